@@ -1,0 +1,138 @@
+"""Every attribute, event, metric and operation name that ragtrace writes. No other module holds such strings.
+
+The `gen_ai.*` conventions are in status Development and live outside the core OpenTelemetry packages, so they
+stand here as plain strings; a test compares them with what `opentelemetry-util-genai` emits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- OpenTelemetry GenAI: operations -------------------------------------------------------------
+OP_WORKFLOW: Final = "invoke_workflow"
+OP_AGENT: Final = "invoke_agent"
+OP_RETRIEVAL: Final = "retrieval"
+OP_RERANK: Final = "rerank"  # custom value: no standard operation yet
+OP_EMBEDDINGS: Final = "embeddings"
+OP_CHAT: Final = "chat"
+OP_TEXT: Final = "text_completion"
+OP_TOOL: Final = "execute_tool"
+OP_EVALUATION: Final = "evaluation"  # custom value: proposed upstream
+
+# --- OpenTelemetry GenAI: attributes -------------------------------------------------------------
+OPERATION: Final = "gen_ai.operation.name"
+WORKFLOW_NAME: Final = "gen_ai.workflow.name"
+AGENT_NAME: Final = "gen_ai.agent.name"
+INPUT_MESSAGES: Final = "gen_ai.input.messages"
+OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
+SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
+RETRIEVAL_QUERY: Final = "gen_ai.retrieval.query.text"
+RETRIEVAL_DOCUMENTS: Final = "gen_ai.retrieval.documents"
+RETRIEVAL_TOP_K: Final = "gen_ai.retrieval.top_k"
+DATA_SOURCE_ID: Final = "gen_ai.data_source.id"
+PROVIDER: Final = "gen_ai.provider.name"
+REQUEST_MODEL: Final = "gen_ai.request.model"
+REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
+REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
+REQUEST_STREAM: Final = "gen_ai.request.stream"
+RESPONSE_MODEL: Final = "gen_ai.response.model"
+RESPONSE_ID: Final = "gen_ai.response.id"
+FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITE_TOKENS: Final = "gen_ai.usage.cache_write.input_tokens"
+REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+TOOL_RESULT: Final = "gen_ai.tool.call.result"
+EMBEDDING_DIMENSIONS: Final = "gen_ai.embeddings.dimension.count"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
+USER_ID: Final = "user.id"
+ERROR_TYPE: Final = "error.type"
+
+# --- OpenTelemetry GenAI: events -----------------------------------------------------------------
+EVENT_INFERENCE: Final = "gen_ai.client.inference.operation.details"
+EVENT_EVALUATION: Final = "gen_ai.evaluation.result"
+EVALUATION_NAME: Final = "gen_ai.evaluation.name"
+EVALUATION_SCORE_VALUE: Final = "gen_ai.evaluation.score.value"
+EVALUATION_SCORE_LABEL: Final = "gen_ai.evaluation.score.label"
+EVALUATION_EXPLANATION: Final = "gen_ai.evaluation.explanation"
+EVALUATOR_ID: Final = "gen_ai.evaluation.evaluator.id"  # proposed upstream, as the next two
+EVALUATOR_VERSION: Final = "gen_ai.evaluation.evaluator.version"
+EVALUATOR_TYPE: Final = "gen_ai.evaluation.evaluator.type"
+SCORE_PREFIX: Final = "gen_ai.evaluation"
+"""Prefix of `<prefix>.<evaluator>.score|label|explanation` on the root span: our documented extension."""
+
+# --- OpenInference -------------------------------------------------------------------------------
+OI_KIND: Final = "openinference.span.kind"
+OI_INPUT: Final = "input.value"
+OI_INPUT_MIME: Final = "input.mime_type"
+OI_OUTPUT: Final = "output.value"
+OI_OUTPUT_MIME: Final = "output.mime_type"
+OI_DOCUMENTS: Final = "retrieval.documents"
+OI_RERANK_IN: Final = "reranker.input_documents"
+OI_RERANK_OUT: Final = "reranker.output_documents"
+OI_RERANK_QUERY: Final = "reranker.query"
+OI_RERANK_MODEL: Final = "reranker.model_name"
+OI_RERANK_TOP_K: Final = "reranker.top_k"
+OI_INPUT_MESSAGES: Final = "llm.input_messages"
+OI_OUTPUT_MESSAGES: Final = "llm.output_messages"
+OI_MODEL: Final = "llm.model_name"
+OI_PROVIDER: Final = "llm.provider"
+OI_TOKENS_PROMPT: Final = "llm.token_count.prompt"
+OI_TOKENS_COMPLETION: Final = "llm.token_count.completion"
+OI_TOKENS_TOTAL: Final = "llm.token_count.total"
+OI_TOKENS_CACHE_READ: Final = "llm.token_count.prompt_details.cache_read"
+OI_TOKENS_CACHE_WRITE: Final = "llm.token_count.prompt_details.cache_write"
+OI_TOKENS_REASONING: Final = "llm.token_count.completion_details.reasoning"
+OI_EMBEDDING_MODEL: Final = "embedding.model_name"
+OI_TOOL_NAME: Final = "tool.name"
+OI_SESSION: Final = "session.id"
+OI_METADATA: Final = "metadata"
+OI_TAGS: Final = "tag.tags"
+OI_EVALUATIONS: Final = "evaluations"
+MIME_TEXT: Final = "text/plain"
+MIME_JSON: Final = "application/json"
+
+OI_KINDS: Final = {
+    OP_WORKFLOW: "CHAIN",
+    OP_AGENT: "AGENT",
+    OP_RETRIEVAL: "RETRIEVER",
+    OP_RERANK: "RERANKER",
+    OP_EMBEDDINGS: "EMBEDDING",
+    OP_CHAT: "LLM",
+    OP_TEXT: "LLM",
+    OP_TOOL: "TOOL",
+    OP_EVALUATION: "EVALUATOR",
+}
+
+# --- ragtrace's own ------------------------------------------------------------------------------
+DOCUMENTS_COUNT: Final = "ragtrace.retrieval.documents.count"
+INPUT_LENGTH: Final = "ragtrace.input.length"
+OUTPUT_LENGTH: Final = "ragtrace.output.length"
+TAG_PREFIX: Final = "ragtrace.tag."
+CANCELLED: Final = "ragtrace.cancelled"
+SAMPLED: Final = "ragtrace.evaluation.sampled"
+STATUS: Final = "ragtrace.evaluation.status"
+PROBABILITY: Final = "ragtrace.sampling.probability"
+REASON: Final = "ragtrace.sampling.reason"
+FAILURE_CAUSE: Final = "ragtrace.failure.cause"
+EVIDENCE: Final = "ragtrace.evidence"
+
+STATUSES: Final = ("scored", "pending_timeout", "sampled_out", "error", "dropped")
+CAUSES: Final = (
+    "nothing_retrieved",
+    "irrelevant_context",
+    "context_ignored",
+    "contradicts_context",
+    "unsupported",
+    "wrong_refusal",
+    "right_refusal",
+    "truncated",
+    "leak_from_context",
+    "leak_by_model",
+    "none",
+)
