@@ -1,0 +1,222 @@
+"""What an evaluator is, and how a batch of traces is put through one. Nothing here raises because of an evaluator."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, overload
+
+from ragtrace.errors import SettingError
+from ragtrace.records import Score, Trace
+from ragtrace.sampling import Sampler
+
+Verdict = float | bool | Score | Iterable[Score] | None
+"""What a check may return for one trace: a number, a verdict (True is good), a finished score, or None where the
+question does not apply."""
+
+Direction = Literal["higher", "lower"]
+NEEDS = frozenset({"query", "documents", "answer", "reference", "constraints"})
+NOT_APPLICABLE = "not_applicable"
+_NAME = re.compile(r"[a-z0-9_]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """A check with what the pipeline must know of it. A value: `dataclasses.replace` changes a threshold."""
+
+    name: str
+    """Matches [a-z0-9_]+: it becomes part of attribute names and a metric label."""
+    fn: Callable[..., Any]
+    """Takes one Trace, or with `batch` a sequence of them; sync or async; returns one Verdict for each trace."""
+    needs: frozenset[str] = frozenset()
+    """Inputs that must be there and not empty: a subset of `NEEDS`. Empty documents are an input where `documents` is
+    absent here."""
+    version: str = "1"
+    threshold: float | None = None
+    direction: Direction = "higher"
+    range: tuple[float, float] = (0.0, 1.0)
+    method: str = "code"
+    """`code`, `model` or `judge`."""
+    batch: bool = False
+    sampler: Sampler | None = None
+    """An evaluator's own, lower rate; the trace's sampling comes first."""
+    timeout: float = 10.0
+    """Seconds for one call."""
+    retries: int = 0
+    """How often a call that failed on the network (OSError, TimeoutError) is tried again."""
+    description: str = ""
+    source: str = ""
+    """Where the definition comes from."""
+
+    def __call__(self, trace: Trace) -> Any:
+        """The bare check, for tests and for checks built from checks."""
+        return self.fn([trace])[0] if self.batch else self.fn(trace)
+
+    def applies(self, trace: Trace) -> bool:
+        """True if the trace has every input that this evaluator needs."""
+        return all(_has(trace, need) for need in self.needs)
+
+
+def _has(trace: Trace, need: str) -> bool:
+    if need == "constraints":
+        return bool(trace.attributes.get("constraints"))
+    value = getattr(trace, need)
+    return bool(value.strip()) if isinstance(value, str) else bool(value)
+
+
+@overload
+def evaluator(fn: Callable[..., Any], /) -> Evaluator: ...
+@overload
+def evaluator(
+    *,
+    name: str | None = ...,
+    needs: Iterable[str] = ...,
+    version: str = ...,
+    threshold: float | None = ...,
+    direction: Direction = ...,
+    range: tuple[float, float] = ...,
+    method: str = ...,
+    batch: bool = ...,
+    sampler: Sampler | None = ...,
+    timeout: float = ...,
+    retries: int = ...,
+    source: str = ...,
+) -> Callable[[Callable[..., Any]], Evaluator]: ...
+def evaluator(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make an evaluator of a function; its name and docstring become the evaluator's.
+
+    >>> @evaluator(needs={"documents", "answer"}, version="2")
+    ... def cites_a_document(trace: Trace) -> bool:
+    ...     \"\"\"The answer names at least one retrieved document.\"\"\"
+    ...     return any(document.id in trace.answer for document in trace.documents)
+
+    Raises SettingError for a name or an input that does not exist.
+    """
+
+    def make(function: Callable[..., Any]) -> Evaluator:
+        name = options.pop("name", None) or function.__name__
+        needs = frozenset(options.pop("needs", ()))
+        if not _NAME.match(name):
+            raise SettingError(f"evaluator name {name!r}: use lower-case letters, digits and underscores")
+        if unknown := needs - NEEDS:
+            raise SettingError(f"evaluator {name!r} needs {sorted(unknown)}; known inputs are {sorted(NEEDS)}")
+        description = inspect.getdoc(function) or ""
+        return Evaluator(name=name, fn=function, needs=needs, description=description, **options)
+
+    return make if fn is None else make(fn)
+
+
+def run(check: Evaluator, traces: Sequence[Trace]) -> list[list[Score]]:
+    """Put traces through one evaluator: the scores of each, in order. Failures are scores with `error`.
+
+    A batch that raises is tried again trace by trace, so that one bad trace does not take its neighbours with it.
+    Blocks as long as the evaluator does; the pipeline bounds that from outside.
+    """
+    wanted = [i for i, trace in enumerate(traces) if check.applies(trace)]
+    results: list[list[Score]] = [[Score(check.name, label=NOT_APPLICABLE)] for _ in traces]
+    for i, verdict in zip(wanted, _verdicts(check, [traces[i] for i in wanted]), strict=True):
+        results[i] = normalise(check, verdict)
+    return [[_stamp(check, score) for score in scores] for scores in results]
+
+
+def _verdicts(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
+    if not traces:
+        return []
+    try:
+        return _call(check, traces)
+    except Exception as error:  # noqa: BLE001 an evaluator is somebody's code: whatever it raises becomes a score
+        if len(traces) == 1:
+            return [error]
+        return [_verdicts(check, [trace])[0] for trace in traces]
+
+
+def _call(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
+    if check.batch:
+        verdicts = _resolve(check.fn(traces))
+        if len(verdicts) != len(traces):
+            raise ValueError(f"{len(verdicts)} verdicts for {len(traces)} traces")
+        return list(verdicts)
+    if inspect.iscoroutinefunction(check.fn):
+        return asyncio.run(_gather(check.fn, traces))
+    return [_one(check.fn, trace) for trace in traces]
+
+
+def _one(fn: Callable[[Trace], Any], trace: Trace) -> Any:
+    try:
+        return _resolve(fn(trace))
+    except Exception as error:  # noqa: BLE001 as above; the exception itself is the verdict
+        return error
+
+
+def _resolve(value: Any) -> Any:
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+async def _gather(fn: Callable[[Trace], Awaitable[Any]], traces: Sequence[Trace]) -> list[Any]:
+    return list(await asyncio.gather(*(fn(trace) for trace in traces), return_exceptions=True))
+
+
+def normalise(check: Evaluator, verdict: Any) -> list[Score]:
+    """A verdict of any allowed kind as scores. Whatever cannot be one becomes a score with `error`."""
+    if verdict is None:
+        return [Score(check.name, label=NOT_APPLICABLE)]
+    if isinstance(verdict, BaseException):
+        return [Score(check.name, error=type(verdict).__name__, explanation=_brief(verdict))]
+    if isinstance(verdict, Score):
+        return [_checked(check, verdict)]
+    if isinstance(verdict, bool):
+        return [Score(check.name, value=float(verdict), label="pass" if verdict else "fail")]
+    if isinstance(verdict, (int, float)):
+        return [_checked(check, Score(check.name, value=float(verdict)))]
+    if isinstance(verdict, Iterable) and not isinstance(verdict, (str, bytes)):
+        items = list(verdict)
+        if items and all(isinstance(item, Score) for item in items):
+            return [_checked(check, item) for item in items]
+    # Numbers of other libraries (numpy's) know how to become a float; text would, too, but was not meant as one.
+    if hasattr(verdict, "__float__") and not isinstance(verdict, str):
+        return [_checked(check, Score(check.name, value=float(verdict)))]
+    return [Score(check.name, error="bad_verdict", explanation=f"the check returned a {type(verdict).__name__}")]
+
+
+def _checked(check: Evaluator, score: Score) -> Score:
+    if score.error is not None:
+        return replace(score, value=None, label=None)
+    if score.value is None:
+        return score
+    if not math.isfinite(score.value):
+        return replace(score, value=None, label=None, error="not_a_number")
+    if score.label is None:
+        return replace(score, value=float(score.value), label=label(check, score.value))
+    return score
+
+
+def label(check: Evaluator, value: float) -> str | None:
+    """`pass` or `fail` by the threshold; a value that equals it passes. None where there is no threshold."""
+    if check.threshold is None:
+        return None
+    good = value >= check.threshold if check.direction == "higher" else value <= check.threshold
+    return "pass" if good else "fail"
+
+
+def _stamp(check: Evaluator, score: Score) -> Score:
+    if score.version == check.version and score.method == check.method:
+        return score
+    method = check.method if score.method == "code" else score.method
+    return replace(score, version=check.version, method=method)
+
+
+def _brief(error: BaseException) -> str:
+    """The error's message, bounded: it goes into logs and, where content may leave, onto spans."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 an exception whose __str__ raises is still an exception to report
+        text = "no message"
+    return text[:300]

@@ -1,0 +1,1 @@
+"""The built-in evaluators. `ragtrace.plugins` holds the table of their names."""

@@ -1,0 +1,206 @@
+"""Which requests are evaluated. Samplers are functions from a trace to a decision; every decision carries the
+probability with which a trace like this one is kept, so that whatever we publish can be weighted back by 1/p.
+
+Decisions by trace id follow OpenTelemetry's consistent sampling: R is the low 56 bits of the trace id, and a
+trace is kept when R >= (1 - p) * 2**56. All processes agree, and a lower rate's traces are a subset of a higher one's.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+
+from ragtrace.errors import SettingError
+from ragtrace.records import Trace
+
+_RANGE = 1 << 56
+_MASK = _RANGE - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether a trace is kept.
+
+    `probability` is that of keeping such a trace, in [0, 1], and is filled in for traces that are not kept, too.
+    `consistent` says that the decision compared the trace id's R with that probability, so that two such decisions
+    nest (joint probability: the smaller) instead of being independent (joint probability: the product).
+    """
+
+    keep: bool
+    probability: float
+    reason: str
+    consistent: bool = True
+
+
+Sampler = Callable[[Trace], Decision]
+
+
+def _kept(trace_id: int, probability: float) -> bool:
+    return (trace_id & _MASK) >= round((1.0 - probability) * _RANGE)
+
+
+def _fraction(name: str, value: float) -> float:
+    if not 0.0 <= value <= 1.0:
+        raise SettingError(f"{name} is {value!r}; a sampling ratio lies between 0 and 1")
+    return float(value)
+
+
+def ratio(probability: float) -> Sampler:
+    """Keep this share of all traces, by trace id. Raises SettingError outside [0, 1]."""
+    p = _fraction("ratio", probability)
+
+    def sample(trace: Trace) -> Decision:
+        return Decision(_kept(trace.trace_id, p), p, "ratio")
+
+    return sample
+
+
+def errors() -> Sampler:
+    """Keep every request that ended in an error, and no other."""
+    return _when("error", lambda trace: trace.error is not None)
+
+
+def slow(seconds: float) -> Sampler:
+    """Keep every request that took at least `seconds`, and no other."""
+    if not seconds >= 0:
+        raise SettingError(f"slow is {seconds!r}; give a number of seconds of at least 0")
+    return _when("slow", lambda trace: trace.duration >= seconds)
+
+
+def attribute(key: str, *values: object) -> Sampler:
+    """Keep every request whose attribute `key` is one of `values` (or is there at all, when none are given)."""
+
+    def matches(trace: Trace) -> bool:
+        if key not in trace.attributes:
+            return False
+        return not values or trace.attributes[key] in values
+
+    return _when(f"attribute:{key}", matches)
+
+
+def _when(reason: str, matches: Callable[[Trace], bool]) -> Sampler:
+    """A certain decision: probability 1 or 0 by what the trace is."""
+
+    def sample(trace: Trace) -> Decision:
+        hit = matches(trace)
+        return Decision(hit, 1.0 if hit else 0.0, reason)
+
+    return sample
+
+
+def stratified(key: str, ratios: Mapping[Hashable, float], default: float) -> Sampler:
+    """A ratio per value of the attribute `key`, `default` for every other value."""
+    known = {value: ratio(_fraction(f"stratified ratio of {value!r}", p)) for value, p in ratios.items()}
+    other = ratio(_fraction("stratified default", default))
+
+    def sample(trace: Trace) -> Decision:
+        value = trace.attributes.get(key)
+        chosen = known.get(value, other) if isinstance(value, Hashable) else other
+        return replace(chosen(trace), reason=f"stratum:{key}")
+
+    return sample
+
+
+def any_of(*samplers: Sampler) -> Sampler:
+    """Keep what at least one sampler keeps. All of them are asked, so that the probability is that of the union."""
+    if not samplers:
+        raise SettingError("any_of needs at least one sampler")
+
+    def sample(trace: Trace) -> Decision:
+        decisions = [s(trace) for s in samplers]
+        consistent = max((d.probability for d in decisions if d.consistent), default=0.0)
+        missed = 1.0 - consistent
+        for d in decisions:
+            if not d.consistent:
+                missed *= 1.0 - d.probability
+        kept = next((d for d in decisions if d.keep), None)
+        most_likely = max(decisions, key=lambda d: d.probability)
+        return Decision(
+            kept is not None, 1.0 - missed, (kept or most_likely).reason, all(d.consistent for d in decisions)
+        )
+
+    return sample
+
+
+def all_of(*samplers: Sampler) -> Sampler:
+    """Keep what every sampler keeps. Stops at the first that does not, so that a rate limit is not used up."""
+    if not samplers:
+        raise SettingError("all_of needs at least one sampler")
+
+    def sample(trace: Trace) -> Decision:
+        result = Decision(True, 1.0, "all")
+        for s in samplers:
+            result = joint(result, s(trace))
+            if not result.keep:
+                return result
+        return result
+
+    return sample
+
+
+def joint(first: Decision, second: Decision) -> Decision:
+    """Both decisions together: consistent ones nest, others multiply."""
+    if first.consistent and second.consistent:
+        probability = min(first.probability, second.probability)
+    else:
+        probability = first.probability * second.probability
+    return Decision(
+        first.keep and second.keep, probability, second.reason, first.consistent and second.consistent
+    )
+
+
+def rate_limit(
+    per_second: float,
+    burst: float | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    draw: Callable[[Trace], float] | None = None,
+) -> Sampler:
+    """Keep at most `per_second` traces a second on average and never more than `burst` above that.
+
+    A plain token bucket keeps the first traces of a burst with certainty and the rest with none: nothing that is
+    computed from it can be weighted back. This one thins out before it is empty: with at least half its tokens it
+    keeps everything, below that it keeps a trace with probability exp(-k (1 - 2 tokens / burst)), k = ln(1e6). The
+    probability depends only on what came before, so 1/p is an unbiased weight, and the bucket stays a hard bound.
+
+    `burst` defaults to twenty seconds' worth, at least 20. The limit is per process. `draw` gives the number in
+    [0, 1) that is compared with the probability; it is derived from the trace id by default, from other bits than
+    `ratio` uses, so that the two are independent.
+    """
+    if not (per_second > 0 and math.isfinite(per_second)):
+        raise SettingError(f"rate_limit is {per_second!r} a second; give a number above 0")
+    capacity = float(burst) if burst is not None else max(20.0, 20.0 * per_second)
+    if not capacity >= 1:
+        raise SettingError(f"burst is {burst!r}; a bucket holds at least 1 token")
+    steepness = math.log(1e6)
+    pick = draw or _independent_draw
+    lock = threading.Lock()
+    tokens = capacity
+    last = clock()
+
+    def sample(trace: Trace) -> Decision:
+        nonlocal tokens, last
+        u = pick(trace)
+        with lock:
+            now = clock()
+            # A clock that steps back must not drain the bucket.
+            tokens = min(capacity, tokens + max(0.0, now - last) * per_second)
+            last = now
+            p = min(1.0, math.exp(-steepness * (1.0 - 2.0 * tokens / capacity))) if tokens >= 1.0 else 0.0
+            keep = u < p
+            if keep:
+                tokens -= 1.0
+        return Decision(keep, p, "rate_limit", consistent=False)
+
+    return sample
+
+
+def _independent_draw(trace: Trace) -> float:
+    """A number in [0, 1) from the trace id that is independent of R: a multiplicative hash of its high 64 bits."""
+    mixed = ((trace.trace_id >> 64) ^ (trace.span_id << 1)) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+    mixed ^= mixed >> 32
+    mixed = mixed * 0xD6E8FEB86659FD93 & 0xFFFFFFFFFFFFFFFF
+    return (mixed >> 11) / (1 << 53)

@@ -1,0 +1,58 @@
+"""Public fakes for tests of ragtrace and of what people build on it: no mocks, no clocks that run by themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ragtrace.records import Document, Evaluation, Trace
+
+
+def make_trace(
+    query: str = "How long is the pump covered?",
+    documents: Sequence[str | Document] = ("The pump is covered for 24 months from delivery.",),
+    answer: str = "The pump is covered for 24 months.",
+    **fields: Any,
+) -> Trace:
+    """A trace with ids of its own; documents may be plain texts, which get the ids d0, d1, …"""
+    fields.setdefault("trace_id", 0x0AF7651916CD43DD8448EB211C80319C)
+    fields.setdefault("span_id", 0xB7AD6B7169203331)
+    made = tuple(d if isinstance(d, Document) else Document(f"d{i}", d) for i, d in enumerate(documents))
+    return Trace(query=query, documents=made, answer=answer, **fields)
+
+
+class Capture:
+    """A sink that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.evaluations: list[Evaluation] = []
+        self._arrived = threading.Condition()
+
+    def __call__(self, evaluation: Evaluation) -> None:
+        """Keep one evaluation."""
+        with self._arrived:
+            self.evaluations.append(evaluation)
+            self._arrived.notify_all()
+
+    def wait(self, count: int, timeout: float = 10.0) -> list[Evaluation]:
+        """The evaluations once there are `count` of them. Raises TimeoutError after `timeout` seconds."""
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: len(self.evaluations) >= count, timeout):
+                raise TimeoutError(f"{len(self.evaluations)} of {count} evaluations after {timeout} s")
+            return list(self.evaluations)
+
+
+class Clock:
+    """A clock that moves only when told to. Call it for the time in seconds."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        """The time, in seconds."""
+        return self.now
+
+    def tick(self, seconds: float) -> None:
+        """Move on by `seconds` (back, when negative)."""
+        self.now += seconds
