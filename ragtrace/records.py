@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-
-_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +14,7 @@ class Document:
     content: str
     score: float | None = None
     """The retriever's own score, on the retriever's own scale; None where it gives none."""
-    metadata: Mapping[str, object] = _NOTHING
+    metadata: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class Trace:
     """Type name of the error that ended the request."""
     sampling_probability: float = 1.0
     """Probability in (0, 1] with which this trace was chosen for evaluation."""
-    attributes: Mapping[str, object] = _NOTHING
+    attributes: Mapping[str, object] = field(default_factory=dict)
     """What else is known: `app`, `session_id`, `user_id`, `model`, `finish_reason`, `cancelled`, tags, metadata."""
 
 

@@ -147,9 +147,7 @@ def joint(first: Decision, second: Decision) -> Decision:
         probability = min(first.probability, second.probability)
     else:
         probability = first.probability * second.probability
-    return Decision(
-        first.keep and second.keep, probability, second.reason, first.consistent and second.consistent
-    )
+    return Decision(first.keep and second.keep, probability, second.reason, first.consistent and second.consistent)
 
 
 def rate_limit(

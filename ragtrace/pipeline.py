@@ -1,0 +1,438 @@
+"""From a finished request to its scores: a bounded queue, daemon workers, micro-batches, sinks.
+
+The request's thread does one thing here: `submit`, a bounded append under a short lock. Everything else happens in
+threads of our own, and whatever goes wrong there is counted, never raised.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ragtrace.breaker import Breaker, Runner
+from ragtrace.evaluation import NOT_APPLICABLE, Evaluator
+from ragtrace.records import Evaluation, Score, Trace
+from ragtrace.sampling import Decision, Sampler, joint, ratio
+
+_log = logging.getLogger(__name__)
+
+Sink = Callable[[Evaluation], None]
+Observer = Callable[[Trace, Decision], None]
+"""Told of every finished request, sampled or not, in the request's thread: it must cost microseconds."""
+
+_INPUTS = ("query", "documents", "answer", "reference", "constraints")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the pipeline may use."""
+
+    items: int = 2_000
+    """Traces that wait at most; a further one is dropped as `queue_full`."""
+    bytes: int = 64 * 1024 * 1024
+    """Text that waits at most, in bytes; a further trace is dropped as `queue_bytes`."""
+    batch: int = 16
+    """Traces evaluated together."""
+    wait: float = 0.25
+    """Seconds that a trace waits for company at most."""
+    workers: int = 1
+    """Threads. One suits local evaluators; judges that wait on a network gain from more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of the traces that one evaluator could have scored.
+
+    `eligible = sampled_out + scored + failed + dropped` in every snapshot; traces still waiting are in none of them.
+    """
+
+    eligible: int = 0
+    sampled_out: int = 0
+    scored: int = 0
+    failed: int = 0
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A snapshot of the pipeline. `offered = sampled_out + settled + dropped + queued + running`."""
+
+    offered: int
+    sampled_out: int
+    settled: int
+    queued: int
+    queued_bytes: int
+    running: int
+    oldest_age: float
+    """Seconds that the oldest waiting trace has waited."""
+    dropped: Mapping[str, int]
+    """By reason: `queue_full`, `queue_bytes`, `shutdown`, `internal`."""
+    decisions: Mapping[tuple[str, bool], int]
+    """Sampling decisions by reason and whether the trace was kept."""
+    errors: Mapping[tuple[str, str], int]
+    """Failed checks by evaluator and reason."""
+    busy: Mapping[str, float]
+    """Seconds spent in each evaluator."""
+    sink_errors: Mapping[str, int]
+    internal_errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    trace: Trace
+    decision: Decision
+    size: int
+    since: float
+
+
+class Pipeline:
+    """Samples, queues and evaluates traces, and hands each evaluation to the sinks."""
+
+    def __init__(
+        self,
+        evaluators: Sequence[Evaluator],
+        sinks: Sequence[Sink] = (),
+        *,
+        sampler: Sampler | None = None,
+        limits: Limits | None = None,
+        observers: Sequence[Observer] = (),
+        cause: Callable[[Trace, Sequence[Score]], str | None] | None = None,
+    ) -> None:
+        """`sampler` defaults to all; `cause` names the cause of a bad answer from its scores."""
+        self.evaluators = tuple(evaluators)
+        self.limits = limits or Limits()
+        self._sinks = tuple(sinks)
+        self._observers = tuple(observers)
+        self._sampler = sampler or ratio(1.0)
+        self._cause = cause
+        self._closed = False
+        self._reset()
+        _reset_in_children(self)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._full = threading.Event()
+        self._idle = threading.Condition(self._lock)
+        self._queue: deque[_Item] = deque()
+        self._notices: deque[Evaluation] = deque(maxlen=self.limits.items)
+        self._bytes = 0
+        self._running = 0
+        self._flushing = 0
+        self._threads: list[threading.Thread] = []
+        self._sampled_out: Counter[int] = Counter()
+        self._dropped_inputs: Counter[int] = Counter()
+        self._dropped: Counter[str] = Counter()
+        self._decisions: Counter[tuple[str, bool]] = Counter()
+        self._outcomes: Counter[tuple[str, str]] = Counter()
+        self._errors: Counter[tuple[str, str]] = Counter()
+        self._busy: Counter[str] = Counter()
+        self._sink_errors: Counter[str] = Counter()
+        self._offered = 0
+        self._settled = 0
+        self._internal_errors = 0
+        self._breakers = {check.name: Breaker() for check in self.evaluators}
+
+    def start(self) -> None:
+        """Start the workers now, so that the first request does not pay for it. `submit` does it where nobody did."""
+        with self._lock:
+            if not self._threads and not self._closed:
+                self._start()
+
+    # --- the request's thread --------------------------------------------------------------------
+
+    def sample(self, trace: Trace) -> Decision:
+        """Whether this trace is to be evaluated. Never raises: a sampler that does keeps nothing, and is counted."""
+        try:
+            return self._sampler(trace)
+        except Exception:  # noqa: BLE001 a user's sampler runs in the request's thread
+            return Decision(False, 0.0, "sampler_error")
+
+    def submit(self, trace: Trace, decision: Decision | None = None) -> bool:
+        """Queue a trace for evaluation; True if it was accepted. Never blocks, never raises.
+
+        `decision` is what `sample` said of it, where the caller asked already.
+        """
+        try:
+            return self._submit(trace, decision or self.sample(trace))
+        except Exception:  # noqa: BLE001 the last line of defence in the request's thread
+            self._internal_errors += 1
+            return False
+
+    def _submit(self, trace: Trace, decision: Decision) -> bool:
+        for observe in self._observers:
+            observe(trace, decision)
+        inputs = _inputs_of(trace)
+        if not decision.keep:
+            with self._lock:
+                self._offered += 1
+                self._decisions[decision.reason, False] += 1
+                self._sampled_out[inputs] += 1
+            return False
+        size = _size_of(trace)
+        with self._lock:
+            self._offered += 1
+            self._decisions[decision.reason, True] += 1
+            waiting = len(self._queue)
+            refused = self._refusal(waiting, size)
+            if refused is None:
+                self._queue.append(_Item(trace, decision, size, time.monotonic()))
+                self._bytes += size
+                if not self._threads:
+                    self._start()
+            else:
+                self._dropped[refused] += 1
+                self._dropped_inputs[inputs] += 1
+                if not self._closed:  # nobody is left to deliver it
+                    self._notices.append(_dropped(trace, decision, refused))
+        if waiting == 0:
+            self._wake.set()
+        if waiting + 1 >= self.limits.batch:
+            self._full.set()
+        return refused is None
+
+    def _refusal(self, waiting: int, size: int) -> str | None:
+        if self._closed:
+            return "shutdown"
+        if waiting >= self.limits.items:
+            return "queue_full"
+        # One trace that is larger than the whole bound is taken when nothing else waits, so that it is not lost for ever.
+        if waiting and self._bytes + size > self.limits.bytes:
+            return "queue_bytes"
+        return None
+
+    def _start(self) -> None:
+        for i in range(self.limits.workers):
+            thread = threading.Thread(target=self._work, name=f"ragtrace-worker-{i}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    # --- our own threads -------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        runner = Runner()
+        lock = self._lock  # a forked child has another one: its workers are not this thread
+        while lock is self._lock:
+            self._await_batch()
+            items, notices = self._take()
+            try:
+                for notice in notices:
+                    self._deliver(notice)
+                if items:
+                    runner = self._evaluate(items, runner)
+            except Exception:  # a worker that dies would take all later evaluations with it
+                _log.exception("ragtrace: a batch of %d traces was not evaluated", len(items))
+                self._lose(items)
+            finally:
+                self._done(items)
+            if self._closed and not self._queue:
+                return
+
+    def _await_batch(self) -> None:
+        self._wake.wait()
+        if not self._flushing and not self._closed:
+            self._full.wait(self.limits.wait)
+
+    def _take(self) -> tuple[list[_Item], list[Evaluation]]:
+        with self._lock:
+            items = [self._queue.popleft() for _ in range(min(self.limits.batch, len(self._queue)))]
+            self._bytes -= sum(item.size for item in items)
+            self._running += len(items)
+            notices = list(self._notices)
+            self._notices.clear()
+            if not self._queue and not self._closed:
+                self._wake.clear()
+            if len(self._queue) < self.limits.batch:
+                self._full.clear()
+        return items, notices
+
+    def _evaluate(self, items: Sequence[_Item], runner: Runner) -> Runner:
+        traces = [replace(item.trace, sampling_probability=item.decision.probability) for item in items]
+        scores: list[list[Score]] = [[] for _ in items]
+        tally: Counter[tuple[str, str]] = Counter()
+        errors: Counter[tuple[str, str]] = Counter()
+        for check in self.evaluators:
+            chosen = []
+            for i, item in enumerate(items):
+                if not check.applies(traces[i]):
+                    continue
+                decision = joint(item.decision, check.sampler(item.trace)) if check.sampler else item.decision
+                if decision.keep:
+                    chosen.append((i, decision.probability))
+                else:
+                    tally[check.name, "sampled_out"] += 1
+            started = time.perf_counter()
+            results, runner = self._breakers[check.name].run(check, [traces[i] for i, _ in chosen], runner)
+            self._busy[check.name] += time.perf_counter() - started
+            for (i, probability), found in zip(chosen, results, strict=True):
+                scores[i].extend(replace(s, sampling_probability=probability) for s in found)
+                failed = [s for s in found if s.error is not None]
+                tally[check.name, "failed" if len(failed) == len(found) else "scored"] += 1
+                errors.update((check.name, str(s.error)) for s in failed)
+        with self._lock:
+            self._outcomes.update(tally)
+            self._errors.update(errors)
+        for item, trace, found in zip(items, traces, scores, strict=True):
+            self._deliver(self._conclude(item, trace, tuple(found)))
+        return runner
+
+    def _conclude(self, item: _Item, trace: Trace, scores: tuple[Score, ...]) -> Evaluation:
+        lag = time.monotonic() - item.since
+        usable = tuple(s for s in scores if s.label != NOT_APPLICABLE)
+        status = "error" if usable and all(s.error is not None for s in usable) else "scored"
+        cause = None
+        if self._cause is not None:
+            try:
+                cause = self._cause(trace, scores)
+            except Exception:  # a wrong cause rule must not cost the scores
+                _log.exception("ragtrace: the cause of trace %032x could not be told", trace.trace_id)
+                self._internal_errors += 1
+        return Evaluation(trace, scores, status, cause, lag)
+
+    def _deliver(self, evaluation: Evaluation) -> None:
+        for sink in self._sinks:
+            try:
+                sink(evaluation)
+            except Exception:  # one broken destination never breaks another
+                name = getattr(sink, "__qualname__", type(sink).__name__)
+                with self._lock:
+                    self._sink_errors[name] += 1
+                    first = self._sink_errors[name] == 1
+                if first:  # once: a broken sink would fill the log with every trace
+                    _log.exception("ragtrace: the sink %s failed; further failures are only counted", name)
+
+    def _lose(self, items: Sequence[_Item]) -> None:
+        with self._lock:
+            self._internal_errors += 1
+        for item in items:
+            self._drop(item, "internal")
+
+    def _drop(self, item: _Item, reason: str) -> None:
+        with self._lock:
+            self._dropped[reason] += 1
+            self._dropped_inputs[_inputs_of(item.trace)] += 1
+            self._settled -= 1  # `_done` counts it as settled; it is dropped instead
+        self._deliver(_dropped(item.trace, item.decision, reason))
+
+    def _done(self, items: Sequence[_Item]) -> None:
+        with self._idle:
+            self._running -= len(items)
+            self._settled += len(items)
+            self._idle.notify_all()
+
+    # --- control ---------------------------------------------------------------------------------
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Wait until everything accepted so far is evaluated and delivered; False if `timeout` seconds did not do."""
+        with self._idle:
+            self._flushing += 1
+            self._wake.set()
+            self._full.set()
+            try:
+                return self._idle.wait_for(lambda: not self._queue and not self._running and not self._notices, timeout)
+            finally:
+                self._flushing -= 1
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """Take nothing more, evaluate what waits for up to `timeout` seconds, drop the rest as `shutdown`.
+
+        True if nothing had to be dropped. Safe to call twice.
+        """
+        with self._lock:
+            self._closed = True
+            started = bool(self._threads)
+        in_time = self.flush(timeout) if started else True
+        with self._lock:
+            left = list(self._queue)
+            self._queue.clear()
+            self._bytes = 0
+            self._settled += len(left)
+            notices = list(self._notices)
+            self._notices.clear()
+        self._wake.set()
+        self._full.set()
+        for notice in notices:
+            self._deliver(notice)
+        for item in left:
+            self._drop(item, "shutdown")
+        return in_time and not left
+
+    def counts(self) -> Mapping[str, Counts]:
+        """Per evaluator, from one snapshot. What waits or runs is not in it yet."""
+        with self._lock:
+            out, dropped, outcomes = self._sampled_out.copy(), self._dropped_inputs.copy(), self._outcomes.copy()
+        return {check.name: _counts(check, out, dropped, outcomes) for check in self.evaluators}
+
+    def stats(self) -> Stats:
+        """The pipeline's own state, from one snapshot."""
+        with self._lock:
+            return Stats(
+                offered=self._offered,
+                sampled_out=sum(self._sampled_out.values()),
+                settled=self._settled,
+                queued=len(self._queue),
+                queued_bytes=self._bytes,
+                running=self._running,
+                oldest_age=time.monotonic() - self._queue[0].since if self._queue else 0.0,
+                dropped=dict(self._dropped),
+                decisions=dict(self._decisions),
+                errors=dict(self._errors),
+                busy=dict(self._busy),
+                sink_errors=dict(self._sink_errors),
+                internal_errors=self._internal_errors,
+            )
+
+
+def _reset_in_children(pipeline: Pipeline) -> None:
+    """A forked child starts empty: what waited belongs to the parent, and any lock may have been held at the fork."""
+    reference = weakref.ref(pipeline)
+
+    def reset() -> None:
+        if (alive := reference()) is not None:
+            alive._reset()
+
+    os.register_at_fork(after_in_child=reset)
+
+
+def _counts(
+    check: Evaluator, sampled_out: Counter[int], dropped: Counter[int], outcomes: Counter[tuple[str, str]]
+) -> Counts:
+    needed = sum(1 << _INPUTS.index(need) for need in check.needs)
+    out = sum(n for inputs, n in sampled_out.items() if inputs & needed == needed)
+    out += outcomes[check.name, "sampled_out"]
+    lost = sum(n for inputs, n in dropped.items() if inputs & needed == needed)
+    scored, failed = outcomes[check.name, "scored"], outcomes[check.name, "failed"]
+    return Counts(out + lost + scored + failed, out, scored, failed, lost)
+
+
+def _inputs_of(trace: Trace) -> int:
+    """Which inputs the trace has, as bits: cheap enough for the request's thread, and enough to tell later which
+    evaluators could have scored it. Agrees with `Evaluator.applies`."""
+    return (
+        bool(trace.query.strip())
+        | bool(trace.documents) << 1
+        | bool(trace.answer.strip()) << 2
+        | bool(trace.reference and trace.reference.strip()) << 3
+        | bool(trace.attributes.get("constraints")) << 4
+    )
+
+
+def _size_of(trace: Trace) -> int:
+    """Bytes of text that the trace keeps alive, about."""
+    size = 500 + sys.getsizeof(trace.query) + sys.getsizeof(trace.answer)
+    for document in trace.documents:
+        size += 300 + sys.getsizeof(document.content)
+    return size
+
+
+def _dropped(trace: Trace, decision: Decision, reason: str) -> Evaluation:
+    """The notice that a sampled trace will have no scores: without its texts, which would escape the byte bound."""
+    bare = replace(trace, query="", documents=(), answer="", reference=None, sampling_probability=decision.probability)
+    return Evaluation(bare, (), "dropped", reason=reason)

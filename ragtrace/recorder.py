@@ -1,0 +1,496 @@
+"""Opens and ends the spans of a request by the framework's own keys, and builds the Trace from what passed by.
+
+Adapters translate framework callbacks into calls of `Recorder`; nothing else knows spans. Parents are always passed
+explicitly and no context is ever attached: a callback may run on another thread or task than the code it reports on.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace as otel
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from ragtrace import semconv
+from ragtrace._version import __version__
+from ragtrace.capture import (
+    Attributes,
+    Capture,
+    Message,
+    document_attributes,
+    io_attributes,
+    message_attributes,
+    structured_messages,
+    tag_attributes,
+)
+from ragtrace.records import Document, Trace
+from ragtrace.sampling import Decision
+
+_log = logging.getLogger(__name__)
+_CLIENT = frozenset({semconv.OP_RETRIEVAL, semconv.OP_EMBEDDINGS, semconv.OP_CHAT, semconv.OP_TEXT, semconv.OP_RERANK})
+_MODEL_CALLS = frozenset({semconv.OP_CHAT, semconv.OP_TEXT})
+_EXPIRE = 900.0
+"""Seconds after which a request whose end never came is ended."""
+_MAX_OPEN = 10_000
+"""Open requests at most; the oldest is ended beyond that."""
+
+
+class Consumer(Protocol):
+    """Where finished requests go: the pipeline."""
+
+    def sample(self, trace: Trace) -> Decision:
+        """Whether the trace is to be evaluated."""
+
+    def submit(self, trace: Trace, decision: Decision | None = None) -> bool:
+        """Take the trace; never block."""
+
+
+_consumer: Consumer | None = None
+
+
+def set_consumer(consumer: Consumer | None) -> None:
+    """The process's consumer, used by every recorder that was given none of its own."""
+    global _consumer  # noqa: PLW0603 one per process, set by `ragtrace.init`
+    _consumer = consumer
+
+
+@dataclass(slots=True)
+class Run:
+    """One operation in progress, a span of its own. Adapters fill it in; nobody else holds it."""
+
+    key: Hashable
+    request: Request
+    parent: Run | None
+    span: Span
+    operation: str
+    name: str
+    started: int
+    """Unix nanoseconds."""
+    recording: bool
+    query: str | None = None
+    answer: str | None = None
+    attributes: Attributes = field(default_factory=dict)
+    """What the adapter knows besides; written when the span ends."""
+    documents: Sequence[Document] | None = None
+    given: Sequence[Document] | None = None
+    """The documents that a reranker was given."""
+    messages: Sequence[Message] = ()
+    instructions: str | None = None
+    chunks: list[str] = field(default_factory=list)
+    first_chunk: int = 0
+    finish_reason: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """What one root run gathers."""
+
+    common: Attributes = field(default_factory=dict)
+    session: str | None = None
+    user: str | None = None
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    open: dict[Hashable, Run | None] = field(default_factory=dict)
+    """Every key of the request that has not ended, plumbing included, in the order of their starts."""
+    retrieved: list[Run] = field(default_factory=list)
+    model_calls: list[Run] = field(default_factory=list)
+    seen: Sequence[Document] | None = None
+    """What the model saw, where the framework says so itself."""
+    reference: str | None = None
+    ended: bool = False
+
+
+class _Suppressed:
+    """Stands for a run that is not traced: its children are not either."""
+
+
+_SUPPRESSED = _Suppressed()
+
+
+class Recorder:
+    """Turns framework runs into spans and finished requests into Traces. Thread-safe; keys must be unique."""
+
+    def __init__(
+        self,
+        tracer_provider: otel.TracerProvider | None = None,
+        *,
+        capture: Capture | None = None,
+        consumer: Consumer | None = None,
+        scope: str = "ragtrace",
+        logger_provider: Any = None,
+    ) -> None:
+        """`scope` is the instrumentation scope's name. `consumer` defaults to the process's one, looked up late, so
+        that handlers made before `ragtrace.init` evaluate, too."""
+        self.capture = capture or Capture()
+        self._tracer = otel.get_tracer(scope, __version__, tracer_provider)
+        self._logger_provider = logger_provider
+        self._own_consumer = consumer
+        self._runs: dict[Hashable, Run | _Suppressed] = {}
+        self._roots: dict[Hashable, Run] = {}
+        self._sweep_lock = threading.Lock()
+        self._next_sweep = time.monotonic() + 60.0
+        self.failures = 0
+        """Callbacks that went wrong inside ragtrace. The application never saw them."""
+
+    # --- starts ----------------------------------------------------------------------------------
+
+    def start(
+        self,
+        key: Hashable,
+        parent: Hashable | None,
+        operation: str,
+        name: str,
+        *,
+        target: str | None = None,
+        started: int | None = None,
+        session: str | None = None,
+        user: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, object] | None = None,
+    ) -> Run | None:
+        """Open a span below `parent`, or a request's root where `parent` is unknown here.
+
+        `target` is what stands behind the operation in the span's name (a model, a source; `name` by default).
+        `started` is in Unix nanoseconds, now by default. None where nothing is recorded.
+        """
+        if key in self._runs:
+            return None  # the same handler was registered twice
+        above = self._runs.get(parent) if parent is not None else None
+        if above is _SUPPRESSED or (above is None and _is_suppressed()):
+            self._runs[key] = _SUPPRESSED
+            return None
+        started = started or time.time_ns()
+        title = f"{operation} {target or name}"
+        kind = SpanKind.CLIENT if operation in _CLIENT else SpanKind.INTERNAL
+        if isinstance(above, Run):
+            span = self._tracer.start_span(
+                title, _context_of(above.span), kind, {semconv.OPERATION: operation}, start_time=started
+            )
+            run = Run(key, above.request, above, span, operation, name, started, above.recording)
+        else:
+            run = self._start_root(key, title, kind, operation, name, started)
+        request = run.request
+        if run.parent is None or (request.session is None and session is not None):
+            self._describe(request, session, user, tags, metadata or {})
+        request.open[key] = run
+        self._runs[key] = run
+        if operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
+            request.retrieved.append(run)
+        elif operation in _MODEL_CALLS:
+            request.model_calls.append(run)
+        return run
+
+    def _start_root(self, key: Hashable, title: str, kind: SpanKind, operation: str, name: str, started: int) -> Run:
+        self._sweep()
+        # No context is given: the ambient span (a web framework's, say) becomes the parent.
+        span = self._tracer.start_span(title, None, kind, {semconv.OPERATION: operation}, start_time=started)
+        run = Run(key, Request(), None, span, operation, name, started, span.is_recording())
+        self._roots[key] = run
+        return run
+
+    def _describe(
+        self,
+        request: Request,
+        session: str | None,
+        user: str | None,
+        tags: Sequence[str],
+        metadata: Mapping[str, object],
+    ) -> None:
+        request.session, request.user, request.tags, request.metadata = session, user, tags, metadata
+        reference = metadata.get("reference") if metadata else None
+        if isinstance(reference, str):
+            request.reference = reference
+        if session is not None or user is not None or tags or metadata:
+            request.common = tag_attributes(self.capture, session, user, tags, metadata)
+
+    def follow(self, key: Hashable, parent: Hashable) -> None:
+        """Note a run that gets no span of its own: its children hang below the nearest span above."""
+        above = self._runs.get(parent)
+        if above is not None and key not in self._runs:
+            self._runs[key] = above
+            if isinstance(above, Run):
+                above.request.open[key] = None
+
+    def get(self, key: Hashable) -> Run | None:
+        """The run with this very key, if it has a span and is open."""
+        run = self._runs.get(key)
+        return run if isinstance(run, Run) and run.key == key else None
+
+    def near(self, key: Hashable) -> Run | None:
+        """The run with this key, or the nearest one above it that has a span."""
+        run = self._runs.get(key)
+        return run if isinstance(run, Run) else None
+
+    def knows(self, key: Hashable) -> bool:
+        """True if this key was started and has not ended, recorded or not."""
+        return key in self._runs
+
+    # --- on the way ------------------------------------------------------------------------------
+
+    def chunk(self, run: Run, text: str) -> None:
+        """A piece of a streamed answer. The first one that holds text sets the time to first chunk."""
+        if text:
+            if not run.first_chunk:
+                run.first_chunk = time.time_ns()
+            run.chunks.append(text)
+
+    # --- ends ------------------------------------------------------------------------------------
+
+    def end(self, key: Hashable, *, error: BaseException | str | None = None, cancelled: bool = False) -> None:
+        """End a run. The end of a root ends all that is open below it and hands the trace on.
+
+        `cancelled` says that the consumer walked away, which is not an error. An unknown key is ignored: its request
+        was ended before it, and its spans with it.
+        """
+        run = self._runs.pop(key, None)
+        if not isinstance(run, Run):
+            return
+        run.request.open.pop(key, None)
+        if run.key != key:
+            return
+        if run.parent is None:
+            self._end_request(run, error, cancelled)
+        else:
+            self._end_span(run, error, cancelled)
+
+    def _end_request(self, root: Run, error: BaseException | str | None, cancelled: bool) -> None:
+        request = root.request
+        request.ended = True
+        self._roots.pop(root.key, None)
+        # Runs whose end never comes (a cancelled task) or comes later (a stream closed early) end with their request.
+        for key in reversed(list(request.open)):
+            run = request.open.pop(key, None)
+            self._runs.pop(key, None)
+            if run is not None:
+                self._end_span(run, None, True)
+        consumer = self._own_consumer or _consumer
+        if consumer is None:
+            self._end_span(root, error, cancelled)
+            return
+        finished = time.time_ns()
+        trace = self._trace(root, error, cancelled, finished)
+        decision = consumer.sample(trace)
+        root.attributes[semconv.SAMPLED] = decision.keep
+        root.attributes[semconv.PROBABILITY] = decision.probability
+        if not decision.keep:
+            root.attributes[semconv.STATUS] = "sampled_out"
+        self._end_span(root, error, cancelled, finished)
+        consumer.submit(trace, decision)
+
+    def _end_span(
+        self, run: Run, error: BaseException | str | None, cancelled: bool, finished: int | None = None
+    ) -> None:
+        if run.recording:
+            run.span.set_attributes(self._attributes(run, cancelled))
+            if error is not None:
+                _mark_failed(run.span, error, self.capture.spans)
+        run.span.end(finished)
+        if self.capture.events and run.operation in _MODEL_CALLS:
+            self._emit_inference(run)
+
+    def _attributes(self, run: Run, cancelled: bool) -> Attributes:
+        """In the order in which a span's limit would drop them: first what matters least."""
+        capture, attributes = self.capture, {}
+        if run.documents is not None:
+            prefix = semconv.OI_RERANK_OUT if run.operation == semconv.OP_RERANK else semconv.OI_DOCUMENTS
+            attributes.update(document_attributes(capture, run.documents, prefix))
+        if run.given is not None:
+            attributes.update(document_attributes(capture, run.given, semconv.OI_RERANK_IN))
+        attributes.update(run.attributes)
+        if run.first_chunk:
+            attributes[semconv.REQUEST_STREAM] = True
+            attributes[semconv.TIME_TO_FIRST_CHUNK] = (run.first_chunk - run.started) / 1e9
+        if cancelled:
+            attributes[semconv.CANCELLED] = True
+        attributes.update(run.request.common)
+        attributes.update(_content_attributes(capture, run))
+        if capture.openinference:
+            attributes[semconv.OI_KIND] = semconv.OI_KINDS[run.operation]
+        attributes[semconv.OPERATION] = run.operation
+        return attributes
+
+    def _trace(self, root: Run, error: BaseException | str | None, cancelled: bool, finished: int) -> Trace:
+        request = root.request
+        last = request.model_calls[-1] if request.model_calls else None
+        root.query = root.query or next((r.query for r in request.retrieved if r.query), None)
+        if root.answer is None and last is not None:
+            root.answer = last.answer or "".join(last.chunks)
+        context = root.span.get_span_context()
+        return Trace(
+            trace_id=context.trace_id,
+            span_id=context.span_id,
+            query=root.query or "",
+            documents=_seen_documents(request),
+            answer=root.answer or "",
+            reference=request.reference,
+            started=root.started / 1e9,
+            duration=(finished - root.started) / 1e9,
+            error=None if error is None else error if isinstance(error, str) else type(error).__name__,
+            attributes=_trace_attributes(root, last, cancelled),
+        )
+
+    def _emit_inference(self, run: Run) -> None:
+        """Messages as an event: structured, and on no span."""
+        from opentelemetry import _logs
+
+        logger = _logs.get_logger("ragtrace", __version__, self._logger_provider)
+        body: dict[str, Any] = {semconv.OPERATION: run.operation}
+        if run.messages:
+            body[semconv.INPUT_MESSAGES] = structured_messages(self.capture, run.messages)
+        answer = run.answer or "".join(run.chunks)
+        if answer:
+            body[semconv.OUTPUT_MESSAGES] = structured_messages(self.capture, [("assistant", answer)])
+        for name in (semconv.REQUEST_MODEL, semconv.PROVIDER):
+            if name in run.attributes:
+                body[name] = run.attributes[name]
+        logger.emit(
+            _logs.LogRecord(
+                timestamp=time.time_ns(),
+                context=_context_of(run.span),
+                event_name=semconv.EVENT_INFERENCE,
+                attributes=body,
+            )
+        )
+
+    # --- care ------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        """End requests whose end was lost, once a minute, and the oldest ones beyond the bound."""
+        now = time.monotonic()
+        if (now < self._next_sweep and len(self._roots) < _MAX_OPEN) or not self._sweep_lock.acquire(blocking=False):
+            return
+        try:
+            self._next_sweep = now + 60.0
+            self.expire(_EXPIRE, keep=_MAX_OPEN - 1)
+        finally:
+            self._sweep_lock.release()
+
+    def expire(self, age: float = 0.0, keep: int = 0) -> int:
+        """End open requests that are at least `age` seconds old, and the oldest beyond `keep`; says how many.
+
+        Without arguments it ends all: for a process that stops while requests are open.
+        """
+        limit = time.time_ns() - int(age * 1e9)
+        roots = sorted(list(self._roots.values()), key=lambda run: run.started)
+        surplus = len(roots) - keep if age else len(roots)
+        lost = [run for i, run in enumerate(roots) if i < surplus or run.started <= limit]
+        for run in lost:
+            self.end(run.key, error="expired")
+        return len(lost)
+
+    def failed(self, where: str) -> None:
+        """Count a failure inside ragtrace; the first one is logged with its traceback."""
+        self.failures += 1
+        if self.failures == 1:
+            _log.warning("ragtrace: %s failed; further failures are only counted", where, exc_info=True)
+
+
+def _is_suppressed() -> bool:
+    return bool(otel_context.get_value(otel_context._SUPPRESS_INSTRUMENTATION_KEY))
+
+
+def _context_of(span: Span) -> otel_context.Context:
+    return otel.set_span_in_context(span, otel_context.Context())
+
+
+def _mark_failed(span: Span, error: BaseException | str, with_message: bool) -> None:
+    """Status and `error.type`; the message only where content may go out, for it often quotes the input."""
+    name = error if isinstance(error, str) else type(error).__name__
+    span.set_attribute(semconv.ERROR_TYPE, name)
+    if with_message and not isinstance(error, str):
+        span.set_status(Status(StatusCode.ERROR, Capture().text(error)[:500]))
+        span.record_exception(error)
+    else:
+        span.set_status(Status(StatusCode.ERROR, name))
+
+
+def _content_attributes(capture: Capture, run: Run) -> Attributes:
+    """Query, messages and answer of a span, by what kind of operation it is."""
+    answer = run.answer if run.answer is not None else "".join(run.chunks) or None
+    attributes: Attributes = {}
+    if run.operation in _MODEL_CALLS:
+        if capture.spans:
+            if run.instructions:
+                attributes[semconv.SYSTEM_INSTRUCTIONS] = json.dumps(
+                    [{"type": "text", "content": capture.text(run.instructions)}]
+                )
+            if run.messages:
+                attributes.update(
+                    message_attributes(capture, run.messages, semconv.INPUT_MESSAGES, semconv.OI_INPUT_MESSAGES)
+                )
+            if answer is not None:
+                attributes.update(
+                    message_attributes(
+                        capture, [("assistant", answer)], semconv.OUTPUT_MESSAGES, semconv.OI_OUTPUT_MESSAGES
+                    )
+                )
+        else:
+            attributes[semconv.INPUT_LENGTH] = sum(len(text) for _, text in run.messages)
+            attributes[semconv.OUTPUT_LENGTH] = len(answer or "")
+        if run.parent is not None:
+            return attributes
+    if capture.spans and run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK) and run.query:
+        key = semconv.RETRIEVAL_QUERY if run.operation == semconv.OP_RETRIEVAL else semconv.OI_RERANK_QUERY
+        attributes[key] = capture.text(run.query)
+    elif capture.spans and run.operation not in _MODEL_CALLS and run.parent is None:
+        if run.query is not None:
+            attributes.update(message_attributes(capture, [("user", run.query)], semconv.INPUT_MESSAGES, None))
+        if answer is not None:
+            attributes.update(message_attributes(capture, [("assistant", answer)], semconv.OUTPUT_MESSAGES, None))
+    attributes.update(io_attributes(capture, run.query, answer))
+    return attributes
+
+
+def _seen_documents(request: Request) -> tuple[Document, ...]:
+    """What the model saw: the framework's word for it, or the last reranking, or the outermost retrievals together."""
+    if request.seen is not None:
+        return tuple(request.seen)
+    outer = [run for run in request.retrieved if run.documents is not None and not _inside_retrieval(run)]
+    reranked = [run for run in outer if run.operation == semconv.OP_RERANK]
+    if reranked:
+        return tuple(reranked[-1].documents or ())
+    if len(outer) == 1:
+        return tuple(outer[0].documents or ())
+    found = {document.id: document for run in reversed(outer) for document in reversed(run.documents or ())}
+    return tuple(reversed(found.values()))
+
+
+def _inside_retrieval(run: Run) -> bool:
+    above = run.parent
+    while above is not None:
+        if above.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
+            return True
+        above = above.parent
+    return False
+
+
+def _trace_attributes(root: Run, last: Run | None, cancelled: bool) -> dict[str, object]:
+    request = root.request
+    attributes: dict[str, object] = {"name": root.name}
+    for key, value in request.metadata.items():
+        if isinstance(key, str):
+            attributes[key] = value
+    if request.session is not None:
+        attributes["session_id"] = request.session
+    if request.user is not None:
+        attributes["user_id"] = request.user
+    if request.tags:
+        attributes["tags"] = tuple(request.tags)
+    if last is not None:
+        for key, name in (("model", semconv.REQUEST_MODEL), ("provider", semconv.PROVIDER)):
+            if name in last.attributes:
+                attributes[key] = last.attributes[name]
+        if last.finish_reason:
+            attributes["finish_reason"] = last.finish_reason
+    if request.retrieved:
+        attributes["retrievals"] = len(request.retrieved)
+    if cancelled:
+        attributes["cancelled"] = True
+    return attributes
