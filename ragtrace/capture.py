@@ -24,8 +24,8 @@ MAX_DOCUMENTS = 20
 """Documents written out one attribute each: with more, a span's limit of 128 attributes would drop other things."""
 
 Attributes = dict[str, Any]
-Message = tuple[str, str]
-"""Role (`system`, `user`, `assistant`, `tool`) and text."""
+Message = tuple[str, str | Sequence[Mapping[str, Any]]]
+"""Role (`system`, `user`, `assistant`, `tool`) and text, or parts in OpenTelemetry's shape where it is not all text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,19 @@ def document_attributes(
 
 def structured_messages(capture: Capture, messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Messages in OpenTelemetry's shape: a role and its parts."""
-    return [{"role": role, "parts": [{"type": "text", "content": capture.text(text)}]} for role, text in messages]
+    return [{"role": role, "parts": _parts(capture, content)} for role, content in messages]
+
+
+def _parts(capture: Capture, content: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "content": capture.text(content)}]
+    # `type`, `id` and `name` are the framework's words; everything else is somebody's content.
+    return [{k: v if k in ("type", "id", "name") else capture.text(v) for k, v in part.items()} for part in content]
+
+
+def length(content: str | Sequence[Mapping[str, Any]]) -> int:
+    """Characters of a message's text."""
+    return len(content) if isinstance(content, str) else sum(len(str(part.get("content", ""))) for part in content)
 
 
 def message_attributes(capture: Capture, messages: Sequence[Message], key: str, oi_prefix: str | None) -> Attributes:
@@ -175,7 +187,7 @@ def message_attributes(capture: Capture, messages: Sequence[Message], key: str, 
     if capture.openinference and oi_prefix:
         for i, message in enumerate(structured[-MAX_DOCUMENTS:]):
             attributes[f"{oi_prefix}.{i}.message.role"] = message["role"]
-            attributes[f"{oi_prefix}.{i}.message.content"] = message["parts"][0]["content"]
+            attributes[f"{oi_prefix}.{i}.message.content"] = "".join(p.get("content", "") for p in message["parts"])
     attributes[key] = json.dumps(structured)
     return attributes
 

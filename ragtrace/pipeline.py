@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -133,7 +133,7 @@ class Pipeline:
         self._decisions: Counter[tuple[str, bool]] = Counter()
         self._outcomes: Counter[tuple[str, str]] = Counter()
         self._errors: Counter[tuple[str, str]] = Counter()
-        self._busy: Counter[str] = Counter()
+        self._busy: defaultdict[str, float] = defaultdict(float)
         self._sink_errors: Counter[str] = Counter()
         self._offered = 0
         self._settled = 0
@@ -203,7 +203,7 @@ class Pipeline:
             return "shutdown"
         if waiting >= self.limits.items:
             return "queue_full"
-        # One trace that is larger than the whole bound is taken when nothing else waits, so that it is not lost for ever.
+        # One trace larger than the whole bound is taken when nothing else waits: else it never could be.
         if waiting and self._bytes + size > self.limits.bytes:
             return "queue_bytes"
         return None
@@ -227,7 +227,7 @@ class Pipeline:
                     self._deliver(notice)
                 if items:
                     runner = self._evaluate(items, runner)
-            except Exception:  # a worker that dies would take all later evaluations with it
+            except Exception:  # noqa: BLE001 a worker that dies would take all later evaluations with it
                 _log.exception("ragtrace: a batch of %d traces was not evaluated", len(items))
                 self._lose(items)
             finally:
@@ -291,7 +291,7 @@ class Pipeline:
         if self._cause is not None:
             try:
                 cause = self._cause(trace, scores)
-            except Exception:  # a wrong cause rule must not cost the scores
+            except Exception:  # noqa: BLE001 a wrong cause rule must not cost the scores
                 _log.exception("ragtrace: the cause of trace %032x could not be told", trace.trace_id)
                 self._internal_errors += 1
         return Evaluation(trace, scores, status, cause, lag)
@@ -300,7 +300,7 @@ class Pipeline:
         for sink in self._sinks:
             try:
                 sink(evaluation)
-            except Exception:  # one broken destination never breaks another
+            except Exception:  # noqa: BLE001 one broken destination never breaks another
                 name = getattr(sink, "__qualname__", type(sink).__name__)
                 with self._lock:
                     self._sink_errors[name] += 1

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import threading
 import time
+import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -26,7 +28,9 @@ from ragtrace.capture import (
     Message,
     document_attributes,
     io_attributes,
+    length,
     message_attributes,
+    sendable,
     structured_messages,
     tag_attributes,
 )
@@ -82,10 +86,14 @@ class Run:
     given: Sequence[Document] | None = None
     """The documents that a reranker was given."""
     messages: Sequence[Message] = ()
+    reply: Sequence[Message] = ()
+    """The model's answer where it is more than text: tool calls."""
     instructions: str | None = None
     chunks: list[str] = field(default_factory=list)
     first_chunk: int = 0
     finish_reason: str | None = None
+    owner: object = None
+    """The handler that opened it: of two that see the same run, only this one adds to it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -129,6 +137,7 @@ class Recorder:
         """`scope` is the instrumentation scope's name. `consumer` defaults to the process's one, looked up late, so
         that handlers made before `ragtrace.init` evaluate, too."""
         self.capture = capture or Capture()
+        self._provider = tracer_provider  # kept alive: shared recorders are found by its id
         self._tracer = otel.get_tracer(scope, __version__, tracer_provider)
         self._logger_provider = logger_provider
         self._own_consumer = consumer
@@ -154,6 +163,7 @@ class Recorder:
         user: str | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, object] | None = None,
+        owner: object = None,
     ) -> Run | None:
         """Open a span below `parent`, or a request's root where `parent` is unknown here.
 
@@ -167,15 +177,20 @@ class Recorder:
             self._runs[key] = _SUPPRESSED
             return None
         started = started or time.time_ns()
-        title = f"{operation} {target or name}"
-        kind = SpanKind.CLIENT if operation in _CLIENT else SpanKind.INTERNAL
+        title = sendable(f"{operation} {target or name}", 200)
         if isinstance(above, Run):
-            span = self._tracer.start_span(
-                title, _context_of(above.span), kind, {semconv.OPERATION: operation}, start_time=started
-            )
-            run = Run(key, above.request, above, span, operation, name, started, above.recording)
+            # Below a root that the application's sampler dropped, its empty span serves for all.
+            span = self._span(title, operation, started, above.span) if above.recording else above.span
+            run = Run(key, above.request, above, span, operation, name, started, above.recording, owner=owner)
         else:
-            run = self._start_root(key, title, kind, operation, name, started)
+            self._sweep()
+            span = self._span(title, operation, started, None)
+            recording = span.is_recording()
+            if not recording and self._own_consumer is None and _consumer is None:
+                self._runs[key] = _SUPPRESSED  # nobody would see any of it
+                return None
+            run = Run(key, Request(), None, span, operation, name, started, recording, owner=owner)
+            self._roots[key] = run
         request = run.request
         if run.parent is None or (request.session is None and session is not None):
             self._describe(request, session, user, tags, metadata or {})
@@ -187,13 +202,11 @@ class Recorder:
             request.model_calls.append(run)
         return run
 
-    def _start_root(self, key: Hashable, title: str, kind: SpanKind, operation: str, name: str, started: int) -> Run:
-        self._sweep()
-        # No context is given: the ambient span (a web framework's, say) becomes the parent.
-        span = self._tracer.start_span(title, None, kind, {semconv.OPERATION: operation}, start_time=started)
-        run = Run(key, Request(), None, span, operation, name, started, span.is_recording())
-        self._roots[key] = run
-        return run
+    def _span(self, title: str, operation: str, started: int, above: Span | None) -> Span:
+        kind = SpanKind.CLIENT if operation in _CLIENT else SpanKind.INTERNAL
+        # Without a parent of ours the ambient span (a web framework's, say) becomes the parent.
+        context = _context_of(above) if above is not None else None
+        return self._tracer.start_span(title, context, kind, {semconv.OPERATION: operation}, start_time=started)
 
     def _describe(
         self,
@@ -250,7 +263,7 @@ class Recorder:
         was ended before it, and its spans with it.
         """
         run = self._runs.pop(key, None)
-        if not isinstance(run, Run):
+        if run is None or isinstance(run, _Suppressed):
             return
         run.request.open.pop(key, None)
         if run.key != key:
@@ -324,8 +337,9 @@ class Recorder:
             root.answer = last.answer or "".join(last.chunks)
         context = root.span.get_span_context()
         return Trace(
-            trace_id=context.trace_id,
-            span_id=context.span_id,
+            # Without an SDK there are no ids; evaluation wants one that samples like any other.
+            trace_id=context.trace_id or random.getrandbits(128),
+            span_id=context.span_id or random.getrandbits(64),
             query=root.query or "",
             documents=_seen_documents(request),
             answer=root.answer or "",
@@ -345,8 +359,9 @@ class Recorder:
         if run.messages:
             body[semconv.INPUT_MESSAGES] = structured_messages(self.capture, run.messages)
         answer = run.answer or "".join(run.chunks)
-        if answer:
-            body[semconv.OUTPUT_MESSAGES] = structured_messages(self.capture, [("assistant", answer)])
+        reply = run.reply or ([("assistant", answer)] if answer else ())
+        if reply:
+            body[semconv.OUTPUT_MESSAGES] = structured_messages(self.capture, reply)
         for name in (semconv.REQUEST_MODEL, semconv.PROVIDER):
             if name in run.attributes:
                 body[name] = run.attributes[name]
@@ -378,7 +393,7 @@ class Recorder:
         Without arguments it ends all: for a process that stops while requests are open.
         """
         limit = time.time_ns() - int(age * 1e9)
-        roots = sorted(list(self._roots.values()), key=lambda run: run.started)
+        roots = sorted(self._roots.values(), key=lambda run: run.started)
         surplus = len(roots) - keep if age else len(roots)
         lost = [run for i, run in enumerate(roots) if i < surplus or run.started <= limit]
         for run in lost:
@@ -390,6 +405,29 @@ class Recorder:
         self.failures += 1
         if self.failures == 1:
             _log.warning("ragtrace: %s failed; further failures are only counted", where, exc_info=True)
+
+
+_recorders: weakref.WeakValueDictionary[Hashable, Recorder] = weakref.WeakValueDictionary()
+_recorders_lock = threading.Lock()
+
+
+def shared_recorder(
+    tracer_provider: otel.TracerProvider | None, capture: Capture, scope: str, logger_provider: Any = None
+) -> Recorder:
+    """One recorder for all handlers with the same settings, so that a run which two of them see is recorded once."""
+    key = (id(tracer_provider), id(logger_provider), capture, scope)
+    with _recorders_lock:
+        recorder = _recorders.get(key)
+        if recorder is None:
+            recorder = Recorder(tracer_provider, capture=capture, scope=scope, logger_provider=logger_provider)
+            _recorders[key] = recorder
+    return recorder
+
+
+def all_recorders() -> list[Recorder]:
+    """Every shared recorder in use, for a process that ends."""
+    with _recorders_lock:
+        return list(_recorders.values())
 
 
 def _is_suppressed() -> bool:
@@ -425,14 +463,13 @@ def _content_attributes(capture: Capture, run: Run) -> Attributes:
                 attributes.update(
                     message_attributes(capture, run.messages, semconv.INPUT_MESSAGES, semconv.OI_INPUT_MESSAGES)
                 )
-            if answer is not None:
+            reply = run.reply or ([("assistant", answer)] if answer is not None else ())
+            if reply:
                 attributes.update(
-                    message_attributes(
-                        capture, [("assistant", answer)], semconv.OUTPUT_MESSAGES, semconv.OI_OUTPUT_MESSAGES
-                    )
+                    message_attributes(capture, reply, semconv.OUTPUT_MESSAGES, semconv.OI_OUTPUT_MESSAGES)
                 )
         else:
-            attributes[semconv.INPUT_LENGTH] = sum(len(text) for _, text in run.messages)
+            attributes[semconv.INPUT_LENGTH] = sum(length(content) for _, content in run.messages)
             attributes[semconv.OUTPUT_LENGTH] = len(answer or "")
         if run.parent is not None:
             return attributes

@@ -1,0 +1,265 @@
+"""LangChain's objects as ragtrace's records. Duck-typed: any shape that an application can produce is read or left."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.capture import Attributes, Message, sendable
+from ragtrace.recorder import Run
+from ragtrace.records import Document
+
+_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
+_QUERY_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
+_ANSWER_KEYS = ("answer", "output", "result", "response", "output_text", "text", "content", "generation")
+_SCORE_KEYS = ("score", "relevance_score", "similarity_score", "_score", "similarity")
+_CONTROL_FLOW = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand", "GraphDrained"})
+_FRAMEWORK_METADATA = ("ls_", "langgraph_", "lc_", "__", "checkpoint_")
+_SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
+
+
+def name_of(serialized: Any, kwargs: Mapping[str, Any], default: str) -> str:
+    """A run's name: as configured, or the class's."""
+    name = kwargs.get("name")
+    if not name and isinstance(serialized, Mapping):
+        identity = serialized.get("id")
+        name = serialized.get("name") or (identity[-1] if isinstance(identity, Sequence) and identity else None)
+    return str(name) if name else default
+
+
+def origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Conversation, user, tags and the application's own metadata; the framework's is left out."""
+    if not metadata and not tags:
+        return {}
+    session = next((metadata[key] for key in _SESSION_KEYS if metadata.get(key) is not None), None)
+    user = metadata.get("user_id")
+    own = {k: v for k, v in metadata.items() if isinstance(k, str) and not k.startswith(_FRAMEWORK_METADATA)}
+    return {
+        "session": None if session is None else sendable(session, 256),
+        "user": None if user is None else sendable(user, 256),
+        "tags": [str(tag) for tag in tags or () if not str(tag).startswith(("seq:step", "map:key", "graph:step"))],
+        "metadata": own,
+    }
+
+
+def query_of(inputs: Any) -> str | None:
+    """The question in a root's inputs, or None where there is none: a stream starts with an empty placeholder."""
+    if isinstance(inputs, str):
+        return inputs or None
+    if isinstance(inputs, Mapping):
+        if inputs.get("messages"):
+            return _last_text(inputs["messages"], ("user", "human"))
+        for key in _QUERY_KEYS:
+            if inputs.get(key):
+                return query_of(inputs[key]) or text_of(inputs[key])
+        texts = [v for v in inputs.values() if isinstance(v, str) and v]
+        return texts[0] if len(texts) == 1 else None
+    if isinstance(inputs, (list, tuple)):
+        return _last_text(inputs, ("user", "human"))
+    if hasattr(inputs, "to_messages"):
+        return _last_text(inputs.to_messages(), ("user", "human"))
+    return text_of(inputs) or None if hasattr(inputs, "content") else None
+
+
+def answer_of(outputs: Any) -> str | None:
+    """The answer in a root's outputs, or None where there is none."""
+    if outputs is None:
+        return None
+    if isinstance(outputs, str):
+        return outputs
+    if isinstance(outputs, Mapping):
+        for key in _ANSWER_KEYS:
+            if outputs.get(key) is not None:
+                return answer_of(outputs[key])
+        if outputs.get("messages"):
+            return _last_text(outputs["messages"], ("assistant", "ai"))
+        return sendable(dict(outputs))
+    if isinstance(outputs, (list, tuple)) and outputs and hasattr(outputs[-1], "content"):
+        return _last_text(outputs, ("assistant", "ai"))
+    return text_of(outputs)
+
+
+def _last_text(messages: Any, roles: tuple[str, ...]) -> str | None:
+    items = messages if isinstance(messages, (list, tuple)) else [messages]
+    for item in reversed(items):
+        if isinstance(item, str):
+            return item
+        if isinstance(item, (list, tuple)) and len(item) == 2 and item[0] in roles:
+            return text_of(item[1])
+        kind = item.get("role") or item.get("type") if isinstance(item, Mapping) else getattr(item, "type", None)
+        if kind in roles or _ROLES.get(str(kind)) in roles:
+            return text_of(item.get("content") if isinstance(item, Mapping) else item)
+    return None
+
+
+def text_of(value: Any) -> str:
+    """The text of a message, of message parts, or of anything else."""
+    if isinstance(value, str):
+        return value
+    content = getattr(value, "content", value)
+    if isinstance(content, str):
+        return content
+    if isinstance(content, (list, tuple)) and content and all(isinstance(p, (str, Mapping)) for p in content):
+        return "".join(p if isinstance(p, str) else str(p.get("text") or p.get("content") or "") for p in content)
+    return "" if content is None else sendable(content)
+
+
+def message_of(message: Any) -> Message:
+    """A LangChain message as role and content."""
+    kind = getattr(message, "type", "user")
+    role = getattr(message, "role", None) or _ROLES.get(kind, kind)
+    text = text_of(message)
+    calls = getattr(message, "tool_calls", None)
+    if calls:
+        return role, _with_calls(text, calls)
+    call_id = getattr(message, "tool_call_id", None)
+    if call_id is not None:
+        return role, [{"type": "tool_call_response", "id": str(call_id), "response": text}]
+    return role, text
+
+
+def _with_calls(text: str, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    parts: list[dict[str, Any]] = [{"type": "text", "content": text}] if text else []
+    for call in calls:
+        parts.append(
+            {
+                "type": "tool_call",
+                "id": str(call.get("id") or ""),
+                "name": str(call.get("name") or ""),
+                "arguments": call.get("args"),
+            }
+        )
+    return parts
+
+
+def model_attributes(metadata: Mapping[str, Any], parameters: Mapping[str, Any]) -> Attributes:
+    """What is known of a model before it answers. Parameters are picked by name: they may hold credentials."""
+    attributes: Attributes = {}
+    model = metadata.get("ls_model_name") or parameters.get("model_name") or parameters.get("model")
+    for name, value in (
+        (semconv.REQUEST_MODEL, model),
+        (semconv.PROVIDER, metadata.get("ls_provider")),
+    ):
+        if isinstance(value, str) and value:
+            attributes[name] = value
+    for name, value in (
+        (semconv.REQUEST_TEMPERATURE, metadata.get("ls_temperature")),
+        (semconv.REQUEST_MAX_TOKENS, metadata.get("ls_max_tokens")),
+    ):
+        if isinstance(value, (int, float)):
+            attributes[name] = value
+    return attributes
+
+
+def openinference_model(known: Attributes) -> Attributes:
+    """Model and provider under OpenInference's names."""
+    pairs = ((semconv.OI_MODEL, semconv.REQUEST_MODEL), (semconv.OI_PROVIDER, semconv.PROVIDER))
+    return {name: known[source] for name, source in pairs if source in known}
+
+
+def read_reply(run: Run, response: Any, openinference: bool) -> None:
+    """What an LLMResult says: text, tool calls, tokens, finish reason, the model that answered."""
+    generations = getattr(response, "generations", None) or [[]]
+    generation = generations[0][0] if generations[0] else None
+    if generation is None:
+        return
+    message = getattr(generation, "message", None)
+    run.answer = text_of(message) if message is not None else str(getattr(generation, "text", "") or "")
+    calls = getattr(message, "tool_calls", None)
+    if calls:
+        run.reply = [("assistant", _with_calls(run.answer, calls))]
+    meta = {
+        **(getattr(response, "llm_output", None) or {}),
+        **(getattr(generation, "generation_info", None) or {}),
+        **(getattr(message, "response_metadata", None) or {}),
+    }
+    reason = meta.get("finish_reason") or meta.get("stop_reason")
+    if isinstance(reason, str):
+        run.finish_reason = reason
+        run.attributes[semconv.FINISH_REASONS] = (reason,)
+    for key in ("model_name", "model", "model_id"):
+        if isinstance(meta.get(key), str):
+            run.attributes[semconv.RESPONSE_MODEL] = meta[key]
+            break
+    identity = getattr(message, "id", None)
+    # Without an id of the provider's LangChain makes one up from the run's.
+    if isinstance(identity, str) and not identity.startswith(("run-", "lc_")):
+        run.attributes[semconv.RESPONSE_ID] = identity
+    usage = getattr(message, "usage_metadata", None) or _legacy_usage(meta)
+    _read_usage(run.attributes, usage, openinference)
+
+
+def _legacy_usage(meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    usage = meta.get("token_usage") or meta.get("usage") or {}
+    if not isinstance(usage, Mapping):
+        return {}
+    return {"input_tokens": usage.get("prompt_tokens"), "output_tokens": usage.get("completion_tokens")}
+
+
+def _read_usage(attributes: Attributes, usage: Mapping[str, Any], openinference: bool) -> None:
+    given = usage.get("input_token_details") or {}
+    made = usage.get("output_token_details") or {}
+    for name, oi_name, value in (
+        (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, usage.get("input_tokens")),
+        (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, usage.get("output_tokens")),
+        (None, semconv.OI_TOKENS_TOTAL, usage.get("total_tokens")),
+        (semconv.CACHE_READ_TOKENS, semconv.OI_TOKENS_CACHE_READ, given.get("cache_read")),
+        (semconv.CACHE_WRITE_TOKENS, semconv.OI_TOKENS_CACHE_WRITE, given.get("cache_creation")),
+        (semconv.REASONING_TOKENS, semconv.OI_TOKENS_REASONING, made.get("reasoning")),
+    ):
+        if isinstance(value, int):
+            if name is not None:
+                attributes[name] = value
+            if openinference:
+                attributes[oi_name] = value
+
+
+def documents_of(documents: Any) -> list[Document]:
+    """LangChain documents in rank order. One that cannot be read is left out; it must not hide its neighbours."""
+    return [_document_of(d) for d in documents or () if hasattr(d, "page_content")]
+
+
+def _document_of(document: Any) -> Document:
+    content = document.page_content
+    if not isinstance(content, str):
+        content = sendable(content)
+    raw = getattr(document, "metadata", None)
+    metadata = dict(raw) if isinstance(raw, Mapping) else {}
+    identity = getattr(document, "id", None) or metadata.get("id") or metadata.get("doc_id")
+    return Document(sendable(identity, 256) if identity else _hash(content), content, _score_of(metadata), metadata)
+
+
+def _hash(content: str) -> str:
+    return hashlib.sha1(content.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:16]
+
+
+def _score_of(metadata: Mapping[str, Any]) -> float | None:
+    for key in _SCORE_KEYS:
+        value = metadata.get(key)
+        if value is not None and not isinstance(value, (bool, str)) and hasattr(value, "__float__"):
+            number = float(value)
+            return number if math.isfinite(number) else None
+    return None
+
+
+def documents_in(outputs: Any) -> list[Document] | None:
+    """Documents that a chain returns beside its answer, for a retrieval that made no callbacks."""
+    if isinstance(outputs, Mapping):
+        for value in outputs.values():
+            if isinstance(value, (list, tuple)) and value and all(hasattr(d, "page_content") for d in value):
+                return documents_of(value)
+    return None
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """The consumer walked away, or the task was cancelled."""
+    return isinstance(error, (GeneratorExit, asyncio.CancelledError))
+
+
+def is_control_flow(error: BaseException) -> bool:
+    """LangGraph's way of saying something by an exception."""
+    return any(kind.__name__ in _CONTROL_FLOW for kind in type(error).__mro__)

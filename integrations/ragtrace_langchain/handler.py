@@ -1,0 +1,299 @@
+"""LangChain callbacks → Recorder."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+
+from ragtrace import semconv
+from ragtrace.capture import Capture
+from ragtrace.recorder import Recorder, Run, all_recorders, shared_recorder
+from ragtrace_langchain import conversion
+
+_Method = Callable[..., None]
+
+
+def _quiet(method: _Method) -> _Method:
+    """LangChain would log what a handler raises, with the application's data in it; ours is counted instead."""
+
+    @functools.wraps(method)
+    def guarded(self: RagtraceCallbackHandler, *args: Any, **kwargs: Any) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception:  # noqa: BLE001 nothing of ours may reach the application
+            self._recorder.failed(method.__name__)
+
+    return guarded
+
+
+class RagtraceCallbackHandler(BaseCallbackHandler):
+    """Records LangChain runs as OpenTelemetry spans, one tree per request.
+
+    Pass it per call, `chain.invoke(question, config={"callbacks": [handler]})`, or let
+    RagtraceLangChainInstrumentor pass it to every call. One handler serves any number of concurrent calls.
+    """
+
+    run_inline = True  # on the event loop itself: the callbacks are short, and a hop to a thread for each token is not
+    raise_error = False
+
+    def __init__(
+        self,
+        tracer_provider: Any = None,
+        capture_content: bool | str | None = None,
+        *,
+        capture: Capture | None = None,
+        logger_provider: Any = None,
+        consumer: Any = None,
+    ) -> None:
+        """`tracer_provider` defaults to OpenTelemetry's global one. `capture_content` puts queries, chunks and answers
+        on spans: True, False, a mode such as `SPAN_AND_EVENT`, or None for what
+        OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says (no content when unset). `capture` sets more than
+        that. Raises ValueError for an unknown mode.
+        """
+        settings = capture if capture is not None else Capture.of(capture_content)
+        scope = "ragtrace_langchain"
+        if consumer is None:
+            self._recorder = shared_recorder(tracer_provider, settings, scope, logger_provider)
+        else:
+            self._recorder = Recorder(
+                tracer_provider, capture=settings, scope=scope, logger_provider=logger_provider, consumer=consumer
+            )
+
+    def __copy__(self) -> RagtraceCallbackHandler:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RagtraceCallbackHandler:
+        return self  # configurations are copied deeply; the open runs are not theirs to copy
+
+    @property
+    def ignore_agent(self) -> bool:
+        """Agent actions repeat what tool and model runs say."""
+        return True
+
+    @property
+    def ignore_retry(self) -> bool:
+        """Retries are runs of their own."""
+        return True
+
+    @property
+    def ignore_custom_event(self) -> bool:
+        """The application's own events."""
+        return True
+
+    def _start(self, run_id: UUID, parent: UUID | None, operation: str, name: str, **options: Any) -> Run | None:
+        if not self._recorder.knows(parent) and self._seen_elsewhere(run_id, parent):
+            return None
+        return self._recorder.start(run_id, parent, operation, name, owner=self, **options)
+
+    def _seen_elsewhere(self, run_id: UUID, parent: UUID | None) -> bool:
+        """A handler with other settings is recording this very run, or the one above it."""
+        return any(
+            recorder.knows(run_id) or (parent is not None and recorder.knows(parent))
+            for recorder in all_recorders()
+            if recorder is not self._recorder
+        )
+
+    # --- chains ----------------------------------------------------------------------------------
+
+    @_quiet
+    def on_chain_start(
+        self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+    ) -> None:
+        """A runnable starts: a request's root, or plumbing."""
+        if parent_run_id is not None and self._recorder.knows(parent_run_id):
+            self._recorder.follow(run_id, parent_run_id)
+            return
+        name = conversion.name_of(serialized, kwargs, "chain")
+        metadata = kwargs.get("metadata") or {}
+        agent = metadata.get("lc_agent_name") or (name if name == "AgentExecutor" else None)
+        run = self._start(
+            run_id,
+            parent_run_id,
+            semconv.OP_AGENT if agent else semconv.OP_WORKFLOW,
+            name,
+            target=agent,
+            **conversion.origin(kwargs.get("tags"), metadata),
+        )
+        if run is not None:
+            run.attributes[semconv.AGENT_NAME if agent else semconv.WORKFLOW_NAME] = agent or name
+            run.query = conversion.query_of(inputs)
+
+    @_quiet
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A runnable ended. What a stream was asked is known only now."""
+        run = self._recorder.get(run_id)
+        cancelled = False
+        if run is not None and run.owner is self:
+            if run.query is None:
+                run.query = conversion.query_of(kwargs.get("inputs"))
+            run.answer = conversion.answer_of(outputs)
+            if not run.request.retrieved:
+                run.request.seen = conversion.documents_in(outputs)
+            # Without output although the model answered: the consumer left the stream.
+            cancelled = outputs is None and any(call.chunks for call in run.request.model_calls)
+        self._recorder.end(run_id, cancelled=cancelled)
+
+    @_quiet
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A runnable failed, or was cancelled, or a graph was interrupted to ask somebody."""
+        run = self._recorder.get(run_id)
+        if run is not None and run.query is None:
+            run.query = conversion.query_of(kwargs.get("inputs"))
+        self._fail(run_id, error)
+
+    def _fail(self, run_id: UUID, error: BaseException) -> None:
+        if conversion.is_cancellation(error):
+            self._recorder.end(run_id, cancelled=True)
+        elif conversion.is_control_flow(error):
+            self._recorder.end(run_id)
+        else:
+            self._recorder.end(run_id, error=error)
+
+    # --- models ----------------------------------------------------------------------------------
+
+    @_quiet
+    def on_chat_model_start(
+        self,
+        serialized: Any,
+        messages: Sequence[Sequence[Any]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A chat model is asked."""
+        run = self._start_model(semconv.OP_CHAT, serialized, run_id, parent_run_id, kwargs)
+        if run is not None:
+            run.messages = [conversion.message_of(m) for batch in messages for m in batch]
+
+    @_quiet
+    def on_llm_start(
+        self,
+        serialized: Any,
+        prompts: Sequence[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A text-completion model is asked."""
+        run = self._start_model(semconv.OP_TEXT, serialized, run_id, parent_run_id, kwargs)
+        if run is not None:
+            run.messages = [("user", prompt) for prompt in prompts]
+
+    def _start_model(
+        self, operation: str, serialized: Any, run_id: UUID, parent: UUID | None, kwargs: dict[str, Any]
+    ) -> Run | None:
+        metadata = kwargs.get("metadata") or {}
+        name = conversion.name_of(serialized, kwargs, "model")
+        known = conversion.model_attributes(metadata, kwargs.get("invocation_params") or {})
+        model = known.get(semconv.REQUEST_MODEL)
+        run = self._start(
+            run_id, parent, operation, name, target=model, **conversion.origin(kwargs.get("tags"), metadata)
+        )
+        if run is not None:
+            if self._recorder.capture.openinference:
+                known.update(conversion.openinference_model(known))
+            run.attributes = known
+        return run
+
+    @_quiet
+    def on_llm_new_token(self, token: Any, *, run_id: UUID, chunk: Any = None, **kwargs: Any) -> None:
+        """A piece of a streamed answer."""
+        run = self._recorder.get(run_id)
+        if run is not None and run.owner is self:
+            self._recorder.chunk(run, token if isinstance(token, str) else conversion.text_of(token))
+
+    @_quiet
+    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A model answered."""
+        run = self._recorder.get(run_id)
+        if run is not None and run.owner is self:
+            if run.parent is None:
+                run.query = next((str(text) for role, text in reversed(run.messages) if role == "user"), None)
+            conversion.read_reply(run, response, self._recorder.capture.openinference)
+        self._recorder.end(run_id)
+
+    @_quiet
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A model failed; what it said before is kept."""
+        self._fail(run_id, error)
+
+    # --- retrievers and tools --------------------------------------------------------------------
+
+    @_quiet
+    def on_retriever_start(
+        self, serialized: Any, query: str, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+    ) -> None:
+        """A retriever is asked."""
+        metadata = kwargs.get("metadata") or {}
+        name = conversion.name_of(serialized, kwargs, "retriever")
+        run = self._start(
+            run_id,
+            parent_run_id,
+            semconv.OP_RETRIEVAL,
+            name,
+            **conversion.origin(kwargs.get("tags"), metadata),
+        )
+        if run is not None:
+            run.query = query if isinstance(query, str) else conversion.text_of(query)
+            run.attributes[semconv.DATA_SOURCE_ID] = name
+            if store := metadata.get("ls_vector_store_provider"):
+                run.attributes[semconv.PROVIDER] = str(store)
+
+    @_quiet
+    def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A retriever answered."""
+        run = self._recorder.get(run_id)
+        if run is not None and run.owner is self:
+            run.documents = conversion.documents_of(documents)
+        self._recorder.end(run_id)
+
+    @_quiet
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A retriever failed."""
+        self._fail(run_id, error)
+
+    @_quiet
+    def on_tool_start(
+        self, serialized: Any, input_str: str, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+    ) -> None:
+        """A tool is called."""
+        name = conversion.name_of(serialized, kwargs, "tool")
+        origin = conversion.origin(kwargs.get("tags"), kwargs.get("metadata") or {})
+        run = self._start(run_id, parent_run_id, semconv.OP_TOOL, name, **origin)
+        if run is None:
+            return
+        run.query = input_str if isinstance(input_str, str) else conversion.text_of(input_str)
+        run.attributes[semconv.TOOL_NAME] = name
+        if self._recorder.capture.openinference:
+            run.attributes[semconv.OI_TOOL_NAME] = name
+        if call_id := kwargs.get("tool_call_id"):
+            run.attributes[semconv.TOOL_CALL_ID] = str(call_id)
+        if self._recorder.capture.spans:
+            run.attributes[semconv.TOOL_ARGUMENTS] = self._recorder.capture.text(run.query)
+
+    @_quiet
+    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A tool answered."""
+        run = self._recorder.get(run_id)
+        if run is not None and run.owner is self:
+            run.answer = conversion.text_of(getattr(output, "content", output))
+            if self._recorder.capture.spans:
+                run.attributes[semconv.TOOL_RESULT] = self._recorder.capture.text(run.answer)
+        self._recorder.end(run_id)
+
+    @_quiet
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A tool failed."""
+        self._fail(run_id, error)
+
+    def on_interrupt(self, *args: Any, **kwargs: Any) -> None:
+        """LangGraph stops to ask somebody: not an error."""
+
+    def on_resume(self, *args: Any, **kwargs: Any) -> None:
+        """LangGraph goes on."""
