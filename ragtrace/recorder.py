@@ -65,6 +65,11 @@ def set_consumer(consumer: Consumer | None) -> None:
     _consumer = consumer
 
 
+def current_consumer() -> Consumer | None:
+    """The process's consumer, if there is one."""
+    return _consumer
+
+
 @dataclass(slots=True)
 class Run:
     """One operation in progress, a span of its own. Adapters fill it in; nobody else holds it."""

@@ -1,0 +1,315 @@
+"""From settings to a running ragtrace: the only module that knows all others."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import importlib.util
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from opentelemetry import trace as otel
+
+from ragtrace import plugins, recorder, redaction, sampling, settings
+from ragtrace.capture import Capture
+from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.evaluation import Evaluator
+from ragtrace.pipeline import Counts, Limits, Pipeline, Sink
+from ragtrace.settings import Settings
+
+_log = logging.getLogger(__name__)
+_current: Runtime | None = None
+_lock = threading.Lock()
+
+DEFAULT_SUITE = (
+    "answer_relevance",
+    "context_relevancy_recall",
+    "context_relevancy_precision",
+    "groundedness",
+    "pii_leakage",
+    "sensitive_data_leakage",
+    "toxicity",
+    "looping_unique_sentences",
+    "looping_repeated_substring",
+    "looping_compression_ratio",
+    "language_mismatch",
+)
+"""What runs where no evaluators are named: all local, all without a reference answer."""
+
+
+class Runtime:
+    """A running ragtrace: what `init` returns. Everything it does goes on without it; keep it to stop or to look."""
+
+    def __init__(self, used: Settings, pipeline: Pipeline, telemetry: Any, metrics: Any) -> None:
+        self.settings = used
+        self.pipeline = pipeline
+        self._telemetry = telemetry
+        self._metrics = metrics
+        self._closed = False
+
+    @property
+    def tracer_provider(self) -> Any:
+        """The provider that spans go to; None where there is no OpenTelemetry SDK."""
+        return getattr(self._telemetry, "tracer_provider", None)
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where /metrics is served, or None."""
+        return getattr(self._metrics, "url", None)
+
+    @property
+    def export(self) -> Any:
+        """Counters of the exporters: what went out, what could not; None where there is no OpenTelemetry SDK."""
+        return self._telemetry.stats() if self._telemetry is not None else None
+
+    def counts(self) -> Mapping[str, Counts]:
+        """Per evaluator what became of the requests; see `ragtrace.pipeline.Counts`."""
+        return self.pipeline.counts()
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Wait until all that was accepted is evaluated and sent; False if `timeout` seconds did not do."""
+        done = self.pipeline.flush(timeout)
+        if self._telemetry is not None:
+            done = self._telemetry.flush(timeout) and done
+        return done
+
+    def close(self, timeout: float | None = None) -> None:
+        """Stop: instrumentation off, open requests ended, what waits evaluated for up to `timeout` seconds, the rest
+        sent unscored. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        _instrument(self, False)
+        for each in recorder.all_recorders():
+            each.expire()
+        if recorder.current_consumer() is self.pipeline:
+            recorder.set_consumer(None)
+        seconds = self.settings.exit_seconds if timeout is None else timeout
+        self.pipeline.close(seconds)
+        if self._telemetry is not None:
+            self._telemetry.close(max(seconds, 1.0))
+        if self._metrics is not None:
+            self._metrics.close()
+
+
+def init(
+    *,
+    tracer_provider: Any = None,
+    sampler: sampling.Sampler | None = None,
+    sinks: Sequence[Sink] = (),
+    redact: str | Callable[[str], str] | None = None,
+    settings_file: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Runtime:
+    """Start ragtrace in this process: instrument the frameworks, evaluate in the background, send the scores.
+
+    `options` are the fields of `ragtrace.settings.Settings`; each can also be given as RAGTRACE_<NAME> or in
+    ragtrace.toml. `tracer_provider` is one that the application has set up itself; without it the global one is used,
+    or one is made. `sampler` replaces the sampling settings. `sinks` are called with every evaluation, in a thread of
+    ragtrace's.
+
+    Raises SettingError for a wrong setting and MissingExtraError for one that needs a package that is not there.
+    A second call closes what the first one started.
+    """
+    global _current  # noqa: PLW0603 one runtime per process
+    if isinstance(redact, str):
+        options["redact"] = redact
+    used = settings.load(options, file=settings_file)
+    mask = redact if callable(redact) else _redaction(used.redact)
+    capture = _capture(used, mask)
+    checks = [_evaluator(name) for name in used.evaluators] if used.evaluators else _default_suite()
+    _check_unique(checks)
+    chosen = sampler or _sampler(used)
+    with _lock:
+        if _current is not None:
+            _current.close()
+        if used.embedding_model:
+            from ragtrace.models.embedding import use_embedder
+
+            use_embedder(used.embedding_model)
+        _current = _start(used, capture, checks, chosen, tuple(sinks), tracer_provider)
+    return _current
+
+
+def _start(  # noqa: PLR0917 the parts, once made, in one place
+    used: Settings,
+    capture: Capture,
+    checks: Sequence[Evaluator],
+    sampler: sampling.Sampler,
+    sinks: tuple[Sink, ...],
+    tracer_provider: Any,
+) -> Runtime:
+    telemetry = _telemetry(used, tracer_provider)
+    metrics, observers = None, ()
+    if used.prometheus_port >= 0:
+        _require("prometheus_client", "prometheus", "prometheus_port")
+        from ragtrace_prometheus import PrometheusSink
+
+        metrics = PrometheusSink(app=used.app, env=used.env, evaluators=checks)
+        sinks += (metrics,)
+        observers = (metrics.observe_request,)
+    if telemetry is not None:
+        sinks += tuple(telemetry.sinks)
+    from ragtrace.evaluators.causes import cause
+
+    limits = Limits(used.queue_items, used.queue_bytes, used.batch, used.batch_wait, used.workers)
+    pipeline = Pipeline(checks, sinks, sampler=sampler, limits=limits, observers=observers, cause=cause)
+    server = None
+    if metrics is not None:
+        metrics.watch(pipeline, telemetry)
+        server = metrics.serve(used.prometheus_port, used.prometheus_host)
+    runtime = Runtime(used, pipeline, telemetry, server)
+    pipeline.start()
+    recorder.set_consumer(pipeline)
+    _instrument(runtime, True, capture)
+    _close_at_exit(runtime)
+    return runtime
+
+
+def _telemetry(used: Settings, tracer_provider: Any) -> Any:
+    endpoint = used.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
+    if importlib.util.find_spec("opentelemetry.sdk") is None:
+        if endpoint or used.spans_file:
+            raise MissingExtraError("opentelemetry-sdk", "otlp", "Exporting spans")
+        _log.info("ragtrace: no OpenTelemetry SDK is installed, so no spans are exported; scores go to the sinks.")
+        return None
+    from ragtrace_otlp import HoldLimits, attach, set_up
+
+    options: dict[str, Any] = {
+        "hold": HoldLimits(used.hold_spans, used.hold_bytes, used.hold_seconds),
+        "score_prefix": used.score_prefix,
+        "openinference": used.openinference,
+        "explanations": used.explanations,
+    }
+    existing = tracer_provider
+    if existing is None and not (endpoint or used.spans_file):
+        present = otel.get_tracer_provider()
+        existing = present if hasattr(present, "add_span_processor") else None
+    if existing is not None:
+        return attach(existing, **options)
+    if endpoint and used.otlp_protocol == "grpc":
+        _require("opentelemetry.exporter.otlp.proto.grpc", "otlp", "otlp_protocol")
+    elif endpoint:
+        _require("opentelemetry.exporter.otlp.proto.http", "otlp", "otlp_endpoint")
+    return set_up(
+        app=used.app,
+        env=used.env,
+        endpoint=endpoint,
+        protocol=used.otlp_protocol,
+        spans_file=used.spans_file or None,
+        **options,
+    )
+
+
+_ADAPTERS = (
+    ("langchain", "langchain_core", "ragtrace_langchain", "RagtraceLangChainInstrumentor"),
+    ("llama_index", "llama_index_instrumentation", "ragtrace_llama_index", "RagtraceLlamaIndexInstrumentor"),
+)
+
+
+def _instrument(runtime: Runtime, on: bool, capture: Capture | None = None) -> None:
+    for name, framework, module, attribute in _ADAPTERS:
+        if not getattr(runtime.settings, name) or importlib.util.find_spec(framework) is None:
+            continue
+        instrumentor = getattr(importlib.import_module(module), attribute)()
+        if instrumentor.is_instrumented_by_opentelemetry:
+            instrumentor.uninstrument()
+        if on:
+            instrumentor.instrument(
+                tracer_provider=runtime.tracer_provider,
+                logger_provider=getattr(runtime._telemetry, "logger_provider", None),
+                capture=capture,
+            )
+
+
+def _default_suite() -> list[Evaluator]:
+    """The default evaluators that can run here: those with models only where the extra `models` is installed."""
+    checks = [plugins.load(name) for name in DEFAULT_SUITE]
+    if importlib.util.find_spec("onnxruntime") is not None:
+        return checks
+    left_out = [check.name for check in checks if check.method == "model"]
+    _log.warning(
+        "ragtrace: without the extra `models` these evaluators do not run: %s. Install it with: "
+        "pip install 'ragtrace-otel[models]'",
+        ", ".join(left_out),
+    )
+    return [check for check in checks if check.method != "model"]
+
+
+def _evaluator(name: Any) -> Evaluator:
+    return name if isinstance(name, Evaluator) else plugins.load(name)
+
+
+def _check_unique(checks: Sequence[Evaluator]) -> None:
+    names = [check.name for check in checks]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SettingError(f"evaluators names {', '.join(twice)} more than once; each name may stand once")
+
+
+def _capture(used: Settings, redact: Callable[[str], str] | None) -> Capture:
+    words = {"true": True, "false": False, "": None}
+    content = words.get(used.capture_content.lower(), used.capture_content)
+    try:
+        return Capture.of(content, openinference=used.openinference, tags=frozenset(used.capture_tags), redact=redact)
+    except ValueError as error:
+        raise SettingError(str(error)) from None
+
+
+def _sampler(used: Settings) -> sampling.Sampler:
+    chosen = sampling.ratio(used.sample)
+    if used.sample_per_second:
+        limit = sampling.rate_limit(used.sample_per_second, used.sample_burst or None)
+        chosen = limit if used.sample == 1.0 else sampling.all_of(chosen, limit)
+    always = [sampling.errors()] if used.sample_errors else []
+    if used.sample_slower_than:
+        always.append(sampling.slow(used.sample_slower_than))
+    return sampling.any_of(*always, chosen) if always else chosen
+
+
+def _redaction(name: str) -> Callable[[str], str] | None:
+    if not name or name in redaction.BUILT_IN:
+        return redaction.BUILT_IN.get(name)
+    made = plugins.resolve(name, "redact")
+    if not callable(made):
+        raise SettingError(f"redact is {name!r}, which is not a function; give one from text to text")
+    return made  # type: ignore[no-any-return]
+
+
+def _require(module: str, extra: str, setting: str) -> None:
+    try:
+        found = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        found = False
+    if not found:
+        raise MissingExtraError(module, extra, f"The setting {setting}")
+
+
+def _close_at_exit(runtime: Runtime) -> None:
+    atexit.register(runtime.close)
+    if threading.current_thread() is not threading.main_thread():
+        return
+    # Python dies of SIGTERM without running anything. Where the application (or its server) handles the signal
+    # itself, its own exit comes here through atexit.
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _on_sigterm)
+
+
+def _on_sigterm(_number: int, _frame: Any) -> None:
+    runtime = _current
+    if runtime is not None:
+        # In a thread of its own: this one may hold a lock that closing needs.
+        closing = threading.Thread(target=runtime.close, daemon=True)
+        closing.start()
+        closing.join(runtime.settings.exit_seconds + 3.0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def current() -> Runtime | None:
+    """The runtime of this process, if `init` was called."""
+    return _current

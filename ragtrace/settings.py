@@ -1,0 +1,217 @@
+"""The settings: what there is, where a value may come from, and what is right.
+
+Arguments of `ragtrace.init` win over environment variables (RAGTRACE_<NAME>), these over ragtrace.toml, that over the
+defaults.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from ragtrace.errors import SettingError
+
+_FILE = "ragtrace.toml"
+_PREFIX = "RAGTRACE_"
+_NO_SETTINGS = frozenset({"RAGTRACE_CONFIG", "RAGTRACE_ENABLED"})
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set. Durations are in seconds, sizes in bytes."""
+
+    app: str = "rag"
+    """Name of the application: `service.name` and the label `app`."""
+    env: str = "dev"
+    """Deployment environment: `deployment.environment.name` and the label `env`."""
+
+    evaluators: tuple[str, ...] = ()
+    """Names, entry points or `module:attribute`; empty for the default suite."""
+    sample: float = 1.0
+    """Share of the requests that is evaluated, before the rate limit."""
+    sample_per_second: float = 1.0
+    """Requests evaluated a second on average at most; 0 for no limit."""
+    sample_burst: float = 0.0
+    """Requests above that rate that a quiet time saves up; 0 for twenty seconds' worth, at least 20."""
+    sample_errors: bool = True
+    """Evaluate every request that ended in an error."""
+    sample_slower_than: float = 0.0
+    """Evaluate every request that took this long; 0 for none."""
+
+    capture_content: str = ""
+    """Queries, chunks and answers on exported spans: true, false, or a mode of
+    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, which is asked when this is empty."""
+    capture_tags: tuple[str, ...] = ()
+    """Keys of the application's metadata that go out as `ragtrace.tag.<key>`."""
+    explanations: bool = False
+    """Explanations of scores on spans and events; they may quote the answer."""
+    redact: str = ""
+    """`pii`, or `module:attribute` of a function from text to text, applied to all content that goes out."""
+    openinference: bool = True
+    """OpenInference's attributes beside OpenTelemetry's."""
+
+    langchain: bool = True
+    llama_index: bool = True
+    """Instrument the framework where it is installed."""
+
+    otlp_endpoint: str = ""
+    """Where spans and events go; OTEL_EXPORTER_OTLP_ENDPOINT is asked when this is empty."""
+    otlp_protocol: str = "http/protobuf"
+    """`http/protobuf` or `grpc`."""
+    spans_file: str = ""
+    """A file that gets every span as a line of JSON, instead of an endpoint."""
+    prometheus_port: int = -1
+    """Port of /metrics; 0 for any free one, -1 for none."""
+    prometheus_host: str = "127.0.0.1"
+
+    hold_seconds: float = 10.0
+    hold_spans: int = 2_000
+    hold_bytes: int = 64 * 1024 * 1024
+    """How long, how many and how much of sampled root spans are held back until their scores are there."""
+    score_prefix: str = "gen_ai.evaluation"
+    """Prefix of the score attributes on root spans."""
+
+    queue_items: int = 2_000
+    queue_bytes: int = 64 * 1024 * 1024
+    batch: int = 16
+    batch_wait: float = 0.25
+    workers: int = 1
+    exit_seconds: float = 2.0
+    """How long a process that ends may still evaluate what waits."""
+
+    embedding_model: str = ""
+    """A sentence-transformers model (name or folder); empty for the embedded one."""
+
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {"otlp_protocol": ("http/protobuf", "grpc")}
+_BOUNDS: Mapping[str, tuple[float, float]] = {
+    "sample": (0.0, 1.0),
+    "sample_per_second": (0.0, float("inf")),
+    "sample_burst": (0.0, float("inf")),
+    "sample_slower_than": (0.0, float("inf")),
+    "prometheus_port": (-1, 65_535),
+    "hold_seconds": (0.0, 3_600.0),
+    "hold_spans": (0, 10_000_000),
+    "hold_bytes": (0, float("inf")),
+    "queue_items": (1, 10_000_000),
+    "queue_bytes": (1, float("inf")),
+    "batch": (1, 10_000),
+    "batch_wait": (0.0, 60.0),
+    "workers": (1, 64),
+    "exit_seconds": (0.0, 600.0),
+}
+_TYPES = get_type_hints(Settings)
+
+
+def load(
+    arguments: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: str | os.PathLike[str] | None = None,
+) -> Settings:
+    """The settings in force. `file` defaults to RAGTRACE_CONFIG, or ragtrace.toml in the working directory if there.
+
+    Raises SettingError for a name that does not exist and for a value that cannot be right; the message says where it
+    stands, what it is and what would be right.
+    """
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    path = file or environ.get(_PREFIX + "CONFIG") or (_FILE if Path(_FILE).is_file() else None)
+    if path is not None:
+        for name, value in _read(Path(path)).items():
+            values[name] = _checked(name, value, f"{name} in {path}")
+    for variable, text in environ.items():
+        if variable.startswith(_PREFIX) and variable not in _NO_SETTINGS:
+            name = variable[len(_PREFIX) :].lower()
+            if name in _TYPES or difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.8):
+                values[name] = _checked(name, text, variable)
+            else:  # not a slip of the pen: the environment is shared with programs that ragtrace knows nothing of
+                _log.warning("ragtrace: the environment variable %s is no setting and is ignored", variable)
+    for name, value in (arguments or {}).items():
+        if value is not None:
+            values[name] = _checked(name, value, f"{name}")
+    return Settings(**values)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingError(f"the settings file {path} cannot be read: {error}") from error
+    inner = content.get("ragtrace", content)
+    if not isinstance(inner, dict):
+        raise SettingError(f"the settings file {path}: [ragtrace] is not a table")
+    return inner
+
+
+def _checked(name: str, value: Any, where: str) -> Any:
+    if name not in _TYPES:
+        close = difflib.get_close_matches(name, _TYPES, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(sorted(_TYPES))}"
+        raise SettingError(f"there is no setting {where}; {hint}")
+    made = _CONVERT[_TYPES[name]](value, where)
+    if name in _CHOICES and made not in _CHOICES[name]:
+        raise SettingError(f"{where} is {value!r}; give one of {', '.join(_CHOICES[name])}")
+    if name in _BOUNDS:
+        low, high = _BOUNDS[name]
+        if not low <= made <= high:
+            raise SettingError(f"{where} is {value!r}; give a number from {low:g} to {high:g}")
+    return made
+
+
+def _boolean(value: Any, where: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    if isinstance(value, str) and value.strip().lower() in known:
+        return known[value.strip().lower()]
+    raise SettingError(f"{where} is {value!r}; give true or false")
+
+
+def _number(kind: type[int] | type[float]) -> Callable[[Any, str], Any]:
+    def convert(value: Any, where: str) -> Any:
+        try:
+            if isinstance(value, bool) or (kind is int and isinstance(value, float) and value != int(value)):
+                raise ValueError
+            return kind(value)
+        except (TypeError, ValueError):
+            what = "a whole number" if kind is int else "a number"
+            raise SettingError(f"{where} is {value!r}; give {what}") from None
+
+    return convert
+
+
+def _text(value: Any, where: str) -> str:
+    if isinstance(value, bool):  # capture_content = true
+        return str(value).lower()
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    raise SettingError(f"{where} is {value!r}; give a text")
+
+
+def _names(value: Any, where: str) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, (list, tuple)):
+        return tuple(value)
+    raise SettingError(f"{where} is {value!r}; give a list of names")
+
+
+_CONVERT: Mapping[Any, Callable[[Any, str], Any]] = {
+    bool: _boolean,
+    int: _number(int),
+    float: _number(float),
+    str: _text,
+    tuple[str, ...]: _names,
+}
+
+
+def describe() -> list[tuple[str, Any]]:
+    """Every setting with its default."""
+    return [(f.name, f.default) for f in fields(Settings)]
