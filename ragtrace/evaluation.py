@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import random
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
@@ -136,18 +138,18 @@ def _verdicts(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
 
 def _call(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
     if check.batch:
-        verdicts = _resolve(check.fn(traces))
+        verdicts = _retried(check, lambda: _resolve(check.fn(traces)))
         if len(verdicts) != len(traces):
             raise ValueError(f"{len(verdicts)} verdicts for {len(traces)} traces")
         return list(verdicts)
     if inspect.iscoroutinefunction(check.fn):
-        return asyncio.run(_gather(check.fn, traces))
-    return [_one(check.fn, trace) for trace in traces]
+        return asyncio.run(_gather(check, traces))
+    return [_one(check, trace) for trace in traces]
 
 
-def _one(fn: Callable[[Trace], Any], trace: Trace) -> Any:
+def _one(check: Evaluator, trace: Trace) -> Any:
     try:
-        return _resolve(fn(trace))
+        return _retried(check, lambda: _resolve(check.fn(trace)))
     except Exception as error:  # noqa: BLE001 as above; the exception itself is the verdict
         return error
 
@@ -160,8 +162,34 @@ async def _awaited(value: Awaitable[Any]) -> Any:
     return await value
 
 
-async def _gather(fn: Callable[[Trace], Awaitable[Any]], traces: Sequence[Trace]) -> list[Any]:
-    return list(await asyncio.gather(*(fn(trace) for trace in traces), return_exceptions=True))
+async def _gather(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
+    async def one(trace: Trace) -> Any:
+        for attempt in range(check.retries):
+            try:
+                return await check.fn(trace)
+            except _PASSING:
+                await asyncio.sleep(_pause(attempt))
+        return await check.fn(trace)
+
+    return list(await asyncio.gather(*(one(trace) for trace in traces), return_exceptions=True))
+
+
+_PASSING = (OSError, TimeoutError)
+"""Failures that a second try may not meet again: the network's."""
+
+
+def _retried(check: Evaluator, call: Callable[[], Any]) -> Any:
+    for attempt in range(check.retries):
+        try:
+            return call()
+        except _PASSING:
+            time.sleep(_pause(attempt))
+    return call()
+
+
+def _pause(attempt: int) -> float:
+    """Seconds before the next try: doubling, with jitter so that many do not come back at once."""
+    return 0.1 * 2.0**attempt * (0.5 + random.random())
 
 
 def normalise(check: Evaluator, verdict: Any) -> list[Score]:

@@ -111,16 +111,14 @@ def any_of(*samplers: Sampler) -> Sampler:
 
     def sample(trace: Trace) -> Decision:
         decisions = [s(trace) for s in samplers]
-        consistent = max((d.probability for d in decisions if d.consistent), default=0.0)
-        missed = 1.0 - consistent
+        probability = max((d.probability for d in decisions if d.consistent), default=0.0)
         for d in decisions:
             if not d.consistent:
-                missed *= 1.0 - d.probability
+                probability += (1.0 - probability) * d.probability
         kept = next((d for d in decisions if d.keep), None)
         most_likely = max(decisions, key=lambda d: d.probability)
-        return Decision(
-            kept is not None, 1.0 - missed, (kept or most_likely).reason, all(d.consistent for d in decisions)
-        )
+        reason = (kept or most_likely).reason
+        return Decision(kept is not None, probability, reason, all(d.consistent for d in decisions))
 
     return sample
 

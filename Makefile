@@ -1,0 +1,44 @@
+# Two commands: `make demo` shows ragtrace at work, `make test` runs all its tests. Each sets up what it needs in a
+# virtual environment of its own; PYTHON chooses the interpreter (3.11 or newer).
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+EXTRAS = langchain,llama-index,otlp,prometheus,models,console
+
+.PHONY: demo test lint docs clean
+
+demo: $(VENV)/.demo
+	$(BIN)/ragtrace demo $(DEMO)
+
+test: $(VENV)/.test
+	$(BIN)/python tests/prepare.py
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest $(TESTS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.test
+	$(BIN)/python docs/generate.py
+
+$(VENV)/.base:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "ragtrace needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Use: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.base pyproject.toml
+	$(INSTALL) --editable '.[$(EXTRAS)]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	$(INSTALL) --group test --group lint
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,200 @@
+"""The laws of sampling: subset, ratio, probability, and the weight 1/p that follows from them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace.errors import SettingError
+from ragtrace.records import Trace
+from ragtrace.sampling import (
+    Decision,
+    all_of,
+    any_of,
+    attribute,
+    errors,
+    joint,
+    rate_limit,
+    ratio,
+    slow,
+    stratified,
+)
+from ragtrace.testing import Clock, make_trace
+
+trace_ids = st.integers(1, 2**128 - 1)
+fractions = st.floats(0, 1)
+
+
+def traces(count: int, seed: int = 7, **fields: object) -> list[Trace]:
+    chance = random.Random(seed)
+    return [
+        make_trace(trace_id=chance.getrandbits(128), span_id=chance.getrandbits(64), **fields) for _ in range(count)
+    ]
+
+
+@given(trace_ids, fractions, fractions)
+def test_a_lower_ratio_keeps_a_subset(trace_id: int, one: float, other: float) -> None:
+    """Whatever a lower ratio keeps, a higher one keeps, too."""
+    low, high = sorted((one, other))
+    trace = make_trace(trace_id=trace_id)
+    assert not ratio(low)(trace).keep or ratio(high)(trace).keep
+
+
+@given(trace_ids, fractions)
+def test_a_ratio_is_deterministic_and_carries_its_probability(trace_id: int, p: float) -> None:
+    """Two processes agree on a trace, and both know with what probability it was kept."""
+    trace = make_trace(trace_id=trace_id)
+    assert ratio(p)(trace) == ratio(p)(trace)
+    assert ratio(p)(trace).probability == p
+
+
+@given(trace_ids)
+def test_the_bounds_are_exact(trace_id: int) -> None:
+    """Ratio 1 keeps everything and ratio 0 nothing."""
+    trace = make_trace(trace_id=trace_id)
+    assert ratio(1.0)(trace).keep
+    assert not ratio(0.0)(trace).keep
+
+
+@pytest.mark.parametrize("p", [0.01, 0.2, 0.5, 0.9])
+def test_a_ratio_keeps_its_share(p: float) -> None:
+    """Of many random trace ids the share kept is the ratio, within four standard errors."""
+    kept = sum(ratio(p)(t).keep for t in traces(20_000))
+    assert abs(kept / 20_000 - p) < 4 * (p * (1 - p) / 20_000) ** 0.5
+
+
+def test_opentelemetrys_consistent_rule_is_followed() -> None:
+    """R is the low 56 bits of the trace id and a trace is kept when R reaches the threshold (1 - p) 2^56."""
+    half = 1 << 55
+    assert ratio(0.5)(make_trace(trace_id=half)).keep
+    assert not ratio(0.5)(make_trace(trace_id=half - 1)).keep
+    assert not ratio(0.5)(make_trace(trace_id=(0xFF << 56) | (half - 1))).keep
+
+
+def test_conditions_are_certain() -> None:
+    """Errors, slow requests and attributes are kept with probability 1, all others with 0."""
+    failed, quick = make_trace(error="ValueError"), make_trace(duration=0.1)
+    late, paid = make_trace(duration=5.0), make_trace(attributes={"plan": "paid"})
+    assert errors()(failed) == Decision(True, 1.0, "error")
+    assert errors()(quick) == Decision(False, 0.0, "error")
+    assert slow(5.0)(late).keep
+    assert not slow(5.0)(quick).keep
+    assert attribute("plan", "paid")(paid).keep
+    assert attribute("plan")(paid).keep
+    assert not attribute("plan", "free")(paid).keep
+
+
+@given(trace_ids, fractions, fractions)
+def test_a_union_of_consistent_samplers_is_the_larger(trace_id: int, one: float, other: float) -> None:
+    """By trace id the union of two ratios is the larger ratio: in what is kept, and in its probability."""
+    trace = make_trace(trace_id=trace_id)
+    union = any_of(ratio(one), ratio(other))(trace)
+    assert union.keep == ratio(max(one, other))(trace).keep
+    assert union.probability == pytest.approx(max(one, other))
+
+
+@given(trace_ids, fractions, fractions)
+def test_an_intersection_of_consistent_samplers_is_the_smaller(trace_id: int, one: float, other: float) -> None:
+    """By trace id the intersection of two ratios is the smaller ratio, wherever the first of them kept the trace."""
+    trace = make_trace(trace_id=trace_id)
+    both = all_of(ratio(one), ratio(other))(trace)
+    assert both.keep == ratio(min(one, other))(trace).keep
+    if both.keep:
+        assert both.probability == min(one, other)
+
+
+def test_independent_decisions_multiply() -> None:
+    """A decision that did not look at R is independent of one that did."""
+    by_id, by_rate = Decision(True, 0.5, "ratio"), Decision(True, 0.2, "rate_limit", consistent=False)
+    assert joint(by_id, by_rate).probability == pytest.approx(0.1)
+    union = any_of(lambda _: by_id, lambda _: by_rate)(make_trace())
+    assert union.probability == pytest.approx(1 - 0.5 * 0.8)
+
+
+def test_an_error_is_always_in_the_union() -> None:
+    """Always-on-error beside a small ratio keeps every error with probability 1 and others at the ratio."""
+    sampler = any_of(errors(), ratio(0.01))
+    assert sampler(make_trace(error="TimeoutError", trace_id=1)) == Decision(True, 1.0, "error")
+    assert sampler(make_trace(trace_id=1)).probability == 0.01
+
+
+def test_strata_have_their_own_ratio() -> None:
+    """Each value of the attribute gets its ratio, unknown and unhashable ones the default."""
+    sampler = stratified("plan", {"free": 0.1, "paid": 1.0}, default=0.5)
+    assert sampler(make_trace(attributes={"plan": "paid"})).probability == 1.0
+    assert sampler(make_trace(attributes={"plan": "free"})).probability == 0.1
+    assert sampler(make_trace(attributes={"plan": ["list"]})).probability == 0.5
+    assert sampler(make_trace()).probability == 0.5
+
+
+@given(
+    st.lists(st.floats(0, 2), min_size=1, max_size=300), st.floats(0.1, 20), st.integers(1, 30), st.integers(0, 2**32)
+)
+def test_the_rate_limit_is_a_hard_bound(gaps: list[float], rate: float, burst: int, seed: int) -> None:
+    """However requests arrive, no more than burst + rate x time are kept."""
+    clock = Clock()
+    sampler = rate_limit(rate, burst, clock=clock)
+    start, kept = clock.now, 0
+    for gap, trace in zip(gaps, traces(len(gaps), seed), strict=True):
+        clock.tick(gap)
+        kept += sampler(trace).keep
+    assert kept <= burst + rate * (clock.now - start) + 1e-6
+
+
+def test_a_rate_limit_leaves_a_quiet_stream_alone() -> None:
+    """Below the limit every request is kept, with probability 1."""
+    clock = Clock()
+    sampler = rate_limit(1.0, clock=clock)
+    decisions = []
+    for trace in traces(500):
+        clock.tick(1.01)
+        decisions.append(sampler(trace))
+    assert all(d.keep and d.probability == 1.0 for d in decisions)
+
+
+@pytest.mark.parametrize("overload", [3, 30, 300])
+def test_weights_under_a_rate_limit_are_unbiased(overload: int) -> None:
+    """The sum of 1/p over the kept requests estimates how many there were, at any overload."""
+    clock = Clock()
+    sampler = rate_limit(10.0, 200, clock=clock)
+    offered = 60_000
+    weight = kept = 0.0
+    for trace in traces(offered, seed=overload):
+        clock.tick(1 / (10.0 * overload))
+        decision = sampler(trace)
+        if decision.keep:
+            kept += 1
+            weight += 1 / decision.probability
+    assert kept <= 200 + 10 * offered / (10.0 * overload)
+    assert weight == pytest.approx(offered, rel=5 / kept**0.5)
+
+
+def test_a_clock_that_steps_back_does_not_stop_sampling() -> None:
+    """A rate limit survives a clock that jumps into the past."""
+    clock = Clock()
+    sampler = rate_limit(1.0, 10, clock=clock)
+    clock.tick(-3600)
+    assert sampler(make_trace()).keep
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ratio(1.5),
+        lambda: ratio(-0.1),
+        lambda: ratio(float("nan")),
+        lambda: rate_limit(0),
+        lambda: rate_limit(1, 0.5),
+        lambda: slow(-1),
+        any_of,
+        all_of,
+        lambda: stratified("x", {"a": 2.0}, 0.1),
+    ],
+)
+def test_a_wrong_setting_is_an_error_at_the_boundary(make: object) -> None:
+    """A sampler that cannot be is refused when it is made, not when it is asked."""
+    with pytest.raises(SettingError):
+        make()  # type: ignore[operator]
