@@ -1,0 +1,68 @@
+"""Why an answer is bad, in one word, from what the scores and the trace tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ragtrace.records import Score, Trace
+
+_IRRELEVANT = 0.35
+"""Cosine of the best chunk's best sentence with the query under which the context has nothing on the subject (by
+all-MiniLM-L6-v2 unrelated pairs stay below .15, paraphrases above .49)."""
+_SUPPORTED = 0.5
+_CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "content_filter"})
+
+_REFUSAL = re.compile(
+    r"\b(?:i (?:do not|don't|cannot|can't|could not|couldn't|am unable|'m unable|am not able)"
+    r"|(?:unable|not able) to (?:answer|find|provide|determine|help)"
+    r"|(?:does not|doesn't|do not|don't|did not) (?:contain|mention|provide|include|specify|say|cover)"
+    r"|no (?:information|mention|answer|details?) (?:about|on|of|in|is|was|were|available|found)"
+    r"|(?:is|are|was) not (?:mentioned|provided|specified|available|covered|found|stated|included)"
+    r"|not enough (?:information|context)|cannot be (?:answered|determined|found)|sorry)\b",
+    re.I,
+)
+
+
+def is_refusal(answer: str) -> bool:
+    """Whether the answer declines instead of answering: it says so in its first 200 characters, and little else."""
+    return _REFUSAL.search(answer[:200]) is not None and len(answer) < 600
+
+
+def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
+    """The first that holds, in this order:
+
+    `leak_by_model`, `leak_from_context` (as the leakage checks say) · `truncated` (the model stopped at its limit) ·
+    for refusals `right_refusal` (nothing fit to answer from) or `wrong_refusal` (there was) · `nothing_retrieved` ·
+    for ungrounded answers `contradicts_context`, `irrelevant_context` (no chunk fits the question),
+    `context_ignored` (one did, and the answer is far from it), `unsupported` · `none` when something was checked and
+    all is well. None where nothing was checked.
+    """
+    usable = {s.name: s for s in scores if s.error is None and s.label != "not_applicable"}
+    if not usable:
+        return None
+    told = {s.cause for s in usable.values() if s.cause}
+    for leak in ("leak_by_model", "leak_from_context"):
+        if leak in told:
+            return leak
+    if trace.attributes.get("finish_reason") in _CUT_OFF:
+        return "truncated"
+    relevance = usable.get("context_relevancy_recall")
+    fits = relevance is not None and relevance.value is not None and relevance.value >= _IRRELEVANT
+    if trace.answer and is_refusal(trace.answer):
+        return "wrong_refusal" if fits else "right_refusal"
+    if not trace.documents and trace.query:
+        return "nothing_retrieved"
+    if "contradicts_context" in told:
+        return "contradicts_context"
+    if "unsupported" in told:
+        if relevance is not None and not fits:
+            return "irrelevant_context"
+        return "context_ignored" if fits and _ignores_context(usable) else "unsupported"
+    return "none"
+
+
+def _ignores_context(usable: dict[str, Score]) -> bool:
+    """No sentence of the answer is near any passage, although one was near the question."""
+    evidence = [e for s in usable.values() for e in s.evidence]
+    return bool(evidence) and all((e.probability or 0.0) < _SUPPORTED for e in evidence)

@@ -1,0 +1,196 @@
+"""Checks by the cosine of sentence embeddings: how close the answer is to the question, and to the chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ragtrace.evaluation import evaluator
+from ragtrace.evaluators.sentences import Span, prose, split
+from ragtrace.records import Evidence, Score, Trace
+
+if TYPE_CHECKING:
+    from ragtrace.models.embedding import Vectors
+
+_H2O = "H2O Eval Studio"
+_ANSWER_SENTENCES = 40
+_CHUNK_SENTENCES = 60
+_CONTEXT_SENTENCES = 240
+"""Sentences that are embedded at most, of an answer, a chunk, all chunks. What is beyond is named in the
+explanation."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    rank: int
+    span: Span
+    text: str
+
+
+def _answer_sentences(trace: Trace) -> list[Span]:
+    """What the answer says; an answer that is only code, a table or a word is taken as it is."""
+    return prose(trace.answer, _ANSWER_SENTENCES) or split(trace.answer, _ANSWER_SENTENCES)[:1]
+
+
+def _context_sentences(trace: Trace) -> list[_Sentence]:
+    found: list[_Sentence] = []
+    for rank, document in enumerate(trace.documents):
+        room = min(_CHUNK_SENTENCES, _CONTEXT_SENTENCES - len(found))
+        if room <= 0:
+            break
+        text = document.content
+        spans = prose(text, room) or split(text, 1)
+        found.extend(_Sentence(rank, span, text[span.start : span.end]) for span in spans)
+    return found
+
+
+def _embed(groups: Sequence[Sequence[str]]) -> list[Vectors]:
+    """Each group's vectors; all of a micro-batch in one call, so that what recurs is embedded once."""
+    from ragtrace.models.embedding import get_embedder
+
+    vectors = get_embedder().embed([text for group in groups for text in group])
+    found, start = [], 0
+    for group in groups:
+        found.append(vectors[start : start + len(group)])
+        start += len(group)
+    return found
+
+
+def _answer_to_query(traces: Sequence[Trace]) -> list[Any]:
+    """Per trace the cosines of its answer's sentences with the query."""
+    groups: list[list[str]] = []
+    for trace in traces:
+        groups.append([trace.query])
+        groups.append([trace.answer[s.start : s.end] for s in _answer_sentences(trace)])
+    vectors = _embed(groups)
+    return [vectors[i + 1] @ vectors[i][0] for i in range(0, len(vectors), 2)]
+
+
+@evaluator(
+    needs={"query", "answer"},
+    threshold=0.75,
+    range=(-1.0, 1.0),
+    method="model",
+    batch=True,
+    source="Ejento evaluation metrics, 1.3",
+)
+def answer_relevance(traces: Sequence[Trace]) -> list[float | None]:
+    """Mean over the answer's sentences of cos(sentence, query)."""
+    return [_clipped(c.mean(), -1.0) if len(c) else None for c in _answer_to_query(traces)]
+
+
+@evaluator(
+    needs={"query", "answer"},
+    threshold=0.75,
+    range=(-1.0, 1.0),
+    method="model",
+    batch=True,
+    source=f"{_H2O}, Answer Relevancy (Sentence Similarity)",
+)
+def answer_relevance_max(traces: Sequence[Trace]) -> list[float | None]:
+    """Maximum over the answer's sentences of cos(sentence, query)."""
+    return [_clipped(c.max(), -1.0) if len(c) else None for c in _answer_to_query(traces)]
+
+
+def _chunk_relevance(traces: Sequence[Trace]) -> list[list[float]]:
+    """Per trace, for each chunk with text, the highest cosine of one of its sentences with the query."""
+    contexts = [_context_sentences(trace) for trace in traces]
+    groups: list[list[str]] = []
+    for trace, sentences in zip(traces, contexts, strict=True):
+        groups.append([trace.query])
+        groups.append([s.text for s in sentences])
+    vectors = _embed(groups)
+    found = []
+    for i, sentences in enumerate(contexts):
+        best: dict[int, float] = {}
+        cosines = vectors[2 * i + 1] @ vectors[2 * i][0] if sentences else []
+        for sentence, cosine in zip(sentences, cosines, strict=True):
+            best[sentence.rank] = max(best.get(sentence.rank, 0.0), _clipped(cosine))
+        found.append(list(best.values()))
+    return found
+
+
+_SOFT = f"{_H2O}, Context Relevancy Evaluator (Soft Recall and Precision)"
+
+
+@evaluator(needs={"query", "documents"}, threshold=0.75, method="model", batch=True, source=_SOFT)
+def context_relevancy_recall(traces: Sequence[Trace]) -> list[float | None]:
+    """Maximum over the chunks of the maximum over their sentences of cos(query, sentence)."""
+    return [max(chunks) if chunks else None for chunks in _chunk_relevance(traces)]
+
+
+@evaluator(needs={"query", "documents"}, threshold=0.75, method="model", batch=True, source=_SOFT)
+def context_relevancy_precision(traces: Sequence[Trace]) -> list[float | None]:
+    """Mean over the chunks of the maximum over their sentences of cos(query, sentence)."""
+    return [sum(chunks) / len(chunks) if chunks else None for chunks in _chunk_relevance(traces)]
+
+
+@evaluator(
+    needs={"documents", "answer"},
+    threshold=0.75,
+    method="model",
+    batch=True,
+    source=f"{_H2O}, Groundedness Evaluator",
+)
+def groundedness(traces: Sequence[Trace]) -> list[Score | None]:
+    """Minimum over the answer's sentences of the maximum over the context's sentences of their cosine.
+
+    The explanation names the least grounded sentence; the evidence has every sentence with its closest passage.
+    A cosine does not see a contradiction: a wrong number in the right words is close.
+    """
+    answers = [_answer_sentences(trace) for trace in traces]
+    contexts = [_context_sentences(trace) for trace in traces]
+    groups: list[list[str]] = []
+    for trace, spans, sentences in zip(traces, answers, contexts, strict=True):
+        groups.append([trace.answer[s.start : s.end] for s in spans])
+        groups.append([s.text for s in sentences])
+    vectors = _embed(groups)
+    return [
+        _grounded(trace, answers[i], contexts[i], vectors[2 * i], vectors[2 * i + 1]) for i, trace in enumerate(traces)
+    ]
+
+
+def _grounded(
+    trace: Trace, spans: list[Span], sentences: list[_Sentence], answer: Vectors, context: Vectors
+) -> Score | None:
+    if not spans or not sentences:
+        return None
+    cosines = answer @ context.T
+    best = cosines.argmax(1)
+    threshold = groundedness.threshold or 0.0
+    evidence = []
+    for row, span in enumerate(spans):
+        source = sentences[int(best[row])]
+        support = _clipped(cosines[row, best[row]])
+        evidence.append(
+            Evidence(
+                span.start,
+                span.end,
+                "supported" if support >= threshold else "unsupported",
+                support,
+                trace.documents[source.rank].id,
+                source.rank,
+                source.span.start,
+                source.span.end,
+            )
+        )
+    least = min(evidence, key=lambda e: e.probability or 0.0)
+    return Score(
+        "groundedness",
+        value=least.probability,
+        explanation=f"least grounded: “{trace.answer[least.start : least.end][:300]}”{_unread(trace, len(sentences))}",
+        cause=None if (least.probability or 0.0) >= threshold else "unsupported",
+        evidence=tuple(evidence),
+    )
+
+
+def _unread(trace: Trace, used: int) -> str:
+    """Says so where not everything was read; never silently."""
+    cut = used >= _CONTEXT_SENTENCES or len(split(trace.answer, _ANSWER_SENTENCES + 1)) > _ANSWER_SENTENCES
+    return " (only the first sentences of the answer or of the context were compared)" if cut else ""
+
+
+def _clipped(value: Any, low: float = 0.0) -> float:
+    """A cosine as a float in range: rounding can carry it a hair past 1."""
+    return min(1.0, max(low, float(value)))

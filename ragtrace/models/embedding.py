@@ -1,0 +1,249 @@
+"""Sentence embeddings: an embedded ONNX model by default, any sentence-transformers model by name.
+
+Both give rows of unit length, so that a dot product is a cosine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ragtrace.errors import MissingExtraError, ModelError
+from ragtrace.models import model_file
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+_MAX_TOKENS = 256
+_MAX_CHARS = 4_000
+"""Longer texts are cut before they are tokenised: 256 word pieces never reach that far."""
+_RUN = 8
+"""Texts in one run of the model. Small runs keep memory flat and give other threads their turn."""
+_CACHE_BYTES = 64 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    name: str
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """An (n, d) float32 array with a row of unit length for each text; (0, d) for none."""
+
+
+def open_session(path: os.PathLike[str]) -> Any:
+    """An ONNX session that uses one thread and never spins: it shares the machine with the application."""
+    try:
+        import onnxruntime
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("onnxruntime", "models", "An embedded model") from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
+
+
+def open_tokenizer(max_tokens: int) -> Any:
+    """BERT's uncased word pieces, with truncation and padding."""
+    try:
+        from tokenizers import BertWordPieceTokenizer
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("tokenizers", "models", "An embedded model") from error
+    tokenizer = BertWordPieceTokenizer(str(model_file("vocabulary")), lowercase=True)
+    tokenizer.enable_truncation(max_tokens)
+    tokenizer.enable_padding()
+    return tokenizer
+
+
+class OnnxEmbedder:
+    """all-MiniLM-L6-v2, weights quantised to int8: 384 dimensions, English first.
+
+    Its vectors do not depend on what else is in the batch. Source: sentence-transformers/all-MiniLM-L6-v2,
+    mean pooling over the word pieces.
+    """
+
+    name = "all-MiniLM-L6-v2-int8"
+    dimensions = 384
+
+    def __init__(self) -> None:
+        """Raises MissingExtraError or ModelError where the model cannot be loaded."""
+        self._session = open_session(model_file("embedding"))
+        self._inputs = [i.name for i in self._session.get_inputs()]
+        self._tokenizer = open_tokenizer(_MAX_TOKENS)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """See Embedder. Texts are cut at 256 word pieces."""
+        import numpy as np
+
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        # Sorted by length, a run has little padding to compute.
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        for start in range(0, len(order), _RUN):
+            rows = order[start : start + _RUN]
+            vectors[rows] = self._run([_tokenisable(texts[i]) for i in rows])
+        return vectors
+
+    def _run(self, texts: list[str]) -> Vectors:
+        import numpy as np
+
+        encoded = self._tokenizer.encode_batch(texts)
+        mask = np.array([e.attention_mask for e in encoded], np.int64)
+        feed = {
+            "input_ids": np.array([e.ids for e in encoded], np.int64),
+            "attention_mask": mask,
+            "token_type_ids": np.zeros_like(mask),
+        }
+        hidden = self._session.run(None, {name: feed[name] for name in self._inputs})[0]
+        weights = mask[..., None].astype(np.float32)
+        pooled = (hidden * weights).sum(1) / weights.sum(1)
+        return unit_rows(pooled)
+
+
+class SentenceTransformersEmbedder:
+    """A sentence-transformers model that the user names: on the hub's cache, or a folder."""
+
+    def __init__(self, name: str) -> None:
+        """Raises MissingExtraError without the library, ModelError if the model is not on this machine and the hub
+        does not give it."""
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(
+                "sentence-transformers", "sentence-transformers", f"The embedding model {name!r}"
+            ) from error
+        try:
+            self._model = SentenceTransformer(name, device=None)
+        except Exception as error:
+            raise ModelError(f"the sentence-transformers model {name!r} cannot be loaded: {error}") from error
+        self.name = name
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """See Embedder."""
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, int(self._model.get_sentence_embedding_dimension() or 0)), np.float32)
+        made = self._model.encode(
+            [_tokenisable(t) for t in texts], batch_size=_RUN, show_progress_bar=False, convert_to_numpy=True
+        )
+        return unit_rows(np.asarray(made, np.float32))
+
+
+class CachedEmbedder:
+    """Remembers the vectors of texts that recur: chunks do. Bounded by bytes, least recently used first out."""
+
+    def __init__(self, inner: Embedder, max_bytes: int = _CACHE_BYTES) -> None:
+        self.name = inner.name
+        self.hits = 0
+        self.misses = 0
+        self._inner = inner
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._known: OrderedDict[bytes, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """See Embedder. A text that stands twice is embedded once."""
+        import numpy as np
+
+        keys = [hashlib.blake2b(t.encode("utf-8", "replace"), digest_size=16).digest() for t in texts]
+        found: dict[bytes, Any] = {}
+        with self._lock:
+            for key in keys:
+                if key in self._known:
+                    self._known.move_to_end(key)
+                    found[key] = self._known[key]
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        self.hits += len(keys) - len(missing)
+        self.misses += len(missing)
+        if missing or not texts:
+            made = self._inner.embed(list(missing.values()))
+            if not texts:
+                return made
+            found.update(zip(missing, made, strict=True))
+            self._remember({key: found[key] for key in missing})
+        return np.stack([found[key] for key in keys])
+
+    def _remember(self, vectors: dict[bytes, Any]) -> None:
+        with self._lock:
+            for key, vector in vectors.items():
+                if key not in self._known:
+                    self._known[key] = vector.copy()  # a row of a batch would keep the whole batch alive
+                    self._bytes += vector.nbytes + 150
+            while self._bytes > self._max_bytes and self._known:
+                _, oldest = self._known.popitem(last=False)
+                self._bytes -= oldest.nbytes + 150
+
+
+def unit_rows(vectors: Any) -> Vectors:
+    """The same rows with length 1; a row of zeros stays one."""
+    import numpy as np
+
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    scaled: Vectors = (vectors / np.maximum(norms, 1e-12)).astype(np.float32)
+    return scaled
+
+
+def _tokenisable(text: str) -> str:
+    """A text that the tokenizer takes: cut, and without the lone surrogates on which it raises."""
+    cut = text[:_MAX_CHARS]
+    return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
+
+
+class Lazy:
+    """Makes a value on first use, once for all threads, and once more in a forked child: sessions hold threads."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._reset()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._value: Any = None
+
+    def get(self) -> Any:
+        """The value. What `make` raises is raised each time: a package may be installed meanwhile."""
+        if self._value is None:
+            with self._lock:
+                if self._value is None:
+                    self._value = self._make()
+        return self._value
+
+    def set(self, value: Any) -> None:
+        """Use this value from now on; None for a new one on next use."""
+        with self._lock:
+            self._value = value
+
+
+def load_embedder(name: str | None = None) -> Embedder:
+    """The embedded model, or the sentence-transformers model `name`; without a cache."""
+    return SentenceTransformersEmbedder(name) if name else OnnxEmbedder()
+
+
+_current = Lazy(lambda: CachedEmbedder(load_embedder()))
+
+
+def get_embedder() -> Embedder:
+    """The process's embedder, which the evaluators use. Loaded on first use."""
+    embedder: Embedder = _current.get()
+    return embedder
+
+
+def use_embedder(model: str | Embedder | None) -> None:
+    """Set the process's embedder: a model's name, an object, or None for the embedded one."""
+    if model is None:
+        _current.set(None)
+    else:
+        _current.set(CachedEmbedder(load_embedder(model) if isinstance(model, str) else model))
