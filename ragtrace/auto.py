@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import Any
 
 _log = logging.getLogger(__name__)
 
@@ -16,7 +17,9 @@ def post_instrument() -> None:
     if os.environ.get("RAGTRACE_ENABLED", "true").strip().lower() in ("false", "0", "no", "off"):
         return
     disabled = {n.strip() for n in os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
-    switched_off = {name: False for name in ("langchain", "llama_index") if f"ragtrace_{name}" in disabled}
+    switched_off: dict[str, Any] = {
+        name: False for name in ("langchain", "llama_index") if f"ragtrace_{name}" in disabled
+    }
     try:
         from ragtrace.config import init
 

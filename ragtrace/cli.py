@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 def _demo(arguments: Sequence[str]) -> int:
     from ragtrace.demo import main as demo
 
-    return demo(arguments)
+    return int(demo(arguments))
 
 
 def _eval(options: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from ragtrace import plugins, recorder, redaction, sampling, settings
 from ragtrace.capture import Capture
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.evaluation import Evaluator
-from ragtrace.pipeline import Counts, Limits, Pipeline, Sink
+from ragtrace.pipeline import Counts, Limits, Observer, Pipeline, Sink
 from ragtrace.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -144,7 +144,8 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
     tracer_provider: Any,
 ) -> Runtime:
     telemetry = _telemetry(used, tracer_provider)
-    metrics, observers = None, ()
+    metrics = None
+    observers: tuple[Observer, ...] = ()
     if used.prometheus_port >= 0:
         _require("prometheus_client", "prometheus", "prometheus_port")
         from ragtrace_prometheus import PrometheusSink

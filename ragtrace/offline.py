@@ -42,7 +42,7 @@ def read(path: str | os.PathLike[str]) -> Iterator[Row | DataError]:
     name = os.fspath(path)
     try:
         with ExitStack() as stack:
-            raw: IO[bytes] = stack.enter_context(Path(path).open("rb"))
+            raw: Any = stack.enter_context(Path(path).open("rb"))
             if raw.read(2) == b"\x1f\x8b":
                 raw.seek(0)
                 raw = stack.enter_context(gzip.open(raw))

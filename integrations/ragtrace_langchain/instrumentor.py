@@ -92,4 +92,3 @@ def _other_instrumentor() -> str | None:
         if getattr(instance, "_is_instrumented_by_opentelemetry", False):
             return module
     return None
-

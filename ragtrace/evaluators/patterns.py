@@ -68,7 +68,11 @@ _PERSONAL: tuple[_Rule, ...] = (
         re.compile(r"(?<![\w.+-])[A-Za-z0-9][\w.+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w@-])"),
         lambda t: not t.lower().endswith(("@example.com", "@example.org", "@example.net")),
     ),
-    ("iban", re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"), iban),
+    (
+        "iban",
+        re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"),
+        iban,
+    ),
     ("credit_card", re.compile(r"(?<![\w.-])\d(?:[ -]?\d){11,18}(?![\w-]|\.\d)"), _card),
     ("us_ssn", re.compile(r"(?<![\w.-])\d{3}([- ])\d{2}\1\d{4}(?![\w-]|\.\d)"), ssn),
     ("ip_address", re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)"), _ip),
@@ -119,32 +123,73 @@ def _phones(text: str) -> Iterator[Find]:
 _SECRETS: tuple[_Rule, ...] = (
     ("private_key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"), _always),
     ("certificate", re.compile(r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----"), _always),
-    ("openai_key", re.compile(r"(?<![\w-])sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,180}(?![\w-])"), lambda t: _random(t, 3.5)),
+    (
+        "openai_key",
+        re.compile(r"(?<![\w-])sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,180}(?![\w-])"),
+        lambda t: _random(t, 3.5),
+    ),
     ("anthropic_key", re.compile(r"(?<![\w-])sk-ant-[a-z0-9]+-[A-Za-z0-9_-]{80,120}(?![\w-])"), _always),
     ("h2o_key", re.compile(r"(?<![\w-])(?:sk|pk)-h2o-[A-Za-z0-9_-]{16,80}(?![\w-])", re.I), lambda t: _random(t, 3.0)),
-    ("aws_key_id", re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z2-7]{16}(?![A-Z0-9])"), lambda t: _random(t, 3.0)),
-    ("github_token", re.compile(r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_\w{82})(?!\w)"), lambda t: _random(t, 3.0)),
-    ("gitlab_token", re.compile(r"(?<!\w)gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{20,64}(?![\w-])"), lambda t: _random(t, 3.0)),
+    (
+        "aws_key_id",
+        re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z2-7]{16}(?![A-Z0-9])"),
+        lambda t: _random(t, 3.0),
+    ),
+    (
+        "github_token",
+        re.compile(r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_\w{82})(?!\w)"),
+        lambda t: _random(t, 3.0),
+    ),
+    (
+        "gitlab_token",
+        re.compile(r"(?<!\w)gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{20,64}(?![\w-])"),
+        lambda t: _random(t, 3.0),
+    ),
     ("slack_token", re.compile(r"(?<!\w)xox[abeprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,250}"), lambda t: _random(t, 2.5)),
     ("slack_webhook", re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{40,60}"), _always),
     ("google_key", re.compile(r"(?<![\w-])AIza[\w-]{35}(?![\w-])"), lambda t: _random(t, 4.0)),
-    ("stripe_key", re.compile(r"(?<!\w)(?:sk|rk)_(?:live|test|prod)_[A-Za-z0-9]{10,99}(?!\w)"), lambda t: _random(t, 2.5)),
+    (
+        "stripe_key",
+        re.compile(r"(?<!\w)(?:sk|rk)_(?:live|test|prod)_[A-Za-z0-9]{10,99}(?!\w)"),
+        lambda t: _random(t, 2.5),
+    ),
     ("huggingface_token", re.compile(r"(?<!\w)(?:hf_|api_org_)[A-Za-z]{34}(?!\w)"), lambda t: _random(t, 3.0)),
     ("npm_token", re.compile(r"(?<!\w)npm_[A-Za-z0-9]{36}(?!\w)"), lambda t: _random(t, 3.0)),
     ("pypi_token", re.compile(r"pypi-AgEIcHlwaS5vcmc[\w-]{50,1000}"), _always),
     ("sendgrid_key", re.compile(r"(?<![\w.])SG\.[\w-]{16,32}\.[\w-]{32,64}(?![\w-])"), lambda t: _random(t, 3.0)),
     ("digitalocean_token", re.compile(r"(?<!\w)do[opr]_v1_[a-f0-9]{64}(?!\w)"), lambda t: _random(t, 3.0)),
     ("shopify_token", re.compile(r"(?<!\w)shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}(?!\w)"), lambda t: _random(t, 2.5)),
-    ("square_token", re.compile(r"(?<!\w)(?:EAAA[\w-]{22,60}|sq0(?:atp|csp|idp)-[\w-]{22,43})(?![\w-])"), lambda t: _random(t, 3.0)),
-    ("prefixed_token", re.compile(
-        r"(?<![\w-])(?:dop_v1_|glsa_|glc_|lin_api_|dp\.pt\.|PMAK-|rubygems_|sntrys_|sntryu_|tfp_|pul-|hvs\.|hvb\.|"
-        r"figd_|shippo_(?:live|test)_|NRAK-|NRII-|NRJS-|EZ[AT]K|pscale_(?:tkn|pw|oauth)_|rdme_|ico-|dt0c01\.|age-secret-key-1|"
-        r"ops_eyJ|secret_|key-|LTAI|AGE-SECRET-KEY-1|CLOJARS_|duffel_(?:live|test)_|fio-u-|flb_live_|live_|r8_|xai-|gsk_|pplx-|"
-        r"sgp_|ATATT3|ATCTT3|ATBB|cio_|nfp_|vault:v\d:|whsec_|rzp_live_|sk_prod_|FLWSECK_(?:TEST|PROD)-)"
-        r"[A-Za-z0-9_.=/+-]{16,250}"), lambda t: _random(t, 3.3)),
-    ("jwt", re.compile(r"(?<![\w-])ey[A-Za-z0-9_-]{12,2000}\.ey[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,2000}"), _always),
-    ("windows_key", re.compile(r"(?<![\w-])(?:[BCDFGHJKMNPQRTVWXY2346789]{5}-){4}[BCDFGHJKMNPQRTVWXY2346789]{5}(?![\w-])"), _always),
-    ("url_password", re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,80}:[^\s:/@<>{}$*\[\]]{3,80}@[\w.-]{1,100}"), lambda t: not _placeholder(t)),
+    (
+        "square_token",
+        re.compile(r"(?<!\w)(?:EAAA[\w-]{22,60}|sq0(?:atp|csp|idp)-[\w-]{22,43})(?![\w-])"),
+        lambda t: _random(t, 3.0),
+    ),
+    (
+        "prefixed_token",
+        re.compile(
+            r"(?<![\w-])(?:dop_v1_|glsa_|glc_|lin_api_|dp\.pt\.|PMAK-|rubygems_|sntrys_|sntryu_|tfp_|pul-|hvs\.|hvb\.|"
+            r"figd_|shippo_(?:live|test)_|NRAK-|NRII-|NRJS-|EZ[AT]K|pscale_(?:tkn|pw|oauth)_|rdme_|ico-|dt0c01\.|age-secret-key-1|"
+            r"ops_eyJ|secret_|key-|LTAI|AGE-SECRET-KEY-1|CLOJARS_|duffel_(?:live|test)_|fio-u-|flb_live_|live_|r8_|xai-|gsk_|pplx-|"
+            r"sgp_|ATATT3|ATCTT3|ATBB|cio_|nfp_|vault:v\d:|whsec_|rzp_live_|sk_prod_|FLWSECK_(?:TEST|PROD)-)"
+            r"[A-Za-z0-9_.=/+-]{16,250}"
+        ),
+        lambda t: _random(t, 3.3),
+    ),
+    (
+        "jwt",
+        re.compile(r"(?<![\w-])ey[A-Za-z0-9_-]{12,2000}\.ey[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,2000}"),
+        _always,
+    ),
+    (
+        "windows_key",
+        re.compile(r"(?<![\w-])(?:[BCDFGHJKMNPQRTVWXY2346789]{5}-){4}[BCDFGHJKMNPQRTVWXY2346789]{5}(?![\w-])"),
+        _always,
+    ),
+    (
+        "url_password",
+        re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,80}:[^\s:/@<>{}$*\[\]]{3,80}@[\w.-]{1,100}"),
+        lambda t: not _placeholder(t),
+    ),
 )
 _ASSIGNED = re.compile(
     r"(?i)\b(?P<name>[\w.-]{0,40}?(?:api[_ .-]?key|secret|token|passwd|password|passphrase|pwd|access[_ .-]?key|"

@@ -39,6 +39,8 @@ def toxicity(traces: Sequence[Trace]) -> list[Score | None]:
         worst = max(range(len(probabilities)), key=probabilities.__getitem__)
         place = of_trace[worst]
         scores.append(
-            Score("toxicity", value=probabilities[worst], explanation=f"most toxic: characters {place.start}-{place.end}")
+            Score(
+                "toxicity", value=probabilities[worst], explanation=f"most toxic: characters {place.start}-{place.end}"
+            )
         )
     return scores

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof sr jr st vs etc eg ie cf al approx dept est fig figs inc ltd co corp no nos vol pp ed eds rev "
-    "gen col sgt capt lt jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun min max ca bzw "
-    "usw vgl evtl ggf nr abb bspw resp".split()
-)
+_WORDS = """
+mr mrs ms dr prof sr jr st vs etc eg ie cf al approx dept est fig figs inc ltd co corp no nos vol pp ed eds rev gen
+col sgt capt lt jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun min max ca bzw usw vgl
+evtl ggf nr abb bspw resp
+"""
+_ABBREVIATIONS = frozenset(_WORDS.split())
 _BLOCK = re.compile(
     r"```.*?(?:```|\Z)"  # fenced code is one piece, whatever is in it
     r"|[^\n]+",

@@ -21,7 +21,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
         "bert-base-uncased-vocab.txt",
         "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
     ),
-    "toxicity": (None, "toxicity.npz", ""),
+    "toxicity": (None, "toxicity.npz", "8da9a844e69a69868bed6c185125bb82376dc8a3effb5311a797ea27054cc2a4"),
 }
 """Model → the package that brings its file (None: ragtrace itself), the file, its sha256."""
 

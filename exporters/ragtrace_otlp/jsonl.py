@@ -1,0 +1,72 @@
+"""Spans as lines of JSON in a file: for a look without a backend, and for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.trace import format_span_id, format_trace_id
+
+from ragtrace.errors import SettingError
+
+
+class JsonLinesSpanExporter(SpanExporter):
+    """Appends every span to a file as one line."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Raises SettingError if the file cannot be written."""
+        self._lock = threading.Lock()
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 open until shutdown
+        except OSError as error:
+            raise SettingError(f"spans_file {os.fspath(path)!r} cannot be written: {error}") from error
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Write the spans; FAILURE if the disk does not take them."""
+        lines = "".join(json.dumps(span_as_dict(span), default=str) + "\n" for span in spans)
+        try:
+            with self._lock:
+                self._file.write(lines)
+                self._file.flush()
+        except (OSError, ValueError):
+            return SpanExportResult.FAILURE
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._file.close()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Every export is flushed already."""
+        return True
+
+
+def span_as_dict(span: ReadableSpan) -> dict[str, Any]:
+    """A span as plain values: ids in hexadecimal, times in Unix nanoseconds."""
+    context = span.context
+    return {
+        "trace_id": format_trace_id(context.trace_id) if context else None,
+        "span_id": format_span_id(context.span_id) if context else None,
+        "parent_id": format_span_id(span.parent.span_id) if span.parent else None,
+        "name": span.name,
+        "kind": span.kind.name,
+        "start_time": span.start_time,
+        "end_time": span.end_time,
+        "status": {"code": span.status.status_code.name, "description": span.status.description},
+        "attributes": dict(span.attributes or {}),
+        "events": [{"name": e.name, "time": e.timestamp, "attributes": dict(e.attributes or {})} for e in span.events],
+        "links": [
+            {"trace_id": format_trace_id(link.context.trace_id), "span_id": format_span_id(link.context.span_id)}
+            for link in span.links
+        ],
+        "resource": dict(span.resource.attributes),
+        "scope": span.instrumentation_scope.name if span.instrumentation_scope else None,
+    }

@@ -1,0 +1,245 @@
+"""Providers: one of our own, set up whole, or somebody else's, joined."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry import _logs
+from opentelemetry import trace as otel
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+
+from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.records import Evaluation
+from ragtrace_otlp.batching import CountingExporter, ExportStats, SmallBatchSpanProcessor, quiet
+from ragtrace_otlp.events import EventSink
+from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats
+from ragtrace_otlp.jsonl import JsonLinesSpanExporter
+from ragtrace_otlp.scores import ScoreFormat
+from ragtrace_otlp.spans import EvaluationSpanSink
+
+_log = logging.getLogger(__name__)
+_EXPORT_SECONDS = 5.0
+_NOISY = (
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.exporter.otlp.proto.http._log_exporter",
+    "opentelemetry.exporter.otlp.proto.grpc.exporter",
+    "opentelemetry.exporter.http.transport",
+    "opentelemetry.exporter.otlp.common",
+    "opentelemetry.exporter.otlp",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryStats:
+    """What went out and what did not."""
+
+    spans: ExportStats | None
+    events: ExportStats | None
+    spans_dropped: int
+    """Spans that a full export queue dropped."""
+    hold: HoldStats | None
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """Providers and the sinks that bring scores to them."""
+
+    tracer_provider: Any
+    logger_provider: Any
+    sinks: tuple[Callable[[Evaluation], None], ...]
+    hold: HoldProcessor | None = None
+    span_exporter: CountingExporter[Any] | None = None
+    event_exporter: CountingExporter[Any] | None = None
+    processor: SmallBatchSpanProcessor | None = None
+    own: bool = False
+    undo: Callable[[], None] | None = field(default=None)
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Send what waits; False if `timeout` seconds did not do."""
+        until = time.monotonic() + timeout
+        done = True
+        for provider in (self.tracer_provider, self.logger_provider):
+            flush = getattr(provider, "force_flush", None)
+            if flush is not None:
+                left = max(0, int((until - time.monotonic()) * 1000))
+                done = flush(left) is not False and done
+        return done
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Shut down what is ours; flush and leave what is somebody else's."""
+        if not self.own:
+            self.flush(timeout)
+            if self.undo is not None:
+                self.undo()
+            return
+        for provider in (self.tracer_provider, self.logger_provider):
+            if provider is not None:
+                provider.shutdown()
+
+    def stats(self) -> TelemetryStats:
+        """Counters of export and hold."""
+        return TelemetryStats(
+            self.span_exporter.stats() if self.span_exporter else None,
+            self.event_exporter.stats() if self.event_exporter else None,
+            self.processor.dropped if self.processor else 0,
+            self.hold.stats() if self.hold else None,
+        )
+
+
+def set_up(
+    *,
+    app: str,
+    env: str,
+    endpoint: str | None = None,
+    protocol: str = "http/protobuf",
+    headers: Mapping[str, str] | None = None,
+    spans_file: str | None = None,
+    hold: HoldLimits | None = None,
+    score_prefix: str = "gen_ai.evaluation",
+    openinference: bool = True,
+    explanations: bool = False,
+) -> Telemetry:
+    """Providers of our own: to an OTLP endpoint, or to a file, or (with neither) to nobody.
+
+    They become the global ones where the application has none. Raises MissingExtraError without the exporter's
+    package and SettingError for an unknown protocol or a file that cannot be written.
+    """
+    resource = Resource.create(
+        {"service.name": app, "deployment.environment.name": env, "openinference.project.name": app}
+    )
+    tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
+    form = ScoreFormat(score_prefix, openinference, explanations)
+    spans, events = _exporters(endpoint, protocol, headers, spans_file)
+    made = Telemetry(tracer_provider, logger_provider, (), own=True)
+    late = EvaluationSpanSink(tracer_provider, explanations=explanations)
+    if spans is not None:
+        made.span_exporter = CountingExporter(spans, "spans")
+        made.processor = SmallBatchSpanProcessor(made.span_exporter)
+        made.hold = HoldProcessor(made.processor, hold, form, late)
+        tracer_provider.add_span_processor(made.hold)
+        made.sinks += (made.hold,)
+    if events is not None:
+        made.event_exporter = CountingExporter(events, "events")
+        logger_provider.add_log_record_processor(
+            BatchLogRecordProcessor(
+                made.event_exporter,  # type: ignore[arg-type]  # duck-typed: export, shutdown, force_flush
+                schedule_delay_millis=1_000,
+                max_export_batch_size=32,
+                max_queue_size=4_096,
+            )
+        )
+        made.sinks += (EventSink(logger_provider, explanations=explanations),)
+    if not hasattr(otel.get_tracer_provider(), "add_span_processor"):
+        otel.set_tracer_provider(tracer_provider)
+    return made
+
+
+def _exporters(
+    endpoint: str | None, protocol: str, headers: Mapping[str, str] | None, spans_file: str | None
+) -> tuple[Any, Any]:
+    if endpoint is None:
+        return (JsonLinesSpanExporter(spans_file), None) if spans_file else (None, None)
+    quiet(_NOISY)
+    given = dict(headers) if headers else None
+    try:
+        if protocol == "grpc":
+            from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcLogs
+            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpans
+
+            insecure = not endpoint.startswith("https://")
+            options: dict[str, Any] = {"endpoint": endpoint, "insecure": insecure, "timeout": _EXPORT_SECONDS}
+            return GrpcSpans(headers=given, **options), GrpcLogs(headers=given, **options)
+        if protocol == "http/protobuf":
+            from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+            base = endpoint.rstrip("/").removesuffix("/v1/traces")
+            return (
+                OTLPSpanExporter(f"{base}/v1/traces", headers=given, timeout=_EXPORT_SECONDS),
+                OTLPLogExporter(f"{base}/v1/logs", headers=given, timeout=_EXPORT_SECONDS),
+            )
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(str(error.name), "otlp", f"Exporting over OTLP ({protocol})") from error
+    raise SettingError(f"otlp_protocol is {protocol!r}; give http/protobuf or grpc")
+
+
+def attach(
+    tracer_provider: Any,
+    *,
+    hold: HoldLimits | None = None,
+    score_prefix: str = "gen_ai.evaluation",
+    openinference: bool = True,
+    explanations: bool = False,
+    logger_provider: Any = None,
+) -> Telemetry:
+    """Join a provider that the application has set up: its own exporters get the held spans and the events.
+
+    Where the hold cannot be put around its processors, scores go out as evaluation spans and events alone.
+    """
+    form = ScoreFormat(score_prefix, openinference, explanations)
+    late = EvaluationSpanSink(tracer_provider, explanations=explanations)
+    holding, undo = install_hold(tracer_provider, lambda inner: HoldProcessor(inner, hold, form, late))
+    logs = logger_provider or _logs.get_logger_provider()
+    sinks = (holding or late, EventSink(logs, explanations=explanations))
+    return Telemetry(tracer_provider, logs, sinks, hold=holding, undo=undo)
+
+
+def install_hold(
+    tracer_provider: Any, make: Callable[[SpanProcessor], HoldProcessor]
+) -> tuple[HoldProcessor | None, Callable[[], None] | None]:
+    """Put a hold around all processors of an SDK provider, in place; the hold and how to take it out again.
+
+    The SDK has no way to wrap a processor that is registered already, so this reaches into it, and does nothing where
+    it looks different from what is known: (None, None).
+    """
+    multi = getattr(tracer_provider, "_active_span_processor", None)
+    processors = getattr(multi, "_span_processors", None)
+    if multi is None or not isinstance(processors, tuple) or not processors:
+        _log.info("ragtrace: the provider's processors cannot be wrapped; late scores go out as spans and events")
+        return None, None
+    inner = _All(processors)
+    holding = make(inner)
+    multi._span_processors = (holding,)
+
+    def undo() -> None:
+        present = multi._span_processors
+        if present and present[0] is holding:
+            multi._span_processors = (*inner.processors, *present[1:])
+            holding.force_flush()
+
+    return holding, undo
+
+
+class _All(SpanProcessor):
+    """Several processors as one."""
+
+    def __init__(self, processors: tuple[SpanProcessor, ...]) -> None:
+        self.processors = processors
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        for each in self.processors:
+            each.on_start(span, parent_context)
+
+    def _on_ending(self, span: Any) -> None:
+        for each in self.processors:
+            each._on_ending(span)
+
+    def on_end(self, span: Any) -> None:
+        for each in self.processors:
+            each.on_end(span)
+
+    def shutdown(self) -> None:
+        for each in self.processors:
+            each.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        results = [each.force_flush(timeout_millis) for each in self.processors]  # all of them, whatever one says
+        return all(results)
