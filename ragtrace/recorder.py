@@ -40,6 +40,8 @@ from ragtrace.sampling import Decision
 _log = logging.getLogger(__name__)
 _CLIENT = frozenset({semconv.OP_RETRIEVAL, semconv.OP_EMBEDDINGS, semconv.OP_CHAT, semconv.OP_TEXT, semconv.OP_RERANK})
 _MODEL_CALLS = frozenset({semconv.OP_CHAT, semconv.OP_TEXT})
+_NO_REQUESTS = frozenset({semconv.OP_EMBEDDINGS, semconv.OP_RERANK, semconv.OP_TOOL})
+"""Operations that, standing alone, answer nobody: indexing embeds without end."""
 _EXPIRE = 900.0
 """Seconds after which a request whose end never came is ended."""
 _MAX_OPEN = 10_000
@@ -289,7 +291,7 @@ class Recorder:
             if run is not None:
                 self._end_span(run, None, True)
         consumer = self._own_consumer or _consumer
-        if consumer is None:
+        if consumer is None or root.operation in _NO_REQUESTS:
             self._end_span(root, error, cancelled)
             return
         finished = time.time_ns()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace import semconv
+from ragtrace.adapting import content_id, number
 from ragtrace.capture import Attributes, Message, sendable
 from ragtrace.recorder import Run
 from ragtrace.records import Document
@@ -230,19 +228,16 @@ def _document_of(document: Any) -> Document:
     raw = getattr(document, "metadata", None)
     metadata = dict(raw) if isinstance(raw, Mapping) else {}
     identity = getattr(document, "id", None) or metadata.get("id") or metadata.get("doc_id")
-    return Document(sendable(identity, 256) if identity else _hash(content), content, _score_of(metadata), metadata)
-
-
-def _hash(content: str) -> str:
-    return hashlib.sha1(content.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:16]
+    return Document(
+        sendable(identity, 256) if identity else content_id(content), content, _score_of(metadata), metadata
+    )
 
 
 def _score_of(metadata: Mapping[str, Any]) -> float | None:
     for key in _SCORE_KEYS:
         value = metadata.get(key)
-        if value is not None and not isinstance(value, (bool, str)) and hasattr(value, "__float__"):
-            number = float(value)
-            return number if math.isfinite(number) else None
+        if value is not None:
+            return number(value)
     return None
 
 
@@ -253,11 +248,6 @@ def documents_in(outputs: Any) -> list[Document] | None:
             if isinstance(value, (list, tuple)) and value and all(hasattr(d, "page_content") for d in value):
                 return documents_of(value)
     return None
-
-
-def is_cancellation(error: BaseException) -> bool:
-    """The consumer walked away, or the task was cancelled."""
-    return isinstance(error, (GeneratorExit, asyncio.CancelledError))
 
 
 def is_control_flow(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 
 from ragtrace import semconv
+from ragtrace.adapting import is_cancellation
 from ragtrace.capture import Capture
 from ragtrace.recorder import Recorder, Run, all_recorders, shared_recorder
 from ragtrace_langchain import conversion
@@ -146,7 +147,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         self._fail(run_id, error)
 
     def _fail(self, run_id: UUID, error: BaseException) -> None:
-        if conversion.is_cancellation(error):
+        if is_cancellation(error):
             self._recorder.end(run_id, cancelled=True)
         elif conversion.is_control_flow(error):
             self._recorder.end(run_id)

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
+from ragtrace.adapting import instrumented_by
+
 if TYPE_CHECKING:
     from ragtrace_langchain.handler import RagtraceCallbackHandler
 
 _log = logging.getLogger(__name__)
 _FRAMEWORK = "langchain_core.callbacks.manager"
+_OTHERS = (
+    ("openinference.instrumentation.langchain", "LangChainInstrumentor"),
+    ("opentelemetry.instrumentation.langchain", "LangchainInstrumentor"),
+    ("opentelemetry.instrumentation.genai.langchain", "LangChainInstrumentor"),
+)
 _registered = False
 """LangChain knows no way to unregister: the hook is registered once and switched on and off."""
 
@@ -45,7 +52,7 @@ class RagtraceLangChainInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     def _instrument(self, **kwargs: Any) -> None:
         # An exception here would abort every other instrumentation of the process.
         try:
-            other = _other_instrumentor()
+            other = instrumented_by(_OTHERS)
             if other:
                 _log.warning(
                     "ragtrace: %s traces LangChain already; ragtrace stays out so that nothing is recorded twice. "
@@ -78,17 +85,3 @@ def _register(options: dict[str, Any]) -> None:
     if not _registered:
         register_configure_hook(_switch, True, RagtraceCallbackHandler)  # type: ignore[arg-type]
         _registered = True
-
-
-def _other_instrumentor() -> str | None:
-    """The name of another library's LangChain instrumentor that is active in this process, if any."""
-    for module, name in (
-        ("openinference.instrumentation.langchain", "LangChainInstrumentor"),
-        ("opentelemetry.instrumentation.langchain", "LangchainInstrumentor"),
-        ("opentelemetry.instrumentation.genai.langchain", "LangChainInstrumentor"),
-    ):
-        loaded = sys.modules.get(module)
-        instance = getattr(getattr(loaded, name, None), "_instance", None)
-        if getattr(instance, "_is_instrumented_by_opentelemetry", False):
-            return module
-    return None
