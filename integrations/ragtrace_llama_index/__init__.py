@@ -1,4 +1,6 @@
-"""Traces LlamaIndex applications through the framework's own instrumentation dispatcher."""
+"""Traces LlamaIndex applications: an instrumentor that listens on LlamaIndex's own dispatcher."""
+
+from __future__ import annotations
 
 from ragtrace_llama_index.instrumentor import RagtraceLlamaIndexInstrumentor
 

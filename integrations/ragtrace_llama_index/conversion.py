@@ -1,178 +1,289 @@
-"""LlamaIndex's objects as ragtrace's records. Duck-typed: the framework is not imported here."""
+"""LlamaIndex's objects as ragtrace's records. Duck-typed: any shape that an application can produce is read or left.
+
+Nothing here calls `str()` on a response: that of a streaming response reads the stream to its end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import functools
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import BoundArguments
 from typing import Any
 
-from ragtrace import semconv
-from ragtrace.adapting import content_id, number
-from ragtrace.capture import Attributes, Message, sendable
-from ragtrace.recorder import Run
+from ragtrace.capture import Message, sendable
 from ragtrace.records import Document
 
-_QUERY_NAMES = (
-    "str_or_query_bundle",
-    "query",
-    "query_bundle",
-    "message",
-    "user_msg",
-    "query_str",
-    "input",
-    "question",
-)
+_QUERY_KEYS = ("user_msg", "query", "question", "input", "message", "user_input", "user_query", "prompt", "text")
+_ANSWER_KEYS = ("answer", "response", "output", "result", "text", "content")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
+_CONTROL_FLOW = frozenset({"WorkflowDone", "WaitingForEvent"})
+_CANCELLATIONS = frozenset({"WorkflowCancelledByUser"})
+_ROLES = (
+    # Ordered: an agent is a workflow, too.
+    ("BaseWorkflowAgent", "agent"),
+    ("BaseAgent", "agent"),
+    ("Workflow", "workflow"),
+    ("BaseChatEngine", "chat_engine"),
+    ("BaseQueryEngine", "engine"),
+    ("BaseSynthesizer", "synthesizer"),
+    ("BaseRetriever", "retriever"),
+    ("BaseNodePostprocessor", "postprocessor"),
+    ("BaseLLM", "model"),
+    ("BaseEmbedding", "embedding"),
+    ("BaseTool", "tool"),
+)
 
 
-def origin(tags: Any) -> dict[str, Any]:
-    """Conversation, user and tags from LlamaIndex's `instrument_tags`; the framework's own are left out."""
-    if not isinstance(tags, Mapping) or not tags:
-        return {}
-    own = {k: v for k, v in tags.items() if isinstance(k, str) and not k.startswith("llamaindex.")}
-    session = next((own[key] for key in _SESSION_KEYS if own.get(key) is not None), None)
-    user = own.get("user_id")
-    listed = own.get("tags")
-    return {
-        "session": None if session is None else sendable(session, 256),
-        "user": None if user is None else sendable(user, 256),
-        "tags": [str(tag) for tag in listed] if isinstance(listed, (list, tuple, set)) else [],
-        "metadata": {k: v for k, v in own.items() if k != "tags"},
-    }
+@functools.lru_cache(maxsize=1024)
+def role_of(kind: type) -> str | None:
+    """What a class is in LlamaIndex, by the names of its bases: importing the bases would load the framework."""
+    names = {base.__name__ for base in kind.__mro__}
+    role = next((role for base, role in _ROLES if base in names), None)
+    if role == "postprocessor":
+        # Filters and reorderers are plumbing: what is left of the documents is in the response.
+        return "reranker" if any("rank" in name.lower() for name in names) else None
+    return role
 
 
-def arguments_of(bound: Any) -> Mapping[str, Any]:
-    """The arguments of a call by name, those in **kwargs with them."""
-    found = getattr(bound, "arguments", None) or {}
-    more = found.get("kwargs")
-    return {**more, **found} if isinstance(more, Mapping) else found
-
-
-def query_of(arguments: Mapping[str, Any]) -> str | None:
-    """The question among a call's arguments."""
-    for name in _QUERY_NAMES:
-        value = arguments.get(name)
-        if value is not None:
-            return text_of(value)
-    start = arguments.get("start_event")
-    if start is not None:
-        return query_of({name: getattr(start, name, None) for name in _QUERY_NAMES})
+def first_argument(bound: BoundArguments) -> Any:
+    """The first argument of a call, whatever the application's subclass calls it."""
+    for value in bound.arguments.values():
+        # `*args` and `**kwargs` of a decorated method are bound as one tuple and one dict.
+        if isinstance(value, tuple) and value:
+            return value[0]
+        if isinstance(value, dict) and value:
+            return next(iter(value.values()))
+        if value != () and value != {}:
+            return value
     return None
 
 
-def text_of(value: Any) -> str:
-    """The text of a query bundle, a chat message, an event's result, or anything else."""
-    if isinstance(value, str):
+def argument(bound: BoundArguments, name: str) -> Any:
+    """A named argument of a call, or None."""
+    found = bound.arguments.get(name)
+    if found is None:
+        found = (bound.arguments.get("kwargs") or {}).get(name)
+    return found
+
+
+def origin(tags: Any) -> dict[str, Any]:
+    """Conversation, user, tags and metadata from `instrument_tags({...})`; the framework's own tags quote the input
+    and are left out."""
+    own = {k: v for k, v in (tags or {}).items() if isinstance(k, str) and not k.startswith("llamaindex.")}
+    if not own:
+        return {}
+    session = next((own[key] for key in _SESSION_KEYS if own.get(key) is not None), None)
+    user = own.get("user_id")
+    labels = own.pop("tags", None)
+    if isinstance(labels, str):
+        labels = [labels]
+    return {
+        "session": None if session is None else sendable(session, 256),
+        "user": None if user is None else sendable(user, 256),
+        "tags": [sendable(label, 256) for label in labels] if isinstance(labels, Iterable) else [],
+        "metadata": own,
+    }
+
+
+# --- questions and answers -----------------------------------------------------------------------
+
+
+def query_of(value: Any) -> str | None:
+    """The question in what an engine, a retriever or a workflow was given."""
+    if value is None or isinstance(value, str):
         return value
-    for name in ("query_str", "content", "text", "response", "result", "message"):
-        inner = getattr(value, name, None)
-        if inner is not None and inner is not value and not callable(inner):
-            return text_of(inner)
-    return "" if value is None else sendable(value)
+    if isinstance(value, (list, tuple)):
+        return query_of(value[-1]) if value else None
+    for name in ("query_str", "content"):
+        text = getattr(value, name, None)
+        if isinstance(text, str):
+            return text
+    fields = value if isinstance(value, Mapping) else _fields(value)
+    for key in _QUERY_KEYS:
+        if fields.get(key):
+            return query_of(fields[key])
+    texts = [v for v in fields.values() if isinstance(v, str) and v]
+    return texts[0] if len(texts) == 1 else None
+
+
+def _fields(event: Any) -> dict[str, Any]:
+    """A workflow event's fields, the declared and the dynamic ones."""
+    return {**getattr(event, "__dict__", {}), **(getattr(event, "_data", None) or {})}
+
+
+def unwrap(result: Any) -> Any:
+    """What a workflow returns, out of its stop event."""
+    if any(base.__name__ == "StopEvent" for base in type(result).__mro__):
+        inner = getattr(result, "result", None)
+        return result if inner is None else inner
+    return result
 
 
 def answer_of(result: Any) -> str | None:
-    """The answer in what a root call returned."""
-    if result is None:
-        return None
-    for name in ("response", "result", "message"):  # Response, StopEvent, ChatResponse
-        inner = getattr(result, name, None)
-        if inner is not None and not callable(inner):
-            return text_of(inner)
+    """The answer in a result, or None where there is none, or none yet."""
+    if result is None or isinstance(result, str):
+        return result
+    if hasattr(result, "response_gen") and not isinstance(getattr(result, "response", None), str):
+        return getattr(result, "response_txt", None)
+    if hasattr(result, "response"):
+        return _text_of(result.response)
+    fields = result if isinstance(result, Mapping) else _fields(result)
+    for key in _ANSWER_KEYS:
+        if isinstance(fields.get(key), str):
+            return str(fields[key])
     if isinstance(result, Mapping):
         return sendable(dict(result))
-    return "" if hasattr(result, "source_nodes") else text_of(result)
+    return _text_of(result)
 
 
-def sources_of(result: Any) -> list[Document] | None:
-    """The nodes that a response was made from; None where the response does not say."""
-    nodes = getattr(result, "source_nodes", None)
-    return documents_of(nodes) if isinstance(nodes, (list, tuple)) else None
+def _text_of(value: Any) -> str | None:
+    """Text of a message, of a pydantic answer or of a plain value."""
+    if value is None or isinstance(value, str):
+        return value
+    blocks = getattr(value, "blocks", None)
+    if isinstance(blocks, list):
+        return "\n".join(b.text for b in blocks if isinstance(getattr(b, "text", None), str))
+    if hasattr(value, "model_dump_json"):
+        return sendable(value.model_dump_json())
+    return sendable(value)
+
+
+# --- documents -----------------------------------------------------------------------------------
 
 
 def documents_of(nodes: Any) -> list[Document]:
     """Nodes in rank order. One that cannot be read is left out; it must not hide its neighbours."""
-    found = []
-    for item in nodes if isinstance(nodes, (list, tuple)) else ():
-        document = _document_of(item)
-        if document is not None:
-            found.append(document)
-    return found
+    found = (_document_of(item) for item in nodes or ())
+    return [document for document in found if document is not None]
 
 
 def _document_of(item: Any) -> Document | None:
-    node = getattr(item, "node", item)
     try:
-        content = node.get_content()
-    except Exception:  # noqa: BLE001 an application's own node class
+        node = getattr(item, "node", item)
         content = getattr(node, "text", None)
-    if content is None:
+        if not isinstance(content, str):
+            content = node.get_content()
+        if not isinstance(content, str):
+            content = sendable(content)
+        raw = getattr(node, "metadata", None)
+        metadata = dict(raw) if isinstance(raw, Mapping) else {}
+        identity = getattr(node, "node_id", None)
+        return Document(sendable(identity, 256) if identity else _hash(content), content, _score_of(item), metadata)
+    except Exception:  # noqa: BLE001 an application's node class
         return None
-    if not isinstance(content, str):
-        content = sendable(content)
-    identity = getattr(node, "node_id", None) or getattr(node, "id_", None)
-    raw = getattr(node, "metadata", None)
-    return Document(
-        sendable(identity, 256) if identity else content_id(content),
-        content,
-        number(getattr(item, "score", None)),
-        dict(raw) if isinstance(raw, Mapping) else {},
-    )
 
 
-def messages_of(arguments: Mapping[str, Any]) -> list[Message]:
-    """What a model was asked."""
-    messages = arguments.get("messages")
-    if isinstance(messages, (list, tuple)):
-        return [(_role(m), text_of(getattr(m, "content", m)) if m is not None else "") for m in messages]
-    prompt = arguments.get("prompt")
-    return [("user", text_of(prompt))] if prompt is not None else []
+def _hash(content: str) -> str:
+    return hashlib.sha1(content.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:16]
 
 
-def _role(message: Any) -> str:
+def _score_of(item: Any) -> float | None:
+    score = getattr(item, "score", None)
+    if score is None or isinstance(score, (bool, str)) or not hasattr(score, "__float__"):
+        return None
+    number = float(score)
+    return number if math.isfinite(number) else None
+
+
+def sources_of(result: Any) -> list[Document] | None:
+    """What the model saw, where the response says so. An empty list of a chat engine that retrieves nothing itself
+    says nothing."""
+    nodes = getattr(result, "source_nodes", None)
+    if not isinstance(nodes, list):
+        return None
+    sources = getattr(result, "sources", None)
+    if nodes or sources is None:
+        return documents_of(nodes)
+    return [] if any(isinstance(getattr(s, "raw_output", None), list) for s in sources) else None
+
+
+def nodes_in(output: Any) -> list[Document] | None:
+    """The documents that a retriever tool handed to its agent."""
+    raw = getattr(output, "raw_output", None)
+    if isinstance(raw, list) and raw and all(hasattr(item, "node") for item in raw):
+        return documents_of(raw)
+    return None
+
+
+# --- messages and tools --------------------------------------------------------------------------
+
+
+def messages_of(given: Any) -> list[Message]:
+    """A prompt or chat messages as role and content."""
+    if isinstance(given, (list, tuple)):
+        return [message_of(message) for message in given]
+    return [("user", given if isinstance(given, str) else sendable(given))] if given is not None else []
+
+
+def message_of(message: Any) -> Message:
+    """A LlamaIndex message: text, or parts where it calls tools or answers such a call."""
     role = getattr(message, "role", "user")
-    return str(getattr(role, "value", role))
+    role = str(getattr(role, "value", role))
+    text = _text_of(message) or ""
+    if role in ("tool", "function"):
+        identity = (getattr(message, "additional_kwargs", None) or {}).get("tool_call_id")
+        return role, [{"type": "tool_call_response", "id": str(identity or ""), "response": text}]
+    calls = tool_calls(message)
+    if calls:
+        return role, [*([{"type": "text", "content": text}] if text else []), *calls]
+    return ("user" if role == "human" else role), text
 
 
-def model_attributes(instance: Any, openinference: bool) -> Attributes:
-    """Which model it is. Only its name is read: its other fields may hold credentials."""
-    try:
-        model = instance.metadata.model_name
-    except Exception:  # noqa: BLE001 an application's own model class
-        model = getattr(instance, "model", None)
-    attributes: Attributes = {semconv.PROVIDER: type(instance).__name__.lower()}
-    if isinstance(model, str) and model and model != "unknown":
-        attributes[semconv.REQUEST_MODEL] = model
-        if openinference:
-            attributes[semconv.OI_MODEL] = model
-    return attributes
+def tool_calls(message: Any) -> list[dict[str, Any]]:
+    """The tool calls in a message, as parts."""
+    return [
+        {
+            "type": "tool_call",
+            "id": str(getattr(block, "tool_call_id", None) or ""),
+            "name": str(block.tool_name),
+            "arguments": getattr(block, "tool_kwargs", None),
+        }
+        for block in getattr(message, "blocks", None) or ()
+        if hasattr(block, "tool_name")
+    ]
 
 
-def read_reply(run: Run, response: Any, openinference: bool) -> None:
-    """What a ChatResponse or CompletionResponse says: text, tokens, finish reason."""
-    message = getattr(response, "message", None)
-    run.answer = text_of(message if message is not None else response)
-    extra = getattr(response, "additional_kwargs", None)
-    raw = getattr(response, "raw", None)
-    usage = _get(raw, "usage")
-    for name, oi_name, keys in (
-        (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, ("prompt_tokens", "input_tokens")),
-        (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, ("completion_tokens", "output_tokens")),
-    ):
-        value = next((v for key in keys for v in (_get(usage, key), _get(extra, key)) if isinstance(v, int)), None)
-        if value is not None:
-            run.attributes[name] = value
-            if openinference:
-                run.attributes[oi_name] = value
-    model = _get(raw, "model")
-    if isinstance(model, str):
-        run.attributes[semconv.RESPONSE_MODEL] = model
-    choices = _get(raw, "choices")
-    first = choices[0] if isinstance(choices, Sequence) and choices else None
-    reason = _get(first, "finish_reason") or _get(raw, "stop_reason") or _get(extra, "finish_reason")
-    if isinstance(reason, str):
-        run.finish_reason = reason
-        run.attributes[semconv.FINISH_REASONS] = (reason,)
+def tool_input(bound: BoundArguments) -> str:
+    """What a tool was called with: its one text, or its arguments as JSON."""
+    values: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        if isinstance(value, dict) and name == "kwargs":
+            values.update(value)
+        elif isinstance(value, tuple):
+            values.update((str(i), item) for i, item in enumerate(value))
+        else:
+            values[name] = value
+    # Agents hand their own context to tools that ask for it.
+    values = {k: v for k, v in values.items() if type(v).__name__ != "Context"}
+    if len(values) == 1:
+        only = next(iter(values.values()))
+        if isinstance(only, str):
+            return only
+    return sendable(values)
 
 
-def _get(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+def is_cancellation(error: BaseException) -> bool:
+    """The consumer walked away, or the task or the workflow was cancelled."""
+    return isinstance(error, (GeneratorExit, asyncio.CancelledError)) or type(error).__name__ in _CANCELLATIONS
+
+
+def is_control_flow(error: BaseException) -> bool:
+    """Workflows' way of saying something by an exception."""
+    return type(error).__name__ in _CONTROL_FLOW
+
+
+def number_of(instance: Any, *names: str) -> int | None:
+    """The first of these fields of a component that is a whole number."""
+    fields = getattr(instance, "__dict__", {})
+    return next((fields[n] for n in names if isinstance(fields.get(n), int) and not isinstance(fields[n], bool)), None)
+
+
+def embedding_size(result: Any) -> int | None:
+    """Dimensions of an embedding or of the first of a batch."""
+    if isinstance(result, Sequence) and result:
+        first = result[0]
+        return len(first) if isinstance(first, Sequence) else len(result)
+    return None

@@ -1,0 +1,147 @@
+"""What is known of a model and of its reply. Everything is picked by name: a component's fields hold credentials."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.capture import Attributes
+from ragtrace.recorder import Run
+from ragtrace_llama_index import conversion
+
+_PROVIDERS = {
+    "azure_openai": "azure.ai.openai",
+    "azure_inference": "azure.ai.inference",
+    "bedrock": "aws.bedrock",
+    "bedrock_converse": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "google_genai": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+    "mistralai": "mistral_ai",
+    "ibm": "ibm.watsonx.ai",
+    "xai": "x_ai",
+    "openai_like": None,
+}
+"""OpenTelemetry's names for providers whose LlamaIndex package has another one."""
+_USAGE = (
+    (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, ("prompt_tokens", "input_tokens", "prompt_eval_count")),
+    (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, ("completion_tokens", "output_tokens", "eval_count")),
+    (None, semconv.OI_TOKENS_TOTAL, ("total_tokens", "total_token_count")),
+    (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, ("prompt_token_count",)),
+    (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, ("candidates_token_count",)),
+    (semconv.CACHE_READ_TOKENS, semconv.OI_TOKENS_CACHE_READ, ("cache_read_input_tokens",)),
+    (semconv.CACHE_WRITE_TOKENS, semconv.OI_TOKENS_CACHE_WRITE, ("cache_creation_input_tokens",)),
+)
+_DETAILS = (
+    (semconv.CACHE_READ_TOKENS, semconv.OI_TOKENS_CACHE_READ, "prompt_tokens_details", "cached_tokens"),
+    (semconv.REASONING_TOKENS, semconv.OI_TOKENS_REASONING, "completion_tokens_details", "reasoning_tokens"),
+)
+_REASONS = ("finish_reason", "stop_reason", "done_reason")
+
+
+@functools.lru_cache(maxsize=256)
+def provider_of(kind: type) -> str | None:
+    """The provider, from the integration package that a model's class or one of its bases comes from."""
+    for base in kind.__mro__:
+        parts = base.__module__.split(".")
+        if parts[:2] in (["llama_index", "llms"], ["llama_index", "embeddings"]) and len(parts) > 2:
+            return _PROVIDERS.get(parts[2], parts[2])
+    return None
+
+
+def name_of(instance: Any) -> str | None:
+    """The model's name, or None for one that has none (mocks say `unknown`)."""
+    fields = getattr(instance, "__dict__", {})
+    for name in (fields.get("model_name"), fields.get("model"), _from_metadata(instance)):
+        if isinstance(name, str) and name and name != "unknown":
+            return name
+    return None
+
+
+def _from_metadata(instance: Any) -> Any:
+    try:
+        return getattr(getattr(instance, "metadata", None), "model_name", None)
+    except Exception:  # noqa: BLE001 some integrations raise for models that they do not know
+        return None
+
+
+def describe(instance: Any, model: str | None, openinference: bool) -> Attributes:
+    """What is known of a model before it answers."""
+    attributes: Attributes = {}
+    provider = provider_of(type(instance))
+    if model:
+        attributes[semconv.REQUEST_MODEL] = model
+        if openinference:
+            attributes[semconv.OI_MODEL] = model
+    if provider:
+        attributes[semconv.PROVIDER] = provider
+        if openinference:
+            attributes[semconv.OI_PROVIDER] = provider
+    fields = getattr(instance, "__dict__", {})
+    for name, field in ((semconv.REQUEST_TEMPERATURE, "temperature"), (semconv.REQUEST_MAX_TOKENS, "max_tokens")):
+        if isinstance(fields.get(field), (int, float)):
+            attributes[name] = fields[field]
+    return attributes
+
+
+def read_reply(run: Run, response: Any, openinference: bool) -> None:
+    """What a chat or completion response says: text, tool calls, tokens, finish reason, the model that answered."""
+    message = getattr(response, "message", None)
+    text = conversion.answer_of(message) if message is not None else getattr(response, "text", None)
+    if isinstance(text, str):
+        run.answer = text
+    calls = conversion.tool_calls(message)
+    if calls:
+        parts = [{"type": "text", "content": run.answer}] if run.answer else []
+        run.reply = [("assistant", [*parts, *calls])]
+    raw = getattr(response, "raw", None)
+    extra = getattr(response, "additional_kwargs", None) or {}
+    if raw is None and not extra:
+        return
+    _read_identity(run, raw, extra)
+    _read_usage(run.attributes, raw, extra, openinference)
+
+
+def _get(value: Any, name: str) -> Any:
+    """A field of a mapping or an object."""
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _read_identity(run: Run, raw: Any, extra: Mapping[str, Any]) -> None:
+    model, identity = _get(raw, "model"), _get(raw, "id")
+    if isinstance(model, str):
+        run.attributes[semconv.RESPONSE_MODEL] = model
+    if isinstance(identity, str):
+        run.attributes[semconv.RESPONSE_ID] = identity
+    choices = _get(raw, "choices")
+    first = choices[0] if isinstance(choices, (list, tuple)) and choices else None
+    for place in (first, raw, extra):
+        for name in _REASONS:
+            reason = _get(place, name)
+            reason = getattr(reason, "value", reason)
+            if isinstance(reason, str) and reason:
+                run.finish_reason = reason
+                run.attributes[semconv.FINISH_REASONS] = (reason,)
+                return
+
+
+def _read_usage(attributes: Attributes, raw: Any, extra: Mapping[str, Any], openinference: bool) -> None:
+    usage = _get(raw, "usage") or _get(raw, "usage_metadata")
+    for place in (usage, raw, extra):
+        for name, oi_name, fields in _USAGE:
+            _count(
+                attributes, name, oi_name, next((_get(place, f) for f in fields if _get(place, f)), None), openinference
+            )
+    for name, oi_name, group, field in _DETAILS:
+        _count(attributes, name, oi_name, _get(_get(usage, group), field), openinference)
+
+
+def _count(attributes: Attributes, name: str | None, oi_name: str, value: Any, openinference: bool) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return
+    if name is not None:
+        attributes.setdefault(name, value)
+    if openinference:
+        attributes.setdefault(oi_name, value)

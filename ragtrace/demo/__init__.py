@@ -1,0 +1,209 @@
+"""`ragtrace demo`: two real assistants over a real corpus, traced, sampled, scored and shown."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ragtrace.demo import board as boards
+from ragtrace.demo import traffic
+from ragtrace.errors import MissingExtraError, SettingError
+
+_ASSISTANTS = {"both": ("langchain", "llama_index"), "langchain": ("langchain",), "llama_index": ("llama_index",)}
+_RECORDED_MODEL = "SmolLM2-135M-Instruct"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the demo; the exit code. Raises RagtraceError for options that cannot be."""
+    options = _parser().parse_args(argv)
+    assistants = _ASSISTANTS[options.framework]
+    calls = _calls(options, assistants)
+    print(f"{len(calls)} questions for {' and '.join(assistants)}; preparing the corpus …", flush=True)
+    index = None
+    if options.replay is None:
+        from ragtrace.demo import corpus
+
+        index = corpus.build()
+    board = boards.Board(len(calls))
+    runtime = _start(options, board)
+    try:
+        answer = _answerers(options, assistants, index)
+        _run(options, board, runtime, calls, answer)
+        runtime.flush(60.0)
+        spans_to = options.otlp or options.spans
+        print("\n".join(boards.summary(board, runtime, spans_to, _sample_line(runtime.metrics_url))))
+        if options.serve:
+            _serve(options, board, calls, answer)
+    except KeyboardInterrupt:
+        runtime.flush(5.0)
+        print("\n".join(boards.summary(board, runtime, options.otlp or options.spans, None)))
+    finally:
+        runtime.close()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ragtrace demo", description=__doc__)
+    parser.add_argument("--framework", choices=sorted(_ASSISTANTS), default="both")
+    parser.add_argument("--requests", type=int, default=0, help="how many; 0 for each question once per assistant")
+    parser.add_argument("--rate", type=float, default=8.0, help="requests a second at most; 0 for no limit")
+    parser.add_argument("--sample", type=float, default=0.5, help="share of the requests that is evaluated")
+    parser.add_argument(
+        "--capture-content",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="texts on the spans; on here, since they are public, and off by default elsewhere",
+    )
+    parser.add_argument("--otlp", metavar="ENDPOINT", help="where spans and events go, e.g. http://localhost:4318")
+    parser.add_argument("--spans", metavar="FILE", default="ragtrace-spans.jsonl", help="where spans go otherwise")
+    parser.add_argument("--metrics-port", type=int, default=9464, help="port of /metrics; 0 for any free one")
+    parser.add_argument(
+        "--live",
+        nargs="?",
+        const="smollm2",
+        metavar="MODEL",
+        help="ask a model now: a litellm name, or SmolLM2 on this machine",
+    )
+    parser.add_argument("--replay", metavar="FILE", help="JSON lines: id, query, contexts, answer, reference")
+    parser.add_argument("--serve", action="store_true", help="go on slowly afterwards, until Ctrl-C")
+    parser.add_argument("--plain", action="store_true", help="lines instead of a moving table")
+    return parser
+
+
+def _calls(options: argparse.Namespace, assistants: Sequence[str]) -> list[traffic.Call]:
+    if options.requests < 0 or options.rate < 0:
+        raise SettingError("--requests and --rate are numbers of at least 0")
+    if options.replay is not None:
+        if options.live:
+            raise SettingError("--replay has the answers already; leave --live out")
+        return traffic.replayed(options.replay, assistants, options.requests)
+    return traffic.questions_for(assistants, options.requests, bool(options.live))
+
+
+def _start(options: argparse.Namespace, board: boards.Board) -> Any:
+    import ragtrace
+
+    settings: dict[str, Any] = {
+        "app": "ragtrace-demo",
+        "env": "demo",
+        "sample": options.sample,
+        "sample_per_second": 0,
+        "capture_content": "true" if options.capture_content else "false",
+        "explanations": options.capture_content,
+        "sinks": [board],
+    }
+    settings |= {"otlp_endpoint": options.otlp} if options.otlp else {"spans_file": options.spans}
+    try:
+        return ragtrace.init(**settings, prometheus_port=options.metrics_port)
+    except SettingError as error:
+        if "prometheus_port" not in str(error) or not options.metrics_port:
+            raise
+        print(f"port {options.metrics_port} is taken; /metrics goes to a free one")
+        return ragtrace.init(**settings, prometheus_port=0)
+
+
+def _answerers(
+    options: argparse.Namespace, assistants: Sequence[str], index: Any
+) -> Callable[[traffic.Call, bool], str]:
+    from ragtrace.demo.live import open_model
+
+    name, ask = open_model(options.live) if options.live else (_RECORDED_MODEL, None)
+    made: dict[str, Callable[[traffic.Call, bool], str]] = {}
+    try:
+        if "langchain" in assistants:
+            from ragtrace.demo import langchain_assistant
+
+            chain = langchain_assistant.chain(index, name, ask)
+            made["langchain"] = lambda call, streamed: langchain_assistant.answer(chain, call, streamed)
+        if "llama_index" in assistants:
+            from ragtrace.demo import llama_index_assistant
+
+            engines = llama_index_assistant.engines(index, name, ask)
+            made["llama_index"] = lambda call, streamed: llama_index_assistant.answer(engines, call, streamed)
+    except ModuleNotFoundError as error:
+        extra = "langchain" if "langchain" in str(error.name) else "llama-index"
+        raise MissingExtraError(str(error.name), extra, "The demo") from error
+
+    def answer(call: traffic.Call, streamed: bool) -> str:
+        token = traffic.current.set(call)
+        try:
+            return made[call.assistant](call, streamed)
+        finally:
+            traffic.current.reset(token)
+
+    return answer
+
+
+def _run(
+    options: argparse.Namespace,
+    board: boards.Board,
+    runtime: Any,
+    calls: Sequence[traffic.Call],
+    answer: Callable[[traffic.Call, bool], str],
+) -> None:
+    show, stop = _display(options, board, runtime.metrics_url)
+    begun = time.monotonic()
+    try:
+        for i, call in enumerate(calls):
+            answer(call, i % 3 == 0)
+            board.asked += 1
+            show()
+            due = begun + board.asked / options.rate if options.rate else 0.0
+            time.sleep(max(0.0, due - time.monotonic()))
+        while runtime.pipeline.stats().queued:
+            show()
+            time.sleep(0.1)
+    finally:
+        stop()
+
+
+def _display(
+    options: argparse.Namespace, board: boards.Board, url: str | None
+) -> tuple[Callable[[], None], Callable[[], None]]:
+    """How the run is shown, and how that ends: a moving table where there is a terminal and `rich`, else lines."""
+    if not options.plain and sys.stdout.isatty():
+        try:
+            from rich.live import Live
+
+            live = Live(boards.live_view(board, url), refresh_per_second=8, transient=False)
+            live.start()
+            return lambda: live.update(boards.live_view(board, url)), live.stop
+        except ModuleNotFoundError:
+            print("for a moving table: pip install 'ragtrace-otel[console]'")
+    last = [0.0]
+
+    def line() -> None:
+        if time.monotonic() - last[0] >= 5.0:
+            last[0] = time.monotonic()
+            print(boards.progress_line(board), flush=True)
+
+    return line, line
+
+
+def _serve(
+    options: argparse.Namespace,
+    board: boards.Board,
+    calls: Sequence[traffic.Call],
+    answer: Callable[[traffic.Call, bool], str],
+) -> None:
+    print("\ngoing on with a request every two seconds; Ctrl-C ends it")
+    while True:
+        for i, call in enumerate(calls):
+            answer(call, i % 3 == 0)
+            board.asked += 1
+            time.sleep(2.0)
+
+
+def _sample_line(url: str | None) -> str | None:
+    if url is None:
+        return None
+    with urllib.request.urlopen(url, timeout=5.0) as response:
+        lines = response.read().decode().splitlines()
+    wanted = "ragtrace_evaluations_total{"
+    return next(
+        (line for line in lines if line.startswith(wanted) and "groundedness" in line and '"fail"' in line), None
+    )

@@ -1,0 +1,98 @@
+"""What is asked in a demo run, and what the models answered when it was recorded."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragtrace.demo import questions
+from ragtrace.errors import DataError
+
+_RECORDED = Path(__file__).with_name("answers.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's answer."""
+
+    text: str
+    finish_reason: str = "stop"
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request of the demo."""
+
+    assistant: str
+    """`langchain` or `llama_index`."""
+    question: str
+    reply: Reply | None
+    """The recorded answer; None where a model is asked now."""
+    contexts: tuple[str, ...] | None = None
+    """Recorded passages; None where the demo's own retriever finds them."""
+    reference: str | None = None
+    session: str = ""
+    user: str = ""
+
+
+current: ContextVar[Call | None] = ContextVar("ragtrace_demo_call", default=None)
+"""The request that is being answered: how a recorded model knows which of its answers is wanted."""
+
+
+def recorded() -> dict[tuple[str, str], Reply]:
+    """The answers that come with the demo, by assistant and question."""
+    with _RECORDED.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return {
+        (row["assistant"], row["question"]): Reply(
+            row["answer"], row["finish_reason"], row["input_tokens"], row["output_tokens"]
+        )
+        for row in rows
+    }
+
+
+def questions_for(assistants: Sequence[str], count: int, live: bool) -> list[Call]:
+    """`count` requests, in an order that is the same each time; each question goes to every assistant."""
+    answers = {} if live else recorded()
+    calls = []
+    for question in questions.ALL:
+        for assistant in assistants:
+            reply = answers.get((assistant, question))
+            if live or reply is not None:
+                calls.append((assistant, question, reply))
+    random.Random(7).shuffle(calls)
+    made = []
+    for i in range(count or len(calls)):
+        assistant, question, reply = calls[i % len(calls)]
+        made.append(Call(assistant, question, reply, None, None, f"session-{i // 3}", f"user-{i // 3 % 20}"))
+    return made
+
+
+def replayed(path: str, assistants: Sequence[str], count: int) -> list[Call]:
+    """The requests of a file of JSON lines: id, query, contexts, answer, reference. Raises DataError for a line that
+    cannot be used, with its number."""
+    from ragtrace.offline import read
+
+    calls: list[Call] = []
+    for i, row in enumerate(read(path)):
+        if isinstance(row, DataError):
+            raise row
+        trace = row.trace
+        if not trace.query or not trace.answer:
+            raise DataError(f"{path}, row {row.id}: a replay needs a query and an answer")
+        contexts = tuple(d.content for d in trace.documents)
+        assistant = assistants[i % len(assistants)]
+        calls.append(
+            Call(assistant, trace.query, Reply(trace.answer), contexts, trace.reference, f"session-{i}", f"user-{i}")
+        )
+        if count and len(calls) >= count:
+            break
+    if not calls:
+        raise DataError(f"{path} holds no request")
+    return calls
