@@ -5,18 +5,26 @@ Nothing here calls `str()` on a response: that of a streaming response reads the
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import hashlib
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import BoundArguments
 from typing import Any
 
+from ragtrace import adapting
 from ragtrace.capture import Message, sendable
 from ragtrace.records import Document
 
-_QUERY_KEYS = ("user_msg", "query", "question", "input", "message", "user_input", "user_query", "prompt", "text")
+_QUERY_KEYS = (
+    "user_msg",
+    "query",
+    "question",
+    "input",
+    "message",
+    "user_input",
+    "user_query",
+    "prompt",
+    "text",
+)
 _ANSWER_KEYS = ("answer", "response", "output", "result", "text", "content")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
 _CONTROL_FLOW = frozenset({"WorkflowDone", "WaitingForEvent"})
@@ -52,12 +60,10 @@ def first_argument(bound: BoundArguments) -> Any:
     """The first argument of a call, whatever the application's subclass calls it."""
     for value in bound.arguments.values():
         # `*args` and `**kwargs` of a decorated method are bound as one tuple and one dict.
-        if isinstance(value, tuple) and value:
-            return value[0]
-        if isinstance(value, dict) and value:
-            return next(iter(value.values()))
-        if value != () and value != {}:
+        if not isinstance(value, (tuple, dict)):
             return value
+        if value:
+            return value[0] if isinstance(value, tuple) else next(iter(value.values()))
     return None
 
 
@@ -129,17 +135,17 @@ def answer_of(result: Any) -> str | None:
     if hasattr(result, "response_gen") and not isinstance(getattr(result, "response", None), str):
         return getattr(result, "response_txt", None)
     if hasattr(result, "response"):
-        return _text_of(result.response)
+        return text_of(result.response)
     fields = result if isinstance(result, Mapping) else _fields(result)
     for key in _ANSWER_KEYS:
         if isinstance(fields.get(key), str):
             return str(fields[key])
     if isinstance(result, Mapping):
         return sendable(dict(result))
-    return _text_of(result)
+    return text_of(result)
 
 
-def _text_of(value: Any) -> str | None:
+def text_of(value: Any) -> str | None:
     """Text of a message, of a pydantic answer or of a plain value."""
     if value is None or isinstance(value, str):
         return value
@@ -161,31 +167,26 @@ def documents_of(nodes: Any) -> list[Document]:
 
 
 def _document_of(item: Any) -> Document | None:
-    try:
-        node = getattr(item, "node", item)
-        content = getattr(node, "text", None)
-        if not isinstance(content, str):
+    node = getattr(item, "node", item)
+    content = _content_of(node)
+    if content is None:
+        return None
+    raw = getattr(node, "metadata", None)
+    metadata = dict(raw) if isinstance(raw, Mapping) else {}
+    given = getattr(node, "node_id", None)
+    identity = sendable(given, 256) if given else adapting.content_id(content)
+    return Document(identity, content, adapting.number(getattr(item, "score", None)), metadata)
+
+
+def _content_of(node: Any) -> str | None:
+    """A node's text, without the metadata that LlamaIndex writes above it for the model."""
+    content = getattr(node, "text", None)
+    if not isinstance(content, str):
+        try:
             content = node.get_content()
-        if not isinstance(content, str):
-            content = sendable(content)
-        raw = getattr(node, "metadata", None)
-        metadata = dict(raw) if isinstance(raw, Mapping) else {}
-        identity = getattr(node, "node_id", None)
-        return Document(sendable(identity, 256) if identity else _hash(content), content, _score_of(item), metadata)
-    except Exception:  # noqa: BLE001 an application's node class
-        return None
-
-
-def _hash(content: str) -> str:
-    return hashlib.sha1(content.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:16]
-
-
-def _score_of(item: Any) -> float | None:
-    score = getattr(item, "score", None)
-    if score is None or isinstance(score, (bool, str)) or not hasattr(score, "__float__"):
-        return None
-    number = float(score)
-    return number if math.isfinite(number) else None
+        except Exception:  # noqa: BLE001 an application's node class
+            return None
+    return content if isinstance(content, str) else sendable(content)
 
 
 def sources_of(result: Any) -> list[Document] | None:
@@ -222,7 +223,7 @@ def message_of(message: Any) -> Message:
     """A LlamaIndex message: text, or parts where it calls tools or answers such a call."""
     role = getattr(message, "role", "user")
     role = str(getattr(role, "value", role))
-    text = _text_of(message) or ""
+    text = text_of(message) or ""
     if role in ("tool", "function"):
         identity = (getattr(message, "additional_kwargs", None) or {}).get("tool_call_id")
         return role, [{"type": "tool_call_response", "id": str(identity or ""), "response": text}]
@@ -267,7 +268,7 @@ def tool_input(bound: BoundArguments) -> str:
 
 def is_cancellation(error: BaseException) -> bool:
     """The consumer walked away, or the task or the workflow was cancelled."""
-    return isinstance(error, (GeneratorExit, asyncio.CancelledError)) or type(error).__name__ in _CANCELLATIONS
+    return adapting.is_cancellation(error) or type(error).__name__ in _CANCELLATIONS
 
 
 def is_control_flow(error: BaseException) -> bool:
@@ -278,7 +279,9 @@ def is_control_flow(error: BaseException) -> bool:
 def number_of(instance: Any, *names: str) -> int | None:
     """The first of these fields of a component that is a whole number."""
     fields = getattr(instance, "__dict__", {})
-    return next((fields[n] for n in names if isinstance(fields.get(n), int) and not isinstance(fields[n], bool)), None)
+    return next(
+        (fields[n] for n in names if isinstance(fields.get(n), int) and not isinstance(fields[n], bool)), None
+    )
 
 
 def embedding_size(result: Any) -> int | None:

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
+from ragtrace.adapting import instrumented_by
+
 if TYPE_CHECKING:
     from ragtrace_llama_index.handler import Handlers
 
 _log = logging.getLogger(__name__)
 _FRAMEWORK = "llama_index_instrumentation"
 """Not `llama_index.core`, which takes ten times as long to import and whose root dispatcher is this one's."""
+_OTHERS = (
+    ("openinference.instrumentation.llama_index", "LlamaIndexInstrumentor"),
+    ("opentelemetry.instrumentation.llamaindex", "LlamaIndexInstrumentor"),
+    ("opentelemetry.instrumentation.genai.llama_index", "LlamaIndexInstrumentor"),
+)
 _OPTIONS = ("tracer_provider", "capture_content", "capture", "logger_provider", "consumer")
 
 
@@ -39,6 +46,14 @@ class RagtraceLlamaIndexInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     def _instrument(self, **kwargs: Any) -> None:
         # An exception here would abort every other instrumentation of the process.
         try:
+            other = instrumented_by(_OTHERS)
+            if other:
+                _log.warning(
+                    "ragtrace: %s traces LlamaIndex already; ragtrace stays out so that nothing is recorded twice. "
+                    "Disable it (OTEL_PYTHON_DISABLED_INSTRUMENTATIONS) to let ragtrace trace.",
+                    other,
+                )
+                return
             self._wanted = {k: v for k, v in kwargs.items() if k in _OPTIONS}
             if _FRAMEWORK in sys.modules:
                 self._register()

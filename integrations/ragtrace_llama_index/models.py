@@ -27,7 +27,11 @@ _PROVIDERS = {
 """OpenTelemetry's names for providers whose LlamaIndex package has another one."""
 _USAGE = (
     (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, ("prompt_tokens", "input_tokens", "prompt_eval_count")),
-    (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, ("completion_tokens", "output_tokens", "eval_count")),
+    (
+        semconv.OUTPUT_TOKENS,
+        semconv.OI_TOKENS_COMPLETION,
+        ("completion_tokens", "output_tokens", "eval_count"),
+    ),
     (None, semconv.OI_TOKENS_TOTAL, ("total_tokens", "total_token_count")),
     (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, ("prompt_token_count",)),
     (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, ("candidates_token_count",)),
@@ -70,7 +74,7 @@ def _from_metadata(instance: Any) -> Any:
 def describe(instance: Any, model: str | None, openinference: bool) -> Attributes:
     """What is known of a model before it answers."""
     attributes: Attributes = {}
-    provider = provider_of(type(instance))
+    provider = provider_of(type(instance))  # type: ignore[arg-type]
     if model:
         attributes[semconv.REQUEST_MODEL] = model
         if openinference:
@@ -80,7 +84,10 @@ def describe(instance: Any, model: str | None, openinference: bool) -> Attribute
         if openinference:
             attributes[semconv.OI_PROVIDER] = provider
     fields = getattr(instance, "__dict__", {})
-    for name, field in ((semconv.REQUEST_TEMPERATURE, "temperature"), (semconv.REQUEST_MAX_TOKENS, "max_tokens")):
+    for name, field in (
+        (semconv.REQUEST_TEMPERATURE, "temperature"),
+        (semconv.REQUEST_MAX_TOKENS, "max_tokens"),
+    ):
         if isinstance(fields.get(field), (int, float)):
             attributes[name] = fields[field]
     return attributes
@@ -89,7 +96,7 @@ def describe(instance: Any, model: str | None, openinference: bool) -> Attribute
 def read_reply(run: Run, response: Any, openinference: bool) -> None:
     """What a chat or completion response says: text, tool calls, tokens, finish reason, the model that answered."""
     message = getattr(response, "message", None)
-    text = conversion.answer_of(message) if message is not None else getattr(response, "text", None)
+    text = conversion.text_of(message) if message is not None else getattr(response, "text", None)
     if isinstance(text, str):
         run.answer = text
     calls = conversion.tool_calls(message)
@@ -132,7 +139,11 @@ def _read_usage(attributes: Attributes, raw: Any, extra: Mapping[str, Any], open
     for place in (usage, raw, extra):
         for name, oi_name, fields in _USAGE:
             _count(
-                attributes, name, oi_name, next((_get(place, f) for f in fields if _get(place, f)), None), openinference
+                attributes,
+                name,
+                oi_name,
+                next((_get(place, f) for f in fields if _get(place, f)), None),
+                openinference,
             )
     for name, oi_name, group, field in _DETAILS:
         _count(attributes, name, oi_name, _get(_get(usage, group), field), openinference)

@@ -1,0 +1,195 @@
+"""Which of LlamaIndex's spans become spans, and how each kind starts. All others are internals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import BoundArguments
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ragtrace import semconv
+from ragtrace.recorder import Run
+from ragtrace_llama_index import conversion, models, streams
+
+if TYPE_CHECKING:
+    from ragtrace_llama_index.tracer import Tracer
+
+MODEL_CALLS = (semconv.OP_CHAT, semconv.OP_TEXT)
+
+
+class Call(NamedTuple):
+    """One call that LlamaIndex reports."""
+
+    id_: str
+    """`<class>.<method>-<uuid>`."""
+    method: str
+    bound: BoundArguments
+    instance: Any
+    parent: str | None
+    tags: Any
+
+
+def _root(tracer: Tracer, call: Call) -> None:
+    """A query engine, chat engine, synthesizer or workflow: the request itself, or plumbing of a larger one."""
+    if call.parent is not None and tracer.recorder.knows(call.parent):
+        tracer.recorder.follow(call.id_, call.parent)
+        if call.method != "run":
+            tracer.nested.add(call.id_)
+        return
+    name = type(call.instance).__name__
+    run = tracer.start(call, semconv.OP_WORKFLOW, name)
+    if run is not None:
+        run.attributes[semconv.WORKFLOW_NAME] = name
+        _ask(run, call)
+
+
+def _agent(tracer: Tracer, call: Call) -> None:
+    name = getattr(call.instance, "name", None)
+    if not isinstance(name, str) or name in ("", "Agent"):
+        name = type(call.instance).__name__
+    run = tracer.start(call, semconv.OP_AGENT, name)
+    if run is not None:
+        run.attributes[semconv.AGENT_NAME] = name
+        _ask(run, call)
+
+
+def _ask(run: Run, call: Call) -> None:
+    given = conversion.argument(call.bound, "start_event") if call.method == "run" else None
+    run.query = conversion.query_of(given if given is not None else conversion.first_argument(call.bound))
+    if call.method in ("stream_chat", "astream_chat"):
+        run.owner = streams.Halves()
+
+
+def _repeats(tracer: Tracer, call: Call, operation: str) -> bool:
+    """The same component's same operation, seen again: an override that calls its base, an async twin."""
+    above = tracer.recorder.near(call.parent) if call.parent is not None else None
+    if above is None or above.operation != operation or above.owner is not call.instance:
+        return False
+    tracer.recorder.follow(call.id_, above.key)
+    return True
+
+
+def _retrieval(tracer: Tracer, call: Call) -> None:
+    if _repeats(tracer, call, semconv.OP_RETRIEVAL):
+        return
+    name = type(call.instance).__name__
+    run = tracer.start(call, semconv.OP_RETRIEVAL, name)
+    if run is None:
+        return
+    run.query = conversion.query_of(conversion.first_argument(call.bound))
+    run.attributes[semconv.DATA_SOURCE_ID] = name
+    top_k = conversion.number_of(call.instance, "_similarity_top_k", "similarity_top_k")
+    if top_k is not None:
+        run.attributes[semconv.RETRIEVAL_TOP_K] = top_k
+    store = getattr(call.instance, "_vector_store", None)
+    if store is not None:
+        run.attributes[semconv.PROVIDER] = type(store).__name__
+
+
+def _rerank(tracer: Tracer, call: Call) -> None:
+    if _repeats(tracer, call, semconv.OP_RERANK):
+        return
+    run = tracer.start(call, semconv.OP_RERANK, type(call.instance).__name__)
+    if run is None:
+        return
+    # Read before the call: rerankers write new scores into the very nodes that they were given.
+    run.given = conversion.documents_of(conversion.first_argument(call.bound))
+    run.query = conversion.query_of(conversion.argument(call.bound, "query_bundle"))
+    model = models.name_of(call.instance)
+    top = conversion.number_of(call.instance, "top_n")
+    if model:
+        run.attributes[semconv.REQUEST_MODEL] = model
+    if tracer.recorder.capture.openinference:
+        if model:
+            run.attributes[semconv.OI_RERANK_MODEL] = model
+        if top is not None:
+            run.attributes[semconv.OI_RERANK_TOP_K] = top
+
+
+def _model(tracer: Tracer, call: Call) -> None:
+    above = tracer.recorder.near(call.parent) if call.parent is not None else None
+    if above is not None:
+        outer = above if above.operation in MODEL_CALLS else _twin(above, call)
+        if outer is not None:
+            tracer.recorder.follow(call.id_, outer.key)  # `chat` by way of `complete`: one call of one model
+            return
+    model, name = models.name_of(call.instance), type(call.instance).__name__
+    operation = semconv.OP_CHAT if "chat" in call.method else semconv.OP_TEXT
+    run = tracer.start(call, operation, name, target=model)
+    if run is None:
+        return
+    run.attributes = models.describe(call.instance, model, tracer.recorder.capture.openinference)
+    run.messages = conversion.messages_of(conversion.first_argument(call.bound))
+    if run.parent is None:
+        run.query = next((str(text) for role, text in reversed(run.messages) if role == "user"), None)
+
+
+def _twin(above: Run, call: Call) -> Run | None:
+    """The open `astream_x` that this `stream_x` of the same model is the inside of: many models implement the one by
+    the other, and start it only when the first piece is asked for."""
+    if not call.method.startswith("stream_"):
+        return None
+    outer = f".a{call.method}-"
+    for run in above.request.model_calls:
+        if (
+            run.owner is call.instance
+            and not run.chunks
+            and outer in str(run.key)
+            and run.key in above.request.open
+        ):
+            return run
+    return None
+
+
+def _embedding(tracer: Tracer, call: Call) -> None:
+    if _repeats(tracer, call, semconv.OP_EMBEDDINGS):
+        return
+    model, name = models.name_of(call.instance), type(call.instance).__name__
+    run = tracer.start(call, semconv.OP_EMBEDDINGS, name, target=model)
+    if run is not None:
+        run.attributes = models.describe(call.instance, model, False)
+        if model and tracer.recorder.capture.openinference:
+            run.attributes[semconv.OI_EMBEDDING_MODEL] = model
+
+
+def _tool(tracer: Tracer, call: Call) -> None:
+    metadata = getattr(call.instance, "metadata", None)
+    name = str(getattr(metadata, "name", None) or type(call.instance).__name__)
+    above = tracer.recorder.near(call.parent) if call.parent is not None else None
+    if above is not None and above.operation == semconv.OP_TOOL and above.name == name:
+        tracer.recorder.follow(
+            call.id_, above.key
+        )  # `__call__` and `call` of one tool, or an adapter around it
+        return
+    run = tracer.start(call, semconv.OP_TOOL, name)
+    if run is None:
+        return
+    run.query = conversion.tool_input(call.bound)
+    run.attributes[semconv.TOOL_NAME] = name
+    if tracer.recorder.capture.openinference:
+        run.attributes[semconv.OI_TOOL_NAME] = name
+    if tracer.recorder.capture.spans:
+        run.attributes[semconv.TOOL_ARGUMENTS] = tracer.recorder.capture.text(run.query)
+
+
+Start = Callable[["Tracer", Call], None]
+_CHATS = ("chat", "achat", "stream_chat", "astream_chat")
+_COMPLETIONS = ("complete", "acomplete", "stream_complete", "astream_complete")
+_EMBEDDED = ("query_embedding", "text_embedding", "text_embedding_batch")
+_ALLOWED: tuple[tuple[str, tuple[str, ...], Start], ...] = (
+    ("engine", ("query", "aquery"), _root),
+    ("chat_engine", _CHATS, _root),
+    ("synthesizer", ("synthesize", "asynthesize"), _root),
+    ("workflow", ("run",), _root),
+    ("agent", ("run", *_CHATS), _agent),
+    # Not `_retrieve`: its twin `retrieve` knows the documents that recursion brought in.
+    ("retriever", ("retrieve", "aretrieve"), _retrieval),
+    ("reranker", ("_postprocess_nodes", "_apostprocess_nodes"), _rerank),
+    ("model", (*_CHATS, *_COMPLETIONS), _model),
+    ("embedding", tuple(f"{a}get_{what}" for a in ("", "a") for what in _EMBEDDED), _embedding),
+    ("tool", ("call", "acall", "__call__"), _tool),
+)
+STARTS: dict[tuple[str, str], Start] = {
+    (role, m): start for role, methods, start in _ALLOWED for m in methods
+}
+"""By the component's role (see `conversion.role_of`) and its method."""
+METHODS = frozenset(method for _, method in STARTS)
