@@ -71,11 +71,6 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         return self  # configurations are copied deeply; the open runs are not theirs to copy
 
     @property
-    def ignore_agent(self) -> bool:
-        """Agent actions repeat what tool and model runs say."""
-        return True
-
-    @property
     def ignore_retry(self) -> bool:
         """Retries are runs of their own."""
         return True

@@ -1,0 +1,86 @@
+"""What the tests share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragtrace.records import Trace
+from ragtrace.sampling import Decision
+
+
+@dataclass(slots=True)
+class Gathering:
+    """A consumer that keeps every trace."""
+
+    traces: list[Trace] = field(default_factory=list)
+
+    def sample(self, trace: Trace) -> Decision:
+        return Decision(True, 1.0, "test")
+
+    def submit(self, trace: Trace, decision: Decision | None = None) -> bool:
+        self.traces.append(trace)
+        return True
+
+
+@dataclass(slots=True)
+class Recorded:
+    """Where spans and traces of a test go."""
+
+    provider: TracerProvider
+    exporter: InMemorySpanExporter
+    consumer: Gathering
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return list(self.exporter.get_finished_spans())
+
+    @property
+    def traces(self) -> list[Trace]:
+        return self.consumer.traces
+
+    def named(self, start: str) -> list[ReadableSpan]:
+        return [span for span in self.spans if span.name.startswith(start)]
+
+    def tree(self) -> list[Any]:
+        """The spans as nested (name, children) in the order of their starts; a span without its parent fails."""
+        ids = {span.context.span_id for span in self.spans}
+        for span in self.spans:
+            assert span.parent is None or span.parent.span_id in ids or span.parent.is_remote, (
+                f"{span.name} is an orphan"
+            )
+
+        def below(parent: int | None) -> list[Any]:
+            children = [s for s in self.spans if (s.parent.span_id if s.parent else None) == parent]
+            children.sort(key=lambda s: s.start_time or 0)
+            return [(s.name, below(s.context.span_id)) for s in children]
+
+        return below(None)
+
+    def clear(self) -> None:
+        self.exporter.clear()
+        self.consumer.traces.clear()
+
+
+@pytest.fixture
+def recorded() -> Recorded:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return Recorded(provider, exporter, Gathering())
+
+
+@pytest.fixture(autouse=True)
+def _nothing_goes_wrong_inside(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A failure inside an adapter is counted, not raised: here it fails the test."""
+    with caplog.at_level(logging.WARNING, logger="ragtrace.recorder"):
+        yield
+    failed = [r for r in caplog.get_records("call") if r.name == "ragtrace.recorder"]
+    assert not failed, [r.getMessage() + str(r.exc_info) for r in failed]

@@ -1,0 +1,702 @@
+"""The capture matrix on LangChain: one tree per request, whatever way it is called."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import threading
+from collections.abc import Iterator
+from typing import Any, TypedDict
+
+import pytest
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.language_models import FakeListChatModel, FakeListLLM
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel, RunnablePassthrough
+from langchain_core.tools import tool
+from langchain_core.vectorstores import InMemoryVectorStore
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+from ragtrace import semconv
+from ragtrace_langchain import RagtraceCallbackHandler, RagtraceLangChainInstrumentor
+from tests.conftest import Recorded
+
+DOCUMENTS = [
+    Document(page_content=f"Passage {i} on pumps.", metadata={"source": f"m{i}", "score": 0.9 - i / 10}, id=f"d{i}")
+    for i in range(5)
+]
+RAG = [("invoke_workflow rag", [("retrieval Fixed", []), ("chat FakeListChatModel", [])])]
+
+
+class Fixed(BaseRetriever):
+    documents: list[Any] = DOCUMENTS
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        return self.documents
+
+
+def join(documents: list[Document]) -> str:
+    return "\n".join(str(d.page_content) for d in documents)
+
+
+def make_chain(retriever: Any = None, model: Any = None, run_name: str = "rag") -> Runnable[Any, Any]:
+    prompt = ChatPromptTemplate.from_messages([("system", "Answer."), ("human", "{context} {question}")])
+    chain = (
+        {"context": (retriever or Fixed()) | RunnableLambda(join), "question": RunnablePassthrough()}
+        | prompt
+        | (model or FakeListChatModel(responses=["24 months."]))
+        | StrOutputParser()
+    )
+    return chain.with_config(run_name=run_name)
+
+
+@pytest.fixture
+def handler(recorded: Recorded) -> RagtraceCallbackHandler:
+    return RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)
+
+
+@pytest.fixture
+def config(handler: RagtraceCallbackHandler) -> Any:
+    return {"callbacks": [handler]}
+
+
+@pytest.fixture
+def instrumented(recorded: Recorded) -> Iterator[Recorded]:
+    instrumentor = RagtraceLangChainInstrumentor()
+    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
+    yield recorded
+    instrumentor.uninstrument()
+
+
+def roots(recorded: Recorded) -> int:
+    return len({span.context.trace_id for span in recorded.spans})
+
+
+# --- one tree per request ------------------------------------------------------------------------
+
+
+def test_invoke(recorded: Recorded, config: Any) -> None:
+    """One call is one tree: root, retrieval, model call; plumbing makes no span."""
+    assert make_chain().invoke("How long?", config) == "24 months."
+    assert recorded.tree() == RAG
+    (trace,) = recorded.traces
+    assert (trace.query, trace.answer) == ("How long?", "24 months.")
+    assert [(d.id, d.score, d.content) for d in trace.documents] == [
+        (f"d{i}", 0.9 - i / 10, f"Passage {i} on pumps.") for i in range(5)
+    ]
+
+
+def test_batch_of_three(recorded: Recorded, config: Any) -> None:
+    """A batch of three users is three traces, each with its own question."""
+    make_chain().batch(["a", "b", "c"], config)
+    assert recorded.tree() == RAG * 3
+    assert roots(recorded) == 3
+    assert sorted(t.query for t in recorded.traces) == ["a", "b", "c"]
+
+
+def test_batch_then_more_users(recorded: Recorded, config: Any) -> None:
+    """Calls after a batch are traces of their own."""
+    chain = make_chain()
+    chain.batch(["a", "b", "c"], config)
+    chain.invoke("d", config)
+    chain.invoke("e", config)
+    assert roots(recorded) == 5
+    assert recorded.tree() == RAG * 5
+
+
+def test_an_open_stream_then_another_user(recorded: Recorded, config: Any) -> None:
+    """A second user's call while a stream is open is a trace of its own."""
+    stream = make_chain().stream("first", config)
+    next(stream)
+    make_chain().invoke("second", config)
+    list(stream)
+    assert roots(recorded) == 2
+    assert {t.query: t.answer for t in recorded.traces} == {"first": "24 months.", "second": "24 months."}
+    assert recorded.tree() == RAG * 2
+
+
+async def test_abatch_gather_and_concurrent_ainvoke(recorded: Recorded, config: Any) -> None:
+    """Ten concurrent calls on one loop, and a batch beside them, keep apart."""
+    chain = make_chain()
+    calls = [chain.ainvoke(f"q{i}", config) for i in range(10)]
+    await asyncio.gather(*calls, chain.abatch(["x", "y", "z"], config))
+    assert roots(recorded) == 13
+    assert recorded.tree() == RAG * 13
+    assert sorted(t.query for t in recorded.traces) == sorted([f"q{i}" for i in range(10)] + ["x", "y", "z"])
+
+
+def test_ten_threads(recorded: Recorded, config: Any) -> None:
+    """Ten threads are ten traces."""
+    chain = make_chain()
+    threads = [threading.Thread(target=chain.invoke, args=(f"q{i}", config)) for i in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert roots(recorded) == 10
+    assert recorded.tree() == RAG * 10
+
+
+def test_runnable_parallel(recorded: Recorded, config: Any) -> None:
+    """Branches that run in threads of their own stay in their request's tree; their documents are joined."""
+    left, right = Fixed(documents=DOCUMENTS[:2]), Fixed(documents=DOCUMENTS[1:4])
+    both = RunnableParallel(a=left | RunnableLambda(join), b=right | RunnableLambda(join)).with_config(run_name="both")
+    both.invoke("q", config)
+    assert recorded.tree() == [("invoke_workflow both", [("retrieval Fixed", []), ("retrieval Fixed", [])])]
+    assert sorted(d.id for d in recorded.traces[0].documents) == ["d0", "d1", "d2", "d3"]
+
+
+class State(TypedDict, total=False):
+    question: str
+    documents: list[Any]
+    answer: str
+
+
+def graph() -> Any:
+    from langgraph.graph import END, START, StateGraph
+
+    builder = StateGraph(State)
+    builder.add_node("find", lambda s: {"documents": Fixed().invoke(s["question"])})
+    builder.add_node(
+        "say", lambda s: {"answer": FakeListChatModel(responses=["24 months."]).invoke(s["question"]).content}
+    )
+    builder.add_edge(START, "find")
+    builder.add_edge("find", "say")
+    builder.add_edge("say", END)
+    return builder.compile()
+
+
+def test_langgraph(recorded: Recorded, config: Any) -> None:
+    """A graph is one tree below one root; its thread id is the conversation."""
+    graph().invoke({"question": "How long?"}, {**config, "configurable": {"thread_id": "t1"}})
+    assert recorded.tree() == [("invoke_workflow LangGraph", [("retrieval Fixed", []), ("chat FakeListChatModel", [])])]
+    (trace,) = recorded.traces
+    assert (trace.query, trace.answer, len(trace.documents)) == ("How long?", "24 months.", 5)
+    assert all(s.attributes[semconv.CONVERSATION_ID] == "t1" for s in recorded.spans if s.attributes)
+
+
+async def test_langgraph_async_concurrent(recorded: Recorded, config: Any) -> None:
+    """Concurrent runs of one graph keep apart."""
+    made = graph()
+    await asyncio.gather(*(made.ainvoke({"question": f"q{i}"}, config) for i in range(5)))
+    assert roots(recorded) == 5
+    assert sorted(t.query for t in recorded.traces) == [f"q{i}" for i in range(5)]
+
+
+def test_under_an_ambient_span(recorded: Recorded, config: Any) -> None:
+    """Below a web framework's span the request is one tree under it."""
+    tracer = recorded.provider.get_tracer("web")
+    with tracer.start_as_current_span("GET /ask"):
+        make_chain().batch(["a", "b"], config)
+    assert recorded.tree() == [("GET /ask", RAG * 2)]
+    assert len(recorded.traces) == 2
+
+
+# --- retrievers ----------------------------------------------------------------------------------
+
+
+def test_retriever_with_five_documents(recorded: Recorded, config: Any) -> None:
+    """All five documents are on the span with id, score and content, in both dialects and in rank order."""
+    make_chain().invoke("q", config)
+    attributes = dict(recorded.named("retrieval")[0].attributes or {})
+    assert attributes["ragtrace.retrieval.documents.count"] == 5
+    for i in range(5):
+        assert attributes[f"retrieval.documents.{i}.document.id"] == f"d{i}"
+        assert attributes[f"retrieval.documents.{i}.document.score"] == 0.9 - i / 10
+        assert attributes[f"retrieval.documents.{i}.document.content"] == f"Passage {i} on pumps."
+
+
+def test_vector_store(recorded: Recorded, config: Any) -> None:
+    """A vector store's retriever is named with its store; documents without scores have none made up."""
+    store = InMemoryVectorStore.from_documents(
+        [Document(page_content=f"text {i}", id=f"v{i}") for i in range(6)], DeterministicFakeEmbedding(size=8)
+    )
+    make_chain(store.as_retriever(search_kwargs={"k": 5})).invoke("q", config)
+    (span,) = recorded.named("retrieval")
+    assert span.attributes[semconv.PROVIDER] == "InMemoryVectorStore"
+    assert len(recorded.traces[0].documents) == 5
+    assert all(d.score is None for d in recorded.traces[0].documents)
+
+
+class Outer(BaseRetriever):
+    """Calls others as the ensemble, multi-query, parent-document and compression retrievers do."""
+
+    inner: list[Any]
+    keep: int = 3
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        found = [d for r in self.inner for d in r.invoke(query, config={"callbacks": run_manager.get_child()})]
+        return found[-self.keep :]
+
+
+def test_nested_retrievers_are_not_doubled(recorded: Recorded, config: Any) -> None:
+    """Inner retrievals have their spans, but what the outermost one returned is what the model saw."""
+    make_chain(Outer(inner=[Fixed(), Fixed(documents=DOCUMENTS[:3])])).invoke("q", config)
+    assert recorded.tree() == [
+        (
+            "invoke_workflow rag",
+            [("retrieval Outer", [("retrieval Fixed", []), ("retrieval Fixed", [])]), ("chat FakeListChatModel", [])],
+        )
+    ]
+    assert [d.id for d in recorded.traces[0].documents] == ["d0", "d1", "d2"]
+
+
+def test_no_documents(recorded: Recorded, config: Any) -> None:
+    """A retriever that finds nothing is a span with a count of 0."""
+    make_chain(Fixed(documents=[])).invoke("q", config)
+    (span,) = recorded.named("retrieval")
+    assert span.attributes["ragtrace.retrieval.documents.count"] == 0
+    assert recorded.traces[0].documents == ()
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
+def test_stream_consumed(recorded: Recorded, config: Any) -> None:
+    """A stream that is read to its end has its question, its text and its time to first chunk."""
+    assert "".join(make_chain().stream("How long?", config)) == "24 months."
+    assert recorded.tree() == RAG
+    (trace,) = recorded.traces
+    assert (trace.query, trace.answer) == ("How long?", "24 months.")
+    (chat,) = recorded.named("chat")
+    assert chat.attributes[semconv.REQUEST_STREAM] is True
+    assert chat.attributes[semconv.TIME_TO_FIRST_CHUNK] > 0
+
+
+def test_stream_abandoned(recorded: Recorded, config: Any) -> None:
+    """A stream whose reader walks away ends all its spans, keeps the text so far, and is no error."""
+    stream = make_chain().stream("q", config)
+    assert next(stream) == "2"
+    del stream
+    gc.collect()
+    assert recorded.tree() == RAG
+    (trace,) = recorded.traces
+    assert trace.answer
+    assert "24 months.".startswith(trace.answer)
+    assert trace.attributes["cancelled"] is True
+    assert trace.error is None
+    assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
+
+
+async def test_astream_closed(recorded: Recorded, config: Any) -> None:
+    """aclose on an asynchronous stream is a cancellation, not an error."""
+    stream = make_chain().astream("q", config)
+    await stream.__anext__()
+    await stream.aclose()  # type: ignore[attr-defined]
+    await asyncio.sleep(0.05)  # LangChain tells the root's callbacks after aclose has returned
+    assert recorded.tree() == RAG
+    assert recorded.traces[0].attributes["cancelled"] is True
+    assert recorded.traces[0].error is None
+
+
+class Slow(FakeListChatModel):
+    async def _agenerate(self, *args: Any, **kwargs: Any) -> Any:
+        await asyncio.sleep(30)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+async def test_cancelled_and_timed_out(recorded: Recorded, config: Any, how: str) -> None:
+    """A cancelled or timed-out call ends every span, the model's too, which gets no callback."""
+    task = asyncio.ensure_future(make_chain(model=Slow(responses=["x"])).ainvoke("q", config))
+    if how == "cancelled":
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(task, 0.1)
+    assert recorded.tree() == [("invoke_workflow rag", [("retrieval Fixed", []), ("chat Slow", [])])]
+    assert recorded.traces[0].attributes["cancelled"] is True
+    assert recorded.traces[0].error is None
+
+
+# --- models and tools ----------------------------------------------------------------------------
+
+
+def test_text_completion_model(recorded: Recorded, config: Any) -> None:
+    """A text-completion model has its own operation."""
+    make_chain(model=FakeListLLM(responses=["24 months."])).invoke("q", config)
+    assert recorded.tree() == [("invoke_workflow rag", [("retrieval Fixed", []), ("text_completion FakeListLLM", [])])]
+    assert recorded.traces[0].answer == "24 months."
+
+
+class Named(FakeListChatModel):
+    model_name: str = "gpt-test"
+
+    def _generate(self, *args: Any, **kwargs: Any) -> Any:
+        result = super()._generate(*args, **kwargs)
+        message = result.generations[0].message
+        message.usage_metadata = {  # type: ignore[attr-defined]
+            "input_tokens": 7,
+            "output_tokens": 3,
+            "total_tokens": 10,
+            "input_token_details": {"cache_read": 2},
+        }
+        message.response_metadata = {"model_name": "gpt-test-1", "finish_reason": "stop"}
+        message.id = "resp-1"
+        return result
+
+
+def test_model_name_tokens_and_finish_reason(recorded: Recorded, config: Any) -> None:
+    """What the model says of itself is on its span in both dialects."""
+    make_chain(model=Named(responses=["yes"])).invoke("q", config)
+    (chat,) = recorded.named("chat gpt-test")
+    attributes = dict(chat.attributes or {})
+    expected = {
+        semconv.REQUEST_MODEL: "gpt-test",
+        semconv.RESPONSE_MODEL: "gpt-test-1",
+        semconv.RESPONSE_ID: "resp-1",
+        semconv.FINISH_REASONS: ("stop",),
+        semconv.INPUT_TOKENS: 7,
+        semconv.OUTPUT_TOKENS: 3,
+        semconv.CACHE_READ_TOKENS: 2,
+        semconv.OI_MODEL: "gpt-test",
+        semconv.OI_TOKENS_PROMPT: 7,
+        semconv.OI_TOKENS_COMPLETION: 3,
+        semconv.OI_TOKENS_TOTAL: 10,
+    }
+    assert {key: attributes.get(key) for key in expected} == expected
+    assert recorded.traces[0].attributes["model"] == "gpt-test"
+    assert recorded.traces[0].attributes["finish_reason"] == "stop"
+
+
+@tool
+def look_up(what: str) -> str:
+    """Look something up."""
+    return f"found {what}"
+
+
+def test_tools(recorded: Recorded, config: Any) -> None:
+    """A model that calls a tool, and the tool, have spans with what was asked and answered."""
+    calls = [{"name": "look_up", "args": {"what": "pump"}, "id": "c1", "type": "tool_call"}]
+    model = GenericFakeChatModel(messages=iter([AIMessage(content="", tool_calls=calls), AIMessage(content="done")]))
+
+    def run(question: str, config: Any) -> str:
+        first = model.invoke([HumanMessage(question)], config)
+        result = look_up.invoke(first.tool_calls[0], config)
+        return str(model.invoke([HumanMessage(question), first, result], config).content)
+
+    RunnableLambda(run).with_config(run_name="agent").invoke("which pump?", config)
+    assert recorded.tree() == [
+        (
+            "invoke_workflow agent",
+            [
+                ("chat GenericFakeChatModel", []),
+                ("execute_tool look_up", []),
+                ("chat GenericFakeChatModel", []),
+            ],
+        )
+    ]
+    (span,) = recorded.named("execute_tool")
+    assert span.attributes[semconv.TOOL_RESULT] == "found pump"
+    assert span.attributes[semconv.TOOL_CALL_ID] == "c1"
+    first, second = recorded.named("chat")
+    assert '"tool_call"' in first.attributes[semconv.OUTPUT_MESSAGES]
+    assert '"tool_call_response"' in second.attributes[semconv.INPUT_MESSAGES]
+    assert recorded.traces[0].answer == "done"
+
+
+def test_a_model_alone(recorded: Recorded, config: Any) -> None:
+    """A model called without a chain is a request of its own, with question and answer."""
+    FakeListChatModel(responses=["hi"]).invoke("hello?", config)
+    assert recorded.tree() == [("chat FakeListChatModel", [])]
+    assert (recorded.traces[0].query, recorded.traces[0].answer) == ("hello?", "hi")
+
+
+# --- who and what for ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["session_id", "thread_id", "conversation_id"])
+async def test_session_user_and_tags_on_every_span(recorded: Recorded, config: Any, key: str) -> None:
+    """Conversation, user and tags are on each span of the tree, those of other tasks and threads too."""
+    given = {**config, "metadata": {key: "conv-1", "user_id": "ada", "plan": "paid"}, "tags": ["beta"]}
+    await make_chain().ainvoke("q", given)
+    make_chain().batch(["r"], given)
+    assert len(recorded.spans) == 6
+    for span in recorded.spans:
+        attributes = dict(span.attributes or {})
+        assert attributes[semconv.CONVERSATION_ID] == attributes[semconv.OI_SESSION] == "conv-1"
+        assert attributes[semconv.USER_ID] == "ada"
+        assert attributes[semconv.OI_TAGS] == ("beta",)
+    assert all(t.attributes["session_id"] == "conv-1" and t.attributes["plan"] == "paid" for t in recorded.traces)
+
+
+def test_no_conversation_is_invented(recorded: Recorded, config: Any) -> None:
+    """Without a conversation there is none."""
+    make_chain().invoke("q", config)
+    assert not any(semconv.CONVERSATION_ID in (s.attributes or {}) for s in recorded.spans)
+
+
+def test_the_reference_arrives(recorded: Recorded, config: Any) -> None:
+    """An expected answer given as metadata reaches the evaluators."""
+    make_chain().invoke("q", {**config, "metadata": {"reference": "two years"}})
+    assert recorded.traces[0].reference == "two years"
+
+
+# --- once ----------------------------------------------------------------------------------------
+
+
+def test_the_same_handler_twice(recorded: Recorded, handler: RagtraceCallbackHandler) -> None:
+    """A handler that is bound to the chain and passed to the call records once."""
+    make_chain().with_config(callbacks=[handler]).invoke("q", {"callbacks": [handler]})
+    assert recorded.tree() == RAG
+    assert recorded.traces[0].answer == "24 months."
+
+
+def test_two_handlers_record_once(recorded: Recorded) -> None:
+    """Two handlers with the same settings record once, and text is not doubled."""
+    handlers = [RagtraceCallbackHandler(recorded.provider, True) for _ in range(2)]
+    assert "".join(make_chain().stream("q", {"callbacks": handlers})) == "24 months."
+    assert recorded.tree() == RAG
+    (chat,) = recorded.named("chat")
+    assert chat.attributes["llm.output_messages.0.message.content"] == "24 months."
+
+
+def test_handlers_with_other_settings_record_once(recorded: Recorded) -> None:
+    """Of two handlers with different settings the first one records."""
+    handlers = [RagtraceCallbackHandler(recorded.provider, True), RagtraceCallbackHandler(recorded.provider, False)]
+    make_chain().invoke("q", {"callbacks": handlers})
+    assert recorded.tree() == RAG
+
+
+def test_instrumented(instrumented: Recorded) -> None:
+    """The instrumentor needs no change in the application, in threads and tasks alike."""
+    chain = make_chain()
+    chain.invoke("a")
+    chain.batch(["b", "c"])
+    asyncio.run(chain.ainvoke("d"))
+    assert instrumented.tree() == RAG * 4
+    assert roots(instrumented) == 4
+
+
+def test_passed_and_instrumented(instrumented: Recorded) -> None:
+    """A handler passed by hand beside the instrumentor records once."""
+    handler = RagtraceCallbackHandler(instrumented.provider, True)
+    make_chain().invoke("q", {"callbacks": [handler]})
+    assert instrumented.tree() == RAG
+
+
+def test_uninstrumented(recorded: Recorded) -> None:
+    """After uninstrument nothing is recorded; instrumenting again works."""
+    instrumentor = RagtraceLangChainInstrumentor()
+    for _ in range(2):
+        instrumentor.instrument(tracer_provider=recorded.provider)
+        make_chain().invoke("q")
+        instrumentor.uninstrument()
+        make_chain().invoke("q")
+    assert len(recorded.named("invoke_workflow")) == 2
+
+
+def test_another_instrumentor_is_left_alone(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where OpenInference traces already, ours stays out and says so."""
+    import sys
+    import types
+
+    class LangChainInstrumentor:
+        _instance: Any = types.SimpleNamespace(_is_instrumented_by_opentelemetry=True)
+
+    module = types.ModuleType("openinference.instrumentation.langchain")
+    module.LangChainInstrumentor = LangChainInstrumentor  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "openinference.instrumentation.langchain", module)
+    instrumentor = RagtraceLangChainInstrumentor()
+    instrumentor.instrument(tracer_provider=recorded.provider)
+    try:
+        make_chain().invoke("q")
+    finally:
+        instrumentor.uninstrument()
+    assert recorded.spans == []
+    assert "openinference.instrumentation.langchain" in caplog.text
+
+
+# --- traps ---------------------------------------------------------------------------------------
+
+
+def test_suppressed_calls_leave_no_trace(recorded: Recorded, config: Any) -> None:
+    """A judge built on an instrumented chain runs suppressed: it is neither traced nor evaluated, children included."""
+    from opentelemetry import context
+
+    token = context.attach(context.set_value(context._SUPPRESS_INSTRUMENTATION_KEY, True))
+    try:
+        make_chain().invoke("q", config)
+    finally:
+        context.detach(token)
+    assert recorded.spans == []
+    assert recorded.traces == []
+    make_chain().invoke("q", config)
+    assert recorded.tree() == RAG
+
+
+class Odd:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+    __str__ = __repr__
+
+
+CYCLE: dict[str, Any] = {"name": "loop"}
+CYCLE["self"] = CYCLE
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        Document(page_content="x" * 10_000_000),
+        Document(page_content="lone \ud800 surrogate", id="\ud800"),
+        Document(page_content="NUL \0 byte"),
+        Document(page_content="cycle", metadata=CYCLE),
+        Document(page_content="odd", metadata={"odd": Odd(), "score": "high"}),
+        Document(page_content="nan", metadata={"score": float("nan")}),
+        Document.model_construct(page_content=12.5, metadata={}),
+        Document.model_construct(page_content={"a": [1]}, metadata=None),
+    ],
+    ids=["10MB", "surrogate", "nul", "cycle", "no-repr", "nan", "number", "dict"],
+)
+def test_odd_documents(recorded: Recorded, config: Any, document: Document) -> None:
+    """A document of any content costs a truncated attribute at most: the tree stands, and every encoder takes it."""
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+    make_chain(Fixed(documents=[DOCUMENTS[0], document])).invoke("q", config)
+    assert recorded.tree() == RAG
+    assert recorded.named("retrieval")[0].attributes["ragtrace.retrieval.documents.count"] == 2
+    encoded = encode_spans(recorded.spans).SerializeToString()
+    assert len(encoded) < 400_000
+    assert len(recorded.traces[0].documents) == 2
+
+
+@pytest.mark.parametrize("answer", [{"answer": {"text": "yes"}}, {"odd": CYCLE}, Odd(), [1, 2], None, 3.5, b"\xff"])
+def test_odd_answers(recorded: Recorded, config: Any, answer: Any) -> None:
+    """An answer of any type is traced as text, never raised."""
+    RunnableLambda(lambda _: answer).with_config(run_name="odd").invoke("q", config)
+    assert recorded.tree() == [("invoke_workflow odd", [])]
+    assert isinstance(recorded.traces[0].answer, str)
+
+
+def test_errors(recorded: Recorded, config: Any) -> None:
+    """What the application raises reaches it unchanged and stands on root and culprit."""
+
+    def fail(_: Any) -> str:
+        raise KeyError("secret-value")
+
+    with pytest.raises(KeyError, match="secret-value"):
+        (Fixed() | RunnableLambda(fail)).with_config(run_name="bad").invoke("q", config)
+    (root,) = recorded.named("invoke_workflow")
+    assert root.attributes[semconv.ERROR_TYPE] == "KeyError"
+    assert not root.status.is_ok
+    assert recorded.traces[0].error == "KeyError"
+    assert len(recorded.traces[0].documents) == 5
+
+
+def test_a_failing_retriever(recorded: Recorded, config: Any) -> None:
+    """A retriever that raises has an ended span with the error."""
+
+    class Broken(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            raise ConnectionError("down")
+
+    with pytest.raises(ConnectionError):
+        make_chain(Broken()).invoke("q", config)
+    assert recorded.named("retrieval")[0].attributes[semconv.ERROR_TYPE] == "ConnectionError"
+
+
+def test_content_stays_in_by_default(recorded: Recorded) -> None:
+    """Without content capture no text leaves on any span; ids, scores, counts and lengths do, and traces are whole."""
+    handler = RagtraceCallbackHandler(recorded.provider, False, consumer=recorded.consumer)
+    secret = Fixed(
+        documents=[Document(page_content="SECRETDOC", metadata={"note": "SECRETMETA", "score": 0.5}, id="d0")]
+    )
+
+    def fail(_: Any) -> str:
+        raise ValueError("SECRETERROR")
+
+    model = FakeListChatModel(responses=["SECRETANSWER"])
+    config: Any = {"callbacks": [handler], "metadata": {"session_id": "s1", "note": "SECRETNOTE"}}
+    make_chain(secret, model).invoke("SECRETQUERY", config)
+    "".join(make_chain(secret, model).stream("SECRETQUERY", config))
+    with pytest.raises(ValueError, match="SECRETERROR"):
+        (secret | RunnableLambda(fail)).invoke("SECRETQUERY", config)
+    text = "".join(
+        repr((s.name, dict(s.attributes or {}), s.status.description, [dict(e.attributes or {}) for e in s.events]))
+        for s in recorded.spans
+    )
+    assert "SECRET" not in text
+    (first, *_) = recorded.named("retrieval")
+    assert first.attributes[semconv.RETRIEVAL_DOCUMENTS] == '[{"id": "d0", "score": 0.5}]'
+    root = recorded.named("invoke_workflow")[0]
+    assert root.attributes[semconv.INPUT_LENGTH] == len("SECRETQUERY")
+    assert root.attributes[semconv.OUTPUT_LENGTH] == len("SECRETANSWER")
+    assert recorded.traces[0].answer == "SECRETANSWER"
+
+
+def test_a_span_that_is_not_recorded_is_still_evaluated(recorded: Recorded) -> None:
+    """Head sampling thins out spans; evaluation has its own sampler and sees the request all the same."""
+    provider = TracerProvider(sampler=ALWAYS_OFF)
+    handler = RagtraceCallbackHandler(provider, True, consumer=recorded.consumer)
+    make_chain().invoke("q", {"callbacks": [handler]})
+    (trace,) = recorded.traces
+    assert (trace.query, trace.answer, len(trace.documents)) == ("q", "24 months.", 5)
+    assert trace.trace_id != 0
+
+
+def test_lost_ends_expire(recorded: Recorded, handler: RagtraceCallbackHandler) -> None:
+    """A request whose end never comes is ended when it expires, with what was open below it."""
+    from uuid import uuid4
+
+    root, child = uuid4(), uuid4()
+    handler.on_chain_start(None, "q", run_id=root, name="lost")
+    handler.on_retriever_start(None, "q", run_id=child, parent_run_id=root, name="R")
+    assert recorded.spans == []
+    assert handler._recorder.expire() == 1
+    assert recorded.tree() == [("invoke_workflow lost", [("retrieval R", [])])]
+    assert recorded.traces[0].error == "expired"
+    handler.on_retriever_end([], run_id=child)
+    handler.on_chain_end("late", run_id=root)
+    assert len(recorded.spans) == 2
+    assert not handler._recorder._runs
+
+
+def test_nothing_is_left_behind(recorded: Recorded, config: Any, handler: RagtraceCallbackHandler) -> None:
+    """After any of these ways of ending, no run is kept."""
+    make_chain().batch(["a", "b"], config)
+    list(make_chain().stream("c", config))
+    stream = make_chain().stream("d", config)
+    next(stream)
+    del stream
+    gc.collect()
+    assert not handler._recorder._runs
+    assert not handler._recorder._roots
+
+
+def test_a_handler_can_be_copied(handler: RagtraceCallbackHandler) -> None:
+    """Frameworks copy configurations deeply; the handler stays itself."""
+    assert copy.deepcopy({"callbacks": [handler]})["callbacks"][0] is handler
+    assert copy.copy(handler) is handler
+
+
+def test_events_carry_content_where_spans_may_not(recorded: Recorded) -> None:
+    """With EVENT_ONLY the messages leave as an event in the call's context, and none of them on a span."""
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+
+    exporter = InMemoryLogRecordExporter()
+    logs = LoggerProvider(shutdown_on_exit=False)
+    logs.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+    handler = RagtraceCallbackHandler(recorded.provider, "EVENT_ONLY", logger_provider=logs, consumer=recorded.consumer)
+    make_chain().invoke("QUESTION", {"callbacks": [handler]})
+    (log,) = exporter.get_finished_logs()
+    record = log.log_record
+    (chat,) = recorded.named("chat")
+    assert record.event_name == semconv.EVENT_INFERENCE
+    assert record.span_id == chat.context.span_id
+    assert record.attributes[semconv.OUTPUT_MESSAGES][0]["parts"][0]["content"] == "24 months."
+    assert "QUESTION" not in repr([dict(s.attributes or {}) for s in recorded.spans])
