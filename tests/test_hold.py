@@ -1,0 +1,269 @@
+"""The hold: scores on the root span, and no span lost or doubled."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragtrace import semconv
+from ragtrace.records import Evaluation, Evidence, Score
+from ragtrace.testing import make_trace
+from ragtrace_otlp import EvaluationSpanSink, HoldLimits, HoldProcessor, attach
+from ragtrace_otlp.scores import ScoreFormat, score_attributes
+
+SCORES = (
+    Score(
+        "groundedness", 0.4, "fail", "quotes the answer", evidence=(Evidence(0, 5, "unsupported", 0.4, "d0", 0, 1, 9),)
+    ),
+    Score("toxicity", 0.1, "pass", method="model"),
+    Score("judge", error="timeout", method="judge"),
+    Score("language_mismatch", label="not_applicable"),
+)
+
+
+class Bench:
+    """A provider with a hold, and what came out of it."""
+
+    def __init__(self, limits: HoldLimits | None = None, **options: Any) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.late: list[Evaluation] = []
+        self.hold = HoldProcessor(SimpleSpanProcessor(self.exporter), limits, late=self.late.append, **options)
+        self.provider = TracerProvider(shutdown_on_exit=False)
+        self.provider.add_span_processor(self.hold)
+        self.tracer = self.provider.get_tracer("test")
+
+    def root(self, name: str = "root", sampled: bool = True, **attributes: Any) -> Evaluation:
+        """End a root span with a child; the evaluation that belongs to it."""
+        span = self.tracer.start_span(name)
+        from opentelemetry.trace import set_span_in_context
+
+        self.tracer.start_span(f"child of {name}", set_span_in_context(span)).end()
+        span.set_attributes({**attributes, semconv.SAMPLED: sampled})
+        span.end()
+        context = span.get_span_context()
+        return Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES, cause="unsupported")
+
+    def out(self) -> dict[str, dict[str, Any]]:
+        return {span.name: dict(span.attributes or {}) for span in self.exporter.get_finished_spans()}
+
+    def statuses(self) -> dict[str, Any]:
+        return {name: a.get(semconv.STATUS) for name, a in self.out().items() if not name.startswith("child")}
+
+
+def test_scores_come_on_the_root_span() -> None:
+    """The child leaves at once, the root with its scores, in both dialects, and once."""
+    bench = Bench()
+    evaluation = bench.root(**{semconv.OI_INPUT: "q"})
+    assert list(bench.out()) == ["child of root"]
+    bench.hold(evaluation)
+    root = bench.out()["root"]
+    assert root[semconv.OI_INPUT] == "q"
+    assert root["gen_ai.evaluation.groundedness.score"] == 0.4
+    assert root["gen_ai.evaluation.groundedness.label"] == "fail"
+    assert "gen_ai.evaluation.groundedness.explanation" not in root
+    assert root["gen_ai.evaluation.judge.label"] == "error"
+    assert "gen_ai.evaluation.judge.score" not in root
+    assert not any("language_mismatch" in key for key in root)
+    assert root["evaluations.0.evaluation.name"] == "groundedness"
+    assert root["evaluations.0.evaluation.annotator_kind"] == "CODE"
+    assert root["evaluations.1.evaluation.identifier"] == "toxicity@1"
+    assert root[semconv.STATUS] == "scored"
+    assert root[semconv.FAILURE_CAUSE] == "unsupported"
+    assert '"id": "d0", "rank": 0, "start": 1, "end": 9' in root[semconv.EVIDENCE]
+    assert len(bench.exporter.get_finished_spans()) == 2
+
+
+def test_explanations_are_opt_in_and_the_prefix_a_setting() -> None:
+    """Explanations leave only where they may; the attributes' prefix can be another."""
+    form = ScoreFormat("acme.eval", openinference=False, explanations=True)
+    attributes = score_attributes(Evaluation(make_trace(), SCORES), form)
+    assert attributes["acme.eval.groundedness.explanation"] == "quotes the answer"
+    assert not any(key.startswith("evaluations.") for key in attributes)
+
+
+def test_what_is_not_sampled_goes_on() -> None:
+    """A root that is not evaluated is not held."""
+    bench = Bench()
+    bench.root(sampled=False)
+    assert set(bench.out()) == {"child of root", "root"}
+
+
+def test_an_evaluation_may_come_first() -> None:
+    """The order of span and evaluation does not matter."""
+    bench = Bench()
+    evaluation = bench.root("first")
+    bench.hold(evaluation)
+    other = Bench()
+    span = other.tracer.start_span("late end")
+    context = span.get_span_context()
+    other.hold(replace(evaluation, trace=make_trace(trace_id=context.trace_id, span_id=context.span_id)))
+    span.set_attribute(semconv.SAMPLED, True)
+    span.end()
+    assert other.statuses() == {"late end": "scored"}
+
+
+def test_past_its_time_the_root_leaves_unscored_and_the_scores_late() -> None:
+    """After the deadline the root leaves as pending_timeout; its evaluation is handed on as late, once."""
+    bench = Bench(HoldLimits(seconds=0.05))
+    evaluation = bench.root()
+    deadline = time.monotonic() + 5
+    while "root" not in bench.out() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert bench.statuses() == {"root": "pending_timeout"}
+    bench.hold(evaluation)
+    assert bench.late == [evaluation]
+    assert len(bench.exporter.get_finished_spans()) == 2
+
+
+@pytest.mark.parametrize("limits", [HoldLimits(spans=2), HoldLimits(bytes=6_500)])
+def test_a_full_hold_lets_the_oldest_go(limits: HoldLimits) -> None:
+    """Beyond its bounds in number or bytes the hold lets the oldest go unscored."""
+    bench = Bench(limits)
+    evaluations = [bench.root(f"r{i}", text="x" * 500) for i in range(4)]
+    assert bench.statuses() == {"r0": "pending_timeout", "r1": "pending_timeout"}
+    for evaluation in evaluations:
+        bench.hold(evaluation)
+    assert bench.statuses() == {"r0": "pending_timeout", "r1": "pending_timeout", "r2": "scored", "r3": "scored"}
+    assert bench.late == evaluations[:2]
+    stats = bench.hold.stats()
+    assert (stats.parked, stats.released, stats.expired, stats.held, stats.held_bytes) == (4, 2, 2, 0, 0)
+
+
+@pytest.mark.parametrize("how", ["force_flush", "shutdown"])
+def test_flush_and_shutdown_drain(how: str) -> None:
+    """Neither flush nor shutdown leaves a span behind; after a shutdown nothing is held."""
+    bench = Bench()
+    bench.root("r0")
+    getattr(bench.provider, how)()
+    assert bench.statuses() == {"r0": "pending_timeout"}
+
+
+def test_a_drop_is_said_on_the_span() -> None:
+    """A request that was sampled and dropped leaves with that word."""
+    bench = Bench()
+    evaluation = bench.root()
+    bench.hold(Evaluation(evaluation.trace, (), "dropped", reason="queue_full"))
+    assert bench.statuses() == {"root": "dropped"}
+
+
+def test_scores_push_nothing_out_and_dropped_counts_stay() -> None:
+    """A span at its limit keeps all that it had when scores are added, and its count of what it lost before."""
+    exporter = InMemorySpanExporter()
+    hold = HoldProcessor(SimpleSpanProcessor(exporter))
+    provider = TracerProvider(span_limits=SpanLimits(max_span_attributes=10), shutdown_on_exit=False)
+    provider.add_span_processor(hold)
+    span = provider.get_tracer("t").start_span("full")
+    span.set_attributes({f"k{i}": i for i in range(12)} | {semconv.OI_KIND: "CHAIN", semconv.SAMPLED: True})
+    span.add_event("e")
+    span.end()
+    context = span.get_span_context()
+    hold(Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES))
+    (out,) = exporter.get_finished_spans()
+    assert out.attributes is not None
+    assert out.attributes[semconv.OI_KIND] == "CHAIN"
+    assert out.attributes["gen_ai.evaluation.toxicity.score"] == 0.1
+    assert out.dropped_attributes == span.dropped_attributes == 4  # type: ignore[attr-defined]
+    assert [e.name for e in out.events] == ["e"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["end", "evaluate", "flush"]), st.integers(0, 9)), max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_each_span_leaves_exactly_once(steps: list[tuple[str, int]]) -> None:
+    """Whatever the order of ends, evaluations and flushes, each ended span is exported exactly once in the end."""
+    bench = Bench(HoldLimits(spans=3, seconds=60))
+    spans = [bench.tracer.start_span(f"s{i}") for i in range(10)]
+    ended = set()
+    for step, i in steps:
+        context = spans[i].get_span_context()
+        if step == "end" and i not in ended:
+            ended.add(i)
+            spans[i].set_attribute(semconv.SAMPLED, i % 3 != 0)
+            spans[i].end()
+        elif step == "evaluate":
+            bench.hold(Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES))
+        elif step == "flush":
+            bench.provider.force_flush()
+    bench.provider.shutdown()
+    names = [span.name for span in bench.exporter.get_finished_spans()]
+    assert sorted(names) == sorted(f"s{i}" for i in ended)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_leaves_the_parents_spans_to_the_parent() -> None:
+    """What is parked at a fork leaves once, from the parent; the child holds its own."""
+    bench = Bench()
+    evaluation = bench.root("parents")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            bench.exporter.clear()
+            bench.provider.force_flush()
+            own = bench.root("own")
+            bench.hold(own)
+            code = 0 if bench.statuses() == {"own": "scored"} else 1
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    bench.hold(evaluation)
+    assert bench.statuses() == {"parents": "scored"}
+
+
+def test_late_scores_are_spans_with_one_link() -> None:
+    """A late score is a child of the root that carries exactly one link to it."""
+    bench = Bench()
+    evaluation = bench.root()
+    EvaluationSpanSink(bench.provider)(evaluation)
+    made = [s for s in bench.exporter.get_finished_spans() if s.name.startswith("evaluation ")]
+    assert [s.name for s in made] == ["evaluation groundedness", "evaluation toxicity", "evaluation judge"]
+    for span in made:
+        assert span.parent is not None
+        assert span.parent.span_id == evaluation.trace.span_id
+        assert [link.context.span_id for link in span.links] == [evaluation.trace.span_id]
+        assert span.attributes is not None
+        assert span.attributes[semconv.OI_KIND] == "EVALUATOR"
+    assert made[2].attributes is not None
+    assert made[2].attributes[semconv.ERROR_TYPE] == "timeout"
+    assert semconv.EVALUATION_SCORE_VALUE not in made[2].attributes
+
+
+def test_joining_somebody_elses_provider() -> None:
+    """An application's own exporters get the scored roots; leaving puts its processors back."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    before = provider._active_span_processor._span_processors
+    telemetry = attach(provider)
+    assert telemetry.hold is not None
+    span = provider.get_tracer("t").start_span("root", attributes={semconv.SAMPLED: True})
+    span.end()
+    assert exporter.get_finished_spans() == ()
+    context = span.get_span_context()
+    telemetry.hold(Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES))
+    (out,) = exporter.get_finished_spans()
+    assert out.attributes is not None
+    assert out.attributes["gen_ai.evaluation.toxicity.score"] == 0.1
+    telemetry.close()
+    assert provider._active_span_processor._span_processors == before
+
+
+def test_a_provider_that_cannot_be_joined_gets_evaluation_spans() -> None:
+    """Where the hold cannot be put in, scores go out as spans and events instead."""
+
+    class Foreign:
+        def get_tracer(self, *args: Any, **kwargs: Any) -> Any:
+            return TracerProvider(shutdown_on_exit=False).get_tracer("x")
+
+    telemetry = attach(Foreign())
+    assert telemetry.hold is None
+    assert any(isinstance(sink, EvaluationSpanSink) for sink in telemetry.sinks)

@@ -1,0 +1,215 @@
+"""The OTLP path over the wire: a real gRPC and a real HTTP receiver, protobuf decoded, nothing mocked."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from concurrent import futures
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+import ragtrace
+from ragtrace import semconv
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Trace
+
+
+class Received:
+    """What arrived, decoded."""
+
+    def __init__(self) -> None:
+        self.traces = ExportTraceServiceRequest()
+        self.logs = ExportLogsServiceRequest()
+
+    def spans(self) -> dict[str, Any]:
+        return {s.name: s for r in self.traces.resource_spans for sc in r.scope_spans for s in sc.spans}
+
+    def records(self) -> list[Any]:
+        return [x for r in self.logs.resource_logs for sc in r.scope_logs for x in sc.log_records]
+
+
+def plain(attributes: Any) -> dict[str, Any]:
+    return {a.key: getattr(a.value, a.value.WhichOneof("value") or "string_value") for a in attributes}
+
+
+@pytest.fixture
+def http_receiver() -> Iterator[tuple[str, Received]]:
+    received = Received()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            (received.traces if self.path == "/v1/traces" else received.logs).MergeFromString(body)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            """Silence."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", received
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def grpc_receiver() -> Iterator[tuple[str, Received]]:
+    import grpc
+    from opentelemetry.proto.collector.logs.v1 import logs_service_pb2_grpc
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc
+
+    received = Received()
+
+    class Traces(trace_service_pb2_grpc.TraceServiceServicer):  # type: ignore[misc]
+        def Export(self, request: Any, context: Any) -> Any:
+            received.traces.MergeFrom(request)
+            return ExportTraceServiceResponse()
+
+    class Logs(logs_service_pb2_grpc.LogsServiceServicer):  # type: ignore[misc]
+        def Export(self, request: Any, context: Any) -> Any:
+            received.logs.MergeFrom(request)
+            return ExportLogsServiceResponse()
+
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(Traces(), server)
+    logs_service_pb2_grpc.add_LogsServiceServicer_to_server(Logs(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"http://127.0.0.1:{port}", received
+    server.stop(None)
+
+
+class Two(BaseRetriever):
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return [Document(page_content=f"passage {i}", id=f"d{i}", metadata={"score": 0.5}) for i in range(2)]
+
+
+def ask(question: str) -> Any:
+    chain = Two() | RunnableLambda(lambda ds: ds[0].page_content) | FakeListChatModel(responses=["An answer."])
+    return chain.with_config(run_name="wire").invoke(question)
+
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def half(trace: Trace) -> float:
+    """Always 0.25."""
+    return 0.25
+
+
+@evaluator(needs={"answer"})
+def broken(trace: Trace) -> float:
+    """Always fails."""
+    raise ValueError
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_tree_scores_and_events_arrive(protocol: str, request: pytest.FixtureRequest) -> None:
+    """Over either protocol the tree arrives whole, the root with its scores, and an event for each score."""
+    endpoint, received = request.getfixturevalue("grpc_receiver" if protocol == "grpc" else "http_receiver")
+    runtime = ragtrace.init(
+        app="wire-app",
+        env="test",
+        evaluators=[half, broken],
+        otlp_endpoint=endpoint,
+        otlp_protocol=protocol,
+        capture_content="true",
+        llama_index=False,
+        sample_per_second=0,
+    )
+    try:
+        ask("How?")
+        assert runtime.flush(20)
+    finally:
+        runtime.close()
+    spans = received.spans()
+    assert set(spans) == {"invoke_workflow wire", "retrieval Two", "chat FakeListChatModel"}
+    root = spans["invoke_workflow wire"]
+    assert root.parent_span_id == b""
+    for name in ("retrieval Two", "chat FakeListChatModel"):
+        assert spans[name].parent_span_id == root.span_id
+        assert spans[name].trace_id == root.trace_id
+    attributes = plain(root.attributes)
+    assert attributes["gen_ai.evaluation.half.score"] == 0.25
+    assert attributes["gen_ai.evaluation.half.label"] == "fail"
+    assert attributes["gen_ai.evaluation.broken.label"] == "error"
+    assert attributes[semconv.OI_INPUT] == "How?"
+    resource = plain(received.traces.resource_spans[0].resource.attributes)
+    assert resource["service.name"] == "wire-app"
+    assert resource["deployment.environment.name"] == "test"
+    events = {plain(r.attributes)[semconv.EVALUATION_NAME]: r for r in received.records()}
+    assert set(events) == {"half", "broken"}
+    for event in events.values():
+        assert event.event_name == semconv.EVENT_EVALUATION
+        assert (event.trace_id, event.span_id) == (root.trace_id, root.span_id)
+    assert plain(events["half"].attributes)[semconv.EVALUATION_SCORE_VALUE] == 0.25
+    failed = plain(events["broken"].attributes)
+    assert failed[semconv.ERROR_TYPE] == "ValueError"
+    assert semconv.EVALUATION_SCORE_VALUE not in failed
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_an_endpoint_that_is_down_is_counted_not_felt(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The application answers as ever; what could not be sent is counted."""
+    runtime = ragtrace.init(
+        evaluators=[half],
+        otlp_endpoint="http://127.0.0.1:9",
+        otlp_protocol=protocol,
+        llama_index=False,
+        sample_per_second=0,
+    )
+    try:
+        assert [ask(f"q{i}").content for i in range(5)] == ["An answer."] * 5
+        runtime.flush(30)
+        stats = runtime.export
+    finally:
+        runtime.close(0.1)
+    assert stats.spans.exported == 0
+    assert sum(stats.spans.failed.values()) == 15
+
+
+def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received]) -> None:
+    """A score that comes after the hold's time arrives as an evaluation span below the root, and as an event."""
+    endpoint, received = http_receiver
+    release = threading.Event()
+
+    @evaluator(needs={"answer"}, timeout=30)
+    def slow(trace: Trace) -> float:
+        release.wait(30)
+        return 1.0
+
+    runtime = ragtrace.init(
+        evaluators=[slow], otlp_endpoint=endpoint, hold_seconds=0.05, llama_index=False, batch_wait=0.01
+    )
+    try:
+        ask("How?")
+        hold = next(s for s in runtime.pipeline._sinks if hasattr(s, "stats"))
+        for _ in range(500):
+            if hold.stats().expired:
+                break
+            threading.Event().wait(0.01)
+        release.set()
+        assert runtime.flush(20)
+    finally:
+        runtime.close()
+    spans = received.spans()
+    root, late = spans["invoke_workflow wire"], spans["evaluation slow"]
+    assert plain(root.attributes)[semconv.STATUS] == "pending_timeout"
+    assert late.parent_span_id == root.span_id
+    assert [link.span_id for link in late.links] == [root.span_id]
+    assert plain(late.attributes)[semconv.EVALUATION_SCORE_VALUE] == 1.0
+    assert len(received.records()) == 1

@@ -1,0 +1,225 @@
+"""How a traced process lives and dies: each test runs one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PRELUDE = """
+import os, sys, time, threading
+import ragtrace
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
+from ragtrace.evaluation import evaluator
+
+class One(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document(page_content="a passage", id="d0")]
+
+model = FakeListChatModel(responses=["An answer."])
+chain = (One() | RunnableLambda(lambda ds: ds[0].page_content) | model).with_config(run_name="app")
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def quick(trace): return 1.0
+
+@evaluator(needs={"answer"}, timeout=60)
+def hangs(trace): time.sleep(60); return 1.0
+
+def init(*checks, **more):
+    return ragtrace.init(evaluators=checks, spans_file=sys.argv[1], llama_index=False, sample_per_second=0, **more)
+"""
+
+
+def run(
+    tmp_path: Path, body: str, timeout: float = 60, **options: Any
+) -> tuple[subprocess.CompletedProcess[str], list[Any]]:
+    """Run a program; how it ended, and the spans it left."""
+    script, spans = tmp_path / "app.py", tmp_path / "spans.jsonl"
+    script.write_text(PRELUDE + textwrap.dedent(body))
+    done = subprocess.run(
+        [sys.executable, str(script), str(spans)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    return done, [json.loads(line) for line in spans.read_text().splitlines()] if spans.exists() else []
+
+
+def roots(spans: list[Any]) -> list[Any]:
+    return [s["attributes"] for s in spans if s["name"] == "invoke_workflow app"]
+
+
+def test_a_program_that_forgets_close_exits_and_loses_nothing(tmp_path: Path) -> None:
+    """Without close the process ends by itself, and its spans leave with their scores."""
+    done, spans = run(tmp_path, "init(quick)\nfor i in range(5): chain.invoke('q')")
+    assert done.returncode == 0, done.stderr
+    assert len(roots(spans)) == 5
+    assert all(a["gen_ai.evaluation.quick.score"] == 1.0 for a in roots(spans))
+    assert len(spans) == 15
+
+
+def test_a_hanging_evaluator_does_not_keep_the_process(tmp_path: Path) -> None:
+    """A check that hangs for a minute costs the exit its deadline, no more; the spans leave unscored."""
+    done, spans = run(tmp_path, "init(hangs, exit_seconds=0.2)\nfor i in range(3): chain.invoke('q')", timeout=40)
+    assert done.returncode == 0, done.stderr
+    assert len(roots(spans)) == 3
+    assert {a["ragtrace.evaluation.status"] for a in roots(spans)} <= {"pending_timeout", "dropped"}
+
+
+def test_sigterm_flushes(tmp_path: Path) -> None:
+    """A process killed by SIGTERM sends what it holds, and dies of the signal all the same."""
+    body = """
+    init(quick, batch_wait=30.0, batch=1000)
+    for i in range(3): chain.invoke('q')
+    os.kill(os.getpid(), 15)
+    time.sleep(30)
+    """
+    done, spans = run(tmp_path, body)
+    assert done.returncode == -signal.SIGTERM
+    assert [a["gen_ai.evaluation.quick.score"] for a in roots(spans)] == [1.0] * 3
+
+
+def test_an_applications_own_handler_stays(tmp_path: Path) -> None:
+    """An application that handles SIGTERM itself keeps doing so; its exit flushes."""
+    body = """
+    import signal
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    init(quick)
+    chain.invoke('q')
+    os.kill(os.getpid(), 15)
+    time.sleep(30)
+    """
+    done, spans = run(tmp_path, body)
+    assert done.returncode == 7
+    assert len(roots(spans)) == 1
+
+
+def test_an_exception_that_ends_the_process_flushes(tmp_path: Path) -> None:
+    """A crash in Python sends what was held, and the crash is the application's own."""
+    done, spans = run(tmp_path, "init(quick)\nchain.invoke('q')\nraise RuntimeError('its own')")
+    assert done.returncode == 1
+    assert "its own" in done.stderr
+    assert len(roots(spans)) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_prefork_servers(tmp_path: Path) -> None:
+    """Worker processes forked after init evaluate and export their own requests; the parent's leave once."""
+    body = """
+    runtime = init(quick)
+    chain.invoke('parent')
+    children = []
+    for i in range(2):
+        pid = os.fork()
+        if pid == 0:
+            chain.invoke('child')
+            runtime.flush(20)
+            os._exit(0)
+        children.append(pid)
+    print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
+    """
+    done, spans = run(tmp_path, body)
+    assert done.returncode == 0, done.stderr
+    assert "[0, 0]" in done.stdout
+    assert len(roots(spans)) == 3
+    assert all(a.get("gen_ai.evaluation.quick.score") == 1.0 for a in roots(spans))
+    assert len({s["span_id"] for s in spans}) == len(spans) == 9
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_is_light() -> None:
+    """`import ragtrace` loads no framework, no SDK, no exporter and nothing heavy."""
+    heavy = {
+        "langchain_core", "llama_index", "llama_index_instrumentation", "opentelemetry.sdk", "prometheus_client",
+        "numpy", "onnxruntime", "tokenizers", "litellm", "sentence_transformers", "torch", "rich", "phonenumbers",
+        "ragtrace_langchain", "ragtrace_llama_index", "ragtrace_otlp", "ragtrace_prometheus", "asyncio.events",
+    }  # fmt: skip
+    loaded = modules_after("import ragtrace")
+    assert not (heavy - {"asyncio.events"}) & loaded
+
+
+@pytest.mark.parametrize("module", ["ragtrace_langchain", "ragtrace_llama_index"])
+def test_adapters_do_not_load_their_framework(module: str) -> None:
+    """Auto-instrumentation visits every adapter: none loads its framework before the application does."""
+    loaded = modules_after(f"import {module}")
+    assert not {"langchain_core", "llama_index", "llama_index.core"} & loaded
+
+
+def test_instrumenting_before_the_framework_is_imported(tmp_path: Path) -> None:
+    """An instrumentor that runs first waits for the framework to be imported, and then records."""
+    script = tmp_path / "early.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import sys
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+            from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+            from ragtrace_langchain import RagtraceLangChainInstrumentor
+            from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+            exporter, provider = InMemorySpanExporter(), TracerProvider()
+            provider.add_span_processor(SimpleSpanProcessor(exporter))
+            RagtraceLangChainInstrumentor().instrument(tracer_provider=provider)
+            RagtraceLlamaIndexInstrumentor().instrument(tracer_provider=provider)
+            assert "langchain_core" not in sys.modules and "llama_index.core" not in sys.modules
+            from langchain_core.language_models import FakeListChatModel
+            FakeListChatModel(responses=["x"]).invoke("q")
+            from llama_index.core.llms import MockLLM
+            MockLLM().complete("q")
+            print([s.name for s in exporter.get_finished_spans()])
+            """
+        )
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.stdout.strip().endswith("['chat FakeListChatModel', 'text_completion MockLLM']"), done.stderr
+
+
+def test_opentelemetry_instrument(tmp_path: Path) -> None:
+    """`opentelemetry-instrument python app.py` traces and evaluates with no change in the application."""
+    tool = Path(sys.executable).with_name("opentelemetry-instrument")
+    app = tmp_path / "app.py"
+    app.write_text(
+        textwrap.dedent(
+            """
+            from langchain_core.language_models import FakeListChatModel
+            from langchain_core.runnables import RunnableLambda
+            chain = RunnableLambda(lambda q: q) | FakeListChatModel(responses=["hello"])
+            chain.with_config(run_name="auto").invoke("q")
+            from llama_index.core.llms import MockLLM
+            MockLLM(max_tokens=2).complete("again")
+            """
+        )
+    )
+    environment = {
+        **os.environ,
+        "RAGTRACE_SPANS_FILE": str(tmp_path / "spans.jsonl"),
+        "RAGTRACE_EVALUATORS": "looping_compression_ratio",
+        "OTEL_TRACES_EXPORTER": "none",
+        "OTEL_METRICS_EXPORTER": "none",
+        "OTEL_LOGS_EXPORTER": "none",
+    }
+    done = subprocess.run(
+        [str(tool), sys.executable, str(app)], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    spans = [json.loads(line) for line in (tmp_path / "spans.jsonl").read_text().splitlines()]
+    names = [s["name"] for s in spans]
+    assert sorted(names) == ["chat FakeListChatModel", "invoke_workflow auto", "text_completion MockLLM"], done.stderr
+    (root,) = [s for s in spans if s["name"] == "invoke_workflow auto"]
+    assert root["attributes"]["gen_ai.evaluation.looping_compression_ratio.score"] == 1.0
