@@ -115,12 +115,12 @@ def evaluate(
     *,
     jobs: int = 0,
     strict: bool = False,
-    errors: IO[str] = sys.stderr,
+    errors: IO[str] | None = None,
 ) -> tuple[int, int]:
     """Write one line `{"id", "scores": {name: {value, label, explanation, error}}}` for each usable row.
 
     `jobs` is the number of processes, 0 for one for each core where the file is long enough. Returns how many rows
-    were evaluated and how many lines could not be used; each of these is named on `errors`. With `strict` the first
+    were evaluated and how many lines could not be used; each of these is named on `errors`, standard error by default. With `strict` the first
     one raises DataError. Raises SettingError for an unknown evaluator before anything is read.
     """
     checks = [plugins.load(name) for name in names]
@@ -139,7 +139,7 @@ def evaluate(
                     if strict:
                         raise item
                     bad += 1
-                    print(f"ragtrace eval: {item}", file=errors)
+                    print(f"ragtrace eval: {item}", file=errors or sys.stderr)
                 else:
                     done += 1
                     out.write(json.dumps({"id": item.id, "scores": scores}, ensure_ascii=False) + "\n")

