@@ -4,9 +4,9 @@
     python examples/record_demo_answers.py
 
 Asks every question of `ragtrace.demo.questions` once for each assistant, over the passages that the demo's retriever
-finds, greedily with a penalty for repetitions, and writes `ragtrace/demo/answers.jsonl`. The corpus is the reference of the Python that runs this, so
-answers are looked up by assistant and question: under another release the passages may differ in a few words from
-those that the model saw.
+finds, greedily with a penalty for repetitions, and writes `ragtrace/demo/answers.jsonl`. The corpus is the reference of
+the Python that runs this, so answers are looked up by assistant and question: under another release the passages may
+differ in a few words from those that the model saw.
 """
 
 from __future__ import annotations

@@ -114,11 +114,14 @@ def as_json(value: object, limit: int = 16_384) -> str:
     """A mapping as JSON, or `{}` where it cannot be written or is longer than `limit` characters (half a JSON text
     is none)."""
     try:
-        text = json.dumps(value, default=_fallback)
+        text = _dumps(value)
     except Exception:  # noqa: BLE001 cycles, keys of odd types
         return "{}"
     return text if len(text) <= limit else "{}"
 
+
+_dumps = json.JSONEncoder(default=_fallback).encode  # json.dumps makes an encoder anew for each call with a default
+_quoted = json.encoder.encode_basestring_ascii
 
 _DOCUMENT_KEYS = {
     prefix: tuple(
@@ -135,32 +138,51 @@ def document_attributes(
     """Documents as OpenTelemetry's one JSON string and, beside it, as OpenInference's flat attributes."""
     attributes: Attributes = {}
     items = []
+    keys = _DOCUMENT_KEYS[prefix] if capture.openinference else ()
     for i, document in enumerate(documents):
-        item: dict[str, Any] = {"id": document.id}
+        # Written piece by piece: a chunk's text is escaped once, and its metadata written once for both forms.
+        item = f'{{"id": {_quoted(document.id)}'
         if document.score is not None:
-            item["score"] = document.score
-        flat = capture.openinference and i < MAX_DOCUMENTS
-        if flat:
-            id_key, score_key, content_key, metadata_key = _DOCUMENT_KEYS[prefix][i]
-            attributes[id_key] = document.id
+            item += f', "score": {document.score!r}'
+        flat = keys[i] if i < len(keys) else None
+        if flat is not None:
+            attributes[flat[0]] = document.id
             if document.score is not None:
-                attributes[score_key] = document.score
+                attributes[flat[1]] = document.score
         if capture.spans:
-            item["content"] = text = capture.text(document.content)
-            if flat:
-                attributes[content_key] = text
-            if document.metadata:
-                metadata = as_json(document.metadata)
-                if metadata != "{}":
-                    metadata = capture.text(metadata) if capture.redact else metadata
-                    item["metadata"] = document.metadata if not capture.redact else metadata
-                    if flat:
-                        attributes[metadata_key] = metadata
-        items.append(item)
+            text = capture.text(document.content)
+            item += f', "content": {_quoted(text)}'
+            metadata = _metadata(capture, document)
+            if metadata:
+                item += f', "metadata": {metadata}'
+            if flat is not None:
+                attributes[flat[2]] = text
+                if metadata:
+                    attributes[flat[3]] = metadata
+        items.append(item + "}")
     if prefix != semconv.OI_RERANK_IN:
-        attributes[semconv.RETRIEVAL_DOCUMENTS] = json.dumps(items, default=_fallback)
+        attributes[semconv.RETRIEVAL_DOCUMENTS] = f"[{', '.join(items)}]"
         attributes[semconv.DOCUMENTS_COUNT] = len(documents)
     return attributes
+
+
+def _metadata(capture: Capture, document: Document) -> str:
+    """A document's metadata as JSON; empty where there is none, or none that may or can be written."""
+    if not document.metadata:
+        return ""
+    text = as_json(document.metadata)
+    if text == "{}" or capture.redact is None:
+        return "" if text == "{}" else text
+    redacted = capture.text(text)
+    return redacted if _is_json(redacted) else _quoted(redacted)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def structured_messages(capture: Capture, messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -182,24 +204,36 @@ def length(content: str | Sequence[Mapping[str, Any]]) -> int:
 
 def message_attributes(capture: Capture, messages: Sequence[Message], key: str, oi_prefix: str | None) -> Attributes:
     """Messages as OpenTelemetry's JSON string and, beside it, as OpenInference's flat attributes."""
-    structured = structured_messages(capture, messages)
     attributes: Attributes = {}
-    if capture.openinference and oi_prefix:
-        for i, message in enumerate(structured[-MAX_DOCUMENTS:]):
-            attributes[f"{oi_prefix}.{i}.message.role"] = message["role"]
-            attributes[f"{oi_prefix}.{i}.message.content"] = "".join(p.get("content", "") for p in message["parts"])
-    attributes[key] = json.dumps(structured)
+    items = []
+    # Of a long conversation the last messages are written flat: they are what was asked.
+    skipped = len(messages) - MAX_DOCUMENTS
+    for i, (role, content) in enumerate(messages):
+        if isinstance(content, str):
+            text = capture.text(content)
+            parts = f'[{{"type": "text", "content": {_quoted(text)}}}]'
+        else:
+            made = _parts(capture, content)
+            text = "".join(p.get("content", "") for p in made)
+            parts = _dumps(made)
+        items.append(f'{{"role": {_quoted(role)}, "parts": {parts}}}')
+        if capture.openinference and oi_prefix and i >= skipped:
+            place = f"{oi_prefix}.{i - max(0, skipped)}.message"
+            attributes[f"{place}.role"] = role
+            attributes[f"{place}.content"] = text
+    attributes[key] = f"[{', '.join(items)}]"
     return attributes
 
 
 def io_attributes(capture: Capture, query: str | None, answer: str | None) -> Attributes:
-    """OpenInference's input and output of a span, or only their lengths where content stays in."""
+    """OpenInference's input and output of a span, or only their lengths, in characters, where content stays in."""
     attributes: Attributes = {}
-    if query is not None:
-        attributes[semconv.INPUT_LENGTH] = len(query)
-    if answer is not None:
-        attributes[semconv.OUTPUT_LENGTH] = len(answer)
-    if capture.spans and capture.openinference:
+    if not capture.spans:
+        if query is not None:
+            attributes[semconv.INPUT_LENGTH] = len(query)
+        if answer is not None:
+            attributes[semconv.OUTPUT_LENGTH] = len(answer)
+    elif capture.openinference:
         if query is not None:
             attributes[semconv.OI_INPUT] = capture.text(query)
             attributes[semconv.OI_INPUT_MIME] = semconv.MIME_TEXT

@@ -120,8 +120,9 @@ def evaluate(
     """Write one line `{"id", "scores": {name: {value, label, explanation, error}}}` for each usable row.
 
     `jobs` is the number of processes, 0 for one for each core where the file is long enough. Returns how many rows
-    were evaluated and how many lines could not be used; each of these is named on `errors`, standard error by default. With `strict` the first
-    one raises DataError. Raises SettingError for an unknown evaluator before anything is read.
+    were evaluated and how many lines could not be used; each of these is named on `errors`, standard error by
+    default. With `strict` the first one raises DataError. Raises SettingError for an unknown evaluator before
+    anything is read.
     """
     checks = [plugins.load(name) for name in names]
     done = bad = 0

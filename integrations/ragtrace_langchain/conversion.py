@@ -33,6 +33,17 @@ def origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Conversation, user, tags and the application's own metadata; the framework's is left out."""
     if not metadata and not tags:
         return {}
+    return _origin(tags, metadata)
+
+
+def child_origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """As `origin`, for a run below a root: only where it names a conversation, which the root may not have known."""
+    if any(key in metadata for key in _SESSION_KEYS):
+        return _origin(tags, metadata)
+    return {}
+
+
+def _origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
     session = next((metadata[key] for key in _SESSION_KEYS if metadata.get(key) is not None), None)
     user = metadata.get("user_id")
     own = {k: v for k, v in metadata.items() if isinstance(k, str) and not k.startswith(_FRAMEWORK_METADATA)}

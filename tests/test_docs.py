@@ -1,0 +1,42 @@
+"""The generated pages are those that the code makes, and the README's programs run."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+assert _spec is not None
+assert _spec.loader is not None
+generate = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(generate)
+
+
+@pytest.mark.parametrize("page", sorted(generate.PAGES))
+def test_generated_pages_are_up_to_date(page: str) -> None:
+    """`make docs` was run after the last change."""
+    assert (ROOT / "docs" / page).read_text(encoding="utf-8") == generate.PAGES[page]()
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link in README and docs is a file."""
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("example", ["langchain_app.py", "llama_index_app.py"])
+def test_examples_run(example: str, tmp_path: Path) -> None:
+    """The examples run as they stand, offline, and leave scored spans."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / example)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    spans = (tmp_path / "ragtrace-spans.jsonl").read_text(encoding="utf-8")
+    assert "gen_ai.evaluation.groundedness.score" in spans
