@@ -279,9 +279,7 @@ def is_control_flow(error: BaseException) -> bool:
 def number_of(instance: Any, *names: str) -> int | None:
     """The first of these fields of a component that is a whole number."""
     fields = getattr(instance, "__dict__", {})
-    return next(
-        (fields[n] for n in names if isinstance(fields.get(n), int) and not isinstance(fields[n], bool)), None
-    )
+    return next((fields[n] for n in names if isinstance(fields.get(n), int) and not isinstance(fields[n], bool)), None)
 
 
 def embedding_size(result: Any) -> int | None:

@@ -1,0 +1,40 @@
+"""What the LlamaIndex tests share."""
+
+from __future__ import annotations
+
+import gc
+import time
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+from tests.conftest import Recorded
+
+
+@pytest.fixture
+def instrumented(recorded: Recorded) -> Iterator[Recorded]:
+    """LlamaIndex traced with content; afterwards nothing may be left open."""
+    instrumentor = RagtraceLlamaIndexInstrumentor()
+    instrumentor.instrument(
+        tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer
+    )
+    handlers = instrumentor._handlers
+    assert handlers is not None
+    yield recorded
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # LlamaIndex leaves its memory's database open
+        gc.collect()
+    left = dict(handlers.recorder._runs)
+    instrumentor.uninstrument()
+    assert not left, "runs that were never ended"
+    assert handlers.recorder.failures == 0
+
+
+def arrived(recorded: Recorded, count: int) -> None:
+    """Wait for traces: a stream that was dropped is ended by a thread of its own."""
+    limit = time.monotonic() + 10
+    while len(recorded.traces) < count and time.monotonic() < limit:
+        time.sleep(0.005)
+    assert len(recorded.traces) == count

@@ -1,0 +1,27 @@
+"""The capture matrix on LlamaIndex: one tree per request, whatever way it is called."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Recorded
+from tests.llama_index.cases import CASES, Case
+from tests.llama_index.conftest import arrived
+
+
+# LlamaIndex's writer thread dies of the model's error.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_case(instrumented: Recorded, case: Case) -> None:
+    """Every way of calling gives one trace per request, with its question, its answer and what its model saw."""
+    case.run()
+    arrived(instrumented, case.traces)
+    for trace in instrumented.traces:
+        assert trace.query == case.question
+        assert trace.answer == case.answer
+        assert tuple(document.id for document in trace.documents) == case.documents
+        assert trace.error == case.error
+        assert bool(trace.attributes.get("cancelled")) == case.cancelled
+    # Indexing embeds outside of every request.
+    roots = [name for name, _ in instrumented.tree()]
+    assert len(roots) == case.traces + sum(name.startswith("embeddings") for name in roots)

@@ -1,0 +1,349 @@
+"""What stands on the spans of a LlamaIndex request."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.llms import ChatMessage
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.tools import FunctionTool
+from opentelemetry.sdk.trace import ReadableSpan
+
+from ragtrace.capture import Capture
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+from tests.conftest import Recorded
+from tests.llama_index import cases
+from tests.llama_index.cases import ANSWER, CASES, NODES, QUESTION, Fixed, Speaker, engine, scored
+
+PROMPT = (
+    "Context information is below.\n---------------------\npage: 0\n\nPassage 0 on pumps.\n\npage: 1\n\n"
+    "Passage 1 on pumps.\n---------------------\nGiven the context information and not prior knowledge, answer "
+    f"the query.\nQuery: {QUESTION}\nAnswer: "
+)
+DOCUMENTS = [
+    {"id": "n0", "score": 0.9, "content": "Passage 0 on pumps.", "metadata": {"page": 0}},
+    {"id": "n1", "score": 0.8, "content": "Passage 1 on pumps.", "metadata": {"page": 1}},
+]
+
+
+def said(role: str, text: str) -> list[Any]:
+    return [{"role": role, "parts": [{"type": "text", "content": text}]}]
+
+
+GOLDEN = (
+    "invoke_workflow RetrieverQueryEngine",
+    "INTERNAL",
+    {
+        "gen_ai.operation.name": "invoke_workflow",
+        "gen_ai.workflow.name": "RetrieverQueryEngine",
+        "gen_ai.input.messages": said("user", QUESTION),
+        "gen_ai.output.messages": said("assistant", ANSWER),
+        "openinference.span.kind": "CHAIN",
+        "input.value": QUESTION,
+        "input.mime_type": "text/plain",
+        "output.value": ANSWER,
+        "output.mime_type": "text/plain",
+        "ragtrace.input.length": len(QUESTION),
+        "ragtrace.output.length": len(ANSWER),
+        "ragtrace.evaluation.sampled": True,
+        "ragtrace.sampling.probability": 1.0,
+    },
+    [
+        (
+            "retrieval Fixed",
+            "CLIENT",
+            {
+                "gen_ai.operation.name": "retrieval",
+                "gen_ai.data_source.id": "Fixed",
+                "gen_ai.retrieval.query.text": QUESTION,
+                "gen_ai.retrieval.documents": DOCUMENTS,
+                "openinference.span.kind": "RETRIEVER",
+                "input.value": QUESTION,
+                "input.mime_type": "text/plain",
+                "retrieval.documents.0.document.id": "n0",
+                "retrieval.documents.0.document.score": 0.9,
+                "retrieval.documents.0.document.content": "Passage 0 on pumps.",
+                "retrieval.documents.0.document.metadata": {"page": 0},
+                "retrieval.documents.1.document.id": "n1",
+                "retrieval.documents.1.document.score": 0.8,
+                "retrieval.documents.1.document.content": "Passage 1 on pumps.",
+                "retrieval.documents.1.document.metadata": {"page": 1},
+                "ragtrace.input.length": len(QUESTION),
+                "ragtrace.retrieval.documents.count": 2,
+            },
+            [],
+        ),
+        (
+            "text_completion speaker-1",
+            "CLIENT",
+            {
+                "gen_ai.operation.name": "text_completion",
+                "gen_ai.request.model": "speaker-1",
+                "gen_ai.response.model": "speaker-1-0613",
+                "gen_ai.response.id": "reply-1",
+                "gen_ai.response.finish_reasons": ("stop",),
+                "gen_ai.usage.input_tokens": 40,
+                "gen_ai.usage.output_tokens": 7,
+                "gen_ai.input.messages": said("user", PROMPT),
+                "gen_ai.output.messages": said("assistant", ANSWER),
+                "openinference.span.kind": "LLM",
+                "llm.model_name": "speaker-1",
+                "llm.token_count.prompt": 40,
+                "llm.token_count.completion": 7,
+                "llm.token_count.total": 47,
+                "llm.input_messages.0.message.role": "user",
+                "llm.input_messages.0.message.content": PROMPT,
+                "llm.output_messages.0.message.role": "assistant",
+                "llm.output_messages.0.message.content": ANSWER,
+            },
+            [],
+        ),
+    ],
+)
+
+
+def whole(recorded: Recorded) -> list[Any]:
+    """Spans as (name, kind, attributes, children), JSON strings read."""
+
+    def value(given: Any) -> Any:
+        return json.loads(given) if isinstance(given, str) and given[:1] in "[{" and given else given
+
+    def below(parent: int | None) -> list[Any]:
+        children = [s for s in recorded.spans if (s.parent.span_id if s.parent else None) == parent]
+        children.sort(key=lambda s: s.start_time or 0)
+        return [
+            (
+                s.name,
+                s.kind.name,
+                {k: value(v) for k, v in (s.attributes or {}).items()},
+                below(s.context.span_id),
+            )
+            for s in children
+        ]
+
+    return below(None)
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+def test_golden_tree(instrumented: Recorded) -> None:
+    """The spans of a fixed query engine are exactly these, with exactly these attributes."""
+    engine(Fixed(lambda: scored(NODES[:2]))).query(QUESTION)
+    assert whole(instrumented) == [GOLDEN]
+
+
+def test_a_stream_has_the_same_tree(instrumented: Recorded) -> None:
+    """Streamed, the tree is the same, and says that it streamed and when the first piece came."""
+    list(engine(Fixed(lambda: scored(NODES[:2])), streaming=True).query(QUESTION).response_gen)
+    (root,) = whole(instrumented)
+    model = root[3][1]
+    for span in (root, model):
+        assert span[2].pop("gen_ai.request.stream") is True
+        assert span[2].pop("gen_ai.response.time_to_first_chunk") >= 0
+    assert root == GOLDEN
+
+
+def test_metadata_only(recorded: Recorded) -> None:
+    """Without content no span of any case holds a word of question, passage or answer; the traces hold them all."""
+    secrets = (QUESTION, "Passage", "covered", "sk-never-to-be-seen", "half a pair", "the model is down")
+    instrumentor = RagtraceLlamaIndexInstrumentor()
+    instrumentor.instrument(
+        tracer_provider=recorded.provider, capture_content=False, consumer=recorded.consumer
+    )
+    try:
+        for name in (
+            "query",
+            "query_stream",
+            "stream_chat",
+            "react_agent",
+            "workflow",
+            "reranker",
+            "model_fails",
+        ):
+            recorded.clear()
+            CASES[name].run()
+            (trace,) = recorded.traces
+            assert (trace.query, trace.answer) == (QUESTION, CASES[name].answer)
+            assert all(d.content.startswith("Passage") for d in trace.documents)
+            told = [*(s.to_json() for s in recorded.spans)]
+            assert not [secret for secret in secrets for text in told if secret in text]
+            (retrieval,) = recorded.named("retrieval")
+            found = json.loads(attributes(retrieval)["gen_ai.retrieval.documents"])
+            assert found[1] == {"id": "n1", "score": 0.8}
+    finally:
+        instrumentor.uninstrument()
+
+
+def test_credentials_stay(instrumented: Recorded) -> None:
+    """Of a model only what is picked by name goes out: its other fields hold credentials."""
+    engine(llm=Speaker(api_key="sk-never-to-be-seen")).query(QUESTION)
+    assert not [span for span in instrumented.spans if "sk-never" in span.to_json()]
+
+
+def test_embeddings_and_index(instrumented: Recorded) -> None:
+    """Retrieval by an index names its store and how many it asked for; embeddings tell their size, no numbers; those
+    of indexing are no request."""
+    index = VectorStoreIndex(NODES[:2], embed_model=MockEmbedding(8, model_name="embedder-1"))
+    index.as_query_engine(llm=Speaker(), similarity_top_k=2).query(QUESTION)
+    assert instrumented.tree() == [
+        ("embeddings embedder-1", []),
+        (
+            "invoke_workflow RetrieverQueryEngine",
+            [
+                ("retrieval VectorIndexRetriever", [("embeddings embedder-1", [])]),
+                ("text_completion speaker-1", []),
+            ],
+        ),
+    ]
+    assert len(instrumented.traces) == 1
+    (retrieval,) = instrumented.named("retrieval")
+    assert attributes(retrieval)["gen_ai.retrieval.top_k"] == 2
+    assert attributes(retrieval)["gen_ai.provider.name"] == "SimpleVectorStore"
+    assert attributes(instrumented.named("embeddings")[0]) == {
+        "gen_ai.operation.name": "embeddings",
+        "gen_ai.request.model": "embedder-1",
+        "gen_ai.embeddings.dimension.count": 8,
+        "embedding.model_name": "embedder-1",
+        "openinference.span.kind": "EMBEDDING",
+    }
+
+
+class Rerank(BaseNodePostprocessor):
+    """Writes new scores into the nodes that it was given, as many rerankers do."""
+
+    model: str = "cross-1"
+    top_n: int = 1
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        for i, node in enumerate(nodes):
+            node.score = i / 100
+        return nodes[-1:]
+
+
+def test_reranker(instrumented: Recorded) -> None:
+    """A reranker's span has what it was given, with the scores of then, and what it left; that is what is evaluated."""
+    engine(Fixed(lambda: scored(NODES[:2])), node_postprocessors=[Rerank()]).query(QUESTION)
+    (rerank,) = instrumented.named("rerank")
+    told = attributes(rerank)
+    assert rerank.name == "rerank Rerank"
+    assert told["openinference.span.kind"] == "RERANKER"
+    assert (told["reranker.query"], told["reranker.model_name"], told["reranker.top_k"]) == (
+        QUESTION,
+        "cross-1",
+        1,
+    )
+    assert [told[f"reranker.input_documents.{i}.document.score"] for i in (0, 1)] == [0.9, 0.8]
+    assert told["reranker.output_documents.0.document.id"] == "n1"
+    (trace,) = instrumented.traces
+    assert [(d.id, d.score) for d in trace.documents] == [("n1", 0.01)]
+
+
+def test_nested_retrievers(instrumented: Recorded) -> None:
+    """Inner retrievals are there, below the outer one; `retrieve` and `_retrieve` of one retriever are one span."""
+    cases.recursive()
+    cases.fusion()
+    assert instrumented.tree() == [
+        (
+            "invoke_workflow RetrieverQueryEngine",
+            [
+                ("retrieval RecursiveRetriever", [("retrieval Fixed", []), ("retrieval Fixed", [])]),
+                ("text_completion speaker-1", []),
+            ],
+        ),
+        (
+            "invoke_workflow RetrieverQueryEngine",
+            [
+                (
+                    "retrieval Sorted",
+                    [("retrieval QueryFusionRetriever", [("retrieval Fixed", []), ("retrieval Fixed", [])])],
+                ),
+                ("text_completion speaker-1", []),
+            ],
+        ),
+    ]
+
+
+def test_override_that_calls_its_base(instrumented: Recorded) -> None:
+    """A retriever whose `retrieve` calls that of its base class is one retrieval."""
+
+    class Counting(Fixed):
+        def retrieve(self, str_or_query_bundle: Any) -> list[NodeWithScore]:
+            return super().retrieve(str_or_query_bundle)
+
+    Counting().retrieve(QUESTION)
+    assert instrumented.tree() == [("retrieval Counting", [])]
+
+
+def test_agent(instrumented: Recorded) -> None:
+    """An agent's tree: its model calls, its tool and what the tool did; the twin streams of a model are one call."""
+    cases.react_agent()
+    assert instrumented.tree() == [
+        (
+            "invoke_agent ReActAgent",
+            [
+                ("chat speaker-1", []),
+                ("execute_tool kb", [("retrieval Fixed", []), ("text_completion speaker-1", [])]),
+                ("chat speaker-1", []),
+            ],
+        )
+    ]
+    told = attributes(instrumented.named("execute_tool")[0])
+    assert told["gen_ai.tool.name"] == told["tool.name"] == "kb"
+    assert (told["gen_ai.tool.call.arguments"], told["gen_ai.tool.call.result"]) == ("pump cover", ANSWER)
+
+
+def test_tool_calls_of_a_model(instrumented: Recorded) -> None:
+    """A model's tool calls and a tool's answer are parts of their messages."""
+    cases.function_agent()
+    assert instrumented.named("invoke_agent")[0].name == "invoke_agent helper"
+    first, second = (attributes(span) for span in instrumented.named("chat"))
+    (call,) = json.loads(first["gen_ai.output.messages"])[0]["parts"]
+    assert (call["type"], call["name"], call["arguments"]) == ("tool_call", "today", "{}")
+    answered = json.loads(second["gen_ai.input.messages"])[-1]
+    assert answered["parts"][0] == {"type": "tool_call_response", "id": call["id"], "response": "Saturday"}
+
+
+def test_tool_that_fails(instrumented: Recorded) -> None:
+    """A tool that raises ends its span with the error."""
+
+    def broken() -> None:
+        raise ValueError("no such tool")
+
+    with pytest.raises(ValueError, match="no such tool"):
+        FunctionTool.from_defaults(broken).call()
+    (tool,) = instrumented.named("execute_tool")
+    assert attributes(tool)["error.type"] == "ValueError"
+    assert tool.status.status_code.name == "ERROR"
+
+
+def test_chat_by_way_of_complete(instrumented: Recorded) -> None:
+    """A model called by hand is a request of its own; `chat` by way of `complete` is one call."""
+    Speaker().chat([ChatMessage(role="system", content="Be brief."), ChatMessage(content=QUESTION)])
+    assert instrumented.tree() == [("chat speaker-1", [])]
+    (trace,) = instrumented.traces
+    assert (trace.query, trace.answer) == (QUESTION, ANSWER)
+    assert trace.attributes["model"] == "speaker-1"
+    assert trace.attributes["finish_reason"] == "stop"
+
+
+def test_events(recorded: Recorded) -> None:
+    """With content on events alone, spans hold none of it."""
+    instrumentor = RagtraceLlamaIndexInstrumentor()
+    instrumentor.instrument(
+        tracer_provider=recorded.provider, capture=Capture.of("EVENT_ONLY"), consumer=recorded.consumer
+    )
+    try:
+        engine().query(QUESTION)
+    finally:
+        instrumentor.uninstrument()
+    assert len(recorded.spans) == 3
+    assert not [span for span in recorded.spans if "covered" in span.to_json()]

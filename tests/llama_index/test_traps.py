@@ -1,0 +1,395 @@
+"""The traps that other tracers of LlamaIndex fell into, each a test."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+from llama_index.core.llms import CompletionResponse
+from llama_index_instrumentation import get_dispatcher
+from llama_index_instrumentation.dispatcher import instrument_tags
+from llama_index_instrumentation.span_handlers import SimpleSpanHandler
+from opentelemetry import trace as otel
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.instrumentation.utils import suppress_instrumentation
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor, conversion
+from tests.conftest import Recorded
+from tests.llama_index import cases
+from tests.llama_index.cases import ANSWER, QUESTION, Speaker, engine, scored
+from tests.llama_index.conftest import arrived
+
+RAG = ("invoke_workflow RetrieverQueryEngine", [("retrieval Fixed", []), ("text_completion speaker-1", [])])
+
+
+def everywhere(recorded: Recorded, key: str) -> set[Any]:
+    return {(span.attributes or {}).get(key) for span in recorded.spans}
+
+
+# --- one tree ------------------------------------------------------------------------------------
+
+
+def test_below_an_ambient_span(instrumented: Recorded) -> None:
+    """Under the span of a web framework there is one tree, below it; a stream read later is in it, too."""
+    tracer = instrumented.provider.get_tracer("web")
+    with tracer.start_as_current_span("GET /ask"):
+        response = engine(streaming=True).query(QUESTION)
+    list(response.response_gen)
+    assert instrumented.tree() == [("GET /ask", [RAG])]
+
+
+def test_agent_below_an_ambient_span(instrumented: Recorded) -> None:
+    """A workflow runs in tasks of its own, and stays below the span in which it was started."""
+    tracer = instrumented.provider.get_tracer("web")
+    with tracer.start_as_current_span("GET /ask"):
+        cases.workflow()
+    ((name, below),) = instrumented.tree()
+    assert name == "GET /ask"
+    assert below == [("invoke_workflow Flow", [("retrieval Fixed", []), ("text_completion speaker-1", [])])]
+
+
+def test_no_context_is_left_behind(instrumented: Recorded) -> None:
+    """After a request, and between the pieces of its stream, no span is current and none is LlamaIndex's active."""
+    from llama_index_instrumentation.span import active_span_id
+
+    stream = engine(streaming=True).query(QUESTION).response_gen
+    next(stream)
+    assert otel.get_current_span() is otel.INVALID_SPAN
+    assert active_span_id.get() is None
+    list(stream)
+
+
+@pytest.mark.parametrize(
+    "name", ["query", "query_stream", "gather", "stream_chat", "workflow", "react_agent"]
+)
+def test_user_and_session(instrumented: Recorded, name: str) -> None:
+    """What `instrument_tags` says stands on every span of the tree, in other threads and tasks, too."""
+    tags = {"thread_id": "c1", "user_id": "u1", "tags": ["beta"], "tenant": "acme"}
+    with instrument_tags(tags):
+        cases.CASES[name].run()
+    assert everywhere(instrumented, "gen_ai.conversation.id") == {"c1"}
+    assert everywhere(instrumented, "session.id") == {"c1"}
+    assert everywhere(instrumented, "user.id") == {"u1"}
+    assert everywhere(instrumented, "tag.tags") == {("beta",)}
+    assert not [span for span in instrumented.spans if "llamaindex." in span.to_json()]
+    for trace in instrumented.traces:
+        assert (trace.attributes["session_id"], trace.attributes["tenant"]) == ("c1", "acme")
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
+def test_tracing_reads_no_stream(instrumented: Recorded) -> None:
+    """A stream is read by its consumer alone: nothing of it is made before the first piece is asked for."""
+    asked: list[str] = []
+
+    class Lazy(Speaker):
+        def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+            asked.append(prompt)
+            return super().stream_complete(prompt, formatted=formatted, **kwargs)
+
+    response = engine(llm=Lazy(), streaming=True).query(QUESTION)
+    assert isinstance(response.response_gen, Generator)
+    assert asked == []
+    assert not instrumented.traces
+    assert str(response) == ANSWER
+    assert len(asked) == len(instrumented.traces) == 1
+
+
+def test_model_without_callbacks(instrumented: Recorded) -> None:
+    """A model that streams without LlamaIndex's callbacks has a span, not marked as cancelled; the text is the
+    root's."""
+
+    class Bare(Speaker):
+        def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+            def words() -> Iterator[CompletionResponse]:
+                yield CompletionResponse(text=ANSWER, delta=ANSWER)
+
+            return words()
+
+    list(engine(llm=Bare(), streaming=True).query(QUESTION).response_gen)
+    (model,) = instrumented.named("text_completion")
+    assert "ragtrace.cancelled" not in (model.attributes or {})
+    assert instrumented.traces[0].answer == ANSWER
+
+
+def test_model_stream_dropped_unread(instrumented: Recorded) -> None:
+    """A model's own stream that nobody ever reads ends its span when it is dropped."""
+    Speaker().stream_complete(QUESTION)
+    gc.collect()
+    arrived(instrumented, 1)
+    assert instrumented.traces[0].attributes["cancelled"] is True
+
+
+def test_dropped_in_a_cycle(instrumented: Recorded) -> None:
+    """A stream that the garbage collector finds, at whatever moment, ends its request on another thread."""
+    holder: dict[str, Any] = {"response": engine(streaming=True).query(QUESTION)}
+    holder["self"] = holder
+    next(holder["response"].response_gen)
+    del holder
+    gc.collect()
+    arrived(instrumented, 1)
+    assert instrumented.traces[0].answer == "The"
+    assert instrumented.tree() == [RAG]
+
+
+def test_reading_on_after_the_end(instrumented: Recorded) -> None:
+    """An exhausted or closed stream stays so, and its request ends once."""
+    stream = engine(streaming=True).query(QUESTION).response_gen
+    list(stream)
+    assert list(stream) == []
+    stream.close()
+    assert len(instrumented.traces) == 1
+
+
+def test_throwing_into_a_stream(instrumented: Recorded) -> None:
+    """An error thrown into a stream is the request's."""
+    stream = engine(streaming=True).query(QUESTION).response_gen
+    next(stream)
+    with pytest.raises(LookupError):
+        stream.throw(LookupError("gone"))
+    assert instrumented.traces[0].error == "LookupError"
+
+
+def test_consumer_cancelled_between_pieces(instrumented: Recorded) -> None:
+    """A task that is cancelled while it waits for the next piece ends its request, as cancelled."""
+
+    class Slow(Speaker):
+        async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+            async def words() -> Any:
+                yield CompletionResponse(text="The", delta="The")
+                await asyncio.sleep(30)
+
+            return words()
+
+    async def read() -> None:
+        response = await engine(llm=Slow(), streaming=True).aquery(QUESTION)
+        async for _ in response.async_response_gen():
+            pass
+
+    async def ask() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(read(), 0.2)
+
+    asyncio.run(ask())
+    arrived(instrumented, 1)
+    assert (instrumented.traces[0].answer, instrumented.traces[0].error) == ("The", None)
+    assert instrumented.traces[0].attributes["cancelled"] is True
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_dropped_in_a_forked_child() -> None:
+    """The thread that ends dropped streams runs anew in a forked child."""
+    run_python(
+        """
+import os
+from tests.llama_index.cases import QUESTION, engine
+def drop():
+    del_me = engine(streaming=True).query(QUESTION)
+    next(del_me.response_gen)
+drop()
+arrive(1)
+pid = os.fork()
+if pid == 0:
+    drop()
+    try:
+        arrive(2)
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+"""
+    )
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["content_that_is_no_text", "ten_megabytes", "score_that_is_no_number", "lone_surrogates", "nul_bytes"],
+)
+def test_odd_input_is_sent(instrumented: Recorded, name: str) -> None:
+    """Whatever a request holds, its spans can be encoded, hold no NUL and stay small."""
+    cases.CASES[name].run()
+    sent = encode_spans(instrumented.spans).SerializeToString()
+    assert b"\0" not in "".join(str(s.attributes) for s in instrumented.spans).encode()
+    assert len(sent) < 100_000
+
+
+def test_score_that_is_no_number(instrumented: Recorded) -> None:
+    """A score of NaN is no score."""
+    cases.score_that_is_no_number()
+    assert [d.score for d in instrumented.traces[0].documents] == [None]
+
+
+def test_node_that_cannot_be_read(instrumented: Recorded) -> None:
+    """A node that raises when it is read is left out; its neighbours are there."""
+
+    class Mean:
+        score = 0.5
+
+        @property
+        def node(self) -> Any:
+            return self
+
+        def get_content(self) -> str:
+            raise RuntimeError("not for you")
+
+    assert [d.id for d in conversion.documents_of([scored()[0], Mean(), scored()[1]])] == ["n0", "n1"]
+
+
+# --- others --------------------------------------------------------------------------------------
+
+
+def test_failures_of_ours_stay_ours(recorded: Recorded, caplog: pytest.LogCaptureFixture) -> None:
+    """What goes wrong inside ragtrace is counted; the application gets its answer."""
+
+    class Broken:
+        def sample(self, trace: Any) -> Any:
+            raise RuntimeError("ours")
+
+        def submit(self, trace: Any, decision: Any = None) -> bool:
+            return False
+
+    instrumentor = RagtraceLlamaIndexInstrumentor()
+    instrumentor.instrument(tracer_provider=recorded.provider, consumer=Broken())
+    handlers = instrumentor._handlers
+    assert handlers is not None
+    try:
+        assert str(engine().query(QUESTION)) == ANSWER
+        assert "".join(engine(streaming=True).query(QUESTION).response_gen) == ANSWER
+        assert handlers.recorder.failures == 2
+    finally:
+        instrumentor.uninstrument()
+        caplog.clear()
+
+
+def test_suppressed(instrumented: Recorded) -> None:
+    """Where instrumentation is suppressed (a judge's own calls) nothing is recorded."""
+    with suppress_instrumentation():
+        engine().query(QUESTION)
+    assert not instrumented.spans
+    assert not instrumented.traces
+
+
+def test_dropped_by_the_sampler(recorded: Recorded) -> None:
+    """A trace that the application's sampler drops makes no spans, and is evaluated all the same."""
+    instrumentor = RagtraceLlamaIndexInstrumentor()
+    provider = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
+    instrumentor.instrument(tracer_provider=provider, consumer=recorded.consumer)
+    try:
+        engine().query(QUESTION)
+    finally:
+        instrumentor.uninstrument()
+    assert [(t.query, t.answer) for t in recorded.traces] == [(QUESTION, ANSWER)]
+
+
+def test_uninstrument(recorded: Recorded) -> None:
+    """Instrumented twice it records once; after uninstrument LlamaIndex's dispatcher is as it was."""
+    dispatcher = get_dispatcher()
+    before = (list(dispatcher.span_handlers), list(dispatcher.event_handlers))
+    instrumentor = RagtraceLlamaIndexInstrumentor()
+    for _ in range(2):
+        instrumentor.instrument(tracer_provider=recorded.provider, consumer=recorded.consumer)
+    engine().query(QUESTION)
+    instrumentor.uninstrument()
+    engine().query(QUESTION)
+    assert len(recorded.traces) == 1
+    assert (dispatcher.span_handlers, dispatcher.event_handlers) == before
+
+
+def test_uninstrument_ends_what_is_open(recorded: Recorded) -> None:
+    """A request in progress ends when tracing is taken away; its stream reads on."""
+    instrumentor = RagtraceLlamaIndexInstrumentor()
+    instrumentor.instrument(tracer_provider=recorded.provider, consumer=recorded.consumer)
+    stream = engine(streaming=True).query(QUESTION).response_gen
+    next(stream)
+    instrumentor.uninstrument()
+    assert len(recorded.named("invoke_workflow")) == 1
+    assert "".join(stream) == " pump is covered for 24 months."
+
+
+def test_dispatcher_shutdown(instrumented: Recorded) -> None:
+    """LlamaIndex's shutdown ends what is open."""
+    stream = engine(streaming=True).query(QUESTION).response_gen
+    next(stream)
+    get_dispatcher().shutdown()
+    assert [trace.error for trace in instrumented.traces] == ["expired"]
+    stream.close()
+
+
+class _Theirs(SimpleSpanHandler):
+    """Stands where OpenInference's handler stands; what it does does not matter here."""
+
+    __module__ = "openinference.instrumentation.llama_index._handler"
+
+
+def test_another_tracer(instrumented: Recorded, caplog: pytest.LogCaptureFixture) -> None:
+    """When another library's handler is on the dispatcher, ours stays out and says so once; without it, it is back."""
+    dispatcher, theirs = get_dispatcher(), _Theirs()
+    dispatcher.add_span_handler(theirs)
+    try:
+        with caplog.at_level(logging.WARNING, logger="ragtrace_llama_index.tracer"):
+            engine().query(QUESTION)
+            engine().query(QUESTION)
+    finally:
+        dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not theirs]
+    assert not instrumented.spans
+    assert len([r for r in caplog.records if "stays out" in r.getMessage()]) == 1
+    engine().query(QUESTION)
+    assert len(instrumented.traces) == 1
+
+
+_PRELUDE = """
+import sys, time
+from opentelemetry.sdk.trace import TracerProvider
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+from tests.conftest import Gathering
+gathering = Gathering()
+RagtraceLlamaIndexInstrumentor().instrument(tracer_provider=TracerProvider(), consumer=gathering)
+assert not [m for m in sys.modules if m.startswith("llama_index")]
+def arrive(count):
+    limit = time.monotonic() + 10
+    while len(gathering.traces) < count and time.monotonic() < limit:
+        time.sleep(0.005)
+    assert len(gathering.traces) == count, len(gathering.traces)
+"""
+
+
+def run_python(code: str) -> None:
+    """Run a program in a process of its own, from the project's root."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PRELUDE + code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path])},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_instrumented_before_the_import() -> None:
+    """Instrumenting imports no LlamaIndex; an application that imports it later is traced."""
+    run_python("from tests.llama_index import cases\ncases.query()\narrive(1)")
+
+
+def test_process_with_an_open_stream_exits() -> None:
+    """A program that leaves a stream open exits at once: nothing of ours holds it."""
+    run_python(
+        """
+from tests.llama_index.cases import QUESTION, engine
+response = engine(streaming=True).query(QUESTION)
+next(response.response_gen)
+"""
+    )
