@@ -230,13 +230,29 @@ class Recorder:
         if session is not None or user is not None or tags or metadata:
             request.common = tag_attributes(self.capture, session, user, tags, metadata)
 
-    def follow(self, key: Hashable, parent: Hashable) -> None:
-        """Note a run that gets no span of its own: its children hang below the nearest span above."""
+    def follow(self, key: Hashable, parent: Hashable | None) -> bool:
+        """Note a run that gets no span of its own: its children hang below the nearest span above. False if its
+        parent is unknown here."""
         above = self._runs.get(parent)
-        if above is not None and key not in self._runs:
+        if above is None:
+            return False
+        if key not in self._runs:
             self._runs[key] = above
-            if isinstance(above, Run):
-                above.request.open[key] = None
+            if above is not _SUPPRESSED:
+                above.request.open[key] = None  # type: ignore[union-attr]
+        return True
+
+    def leave(self, key: Hashable) -> bool:
+        """End a run that got no span of its own. False if it has one, or is unknown here."""
+        run = self._runs.get(key)
+        if run is None:
+            return False
+        if run is not _SUPPRESSED:
+            if run.key == key:  # type: ignore[union-attr]
+                return False
+            run.request.open.pop(key, None)  # type: ignore[union-attr]
+        self._runs.pop(key, None)
+        return True
 
     def get(self, key: Hashable) -> Run | None:
         """The run with this very key, if it has a span and is open."""
@@ -333,7 +349,8 @@ class Recorder:
         attributes.update(_content_attributes(capture, run))
         if capture.openinference:
             attributes[semconv.OI_KIND] = semconv.OI_KINDS[run.operation]
-        attributes[semconv.OPERATION] = run.operation
+        if run.given is not None:  # two lists of documents may pass a span's limit: what was set first goes first
+            attributes[semconv.OPERATION] = run.operation
         return attributes
 
     def _trace(self, root: Run, error: BaseException | str | None, cancelled: bool, finished: int) -> Trace:

@@ -109,33 +109,42 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         )
 
     # --- chains ----------------------------------------------------------------------------------
+    # A request has a dozen of these callbacks and one root: what is plumbing is told apart before anything else is
+    # called, and these two guard themselves instead of through `_quiet`.
 
-    @_quiet
     def on_chain_start(
         self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
         """A runnable starts: a request's root, or plumbing."""
-        if parent_run_id is not None and self._recorder.knows(parent_run_id):
-            self._recorder.follow(run_id, parent_run_id)
+        if self._recorder.follow(run_id, parent_run_id):
             return
+        try:
+            self._start_root(serialized, inputs, run_id, parent_run_id, kwargs)
+        except Exception:  # noqa: BLE001 nothing of ours may reach the application
+            self._recorder.failed("on_chain_start")
+
+    def _start_root(
+        self, serialized: Any, inputs: Any, run_id: UUID, parent: UUID | None, kwargs: dict[str, Any]
+    ) -> None:
         name = conversion.name_of(serialized, kwargs, "chain")
         metadata = kwargs.get("metadata") or {}
         agent = metadata.get("lc_agent_name") or (name if name == "AgentExecutor" else None)
-        run = self._start(
-            run_id,
-            parent_run_id,
-            semconv.OP_AGENT if agent else semconv.OP_WORKFLOW,
-            name,
-            kwargs,
-            agent,
-        )
+        operation = semconv.OP_AGENT if agent else semconv.OP_WORKFLOW
+        run = self._start(run_id, parent, operation, name, kwargs, agent)
         if run is not None:
             run.attributes[semconv.AGENT_NAME if agent else semconv.WORKFLOW_NAME] = agent or name
             run.query = conversion.query_of(inputs)
 
-    @_quiet
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """A runnable ended. What a stream was asked is known only now."""
+        if self._recorder.leave(run_id):
+            return
+        try:
+            self._end_root(outputs, run_id, kwargs)
+        except Exception:  # noqa: BLE001 as above
+            self._recorder.failed("on_chain_end")
+
+    def _end_root(self, outputs: Any, run_id: UUID, kwargs: dict[str, Any]) -> None:
         run = self._recorder.get(run_id)
         cancelled = False
         if run is not None and run.owner is self:
