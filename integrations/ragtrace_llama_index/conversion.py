@@ -234,17 +234,29 @@ def message_of(message: Any) -> Message:
 
 
 def tool_calls(message: Any) -> list[dict[str, Any]]:
-    """The tool calls in a message, as parts."""
-    return [
-        {
-            "type": "tool_call",
-            "id": str(getattr(block, "tool_call_id", None) or ""),
-            "name": str(block.tool_name),
-            "arguments": getattr(block, "tool_kwargs", None),
-        }
+    """The tool calls in a message, as parts: from its blocks, or in OpenAI's shape from beside them."""
+    calls = [
+        _tool_call(getattr(block, "tool_call_id", None), block.tool_name, getattr(block, "tool_kwargs", None))
         for block in getattr(message, "blocks", None) or ()
         if hasattr(block, "tool_name")
     ]
+    beside = (getattr(message, "additional_kwargs", None) or {}).get("tool_calls")
+    if not calls and isinstance(beside, (list, tuple)):
+        for call in beside:
+            function = field_of(call, "function")
+            calls.append(
+                _tool_call(field_of(call, "id"), field_of(function, "name"), field_of(function, "arguments"))
+            )
+    return calls
+
+
+def _tool_call(identity: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    return {"type": "tool_call", "id": str(identity or ""), "name": str(name or ""), "arguments": arguments}
+
+
+def field_of(value: Any, name: str) -> Any:
+    """A field of a mapping or an object, or None."""
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 def tool_input(bound: BoundArguments) -> str:
@@ -279,7 +291,9 @@ def is_control_flow(error: BaseException) -> bool:
 def number_of(instance: Any, *names: str) -> int | None:
     """The first of these fields of a component that is a whole number."""
     fields = getattr(instance, "__dict__", {})
-    return next((fields[n] for n in names if isinstance(fields.get(n), int) and not isinstance(fields[n], bool)), None)
+    return next(
+        (fields[n] for n in names if isinstance(fields.get(n), int) and not isinstance(fields[n], bool)), None
+    )
 
 
 def embedding_size(result: Any) -> int | None:

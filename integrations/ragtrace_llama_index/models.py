@@ -10,6 +10,7 @@ from ragtrace import semconv
 from ragtrace.capture import Attributes
 from ragtrace.recorder import Run
 from ragtrace_llama_index import conversion
+from ragtrace_llama_index.conversion import field_of
 
 _PROVIDERS = {
     "azure_openai": "azure.ai.openai",
@@ -111,22 +112,17 @@ def read_reply(run: Run, response: Any, openinference: bool) -> None:
     _read_usage(run.attributes, raw, extra, openinference)
 
 
-def _get(value: Any, name: str) -> Any:
-    """A field of a mapping or an object."""
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
 def _read_identity(run: Run, raw: Any, extra: Mapping[str, Any]) -> None:
-    model, identity = _get(raw, "model"), _get(raw, "id")
+    model, identity = field_of(raw, "model"), field_of(raw, "id")
     if isinstance(model, str):
         run.attributes[semconv.RESPONSE_MODEL] = model
     if isinstance(identity, str):
         run.attributes[semconv.RESPONSE_ID] = identity
-    choices = _get(raw, "choices")
+    choices = field_of(raw, "choices")
     first = choices[0] if isinstance(choices, (list, tuple)) and choices else None
     for place in (first, raw, extra):
         for name in _REASONS:
-            reason = _get(place, name)
+            reason = field_of(place, name)
             reason = getattr(reason, "value", reason)
             if isinstance(reason, str) and reason:
                 run.finish_reason = reason
@@ -135,18 +131,18 @@ def _read_identity(run: Run, raw: Any, extra: Mapping[str, Any]) -> None:
 
 
 def _read_usage(attributes: Attributes, raw: Any, extra: Mapping[str, Any], openinference: bool) -> None:
-    usage = _get(raw, "usage") or _get(raw, "usage_metadata")
+    usage = field_of(raw, "usage") or field_of(raw, "usage_metadata")
     for place in (usage, raw, extra):
         for name, oi_name, fields in _USAGE:
             _count(
                 attributes,
                 name,
                 oi_name,
-                next((_get(place, f) for f in fields if _get(place, f)), None),
+                next((field_of(place, f) for f in fields if field_of(place, f)), None),
                 openinference,
             )
     for name, oi_name, group, field in _DETAILS:
-        _count(attributes, name, oi_name, _get(_get(usage, group), field), openinference)
+        _count(attributes, name, oi_name, field_of(field_of(usage, group), field), openinference)
 
 
 def _count(attributes: Attributes, name: str | None, oi_name: str, value: Any, openinference: bool) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import gc
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,10 @@ from llama_index.core.chat_engine import (
     SimpleChatEngine,
 )
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.llms import ChatMessage, CompletionResponse, CustomLLM, LLMMetadata
-from llama_index.core.llms.callbacks import llm_completion_callback
-from llama_index.core.llms.mock import MockFunctionCallingLLM
+from llama_index.core.llms import ChatMessage, ChatResponse, CompletionResponse, CustomLLM, LLMMetadata
+from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.node_parser import get_leaf_nodes
 from llama_index.core.postprocessor import LLMRerank, SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -133,6 +134,74 @@ class Reasoner(Speaker):
             yield self._response(said, said)
 
         return whole()
+
+
+class Caller(FunctionCallingLLM):
+    """Calls its first tool, then answers; in the messages of OpenAI's shape."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="caller-1", is_function_calling_model=True, is_chat_model=True)
+
+    def _say(self, messages: Sequence[ChatMessage]) -> ChatResponse:
+        if any(message.role == "tool" for message in messages):
+            return ChatResponse(message=ChatMessage(role="assistant", content=ANSWER), delta=ANSWER)
+        call = {"id": "call-1", "type": "function", "function": {"name": "today", "arguments": "{}"}}
+        message = ChatMessage(role="assistant", content="", additional_kwargs={"tool_calls": [call]})
+        return ChatResponse(message=message, delta="")
+
+    @llm_chat_callback()
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        return self._say(messages)
+
+    @llm_chat_callback()
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        return self._say(messages)
+
+    @llm_chat_callback()
+    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Iterator[ChatResponse]:
+        def whole() -> Iterator[ChatResponse]:
+            yield self._say(messages)
+
+        return whole()
+
+    @llm_chat_callback()
+    async def astream_chat(
+        self, messages: Sequence[ChatMessage], **kwargs: Any
+    ) -> AsyncIterator[ChatResponse]:
+        async def whole() -> AsyncIterator[ChatResponse]:
+            yield self._say(messages)
+
+        return whole()
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        raise NotImplementedError
+
+    def stream_complete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> Iterator[CompletionResponse]:
+        raise NotImplementedError
+
+    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        raise NotImplementedError
+
+    async def astream_complete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> AsyncIterator[CompletionResponse]:
+        raise NotImplementedError
+
+    def _prepare_chat_with_tools(
+        self, tools: Any, user_msg: Any = None, chat_history: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        return {"messages": list(chat_history or [])}
+
+    def get_tool_calls_from_response(
+        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+    ) -> list[ToolSelection]:
+        calls = response.message.additional_kwargs.get("tool_calls", [])
+        return [
+            ToolSelection(tool_id=c["id"], tool_name=c["function"]["name"], tool_kwargs={}) for c in calls
+        ]
 
 
 def engine(retriever: BaseRetriever | None = None, llm: Any = None, **options: Any) -> RetrieverQueryEngine:
@@ -295,13 +364,13 @@ def stream_chat() -> object:
     return list(chat.stream_chat(QUESTION).response_gen)
 
 
-@case()
+@case(documents=())
 def stream_chat_abandoned() -> object:
     """LlamaIndex's own thread reads the stream to its end, whether the consumer stays or not."""
-    response = ContextChatEngine.from_defaults(Fixed(), llm=Speaker()).stream_chat(QUESTION)
-    thread = response.write_response_to_history_thread
-    del response
-    return thread.join() if thread is not None else None
+    before = set(threading.enumerate())
+    SimpleChatEngine.from_defaults(llm=Speaker()).stream_chat(QUESTION)
+    writers = [t for t in set(threading.enumerate()) - before if not t.daemon]
+    return [writer.join() for writer in writers]
 
 
 @case()
@@ -356,7 +425,7 @@ def react_agent_with_retriever_tool() -> object:
     return asyncio.run(ask())
 
 
-@case(answer="Tool calls complete.", documents=())
+@case(documents=())
 def function_agent() -> object:
     def today() -> str:
         """The day."""
@@ -364,7 +433,7 @@ def function_agent() -> object:
 
     async def ask() -> object:
         tools = [FunctionTool.from_defaults(today)]
-        return await FunctionAgent(name="helper", tools=tools, llm=MockFunctionCallingLLM()).run(QUESTION)
+        return await FunctionAgent(name="helper", tools=tools, llm=Caller()).run(QUESTION)
 
     return asyncio.run(ask())
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+
 import pytest
 
 from tests.conftest import Recorded
 from tests.llama_index.cases import CASES, Case
 from tests.llama_index.conftest import arrived
+
+WORKFLOWS = int(importlib.metadata.version("llama-index-workflows").split(".")[0])
+UNSAID = ("workflow_cancelled", "workflow_timed_out")
 
 
 # LlamaIndex's writer thread dies of the model's error.
@@ -14,6 +19,8 @@ from tests.llama_index.conftest import arrived
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_case(instrumented: Recorded, case: Case) -> None:
     """Every way of calling gives one trace per request, with its question, its answer and what its model saw."""
+    if case.name in UNSAID and WORKFLOWS < 2:
+        pytest.skip("llama-index-workflows 1 does not say how a workflow failed")
     case.run()
     arrived(instrumented, case.traces)
     for trace in instrumented.traces:

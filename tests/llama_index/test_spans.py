@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from llama_index.core.tools import FunctionTool
 from opentelemetry.sdk.trace import ReadableSpan
 
 from ragtrace.capture import Capture
-from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor, conversion
 from tests.conftest import Recorded
 from tests.llama_index import cases
 from tests.llama_index.cases import ANSWER, CASES, NODES, QUESTION, Fixed, Speaker, engine, scored
@@ -301,12 +302,29 @@ def test_agent(instrumented: Recorded) -> None:
 def test_tool_calls_of_a_model(instrumented: Recorded) -> None:
     """A model's tool calls and a tool's answer are parts of their messages."""
     cases.function_agent()
-    assert instrumented.named("invoke_agent")[0].name == "invoke_agent helper"
+    assert instrumented.tree() == [
+        ("invoke_agent helper", [("chat caller-1", []), ("execute_tool today", []), ("chat caller-1", [])])
+    ]
     first, second = (attributes(span) for span in instrumented.named("chat"))
     (call,) = json.loads(first["gen_ai.output.messages"])[0]["parts"]
-    assert (call["type"], call["name"], call["arguments"]) == ("tool_call", "today", "{}")
+    assert call == {"type": "tool_call", "id": "call-1", "name": "today", "arguments": "{}"}
     answered = json.loads(second["gen_ai.input.messages"])[-1]
-    assert answered["parts"][0] == {"type": "tool_call_response", "id": call["id"], "response": "Saturday"}
+    assert answered["parts"] == [{"type": "tool_call_response", "id": "call-1", "response": "Saturday"}]
+
+
+def test_tool_calls_in_blocks() -> None:
+    """A message whose blocks call tools keeps its text and its calls."""
+    blocks = [
+        SimpleNamespace(text="One moment."),
+        SimpleNamespace(tool_call_id="c1", tool_name="today", tool_kwargs={"zone": "CET"}),
+    ]
+    assert conversion.message_of(SimpleNamespace(role="assistant", blocks=blocks)) == (
+        "assistant",
+        [
+            {"type": "text", "content": "One moment."},
+            {"type": "tool_call", "id": "c1", "name": "today", "arguments": {"zone": "CET"}},
+        ],
+    )
 
 
 def test_tool_that_fails(instrumented: Recorded) -> None:

@@ -90,19 +90,19 @@ def test_user_and_session(instrumented: Recorded, name: str) -> None:
 
 def test_tracing_reads_no_stream(instrumented: Recorded) -> None:
     """A stream is read by its consumer alone: nothing of it is made before the first piece is asked for."""
-    asked: list[str] = []
+    made: list[str] = []
 
-    class Lazy(Speaker):
-        def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-            asked.append(prompt)
-            return super().stream_complete(prompt, formatted=formatted, **kwargs)
+    class Noting(Speaker):
+        def _response(self, text: str, delta: str | None = None) -> CompletionResponse:
+            made.append(text)
+            return super()._response(text, delta)
 
-    response = engine(llm=Lazy(), streaming=True).query(QUESTION)
+    response = engine(llm=Noting(), streaming=True).query(QUESTION)
     assert isinstance(response.response_gen, Generator)
-    assert asked == []
+    assert made == []
     assert not instrumented.traces
     assert str(response) == ANSWER
-    assert len(asked) == len(instrumented.traces) == 1
+    assert (len(made), len(instrumented.traces)) == (7, 1)
 
 
 def test_model_without_callbacks(instrumented: Recorded) -> None:
