@@ -56,6 +56,12 @@ def role_of(kind: type) -> str | None:
     return role
 
 
+@functools.lru_cache(maxsize=1024)
+def is_application(kind: type) -> bool:
+    """True for a class of the application's own, which inherits nothing from LlamaIndex."""
+    return not any(base.__module__.split(".")[0].startswith(("llama_", "workflows")) for base in kind.__mro__)
+
+
 def first_argument(bound: BoundArguments) -> Any:
     """The first argument of a call, whatever the application's subclass calls it."""
     for value in bound.arguments.values():
@@ -146,9 +152,11 @@ def answer_of(result: Any) -> str | None:
 
 
 def text_of(value: Any) -> str | None:
-    """Text of a message, of a pydantic answer or of a plain value."""
+    """Text of a message, of a pydantic answer or of a plain value; None for one that is still to come."""
     if value is None or isinstance(value, str):
         return value
+    if hasattr(value, "__next__") or hasattr(value, "__anext__"):
+        return None
     blocks = getattr(value, "blocks", None)
     if isinstance(blocks, list):
         return "\n".join(b.text for b in blocks if isinstance(getattr(b, "text", None), str))

@@ -44,6 +44,22 @@ def _root(tracer: Tracer, call: Call) -> None:
         _ask(run, call)
 
 
+def is_custom(id_: str, instance: Any) -> bool:
+    """A function or method of the application's own, put under LlamaIndex's `dispatcher.span`."""
+    if instance is None:
+        return not id_.startswith("run_jobs")  # LlamaIndex's own: workers that ingest and evaluate
+    return conversion.is_application(type(instance))  # type: ignore[arg-type]
+
+
+def start_custom(tracer: Tracer, call: Call) -> None:
+    """The application's own function as the request: what it calls is below it."""
+    name = call.id_[:-37]
+    run = tracer.start(call, semconv.OP_WORKFLOW, name)
+    if run is not None:
+        run.attributes[semconv.WORKFLOW_NAME] = name
+        run.query = conversion.query_of(conversion.first_argument(call.bound))
+
+
 def _agent(tracer: Tracer, call: Call) -> None:
     name = getattr(call.instance, "name", None)
     if not isinstance(name, str) or name in ("", "Agent"):

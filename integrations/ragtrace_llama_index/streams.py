@@ -7,6 +7,7 @@ span.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import ContextVar
@@ -44,7 +45,7 @@ class Halves:
         return self._first.setdefault("", mine) is not mine  # atomic: the halves run in different threads
 
 
-class _Reaper:
+class Reaper:
     """Ends requests whose stream was dropped, on a thread of its own.
 
     A generator is collected wherever the interpreter happens to be, which may be inside the very lock that ending a
@@ -52,12 +53,16 @@ class _Reaper:
     """
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew."""
         self._dropped: SimpleQueue[tuple[Recorder, Callable[[], None]]] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Make sure that the thread runs; anew in a forked child."""
+        """Make sure that the thread runs."""
         if self._thread is not None and self._thread.is_alive():
             return
         with self._lock:
@@ -79,7 +84,9 @@ class _Reaper:
             del recorder, end
 
 
-reaper = _Reaper()
+reaper = Reaper()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=reaper.reset)  # what the parent dropped, the parent ends
 
 
 def drop_run(recorder: Recorder, run: Run) -> None:
@@ -119,6 +126,10 @@ class _Stream:
             finish(self._recorder, run, error, cancelled)
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
             self._recorder.failed("stream")
+
+    def forget(self) -> None:
+        """Not used after all: somebody else ends the request."""
+        self._run = None
 
     def __getattr__(self, name: str) -> Any:
         if name == "_inner":
@@ -211,9 +222,14 @@ def watch(
     """Put a proxy in place of a response's generator; False where there is none to watch."""
     inner = getattr(response, attribute, None)
     if hasattr(inner, "__anext__"):
-        setattr(response, attribute, AsyncTextStream(inner, recorder, run, active))
+        proxy: _Stream = AsyncTextStream(inner, recorder, run, active)
     elif hasattr(inner, "__next__"):
-        setattr(response, attribute, TextStream(inner, recorder, run, active))
+        proxy = TextStream(inner, recorder, run, active)
     else:
+        return False
+    try:
+        setattr(response, attribute, proxy)
+    except Exception:  # noqa: BLE001 an application's response class may refuse
+        proxy.forget()
         return False
     return True

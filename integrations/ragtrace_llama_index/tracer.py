@@ -6,6 +6,7 @@ make no span.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import weakref
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from ragtrace import semconv
 from ragtrace.recorder import Recorder, Run
 from ragtrace.records import Document
 from ragtrace_llama_index import conversion, models, streams
-from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, Call
+from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, Call, is_custom, start_custom
 
 _log = logging.getLogger(__name__)
 _OTHERS = ("openinference.instrumentation.", "opentelemetry.instrumentation.")
@@ -57,6 +58,8 @@ class Tracer:
                 return
         if parent is not None:
             self.recorder.follow(id_, parent)
+        elif is_custom(id_, instance):
+            start_custom(self, Call(id_, method, bound, instance, parent, tags))
 
     def start(self, call: Call, operation: str, name: str, target: str | None = None) -> Run | None:
         """Open a span; None where nothing is recorded."""
@@ -134,7 +137,8 @@ class Tracer:
             self.recorder.end(run.key)  # a model without LlamaIndex's callbacks never says when it is done
         elif run.parent is None:
             streams.reaper.start()
-            weakref.finalize(result, streams.drop_run, self.recorder, run).atexit = False
+            with contextlib.suppress(TypeError):  # an iterator that takes no weak reference
+                weakref.finalize(result, streams.drop_run, self.recorder, run).atexit = False
 
     def _exit_root(self, run: Run, result: Any) -> None:
         sources = conversion.sources_of(result)

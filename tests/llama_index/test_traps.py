@@ -12,7 +12,12 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+from llama_index.core import Document
+from llama_index.core.base.response.schema import StreamingResponse
+from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import CompletionResponse
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.query_engine import CustomQueryEngine
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.dispatcher import instrument_tags
 from llama_index_instrumentation.span_handlers import SimpleSpanHandler
@@ -25,7 +30,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor, conversion
 from tests.conftest import Recorded
 from tests.llama_index import cases
-from tests.llama_index.cases import ANSWER, QUESTION, Speaker, engine, scored
+from tests.llama_index.cases import ANSWER, QUESTION, Fixed, Speaker, engine, scored
 from tests.llama_index.conftest import arrived
 
 RAG = ("invoke_workflow RetrieverQueryEngine", [("retrieval Fixed", []), ("text_completion speaker-1", [])])
@@ -66,6 +71,65 @@ def test_no_context_is_left_behind(instrumented: Recorded) -> None:
     assert otel.get_current_span() is otel.INVALID_SPAN
     assert active_span_id.get() is None
     list(stream)
+
+
+def test_functions_of_the_application(instrumented: Recorded) -> None:
+    """A pipeline written by hand under `dispatcher.span` is one tree, whether a function, a coroutine or a method."""
+    dispatcher = get_dispatcher("app")
+    retriever, model = Fixed(), Speaker()
+
+    @dispatcher.span
+    def ask(question: str) -> str:
+        retriever.retrieve(question)
+        return str(model.complete(question))
+
+    @dispatcher.span
+    async def aask(question: str) -> str:
+        await retriever.aretrieve(question)
+        return str(await model.acomplete(question))
+
+    class Assistant:
+        @dispatcher.span
+        def ask(self, question: str) -> str:
+            return ask(question)
+
+    ask(QUESTION)
+    asyncio.run(aask(QUESTION))
+    Assistant().ask(QUESTION)
+    names = []
+    for name, below in instrumented.tree():
+        names.append(name.split(".")[-1])
+        assert below == RAG[1]
+    assert names == ["ask", "aask", "ask"]
+    assert instrumented.tree()[2][0] == "invoke_workflow Assistant.ask"
+    assert {(t.query, t.answer, len(t.documents)) for t in instrumented.traces} == {(QUESTION, ANSWER, 5)}
+
+
+def test_indexing_is_no_request(instrumented: Recorded) -> None:
+    """Splitting and ingesting, outside of every request, make no trace."""
+    IngestionPipeline(transformations=[SentenceSplitter()]).run(documents=[Document(text=ANSWER)])
+    assert not instrumented.spans
+    assert not instrumented.traces
+
+
+def test_response_that_takes_no_proxy(instrumented: Recorded) -> None:
+    """A response that cannot be watched ends its request at once and still streams."""
+
+    class Frozen(StreamingResponse):
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in self.__dict__:
+                raise AttributeError(name)
+            super().__setattr__(name, value)
+
+    class Engine(CustomQueryEngine):
+        def custom_query(self, query_str: str) -> Any:
+            return Frozen(response_gen=iter([ANSWER]), source_nodes=scored())
+
+    response = Engine().query(QUESTION)
+    gc.collect()
+    assert list(response.response_gen) == [ANSWER]
+    (trace,) = instrumented.traces
+    assert (len(trace.documents), trace.attributes.get("cancelled")) == (5, None)
 
 
 @pytest.mark.parametrize(
