@@ -158,7 +158,15 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
     from ragtrace.evaluators.causes import cause
 
     limits = Limits(used.queue_items, used.queue_bytes, used.batch, used.batch_wait, used.workers)
-    pipeline = Pipeline(checks, sinks, sampler=sampler, limits=limits, observers=observers, cause=cause)
+    pipeline = Pipeline(
+        checks,
+        sinks,
+        sampler=sampler,
+        limits=limits,
+        observers=observers,
+        cause=cause,
+        isolated=_isolated(used, checks),
+    )
     server = None
     if metrics is not None:
         metrics.watch(pipeline, telemetry)
@@ -169,6 +177,18 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
     _instrument(runtime, True, capture)
     _close_at_exit(runtime)
     return runtime
+
+
+def _isolated(used: Settings, checks: Sequence[Evaluator]) -> list[str]:
+    """The evaluators that a child process can load: built-in ones, as they are but for the threshold."""
+    # A model given as an object, or loaded by name for this process, is not there in the child.
+    if not used.isolate or used.embedding_model:
+        return []
+    return [check.name for check in checks if check.name in plugins.BUILT_IN and _is_built_in(check)]
+
+
+def _is_built_in(check: Evaluator) -> bool:
+    return plugins.load(check.name).fn is check.fn
 
 
 def _telemetry(used: Settings, tracer_provider: Any) -> Any:

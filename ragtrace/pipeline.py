@@ -13,10 +13,10 @@ import threading
 import time
 import weakref
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragtrace.breaker import Breaker, Runner
+from ragtrace.breaker import Breaker, Runners
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Decision, Sampler, joint, ratio
@@ -104,14 +104,17 @@ class Pipeline:
         limits: Limits | None = None,
         observers: Sequence[Observer] = (),
         cause: Callable[[Trace, Sequence[Score]], str | None] | None = None,
+        isolated: Iterable[str] = (),
     ) -> None:
-        """`sampler` defaults to all; `cause` names the cause of a bad answer from its scores."""
+        """`sampler` defaults to all; `cause` names the cause of a bad answer from its scores. `isolated` are the
+        evaluators that run in a child process; they must be loadable there by their names."""
         self.evaluators = tuple(evaluators)
         self.limits = limits or Limits()
         self._sinks = tuple(sinks)
         self._observers = tuple(observers)
         self._sampler = sampler or ratio(1.0)
         self._cause = cause
+        self._isolated = frozenset(isolated)
         self._closed = False
         self._reset()
         _reset_in_children(self)
@@ -127,6 +130,7 @@ class Pipeline:
         self._running = 0
         self._flushing = 0
         self._threads: list[threading.Thread] = []
+        self._runners: list[Runners] = []
         self._sampled_out: Counter[int] = Counter()
         self._dropped_inputs: Counter[int] = Counter()
         self._dropped: Counter[str] = Counter()
@@ -217,7 +221,12 @@ class Pipeline:
     # --- our own threads -------------------------------------------------------------------------
 
     def _work(self) -> None:
-        runner = Runner()
+        runners = Runners(self._isolated)
+        self._runners.append(runners)
+        try:
+            runners.start()
+        except OSError:  # no process to be had: each evaluation will say so
+            _log.warning("ragtrace: the evaluating process could not be started", exc_info=True)
         lock = self._lock  # a forked child has another one: its workers are not this thread
         while lock is self._lock:
             self._await_batch()
@@ -226,13 +235,14 @@ class Pipeline:
                 for notice in notices:
                     self._deliver(notice)
                 if items:
-                    runner = self._evaluate(items, runner)
+                    self._evaluate(items, runners)
             except Exception:  # noqa: BLE001 a worker that dies would take all later evaluations with it
                 _log.exception("ragtrace: a batch of %d traces was not evaluated", len(items))
                 self._lose(items)
             finally:
                 self._done(items)
             if self._closed and not self._queue:
+                runners.process.stop()
                 return
 
     def _await_batch(self) -> None:
@@ -253,7 +263,7 @@ class Pipeline:
                 self._full.clear()
         return items, notices
 
-    def _evaluate(self, items: Sequence[_Item], runner: Runner) -> Runner:
+    def _evaluate(self, items: Sequence[_Item], runners: Runners) -> None:
         traces = [replace(item.trace, sampling_probability=item.decision.probability) for item in items]
         scores: list[list[Score]] = [[] for _ in items]
         tally: Counter[tuple[str, str]] = Counter()
@@ -269,7 +279,7 @@ class Pipeline:
                 else:
                     tally[check.name, "sampled_out"] += 1
             started = time.perf_counter()
-            results, runner = self._breakers[check.name].run(check, [traces[i] for i, _ in chosen], runner)
+            results = self._breakers[check.name].run(check, traces, [i for i, _ in chosen], runners)
             self._busy[check.name] += time.perf_counter() - started
             for (i, probability), found in zip(chosen, results, strict=True):
                 scores[i].extend(replace(s, sampling_probability=probability) for s in found)
@@ -281,7 +291,6 @@ class Pipeline:
             self._errors.update(errors)
         for item, trace, found in zip(items, traces, scores, strict=True):
             self._deliver(self._conclude(item, trace, tuple(found)))
-        return runner
 
     def _conclude(self, item: _Item, trace: Trace, scores: tuple[Score, ...]) -> Evaluation:
         lag = time.monotonic() - item.since

@@ -83,6 +83,9 @@ class Settings:
     batch: int = 16
     batch_wait: float = 0.25
     workers: int = 1
+    isolate: bool = True
+    """Run evaluators that have a name in a process of their own, so that the application's threads never wait for
+    them; those given as objects run in a thread."""
     exit_seconds: float = 2.0
     """How long a process that ends may still evaluate what waits."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.breaker import Breaker, Runner
+from ragtrace.breaker import Breaker, Runners
 from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.pipeline import Counts, Limits, Pipeline
 from ragtrace.records import Evaluation, Score, Trace
@@ -130,12 +130,12 @@ def test_a_check_that_keeps_failing_rests() -> None:
         calls.append(1)
         raise RuntimeError
 
-    check, breaker, runner = evaluator(broken), Breaker(clock), Runner()
+    check, breaker, runners = evaluator(broken), Breaker(clock), Runners(frozenset())
     for _ in range(8):
-        _, runner = breaker.run(check, [make_trace()], runner)
+        breaker.run(check, [make_trace()], [0], runners)
     assert len(calls) == 5
     clock.tick(31)
-    results, runner = breaker.run(check, [make_trace(), make_trace()], runner)
+    results = breaker.run(check, [make_trace(), make_trace()], [0, 1], runners)
     assert [scores[0].error for scores in results] == ["RuntimeError", "circuit_open"]
 
 
