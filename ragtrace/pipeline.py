@@ -92,6 +92,11 @@ class _Item:
     since: float
 
 
+_Notice = tuple[int, int, float, str]
+"""That a sampled trace was dropped: its ids, its probability, the reason. Without texts, which would escape the byte
+bound, and cheap to make: a full queue makes many, in the requests' threads."""
+
+
 class Pipeline:
     """Samples, queues and evaluates traces, and hands each evaluation to the sinks."""
 
@@ -125,7 +130,7 @@ class Pipeline:
         self._full = threading.Event()
         self._idle = threading.Condition(self._lock)
         self._queue: deque[_Item] = deque()
-        self._notices: deque[Evaluation] = deque(maxlen=self.limits.items)
+        self._notices: deque[_Notice] = deque(maxlen=self.limits.items)
         self._bytes = 0
         self._running = 0
         self._flushing = 0
@@ -195,7 +200,7 @@ class Pipeline:
                 self._dropped[refused] += 1
                 self._dropped_inputs[inputs] += 1
                 if not self._closed:  # nobody is left to deliver it
-                    self._notices.append(_dropped(trace, decision, refused))
+                    self._notices.append((trace.trace_id, trace.span_id, decision.probability, refused))
         if waiting == 0:
             self._wake.set()
         if waiting + 1 >= self.limits.batch:
@@ -233,7 +238,7 @@ class Pipeline:
             items, notices = self._take()
             try:
                 for notice in notices:
-                    self._deliver(notice)
+                    self._deliver(_dropped(notice))
                 if items:
                     self._evaluate(items, runners)
             except Exception:  # noqa: BLE001 a worker that dies would take all later evaluations with it
@@ -250,7 +255,7 @@ class Pipeline:
         if not self._flushing and not self._closed:
             self._full.wait(self.limits.wait)
 
-    def _take(self) -> tuple[list[_Item], list[Evaluation]]:
+    def _take(self) -> tuple[list[_Item], list[_Notice]]:
         with self._lock:
             items = [self._queue.popleft() for _ in range(min(self.limits.batch, len(self._queue)))]
             self._bytes -= sum(item.size for item in items)
@@ -328,7 +333,7 @@ class Pipeline:
             self._dropped[reason] += 1
             self._dropped_inputs[_inputs_of(item.trace)] += 1
             self._settled -= 1  # `_done` counts it as settled; it is dropped instead
-        self._deliver(_dropped(item.trace, item.decision, reason))
+        self._deliver(_dropped((item.trace.trace_id, item.trace.span_id, item.decision.probability, reason)))
 
     def _done(self, items: Sequence[_Item]) -> None:
         with self._idle:
@@ -368,7 +373,7 @@ class Pipeline:
         self._wake.set()
         self._full.set()
         for notice in notices:
-            self._deliver(notice)
+            self._deliver(_dropped(notice))
         for item in left:
             self._drop(item, "shutdown")
         return in_time and not left
@@ -441,7 +446,8 @@ def _size_of(trace: Trace) -> int:
     return size
 
 
-def _dropped(trace: Trace, decision: Decision, reason: str) -> Evaluation:
-    """The notice that a sampled trace will have no scores: without its texts, which would escape the byte bound."""
-    bare = replace(trace, query="", documents=(), answer="", reference=None, sampling_probability=decision.probability)
+def _dropped(notice: _Notice) -> Evaluation:
+    """What sinks are told of a sampled trace that will have no scores."""
+    trace_id, span_id, probability, reason = notice
+    bare = Trace(trace_id, span_id, "", (), "", sampling_probability=probability)
     return Evaluation(bare, (), "dropped", reason=reason)
