@@ -149,6 +149,13 @@ def test_user_and_session(instrumented: Recorded, name: str) -> None:
         assert (trace.attributes["session_id"], trace.attributes["tenant"]) == ("c1", "acme")
 
 
+def test_user_alone(instrumented: Recorded) -> None:
+    """A workflow's user is known without a session, although LlamaIndex hands its span no tags."""
+    with instrument_tags({"user_id": "u1"}):
+        cases.workflow()
+    assert everywhere(instrumented, "user.id") == {"u1"}
+
+
 # --- streams -------------------------------------------------------------------------------------
 
 
@@ -213,6 +220,23 @@ def test_reading_on_after_the_end(instrumented: Recorded) -> None:
     assert list(stream) == []
     stream.close()
     assert len(instrumented.traces) == 1
+
+
+def test_closing_ends_at_once(instrumented: Recorded) -> None:
+    """A stream that its consumer closes ends its request there and then, sync and async."""
+    stream = engine(streaming=True).query(QUESTION).response_gen
+    next(stream)
+    stream.close()
+    assert len(instrumented.traces) == 1
+
+    async def read() -> None:
+        response = await engine(streaming=True).aquery(QUESTION)
+        await response.response_gen.__anext__()
+        await response.response_gen.aclose()
+        assert len(instrumented.traces) == 2
+
+    asyncio.run(read())
+    assert [trace.attributes["cancelled"] for trace in instrumented.traces] == [True, True]
 
 
 def test_throwing_into_a_stream(instrumented: Recorded) -> None:
