@@ -58,8 +58,9 @@ class Settings:
     """OpenInference's attributes beside OpenTelemetry's."""
 
     langchain: bool = True
+    """Instrument LangChain where it is installed."""
     llama_index: bool = True
-    """Instrument the framework where it is installed."""
+    """Instrument LlamaIndex where it is installed."""
 
     otlp_endpoint: str = ""
     """Where spans and events go; OTEL_EXPORTER_OTLP_ENDPOINT is asked when this is empty."""
@@ -70,19 +71,27 @@ class Settings:
     prometheus_port: int = -1
     """Port of /metrics; 0 for any free one, -1 for none."""
     prometheus_host: str = "127.0.0.1"
+    """Address that /metrics listens on."""
 
     hold_seconds: float = 10.0
+    """How long a sampled request's root span is held back for its scores."""
     hold_spans: int = 2_000
+    """Root spans held back at the same time."""
     hold_bytes: int = 64 * 1024 * 1024
-    """How long, how many and how much of sampled root spans are held back until their scores are there."""
+    """What they may take together."""
     score_prefix: str = "gen_ai.evaluation"
     """Prefix of the score attributes on root spans."""
 
     queue_items: int = 2_000
+    """Requests that wait for evaluation at most; a further one is dropped and counted."""
     queue_bytes: int = 64 * 1024 * 1024
+    """Text that waits at most."""
     batch: int = 16
+    """Requests evaluated together."""
     batch_wait: float = 0.25
+    """How long a request waits for company at most."""
     workers: int = 1
+    """Threads that evaluate; each has a child process of its own."""
     isolate: bool = True
     """Run evaluators that have a name in a process of their own, so that the application's threads never wait for
     them; those given as objects run in a thread."""

@@ -252,9 +252,7 @@ def tool_calls(message: Any) -> list[dict[str, Any]]:
     if not calls and isinstance(beside, (list, tuple)):
         for call in beside:
             function = field_of(call, "function")
-            calls.append(
-                _tool_call(field_of(call, "id"), field_of(function, "name"), field_of(function, "arguments"))
-            )
+            calls.append(_tool_call(field_of(call, "id"), field_of(function, "name"), field_of(function, "arguments")))
     return calls
 
 
@@ -299,9 +297,7 @@ def is_control_flow(error: BaseException) -> bool:
 def number_of(instance: Any, *names: str) -> int | None:
     """The first of these fields of a component that is a whole number."""
     fields = getattr(instance, "__dict__", {})
-    return next(
-        (fields[n] for n in names if isinstance(fields.get(n), int) and not isinstance(fields[n], bool)), None
-    )
+    return next((fields[n] for n in names if isinstance(fields.get(n), int) and not isinstance(fields[n], bool)), None)
 
 
 def embedding_size(result: Any) -> int | None:

@@ -148,12 +148,7 @@ def _twin(above: Run, call: Call) -> Run | None:
         return None
     outer = f".a{call.method}-"
     for run in above.request.model_calls:
-        if (
-            run.owner is call.instance
-            and not run.chunks
-            and outer in str(run.key)
-            and run.key in above.request.open
-        ):
+        if run.owner is call.instance and not run.chunks and outer in str(run.key) and run.key in above.request.open:
             return run
     return None
 
@@ -174,9 +169,7 @@ def _tool(tracer: Tracer, call: Call) -> None:
     name = str(getattr(metadata, "name", None) or type(call.instance).__name__)
     above = tracer.recorder.near(call.parent) if call.parent is not None else None
     if above is not None and above.operation == semconv.OP_TOOL and above.name == name:
-        tracer.recorder.follow(
-            call.id_, above.key
-        )  # `__call__` and `call` of one tool, or an adapter around it
+        tracer.recorder.follow(call.id_, above.key)  # `__call__` and `call` of one tool, or an adapter around it
         return
     run = tracer.start(call, semconv.OP_TOOL, name)
     if run is None:
@@ -206,8 +199,6 @@ _ALLOWED: tuple[tuple[str, tuple[str, ...], Start], ...] = (
     ("embedding", tuple(f"{a}get_{what}" for a in ("", "a") for what in _EMBEDDED), _embedding),
     ("tool", ("call", "acall", "__call__"), _tool),
 )
-STARTS: dict[tuple[str, str], Start] = {
-    (role, m): start for role, methods, start in _ALLOWED for m in methods
-}
+STARTS: dict[tuple[str, str], Start] = {(role, m): start for role, methods, start in _ALLOWED for m in methods}
 """By the component's role (see `conversion.role_of`) and its method."""
 METHODS = frozenset(method for _, method in STARTS)

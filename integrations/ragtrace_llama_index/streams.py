@@ -216,9 +216,7 @@ class AsyncTextStream(_Stream, AsyncGenerator[Any, Any]):
             self._over(cancelled=True)
 
 
-def watch(
-    response: Any, attribute: str, recorder: Recorder, run: Run, active: ContextVar[str | None]
-) -> bool:
+def watch(response: Any, attribute: str, recorder: Recorder, run: Run, active: ContextVar[str | None]) -> bool:
     """Put a proxy in place of a response's generator; False where there is none to watch."""
     inner = getattr(response, attribute, None)
     if hasattr(inner, "__anext__"):

@@ -68,18 +68,14 @@ class Tracer:
         # A workflow's own span is given no tags, although they are set.
         tags = call.tags if call.tags is not None else self._active_tags.get()
         known = conversion.origin(tags) if tags else {}
-        return self.recorder.start(
-            call.id_, call.parent, operation, name, target=target, owner=call.instance, **known
-        )
+        return self.recorder.start(call.id_, call.parent, operation, name, target=target, owner=call.instance, **known)
 
     def _others_active(self) -> bool:
         """Another library traces LlamaIndex: ours stays out, so that nothing is recorded twice."""
         handlers = self._dispatcher.span_handlers
         if len(handlers) != self._handlers_seen:
             self._handlers_seen = len(handlers)
-            other = next(
-                (type(h).__module__ for h in handlers if type(h).__module__.startswith(_OTHERS)), None
-            )
+            other = next((type(h).__module__ for h in handlers if type(h).__module__.startswith(_OTHERS)), None)
             if other is not None and not self._silent:
                 _log.warning(
                     "ragtrace: %s traces LlamaIndex, too; ragtrace stays out so that nothing is recorded twice. "

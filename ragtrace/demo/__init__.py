@@ -36,6 +36,8 @@ def main(argv: Sequence[str]) -> int:
         runtime.flush(60.0)
         spans_to = options.otlp or options.spans
         print("\n".join(boards.summary(board, runtime, spans_to, _sample_line(runtime.metrics_url))))
+        if options.picture:
+            boards.draw(board, options.picture)
         if options.serve:
             _serve(options, board, calls, answer)
     except KeyboardInterrupt:
@@ -70,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--replay", metavar="FILE", help="JSON lines: id, query, contexts, answer, reference")
     parser.add_argument("--serve", action="store_true", help="go on slowly afterwards, until Ctrl-C")
+    parser.add_argument("--picture", metavar="FILE", help="draw the table at the end of the run as an SVG")
     parser.add_argument("--plain", action="store_true", help="lines instead of a moving table")
     return parser
 

@@ -157,6 +157,17 @@ def live_view(board: Board, url: str | None) -> Any:
     return Panel(Group(*parts), title=title, title_align="left", subtitle="means and rates weighted by 1/p")
 
 
+def draw(board: Board, path: str) -> None:
+    """The table as it stands, as an SVG picture."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    console = Console(record=True, width=110, file=StringIO())
+    console.print(live_view(board, None))
+    console.save_svg(path, title="ragtrace demo")
+
+
 def _panel(worst: Worst) -> Any:
     from rich.panel import Panel
     from rich.text import Text

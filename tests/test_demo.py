@@ -1,0 +1,118 @@
+"""The demo: real frameworks, a real corpus, scores on the spans."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace import semconv
+from ragtrace.cli import main
+from ragtrace.demo import corpus, questions, traffic
+
+
+def demo(tmp_path: Path, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
+    """Run it in a process of its own; what it said, and the spans."""
+    spans = tmp_path / "spans.jsonl"
+    command = [sys.executable, "-m", "ragtrace", "demo", "--plain", "--metrics-port", "0", "--rate", "0"]
+    done = subprocess.run(
+        [*command, "--spans", str(spans), *arguments], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, [json.loads(line) for line in spans.read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_main_job(tmp_path: Path) -> None:
+    """Both assistants answer over the corpus; sampled roots carry question, answer, session and scores; the summary
+    accounts for every request."""
+    said, spans = demo(tmp_path, "--requests", "8", "--sample", "1")
+    roots = [s for s in spans if s["parent_id"] is None]
+    assert {s["name"] for s in roots} == {"invoke_workflow python-help", "invoke_workflow RetrieverQueryEngine"}
+    assert len(roots) == 8
+    for root in roots:
+        attributes = root["attributes"]
+        assert attributes[semconv.OI_INPUT] in questions.ALL
+        assert attributes[semconv.OI_OUTPUT]
+        assert attributes[semconv.CONVERSATION_ID].startswith("session-")
+        assert attributes[semconv.STATUS] == "scored"
+        assert 0 <= attributes["gen_ai.evaluation.groundedness.score"] <= 1
+        assert semconv.EVIDENCE in attributes
+    retrievals = [s for s in spans if s["name"].startswith("retrieval")]
+    assert {s["attributes"]["ragtrace.retrieval.documents.count"] for s in retrievals} == {3, 4}
+    assert {s["parent_id"] for s in retrievals} == {s["span_id"] for s in roots}
+    assert "requests 8 = sampled out 0 + evaluated 8 + dropped 0" in said
+    assert "sampled out + scored + failed + dropped): yes" in said
+    assert "least grounded 1:" in said
+    assert "ragtrace_evaluations_total{" in said
+
+
+def test_no_content_leaves_when_told_so(tmp_path: Path) -> None:
+    """With --no-capture-content the spans hold no question, answer or passage, and are scored all the same."""
+    _, spans = demo(tmp_path, "--requests", "2", "--sample", "1", "--no-capture-content")
+    text = json.dumps([{k: v for k, v in s["attributes"].items()} for s in spans])
+    assert not any(question in text for question in questions.ALL)
+    assert "gen_ai.evaluation.groundedness.score" in text
+
+
+def test_replay(tmp_path: Path) -> None:
+    """Recorded traffic runs through the same assistants, with its own passages and references."""
+    rows = [
+        {"id": "r1", "query": "How long is the pump covered?", "contexts": ["24 months from delivery."],
+         "answer": "24 months from delivery.", "reference": "24 months"},
+        {"id": "r2", "query": "What colour?", "contexts": [], "answer": "Blue."},
+    ]  # fmt: skip
+    file = tmp_path / "traffic.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said, spans = demo(tmp_path, "--replay", str(file), "--sample", "1")
+    roots = {s["attributes"][semconv.OI_INPUT]: s["attributes"] for s in spans if s["parent_id"] is None}
+    assert set(roots) == {row["query"] for row in rows}
+    assert roots["How long is the pump covered?"]["gen_ai.evaluation.groundedness.score"] == pytest.approx(1, abs=1e-3)
+    assert roots["What colour?"][semconv.FAILURE_CAUSE] == "nothing_retrieved"
+    assert "requests 2" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "word"), [("{broken\n", "line 1"), ('{"query": "q"}\n', "row 1"), ("", "holds no request")]
+)
+def test_a_bad_replay_file_is_named(
+    tmp_path: Path, content: str, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error names file and line, and nothing is started."""
+    file = tmp_path / "bad.jsonl"
+    file.write_text(content)
+    assert main(["demo", "--plain", "--replay", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert "bad.jsonl" in error
+    assert word in error
+
+
+def test_wrong_options_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that needs a package names it; options that exclude each other are refused."""
+    assert main(["demo", "--live", "--replay", "x"]) == 2
+    assert "--live" in capsys.readouterr().err
+    assert main(["demo", "--rate", "-1"]) == 2
+
+
+def test_every_question_was_answered_once_for_each_assistant() -> None:
+    """The recording is whole: a real answer for each question and assistant, some cut off and some not."""
+    recorded = traffic.recorded()
+    assert set(recorded) == {(a, q) for a in ("langchain", "llama_index") for q in questions.ALL}
+    assert all(reply.text and reply.input_tokens > 50 for reply in recorded.values())
+    assert {reply.finish_reason for reply in recorded.values()} == {"stop", "length"}
+    assert len(questions.UNANSWERABLE) >= 10
+
+
+def test_the_corpus_is_found() -> None:
+    """The retriever finds the right passage for plain questions."""
+    index = corpus.build()
+    for question, topic in (
+        ("What does the assert statement do?", "assert"),
+        ("What does the nonlocal statement do?", "nonlocal"),
+        ("How does slicing work?", "slicings"),
+    ):
+        assert topic in {chunk.topic for chunk, _ in index.search(question)}
+    assert len({chunk.id for chunk in index.chunks}) == len(index.chunks) > 300
