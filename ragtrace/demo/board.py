@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -62,12 +60,13 @@ class Board:
 
     planned: int
     asked: int = 0
+    failed: int = 0
+    """Requests that ended in an error."""
     evaluated: int = 0
     dropped: int = 0
     tallies: dict[str, Tally] = field(default_factory=dict)
     causes: Counter[str] = field(default_factory=Counter)
-    _worst: list[tuple[float, int, Worst]] = field(default_factory=list)
-    _order: Any = field(default_factory=itertools.count)
+    _worst: dict[str, Worst] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, evaluation: Evaluation) -> None:
@@ -94,20 +93,22 @@ class Board:
                 if score.label is not None:
                     tally.judged += weight
                     tally.passed += weight * (score.label == "pass")
-                if score.evidence and score.value is not None:
+                if score.name == "groundedness" and score.evidence and score.value is not None:
                     self._keep(evaluation, score.value, score.evidence)
 
     def _keep(self, evaluation: Evaluation, value: float, evidence: tuple[Evidence, ...]) -> None:
         least = min(evidence, key=lambda e: e.probability or 0.0)
-        found = Worst(evaluation.trace, value, least, evaluation.cause)
-        heapq.heappush(self._worst, (-value, next(self._order), found))
+        question = evaluation.trace.query
+        known = self._worst.get(question)
+        if known is None or value < known.value:
+            self._worst[question] = Worst(evaluation.trace, value, least, evaluation.cause)
         if len(self._worst) > _WORST:
-            heapq.heappop(self._worst)
+            del self._worst[max(self._worst, key=lambda q: self._worst[q].value)]
 
     def worst(self) -> list[Worst]:
-        """The least grounded answers, the very least first."""
+        """The least grounded answers, the very least first, one for each question."""
         with self._lock:
-            return [w for _, _, w in sorted(self._worst, key=lambda item: -item[0])]
+            return sorted(self._worst.values(), key=lambda w: w.value)
 
     def table(self) -> list[tuple[str, Tally]]:
         """The tallies by name."""
@@ -128,7 +129,9 @@ def clip(text: str, width: int) -> str:
 
 def progress_line(board: Board) -> str:
     """Where the run is, in one line."""
-    return f"requests {board.asked}/{board.planned} · evaluated {board.evaluated} · dropped {board.dropped}"
+    failed = f" · failed {board.failed}" if board.failed else ""
+    done = f"evaluated {board.evaluated} · dropped {board.dropped}{failed}"
+    return f"requests {board.asked}/{max(board.planned, board.asked)} · {done}"
 
 
 def live_view(board: Board, url: str | None) -> Any:

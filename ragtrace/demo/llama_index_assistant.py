@@ -1,46 +1,58 @@
-"""The demo's LlamaIndex assistant: a query engine over the same corpus."""
+"""The demo's LlamaIndex assistant: a query engine like many in production."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.llms import (
+from llama_index.core import get_response_synthesizer
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    ChatResponseGen,
     CompletionResponse,
     CompletionResponseGen,
-    CustomLLM,
     LLMMetadata,
+    MessageRole,
 )
-from llama_index.core.llms.callbacks import llm_completion_callback
+from llama_index.core.base.response.schema import StreamingResponse
+from llama_index.core.llms import CustomLLM
+from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
+from llama_index.core.prompts import ChatPromptTemplate
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index_instrumentation.dispatcher import instrument_tags
 from pydantic import PrivateAttr
 
 from ragtrace.demo import prompts
 from ragtrace.demo.corpus import Index
-from ragtrace.demo.live import Ask
+from ragtrace.demo.live import Model
 from ragtrace.demo.traffic import Call, Reply, current
+
+PASSAGES = 3
 
 
 class ReferenceRetriever(BaseRetriever):
     """Finds passages in the corpus, or gives those that were recorded."""
 
-    def __init__(self, index: Index | None, k: int = 3) -> None:
+    def __init__(self, index: Index | None, k: int = PASSAGES) -> None:
         super().__init__()
         self._index = index
         self._k = k
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         call = current.get()
-        if call is not None and call.contexts is not None:
-            return [NodeWithScore(node=TextNode(text=text, id_=str(i))) for i, text in enumerate(call.contexts)]
-        assert self._index is not None
-        return [
-            NodeWithScore(node=TextNode(text=chunk.text, id_=chunk.id, metadata={"topic": chunk.topic}), score=score)
-            for chunk, score in self._index.search(query_bundle.query_str, self._k)
-        ]
+        if call is not None and call.documents is not None:
+            return [_node(d.id, d.content, dict(d.metadata), d.score) for d in call.documents]
+        found = self._index.search(query_bundle.query_str, self._k) if self._index is not None else []
+        return [_node(chunk.id, chunk.text, {"topic": chunk.topic}, score) for chunk, score in found]
+
+
+def _node(id_: str, text: str, metadata: dict[str, Any], score: float | None) -> NodeWithScore:
+    # The model gets the text alone, as in the other assistant.
+    node = TextNode(id_=id_, text=text, metadata=metadata, excluded_llm_metadata_keys=list(metadata))
+    return NodeWithScore(node=node, score=score)
 
 
 class AssistantLLM(CustomLLM):
@@ -52,66 +64,79 @@ class AssistantLLM(CustomLLM):
     @property
     def metadata(self) -> LLMMetadata:
         """The model's name, and a context that fits the demo's prompts."""
-        return LLMMetadata(model_name=self.model, context_window=16_384, num_output=128)
+        return LLMMetadata(model_name=self.model, context_window=16_384, num_output=128, is_chat_model=True)
 
-    def _reply(self, prompt: str) -> Reply:
+    def _reply(self, messages: Sequence[ChatMessage]) -> Reply:
         call = current.get()
         if call is not None and call.reply is not None:
             return call.reply
-        reply: Reply = self._ask([{"role": "system", "content": prompts.SYSTEM}, {"role": "user", "content": prompt}])
+        reply: Reply = self._ask([{"role": m.role.value, "content": m.content or ""} for m in messages])
         return reply
+
+    @llm_chat_callback()
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        """The whole answer."""
+        return _response(self._reply(messages), None)
+
+    @llm_chat_callback()
+    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
+        """The answer word by word."""
+        reply = self._reply(messages)
+
+        def words() -> ChatResponseGen:
+            for i, word in enumerate(reply.text.split(" ")):
+                yield _response(reply, word if i == 0 else f" {word}", i + 1)
+
+        return words()
 
     @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        """The whole answer."""
-        reply = self._reply(prompt)
+        """The whole answer to a bare prompt."""
+        reply = self._reply([ChatMessage(role=MessageRole.USER, content=prompt)])
         return CompletionResponse(text=reply.text, additional_kwargs=_extra(reply))
 
     @llm_completion_callback()
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
-        """The answer word by word."""
-        reply = self._reply(prompt)
+        """The answer to a bare prompt, in one piece."""
+        reply = self._reply([ChatMessage(role=MessageRole.USER, content=prompt)])
+        yield CompletionResponse(text=reply.text, delta=reply.text, additional_kwargs=_extra(reply))
 
-        def words() -> CompletionResponseGen:
-            text = ""
-            for i, word in enumerate(reply.text.split(" ")):
-                delta = word if i == 0 else f" {word}"
-                text += delta
-                yield CompletionResponse(text=text, delta=delta, additional_kwargs=_extra(reply))
 
-        return words()
+def _response(reply: Reply, delta: str | None, words: int | None = None) -> ChatResponse:
+    text = " ".join(reply.text.split(" ")[:words])
+    message = ChatMessage(role=MessageRole.ASSISTANT, content=text)
+    return ChatResponse(message=message, delta=delta, additional_kwargs=_extra(reply))
 
 
 def _extra(reply: Reply) -> dict[str, Any]:
-    return {
-        "prompt_tokens": reply.input_tokens,
-        "completion_tokens": reply.output_tokens,
-        "finish_reason": reply.finish_reason,
-    }
+    tokens = {"prompt_tokens": reply.input_tokens, "completion_tokens": reply.output_tokens}
+    return (tokens if reply.output_tokens else {}) | {"finish_reason": reply.finish_reason}
 
 
 Engines = tuple[RetrieverQueryEngine, RetrieverQueryEngine]
 
 
-def engines(index: Index | None, model_name: str, ask: Ask | None = None) -> Engines:
+def engines(index: Index | None, model: Model) -> Engines:
     """The query engine, and the same with a streamed answer."""
-    llm = AssistantLLM(model=model_name)
-    llm._ask = ask
+    llm = AssistantLLM(model=model.name)
+    llm._ask = model.ask
+    template = ChatPromptTemplate.from_messages(
+        [("system", prompts.SYSTEM), ("user", prompts.user_message("{query_str}", ["{context_str}"]))]
+    )
     retriever = ReferenceRetriever(index)
-    made = [
-        RetrieverQueryEngine(
-            retriever=retriever,
-            response_synthesizer=get_response_synthesizer(llm=llm, response_mode="compact", streaming=streaming),  # type: ignore[arg-type]
-        )
-        for streaming in (False, True)
-    ]
-    return made[0], made[1]
+
+    def engine(streaming: bool) -> RetrieverQueryEngine:
+        synthesizer = get_response_synthesizer(llm=llm, text_qa_template=template, streaming=streaming)
+        return RetrieverQueryEngine(retriever=retriever, response_synthesizer=synthesizer)
+
+    return engine(False), engine(True)
 
 
 def answer(made: Engines, call: Call, streamed: bool) -> str:
     """One request, streamed or not, as an application would make it."""
-    with instrument_tags({"session_id": call.session, "user_id": call.user, "tags": ["demo"]}):
+    tags: dict[str, Any] = {"session_id": call.session, "user_id": call.user, "tags": ["demo"]}
+    if call.reference is not None:
+        tags["reference"] = call.reference
+    with instrument_tags(tags):
         response = made[streamed].query(call.question)
-        if streamed:
-            return "".join(response.response_gen)  # type: ignore[union-attr, arg-type]
-        return str(response)
+        return "".join(response.response_gen) if isinstance(response, StreamingResponse) else str(response)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ragtrace.demo import questions
 from ragtrace.errors import DataError
+from ragtrace.records import Document
 
 _RECORDED = Path(__file__).with_name("answers.jsonl")
 
@@ -34,7 +35,7 @@ class Call:
     question: str
     reply: Reply | None
     """The recorded answer; None where a model is asked now."""
-    contexts: tuple[str, ...] | None = None
+    documents: tuple[Document, ...] | None = None
     """Recorded passages; None where the demo's own retriever finds them."""
     reference: str | None = None
     session: str = ""
@@ -75,8 +76,10 @@ def questions_for(assistants: Sequence[str], count: int, live: bool) -> list[Cal
 
 
 def replayed(path: str, assistants: Sequence[str], count: int) -> list[Call]:
-    """The requests of a file of JSON lines: id, query, contexts, answer, reference. Raises DataError for a line that
-    cannot be used, with its number."""
+    """The requests of a file of JSON lines: id, query, contexts, answer, reference.
+
+    Raises DataError for a line that cannot be used, with its number, and for a file without requests.
+    """
     from ragtrace.offline import read
 
     calls: list[Call] = []
@@ -85,12 +88,13 @@ def replayed(path: str, assistants: Sequence[str], count: int) -> list[Call]:
             raise row
         trace = row.trace
         if not trace.query or not trace.answer:
-            raise DataError(f"{path}, row {row.id}: a replay needs a query and an answer")
-        contexts = tuple(d.content for d in trace.documents)
+            raise DataError(f"{path}, line {trace.trace_id}: a replay needs a query and an answer")
         assistant = assistants[i % len(assistants)]
-        calls.append(
-            Call(assistant, trace.query, Reply(trace.answer), contexts, trace.reference, f"session-{i}", f"user-{i}")
-        )
+        if not trace.documents and "langchain" in assistants:
+            assistant = "langchain"  # LlamaIndex asks no model where nothing was retrieved
+        reply = Reply(trace.answer)
+        session, user = f"session-{i // 3}", f"user-{i // 3 % 20}"
+        calls.append(Call(assistant, trace.query, reply, trace.documents, trace.reference, session, user))
         if count and len(calls) >= count:
             break
     if not calls:
