@@ -75,7 +75,7 @@ def _litellm(name: str) -> Model:
     def ask(messages: Sequence[dict[str, str]]) -> Reply:
         return _reply(litellm.completion(model=name, messages=list(messages), max_tokens=prompts.MAX_TOKENS))
 
-    return Model(name, name.split("/")[0] if "/" in name else "litellm", ask)
+    return Model(name, name.split("/", maxsplit=1)[0] if "/" in name else "litellm", ask)
 
 
 def _reply(response: Any) -> Reply:
