@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,20 +36,19 @@ def prompt_hash(messages: Sequence[dict[str, str]]) -> str:
 def record() -> Iterator[dict[str, Any]]:
     """One row for each assistant and question."""
     model = open_model("smollm2")
-    asked: list[tuple[str, Reply, float]] = []
+    asked: list[tuple[str, Reply]] = []
 
     def ask(messages: Sequence[dict[str, str]]) -> Reply:
         assert model.ask is not None
-        begun = time.perf_counter()
         reply = model.ask(messages)
-        asked.append((prompt_hash(messages), reply, time.perf_counter() - begun))
+        asked.append((prompt_hash(messages), reply))
         return reply
 
     answer = demo.answerer(ASSISTANTS, corpus.build(), replace(model, ask=ask))
     for assistant in ASSISTANTS:
         for question in questions.ALL:
             answer(Call(assistant, question, None), False)
-            (prompt, reply, seconds) = asked.pop()
+            prompt, reply = asked.pop()
             yield {
                 "assistant": assistant,
                 "question": question,
@@ -58,7 +56,6 @@ def record() -> Iterator[dict[str, Any]]:
                 "finish_reason": reply.finish_reason,
                 "input_tokens": reply.input_tokens,
                 "output_tokens": reply.output_tokens,
-                "seconds": round(seconds, 2),
                 "model": model.name,
                 "prompt_sha256": prompt,
             }
