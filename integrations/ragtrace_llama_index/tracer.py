@@ -140,6 +140,8 @@ class Tracer:
         sources = conversion.sources_of(result)
         if sources is not None:
             run.request.seen = sources
+            if not run.request.retrieved and sources:
+                run.documents = sources  # no retrieval's span shows them
         if run.parent is None and hasattr(result, "response_txt") and result.response_txt is None:
             if self._watch(run, result, "response_gen"):
                 return

@@ -6,6 +6,8 @@ import importlib.metadata
 
 import pytest
 
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+from tests.capture_llama_index import look
 from tests.conftest import Recorded
 from tests.llama_index.cases import CASES, Case
 from tests.llama_index.conftest import arrived
@@ -32,3 +34,25 @@ def test_case(instrumented: Recorded, case: Case) -> None:
     # Indexing embeds outside of every request.
     roots = [name for name, _ in instrumented.tree()]
     assert len(roots) == case.traces + sum(name.startswith("embeddings") for name in roots)
+
+
+def test_a_column_of_the_matrix(recorded: Recorded) -> None:
+    """The script that draws the capture matrix finds everything in the spans of a query."""
+    instrumentor = RagtraceLlamaIndexInstrumentor()
+    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True)
+    try:
+        CASES["query"].run()
+    finally:
+        instrumentor.uninstrument()
+    found = {
+        "question": True,
+        "answer": True,
+        "documents": True,
+        "traces": 1,
+        "expected": 1,
+        "orphans": 0,
+        "spans": 3,
+    }
+    assert look(recorded.spans, CASES["query"]) == {"case": "query", **found}
+    missing = look(recorded.named("text_completion"), CASES["query"])
+    assert (missing["orphans"], missing["question"], missing["documents"]) == (1, False, False)

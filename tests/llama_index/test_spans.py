@@ -360,3 +360,11 @@ def test_events(recorded: Recorded) -> None:
         instrumentor.uninstrument()
     assert len(recorded.spans) == 3
     assert not [span for span in recorded.spans if "covered" in span.to_json()]
+
+
+def test_documents_without_a_retrieval(instrumented: Recorded) -> None:
+    """Nodes handed to a synthesizer by hand stand on the request's own span."""
+    cases.retrieve_and_synthesize()
+    (root,) = instrumented.named("invoke_workflow")
+    assert attributes(root)["retrieval.documents.4.document.id"] == "n4"
+    assert attributes(root)["ragtrace.retrieval.documents.count"] == 5
