@@ -126,10 +126,10 @@ def test_tokens_presence(constraints: Any, answer: str, label: str) -> None:
     assert score("tokens_presence", answer=answer, attributes={"constraints": constraints}).label == label
 
 
-@pytest.mark.parametrize("constraints", [["REGEXP:("], ["REGEXP:(a+)+$"], [[1]], 7])
+@pytest.mark.parametrize("constraints", [["REGEXP:("], ["REGEXP:(a|aa)+b"], [[1]], 7])
 def test_bad_constraints(constraints: Any) -> None:
-    """A pattern that is broken or could run for ever, or no pattern at all, is an error, not a verdict."""
-    assert score("tokens_presence", attributes={"constraints": constraints}).error is not None
+    """A pattern that is broken or does not come to an end, or no pattern at all, is an error, not a verdict."""
+    assert score("tokens_presence", answer="a" * 200, attributes={"constraints": constraints}).error is not None
     assert score("tokens_presence").label == "not_applicable"
 
 
@@ -180,6 +180,15 @@ def test_a_huge_context_is_bounded_and_says_so() -> None:
     found = score("groundedness", documents=["The pump is blue. " * 600_000] * 5, answer="The pump is blue.")
     assert found.value == pytest.approx(1.0, abs=1e-4)
     assert "only the first sentences" in (found.explanation or "")
+
+
+def test_a_long_chunk_says_so() -> None:
+    """A chunk whose supporting sentence is beyond what is read: the explanation says that not all was compared."""
+    chunk = " ".join(f"Filler sentence number {i} is here." for i in range(400)) + " The pump is blue."
+    assert "only the first sentences" in (
+        score("groundedness", documents=[chunk], answer="The pump is blue.").explanation or ""
+    )
+    assert "only the first" not in (score("groundedness", documents=CHUNKS, answer=ANSWER).explanation or "")
 
 
 def test_toxicity_tells_insults_from_business() -> None:
@@ -256,6 +265,7 @@ KEY = "AKIA" + "Q3EGRIP7NZX2LJ5M"
         ("your api_key=YOUR_API_KEY_HERE", False),
         ("commit 3f786850e387550fdab836ed7e6dc881de23001b", False),
         ("password: ********", False),
+        ("It starts with -----BEGIN CERTIFICATE----- and ends.", False),
         ("The token of appreciation is a gift.", False),
     ],
 )
@@ -275,6 +285,9 @@ def test_leaks_are_told_apart_and_never_quoted(name: str) -> None:
     assert (passed_on.label, passed_on.cause) == ("fail", "leak_from_context")
     made_up = score(name, documents=["Nothing."], answer=f"It is {thing}")
     assert (made_up.label, made_up.cause) == ("fail", "leak_by_model")
+    if name == "pii_leakage":
+        spaced = score(name, documents=["Card 4111-1111-1111-1111"], answer="It is 4111 1111 1111 1111")
+        assert spaced.cause == "leak_from_context"
     asked = score(name, query=f"Is it {thing}?", answer=f"Yes, {thing}")
     assert asked.label == "pass"
     for found in (clean, passed_on, made_up):
@@ -299,6 +312,8 @@ GROUNDED, UNGROUNDED = Score("groundedness", 0.9), Score("groundedness", 0.2, ca
         ({}, (UNGROUNDED, IRRELEVANT), "irrelevant_context"),
         ({}, (UNGROUNDED, RELEVANT), "unsupported"),
         ({}, (GROUNDED, RELEVANT), "none"),
+        ({}, (IRRELEVANT,), "irrelevant_context"),
+        ({}, (GROUNDED, RELEVANT, Score("toxicity", 0.9, "fail")), None),
         ({}, (), None),
         ({}, (Score("toxicity", error="timeout"),), None),
     ],
@@ -318,8 +333,21 @@ def test_context_ignored() -> None:
 
 def test_refusals() -> None:
     """A refusal says so at its start and says little else."""
-    assert is_refusal("I'm sorry, the passages do not mention that.")
-    assert not is_refusal("The pump is covered for 24 months.")
+    for refusal in (
+        "I'm sorry, the passages do not mention that.",
+        "I don't know.",
+        "The provided context does not contain this information.",
+        "I could not find this in the documents.",
+        "There is no information about that.",
+    ):
+        assert is_refusal(refusal), refusal
+    for answer in (
+        "The pump is covered for 24 months.",
+        "Python does not provide a switch statement before 3.10.",
+        "A set does not contain duplicates.",
+        "I can't recommend this pump enough.",
+    ):
+        assert not is_refusal(answer), answer
 
 
 # --- everything ----------------------------------------------------------------------------------

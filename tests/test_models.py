@@ -125,6 +125,20 @@ def test_sentence_transformers_by_name() -> None:
     assert float(named[0] @ get_embedder().embed(["How do I reset the pump?"])[0]) > 0.99
 
 
+def test_a_forked_child_keeps_the_chosen_embedder() -> None:
+    """What `use_embedder` chose holds in a forked child, too, where the model is made anew."""
+    inner = Counting()
+    use_embedder(inner)  # type: ignore[arg-type]
+    try:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if get_embedder().name == "counting" else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        use_embedder(None)
+    assert get_embedder().name == OnnxEmbedder.name
+
+
 def test_nothing_is_fetched() -> None:
     """All embedded models load and run with every connection refused."""
     code = (

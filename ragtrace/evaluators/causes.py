@@ -13,13 +13,16 @@ all-MiniLM-L6-v2 unrelated pairs stay below .15, paraphrases above .49)."""
 _SUPPORTED = 0.5
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "content_filter"})
 
+_CONTEXT = r"(?:passages?|context|documents?|text|sources?|information|excerpts?|material)"
 _REFUSAL = re.compile(
-    r"\b(?:i (?:do not|don't|cannot|can't|could not|couldn't|am unable|'m unable|am not able)"
-    r"|(?:unable|not able) to (?:answer|find|provide|determine|help)"
-    r"|(?:does not|doesn't|do not|don't|did not) (?:contain|mention|provide|include|specify|say|cover)"
-    r"|no (?:information|mention|answer|details?) (?:about|on|of|in|is|was|were|available|found)"
-    r"|(?:is|are|was) not (?:mentioned|provided|specified|available|covered|found|stated|included)"
-    r"|not enough (?:information|context)|cannot be (?:answered|determined|found)|sorry)\b",
+    r"\b(?:(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't|am not able to|are not able to|am unable to|"
+    r"are unable to|was unable to) (?:know|find|answer|help|tell|say|determine|provide|see|locate)"
+    r"|i'm (?:unable|not able) to|(?:unable|not able) to (?:answer|find|determine|help)"
+    rf"|(?:provided |given |retrieved |above )?{_CONTEXT} (?:does not|doesn't|do not|don't|did not) "
+    r"(?:contain|mention|provide|include|specify|say|cover|answer|state)"
+    rf"|no (?:information|mention|answer|details?) (?:about|on|of|in|is|was|were|available|found|to)"
+    rf"|(?:not|n't) (?:mentioned|provided|specified|covered|found|stated|included) in the (?:\w+ )?{_CONTEXT}"
+    rf"|not enough {_CONTEXT}|cannot be (?:answered|determined)|i(?:'m| am) sorry|sorry, )",
     re.I,
 )
 
@@ -35,8 +38,9 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
     `leak_by_model`, `leak_from_context` (as the leakage checks say) · `truncated` (the model stopped at its limit) ·
     for refusals `right_refusal` (nothing fit to answer from) or `wrong_refusal` (there was) · `nothing_retrieved` ·
     for ungrounded answers `contradicts_context`, `irrelevant_context` (no chunk fits the question),
-    `context_ignored` (one did, and the answer is far from it), `unsupported` · `none` when something was checked and
-    all is well. None where nothing was checked.
+    `context_ignored` (one did, and the answer is far from it), `unsupported` · `irrelevant_context` when the chunks'
+    relevance alone tells · `none` when everything that was checked passed. None where nothing was checked, or
+    where what failed tells no cause.
     """
     usable = {s.name: s for s in scores if s.error is None and s.label != "not_applicable"}
     if not usable:
@@ -59,7 +63,9 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
         if relevance is not None and not fits:
             return "irrelevant_context"
         return "context_ignored" if fits and _ignores_context(usable) else "unsupported"
-    return "none"
+    if relevance is not None and not fits:
+        return "irrelevant_context"
+    return None if any(s.label == "fail" for s in usable.values()) else "none"
 
 
 def _ignores_context(usable: dict[str, Score]) -> bool:

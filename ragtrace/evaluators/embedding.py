@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _H2O = "H2O Eval Studio"
 _ANSWER_SENTENCES = 40
 _CHUNK_SENTENCES = 60
+_CHUNK_CHARS = 100_000
 _CONTEXT_SENTENCES = 240
 """Sentences that are embedded at most, of an answer, a chunk, all chunks. What is beyond is named in the
 explanation."""
@@ -39,7 +41,7 @@ def _context_sentences(trace: Trace) -> list[_Sentence]:
         room = min(_CHUNK_SENTENCES, _CONTEXT_SENTENCES - len(found))
         if room <= 0:
             break
-        text = document.content
+        text = document.content[:_CHUNK_CHARS]
         spans = prose(text, room) or split(text, 1)
         found.extend(_Sentence(rank, span, text[span.start : span.end]) for span in spans)
     return found
@@ -179,16 +181,26 @@ def _grounded(
     return Score(
         "groundedness",
         value=least.probability,
-        explanation=f"least grounded: “{trace.answer[least.start : least.end][:300]}”{_unread(trace, len(sentences))}",
+        explanation=f"least grounded: “{trace.answer[least.start : least.end][:300]}”{_unread(trace, sentences)}",
         cause=None if (least.probability or 0.0) >= threshold else "unsupported",
         evidence=tuple(evidence),
     )
 
 
-def _unread(trace: Trace, used: int) -> str:
+def _unread(trace: Trace, sentences: Sequence[_Sentence]) -> str:
     """Says so where not everything was read; never silently."""
-    cut = used >= _CONTEXT_SENTENCES or len(split(trace.answer, _ANSWER_SENTENCES + 1)) > _ANSWER_SENTENCES
+    read = Counter(s.rank for s in sentences)
+    cut = len(split(trace.answer, _ANSWER_SENTENCES + 1)) > _ANSWER_SENTENCES or any(
+        # Only a chunk that filled its room, or came after the room was gone, can have more than was read.
+        read[rank] >= _CHUNK_SENTENCES or (len(sentences) >= _CONTEXT_SENTENCES and document.content.strip())
+        for rank, document in enumerate(trace.documents)
+        if read[rank] < _sentence_count(document.content, read[rank] + 1)
+    )
     return " (only the first sentences of the answer or of the context were compared)" if cut else ""
+
+
+def _sentence_count(text: str, enough: int) -> int:
+    return len(prose(text[:_CHUNK_CHARS], enough))
 
 
 def _clipped(value: Any, low: float = 0.0) -> float:

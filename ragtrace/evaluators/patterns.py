@@ -121,8 +121,12 @@ def _phones(text: str) -> Iterator[Find]:
 # Formats that providers publish: a fixed prefix, then an alphabet and a length. Finds of the general rules below them
 # need entropy, since a placeholder ("sk-your-key-here") has the format, too.
 _SECRETS: tuple[_Rule, ...] = (
-    ("private_key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"), _always),
-    ("certificate", re.compile(r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----"), _always),
+    (
+        "private_key",
+        re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----\s*[A-Za-z0-9+/=:,. -]{1,4096}"),
+        _always,
+    ),
+    ("certificate", re.compile(r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----\s*[A-Za-z0-9+/=]{4,4096}"), _always),
     (
         "openai_key",
         re.compile(r"(?<![\w-])sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,180}(?![\w-])"),

@@ -204,7 +204,7 @@ class Lazy:
     """Makes a value on first use, once for all threads, and once more in a forked child: sessions hold threads."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
+        self._default = self._make = make
         self._reset()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._reset)
@@ -221,10 +221,11 @@ class Lazy:
                     self._value = self._make()
         return self._value
 
-    def set(self, value: Any) -> None:
-        """Use this value from now on; None for a new one on next use."""
+    def use(self, make: Callable[[], Any] | None) -> None:
+        """Make the value this way from now on, in forked children, too; None for the first way."""
+        made = None if make is None else make()  # before the lock: it may take long, or raise
         with self._lock:
-            self._value = value
+            self._make, self._value = make or self._default, made
 
 
 def load_embedder(name: str | None = None) -> Embedder:
@@ -244,6 +245,6 @@ def get_embedder() -> Embedder:
 def use_embedder(model: str | Embedder | None) -> None:
     """Set the process's embedder: a model's name, an object, or None for the embedded one."""
     if model is None:
-        _current.set(None)
+        _current.use(None)
     else:
-        _current.set(CachedEmbedder(load_embedder(model) if isinstance(model, str) else model))
+        _current.use(lambda: CachedEmbedder(load_embedder(model) if isinstance(model, str) else model))
