@@ -68,6 +68,19 @@ def sdk(exporter: Encoded) -> Any:
     return provider
 
 
+def own(exporter: Encoded) -> Any:
+    """A provider as ragtrace sets it up: small batches, and a pause between two of them."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from ragtrace_otlp.batching import CountingExporter, SmallBatchSpanProcessor
+
+    provider = TracerProvider()
+    provider.add_span_processor(SmallBatchSpanProcessor(CountingExporter(exporter, "spans"), queue=100_000))
+    trace.set_tracer_provider(provider)
+    return provider
+
+
 def langchain() -> Callable[[str], str]:
     """A chain of a retriever, a prompt, a model and a parser."""
     from langchain_core.documents import Document
@@ -139,25 +152,24 @@ def by_hand(provider: Any, ask: Callable[[str], str]) -> Callable[[str], str]:
     return traced
 
 
-def ragtrace_setup(framework: str, provider: Any, evaluating: bool) -> Callable[[], None]:
-    """ragtrace on the same provider; `evaluating` starts the whole of it, with the default evaluators."""
+def ragtrace_setup(framework: str, provider: Any, evaluating: bool) -> None:
+    """ragtrace on a provider; `evaluating` starts the whole of it, with the default evaluators and sampling."""
     if evaluating:
         import ragtrace
 
         ragtrace.init(tracer_provider=provider, capture_content="true")
-        return lambda: None
+        return
     if framework == "langchain":
         from ragtrace_langchain import RagtraceLangChainInstrumentor as Instrumentor
     else:
         from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor as Instrumentor  # type: ignore[assignment]
     Instrumentor().instrument(tracer_provider=provider, capture_content=True)
-    return lambda: None
 
 
 def instrument(framework: str, library: str, provider: Any) -> None:
     """Switch a library on."""
-    if library in ("ragtrace", "ragtrace+evaluation"):
-        ragtrace_setup(framework, provider, library != "ragtrace")
+    if library.startswith("ragtrace"):
+        ragtrace_setup(framework, provider, library == "ragtrace+evaluation")
     elif library == "openinference" and framework == "langchain":
         from openinference.instrumentation.langchain import LangChainInstrumentor
 
@@ -181,7 +193,9 @@ def instrument(framework: str, library: str, provider: Any) -> None:
 def main() -> None:
     framework, library, requests = sys.argv[1], sys.argv[2], int(sys.argv[3])
     exporter, provider = Encoded(), None
-    if library != "none":
+    if library.startswith("ragtrace") and not library.endswith("stock"):
+        provider = own(exporter)
+    elif library != "none":
         provider = sdk(exporter)
     if library not in ("none", "by hand"):
         instrument(framework, library, provider)
