@@ -13,17 +13,25 @@ from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
 
 
+@pytest.fixture(autouse=True)
+def _open_databases() -> Iterator[None]:
+    """LlamaIndex leaves its chat memory's database open: it is collected here, not in somebody else's test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
 @pytest.fixture
 def instrumented(recorded: Recorded) -> Iterator[Recorded]:
     """LlamaIndex traced with content; afterwards nothing may be left open."""
     instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
+    instrumentor.instrument(
+        tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer
+    )
     handlers = instrumentor._handlers
     assert handlers is not None
     yield recorded
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # LlamaIndex leaves its memory's database open
-        gc.collect()
     left = dict(handlers.recorder._runs)
     instrumentor.uninstrument()
     assert not left, "runs that were never ended"

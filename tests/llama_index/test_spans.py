@@ -21,6 +21,9 @@ from tests.conftest import Recorded
 from tests.llama_index import cases
 from tests.llama_index.cases import ANSWER, CASES, NODES, QUESTION, Fixed, Speaker, engine, scored
 
+# LlamaIndex leaves its chat memory's database open.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
 PROMPT = (
     "Context information is below.\n---------------------\npage: 0\n\nPassage 0 on pumps.\n\npage: 1\n\n"
     "Passage 1 on pumps.\n---------------------\nGiven the context information and not prior knowledge, answer "
@@ -152,7 +155,9 @@ def test_metadata_only(recorded: Recorded) -> None:
     """Without content no span of any case holds a word of question, passage or answer; the traces hold them all."""
     secrets = (QUESTION, "Passage", "covered", "sk-never-to-be-seen", "half a pair", "the model is down")
     instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=False, consumer=recorded.consumer)
+    instrumentor.instrument(
+        tracer_provider=recorded.provider, capture_content=False, consumer=recorded.consumer
+    )
     try:
         for name in (
             "query",

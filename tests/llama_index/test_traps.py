@@ -33,6 +33,9 @@ from tests.llama_index import cases
 from tests.llama_index.cases import ANSWER, QUESTION, Fixed, Speaker, engine, scored
 from tests.llama_index.conftest import arrived
 
+# LlamaIndex leaves its chat memory's database open.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
 RAG = ("invoke_workflow RetrieverQueryEngine", [("retrieval Fixed", []), ("text_completion speaker-1", [])])
 
 
@@ -132,7 +135,9 @@ def test_response_that_takes_no_proxy(instrumented: Recorded) -> None:
     assert (len(trace.documents), trace.attributes.get("cancelled")) == (5, None)
 
 
-@pytest.mark.parametrize("name", ["query", "query_stream", "gather", "stream_chat", "workflow", "react_agent"])
+@pytest.mark.parametrize(
+    "name", ["query", "query_stream", "gather", "stream_chat", "workflow", "react_agent"]
+)
 def test_user_and_session(instrumented: Recorded, name: str) -> None:
     """What `instrument_tags` says stands on every span of the tree, in other threads and tasks, too."""
     tags = {"thread_id": "c1", "user_id": "u1", "tags": ["beta"], "tenant": "acme"}
@@ -475,6 +480,7 @@ def test_process_with_an_open_stream_exits() -> None:
     run_python(
         """
 from tests.llama_index.cases import QUESTION, engine
+
 response = engine(streaming=True).query(QUESTION)
 next(response.response_gen)
 """
