@@ -5,9 +5,10 @@
     python examples/record_demo_answers.py
 
 Puts every question of `ragtrace.demo.questions` to both assistants of the demo, untraced, with the model asked live
-(greedily, with a penalty for repetitions), and writes `ragtrace/demo/answers.jsonl`. The corpus is the reference of the
-Python that runs this, so answers are looked up by assistant and question: under another release the passages may differ
-in a few words from those that the model saw.
+(greedily, with a penalty for repetitions), and writes `ragtrace/demo/answers.jsonl`, and the chunks' vectors to
+`ragtrace/demo/vectors.npz` (`--vectors`: these alone). The corpus is the reference of the Python that runs this, so
+answers are looked up by assistant and question: under another release the passages may differ in a few words from
+those that the model saw.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ragtrace import demo
 from ragtrace.demo import corpus, questions
 from ragtrace.demo.live import open_model
 from ragtrace.demo.traffic import Call, Reply
+from ragtrace.models.embedding import get_embedder
 
 ASSISTANTS = ("langchain", "llama_index")
 
@@ -62,8 +64,11 @@ def record() -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(demo.__file__).with_name("answers.jsonl")
-    with target.open("w", encoding="utf-8") as out:
+    folder = Path(demo.__file__).parent
+    corpus.save(folder / "vectors.npz", corpus.recordable(get_embedder()))
+    if "--vectors" in sys.argv:
+        return
+    with (folder / "answers.jsonl").open("w", encoding="utf-8") as out:
         for row in record():
             out.write(json.dumps(row, ensure_ascii=False) + "\n")
             out.flush()

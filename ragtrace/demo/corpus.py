@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import sys
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ragtrace.models.embedding import Embedder, Vectors
 
+_RECORDED = Path(__file__).with_name("vectors.npz")
 _WORDS = 110
 _SHOWN = 900
 """Characters of a chunk that a model is given."""
@@ -92,32 +95,67 @@ class Index:
 
 
 def build(embedder: Embedder | None = None) -> Index:
-    """The index over the corpus. Its vectors are kept in the user's cache directory: computing them takes a while."""
-    import numpy as np
+    """The index over the corpus.
 
+    The embedded model's vectors come with the demo, as far as the texts are those of the Python that they were made
+    with; the rest is embedded now and kept in the user's cache directory.
+    """
     from ragtrace.models.embedding import get_embedder
 
     model = embedder or get_embedder()
     passages = chunks()
     texts = [f"{c.topic}. {c.text}" for c in passages]
-    digest = hashlib.sha256("\0".join([model.name, *texts]).encode("utf-8", "replace")).hexdigest()[:24]
-    path = _cache_folder() / f"demo-{digest}.npy"
+    keys = [_key(model.name, text) for text in texts]
+    known = _load(_RECORDED) if _RECORDED.is_file() else {}
+    if any(key not in known for key in keys):
+        folder = _cache_folder()
+        path = folder / f"demo-{_key(*keys)}.npz"
+        known |= _load(path)
+        missing = [i for i, key in enumerate(keys) if key not in known]
+        if missing:
+            vectors = _embed(model, [texts[i] for i in missing])
+            fresh = dict(zip([keys[i] for i in missing], vectors, strict=True))
+            known |= fresh
+            with contextlib.suppress(OSError):  # a home that cannot be written costs the next run a few seconds
+                folder.mkdir(parents=True, exist_ok=True)
+                save(path, fresh)
+    return Index(passages, _stacked([known[key] for key in keys]), model)
+
+
+def save(path: Path, vectors: Mapping[str, Any]) -> None:
+    """Write vectors by their keys, with half precision. Raises OSError."""
+    import numpy as np
+
+    part = path.with_suffix(f".{os.getpid()}.part")
+    with part.open("wb") as out:
+        np.savez_compressed(out, keys=list(vectors), vectors=_stacked(vectors.values()).astype(np.float16))
+    part.replace(path)
+
+
+def recordable(embedder: Embedder) -> dict[str, Any]:
+    """Fresh vectors of the whole corpus by their keys: what comes with the demo."""
+    texts = [f"{c.topic}. {c.text}" for c in chunks()]
+    return dict(zip([_key(embedder.name, text) for text in texts], _embed(embedder, texts), strict=True))
+
+
+def _load(path: Path) -> dict[str, Any]:
+    import numpy as np
+
     try:
-        vectors = np.load(path, allow_pickle=False)
-        if vectors.shape[0] == len(texts):
-            return Index(passages, vectors, model)
-    except (OSError, ValueError):
-        pass
-    vectors = _embed(model, texts)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.part")
-        with part.open("wb") as out:
-            np.save(out, vectors)
-        part.replace(path)
-    except OSError:
-        pass  # a home that cannot be written costs the next run a few seconds
-    return Index(passages, vectors, model)
+        with np.load(path, allow_pickle=False) as stored:
+            return dict(zip(stored["keys"].tolist(), stored["vectors"].astype(np.float32), strict=True))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return {}  # none yet, or one that was cut off: made anew
+
+
+def _stacked(rows: Iterable[Any]) -> Vectors:
+    import numpy as np
+
+    return np.stack(list(rows))
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _embed(model: Embedder, texts: list[str]) -> Vectors:
