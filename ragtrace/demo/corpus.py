@@ -142,7 +142,7 @@ def _load(path: Path) -> dict[str, Any]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             return dict(zip(stored["keys"].tolist(), stored["vectors"].astype(np.float32), strict=True))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return {}  # none yet, or one that was cut off: made anew

@@ -1,0 +1,161 @@
+"""The demo's parts: what its models are asked, its index, and how it ends."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragtrace import demo
+from ragtrace.cli import main
+from ragtrace.demo import board as boards
+from ragtrace.demo import corpus, traffic
+from ragtrace.demo.live import Model
+from ragtrace.demo.traffic import Call, Reply
+from ragtrace.errors import ModelError
+from ragtrace.models.embedding import get_embedder
+
+_HEARING = """
+import signal
+from ragtrace.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+"""A shell that starts the tests in the background makes them, and what they start, deaf to Ctrl-C."""
+_ANSWERS = Path(traffic.__file__).with_name("answers.jsonl")
+
+
+def test_recorded_answers_belong_to_the_prompts_of_today() -> None:
+    """Both frameworks ask their model with the passages and the question that the recorded answer was given for."""
+    asked: list[str] = []
+
+    def ask(messages: Sequence[dict[str, str]]) -> Reply:
+        assert [m["role"] for m in messages] == ["system", "user"]
+        asked.append(messages[-1]["content"])
+        return Reply("Yes.")
+
+    index = corpus.build()
+    answer = demo.answerer(("langchain", "llama_index"), index, Model("test", "test", ask))
+    rows = [json.loads(line) for line in _ANSWERS.read_text(encoding="utf-8").splitlines()][::6]
+    for row in rows:
+        assert answer(Call(row["assistant"], row["question"], None), False) == "Yes."
+    assert all(f"Question: {row['question']}" in prompt for row, prompt in zip(rows, asked, strict=True))
+    recorded = corpus._load(corpus._RECORDED)
+    texts = [f"{c.topic}. {c.text}" for c in corpus.chunks()]
+    if all(corpus._key(get_embedder().name, text) in recorded for text in texts):  # the reference of that release
+        assert [hashlib.sha256(p.encode()).hexdigest()[:16] for p in asked] == [r["prompt_sha256"] for r in rows]
+
+
+@pytest.mark.parametrize("assistant", ["langchain", "llama_index"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_assistant_returns_what_its_model_says(assistant: str, streamed: bool) -> None:
+    """Streamed or whole, the answer is the recorded one, spaces and all."""
+    reply = Reply("It  returns None, always.", "stop", 10, 5)
+    answer = demo.answerer((assistant,), corpus.build(), Model("test", "test"))
+    assert answer(Call(assistant, "What does pass do?", reply), streamed) == reply.text
+
+
+def test_shipped_vectors_are_the_models() -> None:
+    """The vectors that come with the demo are what the embedded model gives for the texts, to half precision."""
+    index = corpus.build()
+    chosen = range(0, len(index.chunks), 60)
+    fresh = get_embedder().embed([f"{index.chunks[i].topic}. {index.chunks[i].text}" for i in chosen])
+    cosines = (fresh * index._vectors[list(chosen)]).sum(1)
+    assert np.all(cosines > 0.999)
+
+
+def test_an_unknown_corpus_is_embedded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts without shipped vectors are embedded and kept; a kept file that was cut off is made anew."""
+    few = corpus.chunks()[:3]
+    monkeypatch.setattr(corpus, "_RECORDED", tmp_path / "none.npz")
+    monkeypatch.setattr(corpus, "chunks", lambda: few)
+    monkeypatch.setattr(corpus, "_cache_folder", lambda: tmp_path / "cache")
+
+    class Counting:
+        name = "counting"
+        calls = 0
+
+        def embed(self, texts: Sequence[str]) -> corpus.Vectors:
+            self.calls += 1
+            return np.eye(4, dtype=np.float32)[: len(texts)]
+
+    embedder = Counting()
+    for _ in range(2):
+        index = corpus.build(embedder)
+        assert np.array_equal(index._vectors, np.eye(4)[:3])
+    assert embedder.calls == 1
+    (kept,) = (tmp_path / "cache").iterdir()
+    kept.write_bytes(kept.read_bytes()[:50])
+    corpus.build(embedder)
+    assert embedder.calls == 2
+
+
+def test_a_model_out_of_reach_ends_the_run() -> None:
+    """Three failures from the start on are an error that quotes the model's; one among answers is only counted."""
+
+    def refuse(_call: Call, _streamed: bool) -> str:
+        raise ConnectionError("nobody there")
+
+    call = Call("langchain", "Why?", None)
+    board = boards.Board(5)
+    demo._ask(board, call, False, refuse)
+    demo._ask(board, call, False, refuse)
+    with pytest.raises(ModelError, match="nobody there"):
+        demo._ask(board, call, False, refuse)
+
+    board = boards.Board(5)
+    demo._ask(board, call, False, lambda _call, _streamed: "Because.")
+    for _ in range(4):
+        demo._ask(board, call, False, refuse)
+    assert (board.asked, board.failed) == (5, 4)
+
+
+def test_live_without_its_package_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A live model whose package is absent is refused before anything starts, with what to install."""
+    monkeypatch.setitem(sys.modules, "litellm", None)
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    assert main(["demo", "--live", "some/model"]) == 2
+    assert "ragtrace-otel[judge]" in capsys.readouterr().err
+    assert main(["demo", "--live"]) == 2
+    assert "llama-cpp-python" in capsys.readouterr().err
+
+
+def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:
+    """A taken metrics port is replaced by a free one; Ctrl-C, which reaches every process of the terminal, ends a
+    served demo with its summary and nothing else."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        options = ["demo", "--serve", "--plain", "--requests", "2", "--sample", "1", "--metrics-port", str(port)]
+        process = subprocess.Popen(
+            [sys.executable, "-c", _HEARING + f"raise SystemExit(main({options}))"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if "going on" in line:
+                break
+        os.killpg(process.pid, signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+    assert f"port {port} is taken" in "".join(said)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert "every evaluator accounts for its requests" in rest
+    assert (tmp_path / "ragtrace-spans.jsonl").is_file()
