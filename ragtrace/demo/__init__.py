@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     assistants = _ASSISTANTS[options.framework]
     calls = _calls(options, assistants)
     model = _model(options)
-    print(f"{len(calls)} questions for {' and '.join(assistants)}; preparing the corpus …", flush=True)
+    print(f"{len(calls)} questions for {' and '.join(assistants)}", flush=True)
     index = None
     if options.replay is None:
         from ragtrace.demo import corpus
