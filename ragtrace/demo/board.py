@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ragtrace.errors import MissingExtraError
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation, Evidence, Trace
 
@@ -164,7 +165,10 @@ def draw(board: Board, path: str) -> None:
     """The table as it stands, as an SVG picture."""
     from io import StringIO
 
-    from rich.console import Console
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("rich", "console", "--picture") from error
 
     console = Console(record=True, width=110, file=StringIO())
     console.print(live_view(board, None))
