@@ -1,0 +1,224 @@
+"""The capture matrix for ragtrace and its peers.
+
+    python -m tests.langchain.matrix --write [--peers .bench/matrix]
+
+runs every case of `tests/langchain/cases.py` and `tests/llama_index/cases.py` under each library, each case in a
+process of its own, and writes `docs/capture-matrix.md`. Peers are installed into virtual environments below `--peers`
+when they are not there yet; one that cannot be installed or does not run says so in its column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from tests.langchain.observe import faults, load, watch
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "capture-matrix.md"
+LIBRARIES = {
+    "langchain": {
+        "ragtrace": "ragtrace-otel",
+        "openinference": "openinference-instrumentation-langchain",
+        "opentelemetry": "opentelemetry-instrumentation-genai-langchain",
+        "langfuse": "langfuse",
+        "traceloop": "opentelemetry-instrumentation-langchain",
+    },
+    "llama_index": {
+        "ragtrace": "ragtrace-otel",
+        "openinference": "openinference-instrumentation-llama-index",
+        "opentelemetry": "opentelemetry-instrumentation-genai-llama-index",
+        "traceloop": "opentelemetry-instrumentation-llamaindex",
+    },
+}
+FRAMEWORKS = {
+    "langchain": (
+        "LangChain and LangGraph",
+        ["langchain-core", "langgraph", "langchain-classic", "numpy"],
+    ),  # numpy: for its vector store
+    "llama_index": ("LlamaIndex", ["llama-index-core"]),
+}
+# What a library imports without requiring it.
+ALSO_NEEDED = {
+    ("langchain", "opentelemetry"): ["langchain<2"],
+    ("langchain", "langfuse"): ["langchain<2"],
+    ("llama_index", "traceloop"): ["llama-index-llms-openai"],
+}
+Results = dict[str, list[str] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A case as the matrix shows it."""
+
+    title: str
+    case: Any
+    run: Any
+    passages: dict[str, str]
+    ambient: bool = False
+
+
+def rows(framework: str) -> Iterator[Row]:
+    """The cases of a framework, and one of them again below a web framework's span."""
+    if framework == "langchain":
+        from tests.langchain.cases import CASES, PASSAGES
+
+        for case in CASES.values():
+            expected = case.documents or ()
+            yield Row(case.row, case, case.run, {f"d{i}": t for i, t in enumerate(PASSAGES) if t in expected})
+        yield Row("under an ambient span", CASES["invoke"], CASES["invoke"].run, {}, ambient=True)
+        return
+    from tests.llama_index import cases
+
+    texts = {node.node_id: node.text for node in cases.NODES}
+    for entry in cases.CASES.values():
+        # Documents that are given to a synthesizer come from no retrieval.
+        retrieved = () if entry.name == "retrieve_and_synthesize" else entry.documents
+        passages = {i: texts[i] for i in retrieved if i in texts}
+        yield Row(entry.name.replace("_", " "), entry, lambda _config, e=entry: e.run(), passages)
+    first = cases.CASES["query"]
+    yield Row("under an ambient span", first, lambda _config: first.run(), {}, ambient=True)
+
+
+def judge(row: Row, framework: str, library: str) -> list[str]:
+    """What is wrong with one case, found in a process of its own: what one case leaves open is not the next one's."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            found = faults(row.case, row.passages, watch(row.run, framework, library, row.ambient))
+        except BaseException as error:  # noqa: BLE001 a peer may raise anything: its cell says so
+            found = [f"raises {type(error).__name__}"]
+        os.write(writer, json.dumps(found).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    found = json.loads(said) if said else ["does not end"]
+    return list(found)
+
+
+def run_all(framework: str, library: str) -> None:
+    """Print one JSON object: versions, and the faults of every case."""
+    load(framework, library)  # before the forks: one that is not there is told apart from one that breaks a case
+    if framework == "langchain":
+        import langchain_classic.retrievers  # noqa: F401
+    results = {row.title: judge(row, framework, library) for row in rows(framework)}
+    print(json.dumps({"versions": versions(framework, library), "results": results}))
+
+
+def versions(framework: str, library: str) -> dict[str, str]:
+    """Releases of what took part."""
+    found = {}
+    for name in [LIBRARIES[framework][library], *FRAMEWORKS[framework][1]]:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def python_of(peers: Path, framework: str, library: str) -> str:
+    """The interpreter that has a library, with the same release of the framework as this one."""
+    if library == "ragtrace":
+        return sys.executable
+    home = peers / f"{framework}-{library}"
+    if not (home / "bin" / "python").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+        pinned = [f"{name}=={version(name)}" for name in FRAMEWORKS[framework][1]]
+        also = ALSO_NEEDED.get((framework, library), [])
+        packages = [*pinned, "opentelemetry-sdk", LIBRARIES[framework][library], *also]
+        subprocess.run([str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages], check=False)
+    return str(home / "bin" / "python")
+
+
+def ask(peers: Path, framework: str, library: str) -> dict[str, Any] | None:
+    """All cases under one library, or None where it does not run."""
+    command = [python_of(peers, framework, library), "-W", "ignore", "-m", "tests.langchain.matrix"]
+    done = subprocess.run(
+        [*command, "--framework", framework, "--library", library],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"versions"')]
+    if not lines:
+        print(f"{framework}/{library} does not run:\n{done.stderr[-2000:]}", file=sys.stderr)
+        return None
+    answer: dict[str, Any] = json.loads(lines[-1])
+    return answer
+
+
+def cell(found: list[str] | None) -> str:
+    if found is None:
+        return "does not run"
+    return "✘ " + ", ".join(found) if found else "✔"
+
+
+HEAD = """# The capture matrix
+
+What tracing libraries make of the ways in which an application can call its framework. Generated by
+`python -m tests.langchain.matrix --write`; each case runs on the real framework, in a process of its own, and is
+judged from the spans alone. Every cell of the column `ragtrace` is a test as well, with more asked of it.
+
+✔ says: as many traces as requests, each with one root; no span without its parent; every span ended; question and
+answer on the root; the documents on a retrieval span, by text or by id; an error where there was one, and none where a
+call was merely left; session, user and tags on every span where they were given. ✘ says what was found instead. Texts
+were switched on wherever a library has a switch. What a library leaves out may be its authors' choice. The models are
+LangChain's and LlamaIndex's own fakes, for which OpenTelemetry's own instrumentation of LangChain makes no span.
+"""
+
+
+def page(peers: Path) -> str:
+    """The page as Markdown."""
+    lines = [HEAD]
+    for framework, (title, _) in FRAMEWORKS.items():
+        answers = {library: ask(peers, framework, library) for library in LIBRARIES[framework]}
+        seen: dict[str, str] = {}
+        for answer in answers.values():
+            seen |= answer["versions"] if answer else {}
+        lines += [f"## {title}", "", ", ".join(f"{name} {number}" for name, number in seen.items()) + ".", ""]
+        lines += [f"| case | {' | '.join(answers)} |", "|---" * (len(answers) + 1) + "|"]
+        totals = []
+        for answer in answers.values():
+            good = sum(not found for found in answer["results"].values()) if answer else 0
+            totals.append(f"{good} of {len(answer['results'])}" if answer else "does not run")
+        for row in rows(framework):
+            cells = [cell(answer["results"].get(row.title) if answer else None) for answer in answers.values()]
+            lines.append(f"| {row.title} | {' | '.join(cells)} |")
+        lines += [f"| **as expected** | {' | '.join(totals)} |", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write the page instead of printing it")
+    parser.add_argument("--peers", type=Path, default=Path(".bench/matrix"))
+    parser.add_argument("--framework", choices=sorted(FRAMEWORKS))
+    parser.add_argument("--library")
+    options = parser.parse_args()
+    if options.library:
+        run_all(options.framework or "langchain", options.library)
+        return
+    made = page(options.peers.resolve())
+    if options.write:
+        PAGE.write_text(made, encoding="utf-8")
+    else:
+        print(made)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""The capture matrix on LangChain and LangGraph, a row a test; and the page that shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragtrace import semconv
+from ragtrace_langchain import RagtraceCallbackHandler
+from tests.conftest import Recorded
+from tests.langchain.cases import ANSWER, CASES, Case
+from tests.langchain.matrix import PAGE, rows
+
+CLASSIC = ("ensemble", "multi_query", "parent_document", "compression")
+
+
+def operations(below: list[Any]) -> list[str]:
+    """The operations of children, sorted: branches run in any order."""
+    return sorted(name.split()[0] for name, _ in below)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_case(recorded: Recorded, case: Case) -> None:
+    """Every way of calling gives one tree per request, with its question, its answer and what its model saw."""
+    if case.name in CLASSIC:
+        pytest.importorskip("langchain_classic", reason="langchain-classic is not installed")
+    case.run({"callbacks": [RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)]})
+    assert len(recorded.traces) == case.traces
+    assert len({span.context.trace_id for span in recorded.spans}) == case.traces
+    tree = recorded.tree()
+    assert len(tree) == case.traces
+    for trace in recorded.traces:
+        assert trace.query == case.question
+        assert bool(trace.error) == case.error
+        assert bool(trace.attributes.get("cancelled")) == case.cancelled
+        if case.documents is not None:
+            seen = [d.content for d in trace.documents]
+            # Branches and vector stores have no fixed order among themselves.
+            assert (sorted(seen) if case.unordered else seen) == list(case.documents)
+        if case.answer == ANSWER:
+            assert trace.answer == ANSWER
+        elif case.answer:
+            assert ANSWER.startswith(trace.answer)
+            assert trace.answer
+    for _, below in tree:
+        assert operations(below) == list(case.spans)
+        assert sum(len(inner) for name, inner in below if name.startswith("retrieval")) == case.inner
+    if case.who:
+        for span in recorded.spans:
+            attributes = dict(span.attributes or {})
+            assert attributes[semconv.CONVERSATION_ID] == "conversation-1"
+            assert attributes[semconv.USER_ID] == "user-ada"
+            assert attributes[semconv.OI_TAGS] == ("tag-beta",)
+
+
+def test_the_page_shows_every_case() -> None:
+    """Each case has its row, and all of ragtrace's cells are as expected, LlamaIndex's too."""
+    shown = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    for row in rows("langchain"):
+        assert any(line.startswith(f"| {row.title} | ✔ |") for line in shown), row.title
+    cells = [line.split(" | ")[1] for line in shown if not line.startswith(("| case", "| **"))]
+    assert set(cells) == {"✔"}
