@@ -294,6 +294,9 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
             run.answer = conversion.text_of(getattr(output, "content", output))
+            # Early 0.3 releases do not say at the start which call it is.
+            if call_id := getattr(output, "tool_call_id", None):
+                run.attributes.setdefault(semconv.TOOL_CALL_ID, str(call_id))
             if self._recorder.capture.spans:
                 run.attributes[semconv.TOOL_RESULT] = self._recorder.capture.text(run.answer)
         self._recorder.end(run_id)
