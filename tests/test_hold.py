@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import ragtrace_otlp.hold
 from ragtrace import semconv
 from ragtrace.records import Evaluation, Evidence, Score
 from ragtrace.testing import make_trace
@@ -267,3 +268,58 @@ def test_a_provider_that_cannot_be_joined_gets_evaluation_spans() -> None:
     telemetry = attach(Foreign())
     assert telemetry.hold is None
     assert any(isinstance(sink, EvaluationSpanSink) for sink in telemetry.sinks)
+
+
+class Failing(SpanProcessor):
+    """Somebody else's processor, broken."""
+
+    def on_end(self, span: Any) -> None:
+        raise RuntimeError("broken")
+
+
+def test_a_shutdown_while_a_root_ends_leaves_no_span_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A root that ends while the hold shuts down leaves all the same."""
+    bench = Bench()
+    size_of = ragtrace_otlp.hold._size_of
+
+    def in_between(span: Any) -> int:
+        monkeypatch.setattr(ragtrace_otlp.hold, "_size_of", size_of)
+        bench.hold._closed = True
+        bench.hold._drain()
+        return size_of(span)
+
+    monkeypatch.setattr(ragtrace_otlp.hold, "_size_of", in_between)
+    bench.root()
+    assert set(bench.out()) == {"child of root", "root"}
+
+
+def test_a_broken_neighbour_neither_doubles_a_span_nor_ends_the_timer() -> None:
+    """Where one of an application's processors raises, the others get each root once, and roots still expire."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider.add_span_processor(Failing())
+    assert attach(provider, hold=HoldLimits(seconds=0.02)).hold is not None
+    for name in ("first", "second"):
+        provider.get_tracer("t").start_span(name, attributes={semconv.SAMPLED: True}).end()
+        deadline = time.monotonic() + 5
+        while name not in {s.name for s in exporter.get_finished_spans()} and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert [s.name for s in exporter.get_finished_spans()] == ["first", "second"]
+
+
+def test_lists_and_events_count_as_bytes() -> None:
+    """What a span keeps alive in lists and in events counts towards the hold's bytes."""
+    bench = Bench()
+    span = bench.tracer.start_span("big", attributes={semconv.SAMPLED: True, "list": ["x" * 500_000] * 2})
+    span.add_event("e", {"text": "y" * 1_000_000})
+    span.end()
+    assert 2_000_000 < bench.hold.stats().held_bytes < 2_100_000
+
+
+def test_an_evaluation_that_waits_for_its_span_keeps_no_text() -> None:
+    """An evaluation whose root never comes keeps its scores alive, not the request's texts."""
+    bench = Bench()
+    bench.hold(Evaluation(make_trace(trace_id=1, span_id=2, answer="long"), SCORES))
+    (waiting,) = bench.hold._early.values()
+    assert (waiting.scores, waiting.trace.answer, waiting.trace.documents) == (SCORES, "", ())

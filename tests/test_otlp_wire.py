@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent import futures
@@ -24,6 +25,7 @@ import ragtrace
 from ragtrace import semconv
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Trace
+from ragtrace_otlp import set_up
 
 
 class Received:
@@ -213,3 +215,36 @@ def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received])
     assert [link.span_id for link in late.links] == [root.span_id]
     assert plain(late.attributes)[semconv.EVALUATION_SCORE_VALUE] == 1.0
     assert len(received.records()) == 1
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_a_silent_endpoint_does_not_hold_the_end_up(protocol: str) -> None:
+    """An endpoint that takes the connection and never answers: flush says no, close ends, nothing counts as sent."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        telemetry = set_up(app="a", env="b", endpoint=endpoint, protocol=protocol)
+        for _ in range(1_000):  # 32 batches: the SDK would try each for its own timeout
+            telemetry.tracer_provider.get_tracer("t").start_span("s").end()
+        ended = threading.Event()
+
+        def end() -> None:
+            assert not telemetry.flush(0.2)
+            telemetry.close(0.2)
+            ended.set()
+
+        threading.Thread(target=end, daemon=True).start()
+        assert ended.wait(20)
+    stats = telemetry.stats()
+    assert stats.spans is not None
+    assert stats.spans.exported == 0
+
+
+def test_header_names_may_be_written_as_people_write_them(grpc_receiver: tuple[str, Received]) -> None:
+    """A header `Authorization` works over gRPC too, which takes names in small letters alone."""
+    endpoint, received = grpc_receiver
+    telemetry = set_up(app="a", env="b", endpoint=endpoint, protocol="grpc", headers={"Authorization": "Bearer x"})
+    telemetry.tracer_provider.get_tracer("t").start_span("s").end()
+    telemetry.close(10)
+    assert set(received.spans()) == {"s"}

@@ -34,16 +34,22 @@ class ExportStats:
 class CountingExporter(Generic[T]):
     """Wraps an exporter: counts, pauses between batches, and says once a minute that it fails."""
 
-    def __init__(self, inner: Any, what: str) -> None:
+    def __init__(self, inner: Any, what: str, failure: Any) -> None:
+        """`failure` is the result that says that a batch was not exported."""
         self._inner = inner
         self._what = what
+        self._failure = failure
         self._exported = 0
         self._failed: Counter[str] = Counter()
         self._said = 0.0
+        self._stopped = False
         self._log = logging.getLogger(__name__)
 
     def export(self, batch: Sequence[T]) -> Any:
         """Export a batch with the inner exporter; its result."""
+        if self._stopped:
+            self._note("shutdown", len(batch))
+            return self._failure
         try:
             result = self._inner.export(batch)
         except Exception as error:
@@ -70,9 +76,15 @@ class CountingExporter(Generic[T]):
         """The counts so far."""
         return ExportStats(self._exported, dict(self._failed))
 
+    def stop(self) -> None:
+        """Send nothing more: what comes is counted as `shutdown`, a retry that waits is ended."""
+        self._stopped = True
+        self._inner.shutdown()
+
     def shutdown(self, *_args: Any, **_kwargs: Any) -> None:
         """Shut the inner exporter down."""
-        self._inner.shutdown()
+        if not self._stopped:
+            self._inner.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Flush the inner exporter."""

@@ -14,7 +14,7 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from opentelemetry.attributes import BoundedAttributes
@@ -111,9 +111,13 @@ class HoldProcessor(SpanProcessor):
         size = _size_of(span)
         surplus: list[ReadableSpan] = []
         with self._lock:
-            self._parked += 1
-            early = self._early.pop(key, None)
-            if early is None:
+            closed = self._closed  # again, now under the lock: a shutdown in between would leave the span behind
+            early = None if closed else self._early.pop(key, None)
+            if not closed:
+                self._parked += 1
+            if closed:
+                pass
+            elif early is None:
                 self._spans[key] = _Parked(span, size, time.monotonic() + self._limits.seconds)
                 self._bytes += size
                 surplus = self._over_limits()
@@ -123,14 +127,18 @@ class HoldProcessor(SpanProcessor):
                     self._changed.notify()
             else:
                 self._released += 1
-        if early is not None:
+        if closed:
+            self.inner.on_end(span)
+        elif early is not None:
             self._leave(span, score_attributes(early, self._form))
         for each in surplus:
             self._leave(each, {semconv.STATUS: "pending_timeout"})
 
     def shutdown(self) -> None:
         """Let everything go, then shut the real processor down."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
+            self._changed.notify_all()
         self._drain()
         self.inner.shutdown()
 
@@ -154,7 +162,7 @@ class HoldProcessor(SpanProcessor):
                 self._gone.pop(key, None)
                 self._late += 1
             else:
-                self._early[key] = evaluation
+                self._early[key] = _without_content(evaluation)
                 if len(self._early) > self._limits.spans:
                     self._early.popitem(last=False)
         if parked is not None:
@@ -170,11 +178,16 @@ class HoldProcessor(SpanProcessor):
     # --- inside ----------------------------------------------------------------------------------
 
     def _leave(self, span: ReadableSpan, more: dict[str, Any]) -> None:
+        copy = span
         try:
-            self.inner.on_end(with_attributes(span, more))
+            copy = with_attributes(span, more)
         except Exception:  # noqa: BLE001 another release of the SDK may build spans differently: unscored beats lost
             _log.warning("ragtrace: scores could not be added to a span", exc_info=True)
-            self.inner.on_end(span)
+        try:
+            # Once only: where one of several processors raises, the others have it already.
+            self.inner.on_end(copy)
+        except Exception:  # noqa: BLE001 in the application's thread, or the timer's, which must live on
+            _log.warning("ragtrace: a span processor failed", exc_info=True)
 
     def _over_limits(self) -> list[ReadableSpan]:
         surplus = []
@@ -243,9 +256,15 @@ def with_attributes(span: ReadableSpan, more: dict[str, Any]) -> ReadableSpan:
 def _size_of(span: ReadableSpan) -> int:
     """Bytes that a parked span keeps alive, about."""
     size = 2_000
-    for value in (span.attributes or {}).values():
-        size += 100 + (sys.getsizeof(value) if isinstance(value, str) else 64)
+    for attributes in (span.attributes, *(event.attributes for event in span.events)):
+        for value in (attributes or {}).values():
+            size += 100 + (sum(map(sys.getsizeof, value)) if isinstance(value, tuple) else sys.getsizeof(value))
     return size
+
+
+def _without_content(evaluation: Evaluation) -> Evaluation:
+    # It may wait for a span that never comes (the request's own sampler left it out): scores are small, texts are not.
+    return replace(evaluation, trace=replace(evaluation.trace, query="", documents=(), answer="", reference=None))
 
 
 def _reset_in_children(hold: HoldProcessor) -> None:

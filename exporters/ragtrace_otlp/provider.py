@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from opentelemetry import _logs
 from opentelemetry import trace as otel
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExportResult
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
 
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.records import Evaluation
@@ -26,6 +29,7 @@ from ragtrace_otlp.spans import EvaluationSpanSink
 
 _log = logging.getLogger(__name__)
 _EXPORT_SECONDS = 5.0
+_STOP_SECONDS = 0.5
 _NOISY = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http._log_exporter",
@@ -69,19 +73,25 @@ class Telemetry:
             flush = getattr(provider, "force_flush", None)
             if flush is not None:
                 left = max(0, int((until - time.monotonic()) * 1000))
-                done = flush(left) is not False and done
+                done = _within(left / 1000, partial(flush, left)) and done
         return done
 
     def close(self, timeout: float = 5.0) -> None:
-        """Shut down what is ours; flush and leave what is somebody else's."""
+        """Shut down what is ours; flush and leave what is somebody else's.
+
+        Takes `timeout` seconds and a little: what could not be sent by then is counted as `shutdown`.
+        """
+        self.flush(timeout)
         if not self.own:
-            self.flush(timeout)
             if self.undo is not None:
                 self.undo()
             return
+        for exporter in (self.span_exporter, self.event_exporter):
+            if exporter is not None:
+                _within(_STOP_SECONDS, exporter.stop)
         for provider in (self.tracer_provider, self.logger_provider):
             if provider is not None:
-                provider.shutdown()
+                _within(_STOP_SECONDS, provider.shutdown)
 
     def stats(self) -> TelemetryStats:
         """Counters of export and hold."""
@@ -91,6 +101,18 @@ class Telemetry:
             self.processor.dropped if self.processor else 0,
             self.hold.stats() if self.hold else None,
         )
+
+
+def _within(seconds: float, work: Callable[[], Any]) -> bool:
+    """Whether `work` was done (and not False) in `seconds`: the SDK heeds no deadline where an endpoint is silent."""
+    result: list[Any] = []
+    thread = threading.Thread(target=lambda: result.append(work()), name="ragtrace-close", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter is ending and starts no more threads
+        return work() is not False
+    thread.join(seconds)
+    return bool(result) and result[0] is not False
 
 
 def set_up(
@@ -121,13 +143,13 @@ def set_up(
     made = Telemetry(tracer_provider, logger_provider, (), own=True)
     late = EvaluationSpanSink(tracer_provider, explanations=explanations)
     if spans is not None:
-        made.span_exporter = CountingExporter(spans, "spans")
+        made.span_exporter = CountingExporter(spans, "spans", SpanExportResult.FAILURE)
         made.processor = SmallBatchSpanProcessor(made.span_exporter)
         made.hold = HoldProcessor(made.processor, hold, form, late)
         tracer_provider.add_span_processor(made.hold)
         made.sinks += (made.hold,)
     if events is not None:
-        made.event_exporter = CountingExporter(events, "events")
+        made.event_exporter = CountingExporter(events, "events", LogRecordExportResult.FAILURE)
         logger_provider.add_log_record_processor(
             BatchLogRecordProcessor(
                 made.event_exporter,  # type: ignore[arg-type]  # duck-typed: export, shutdown, force_flush
@@ -148,7 +170,7 @@ def _exporters(
     if endpoint is None:
         return (JsonLinesSpanExporter(spans_file), None) if spans_file else (None, None)
     quiet(_NOISY)
-    given = dict(headers) if headers else None
+    given = {name.lower(): value for name, value in headers.items()} if headers else None  # gRPC takes no other
     try:
         if protocol == "grpc":
             from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcLogs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from threading import Thread
 from typing import Any
@@ -34,9 +33,9 @@ def serve(registry: CollectorRegistry, port: int, host: str = "127.0.0.1") -> Me
     """
     try:
         server, thread = start_http_server(port, addr=host, registry=registry)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         raise SettingError(
-            f"prometheus_port is {port}, which cannot be had on {host} ({os.strerror(error.errno or 0)}); "
+            f"prometheus_port is {port}, which cannot be had on {host} ({getattr(error, 'strerror', None) or error}); "
             "give another one, 0 for any free one, or -1 for none"
         ) from error
     return MetricsServer(f"http://{host}:{server.server_port}/metrics", server, thread)

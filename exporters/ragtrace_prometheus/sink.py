@@ -106,7 +106,7 @@ class PrometheusSink:
 
     def _score_histograms(self, evaluators: Sequence[Evaluator]) -> Histogram:
         # Every threshold is a bound, so that the share beyond it can be read off the buckets.
-        thresholds = {e.threshold for e in evaluators if e.threshold is not None and 0 <= e.threshold <= 1}
+        thresholds = {e.threshold for e in evaluators if e.threshold is not None}
         return self._histogram(
             "ragtrace_evaluation_score",
             "Scores as they are, not weighted.",

@@ -99,9 +99,7 @@ class Speaker(CustomLLM):
         return self._response(self.answer)
 
     @llm_completion_callback()
-    def stream_complete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> Iterator[CompletionResponse]:
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
         def words() -> Iterator[CompletionResponse]:
             text = ""
             for i, word in enumerate(self.answer.split(" ")):
@@ -120,9 +118,7 @@ class Reasoner(Speaker):
     tool: str = "kb"
 
     @llm_completion_callback()
-    def stream_complete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> Iterator[CompletionResponse]:
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
         asked = "Observation:" in prompt.rsplit("## Current Conversation", maxsplit=1)[-1]
         said = (
             f"Thought: I can answer without using any more tools.\nAnswer: {ANSWER}"
@@ -166,9 +162,7 @@ class Caller(FunctionCallingLLM):
         return whole()
 
     @llm_chat_callback()
-    async def astream_chat(
-        self, messages: Sequence[ChatMessage], **kwargs: Any
-    ) -> AsyncIterator[ChatResponse]:
+    async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> AsyncIterator[ChatResponse]:
         async def whole() -> AsyncIterator[ChatResponse]:
             yield self._say(messages)
 
@@ -177,9 +171,7 @@ class Caller(FunctionCallingLLM):
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         raise NotImplementedError
 
-    def stream_complete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> Iterator[CompletionResponse]:
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
         raise NotImplementedError
 
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
@@ -199,9 +191,7 @@ class Caller(FunctionCallingLLM):
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
     ) -> list[ToolSelection]:
         calls = response.message.additional_kwargs.get("tool_calls", [])
-        return [
-            ToolSelection(tool_id=c["id"], tool_name=c["function"]["name"], tool_kwargs={}) for c in calls
-        ]
+        return [ToolSelection(tool_id=c["id"], tool_name=c["function"]["name"], tool_kwargs={}) for c in calls]
 
 
 def engine(retriever: BaseRetriever | None = None, llm: Any = None, **options: Any) -> RetrieverQueryEngine:
@@ -343,9 +333,7 @@ def context_chat() -> object:
 @case()
 def condense_plus_context_chat() -> object:
     history = [ChatMessage(role="user", content="Hello"), ChatMessage(role="assistant", content="Yes?")]
-    return CondensePlusContextChatEngine.from_defaults(Fixed(), llm=Speaker(), chat_history=history).chat(
-        QUESTION
-    )
+    return CondensePlusContextChatEngine.from_defaults(Fixed(), llm=Speaker(), chat_history=history).chat(QUESTION)
 
 
 @case()
@@ -573,9 +561,7 @@ def vector_index() -> object:
 @case(documents=("n0", "n1", "n2"))
 def fusion() -> object:
     parts = [Fixed(lambda: scored(NODES[:2])), Fixed(lambda: scored(NODES[2:3]))]
-    both = QueryFusionRetriever(
-        parts, llm=Speaker(), num_queries=1, similarity_top_k=3, use_async=False, mode="simple"
-    )
+    both = QueryFusionRetriever(parts, llm=Speaker(), num_queries=1, similarity_top_k=3, use_async=False, mode="simple")
     return engine(_sorted(both)).query(QUESTION)
 
 
@@ -598,9 +584,7 @@ def auto_merging() -> object:
     whole.relationships[NodeRelationship.CHILD] = [part.as_related_node_info() for part in parts]
     storage = StorageContext.from_defaults()
     storage.docstore.add_documents([whole, *parts])
-    index = VectorStoreIndex(
-        get_leaf_nodes([whole, *parts]), storage_context=storage, embed_model=MockEmbedding(8)
-    )
+    index = VectorStoreIndex(get_leaf_nodes([whole, *parts]), storage_context=storage, embed_model=MockEmbedding(8))
     return engine(AutoMergingRetriever(index.as_retriever(similarity_top_k=2), storage)).query(QUESTION)
 
 
@@ -697,9 +681,7 @@ NUL = "a\0b"
 
 @case(documents=("odd",), question=SURROGATE, answer=SURROGATE)
 def lone_surrogates() -> object:
-    node = TextNode.model_construct(
-        id_="odd", text=SURROGATE, metadata={"title": SURROGATE}, relationships={}
-    )
+    node = TextNode.model_construct(id_="odd", text=SURROGATE, metadata={"title": SURROGATE}, relationships={})
     found = NodeWithScore.model_construct(node=node, score=0.5)
 
     class Query(Workflow):

@@ -26,9 +26,7 @@ def _open_databases() -> Iterator[None]:
 def instrumented(recorded: Recorded) -> Iterator[Recorded]:
     """LlamaIndex traced with content; afterwards nothing may be left open."""
     instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(
-        tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer
-    )
+    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
     handlers = instrumentor._handlers
     assert handlers is not None
     yield recorded

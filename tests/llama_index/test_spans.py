@@ -155,9 +155,7 @@ def test_metadata_only(recorded: Recorded) -> None:
     """Without content no span of any case holds a word of question, passage or answer; the traces hold them all."""
     secrets = (QUESTION, "Passage", "covered", "sk-never-to-be-seen", "half a pair", "the model is down")
     instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(
-        tracer_provider=recorded.provider, capture_content=False, consumer=recorded.consumer
-    )
+    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=False, consumer=recorded.consumer)
     try:
         for name in (
             "query",

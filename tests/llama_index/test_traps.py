@@ -135,9 +135,7 @@ def test_response_that_takes_no_proxy(instrumented: Recorded) -> None:
     assert (len(trace.documents), trace.attributes.get("cancelled")) == (5, None)
 
 
-@pytest.mark.parametrize(
-    "name", ["query", "query_stream", "gather", "stream_chat", "workflow", "react_agent"]
-)
+@pytest.mark.parametrize("name", ["query", "query_stream", "gather", "stream_chat", "workflow", "react_agent"])
 def test_user_and_session(instrumented: Recorded, name: str) -> None:
     """What `instrument_tags` says stands on every span of the tree, in other threads and tasks, too."""
     tags = {"thread_id": "c1", "user_id": "u1", "tags": ["beta"], "tenant": "acme"}
