@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 60)
 _LAG = (1, 5, 15, 30, 60, 300, 900, 3600)
-_WORK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _DOCUMENTS = (0, 1, 2, 3, 5, 8, 10, 15, 20)
 _TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 _VERDICTS = ("pass", "fail", "none", NOT_APPLICABLE, "error")
@@ -121,8 +120,12 @@ class PrometheusSink:
             for verdict in _VERDICTS:
                 for metric in (self._evaluations, self._weight, self._weight_squared):
                     metric.labels(**labels, verdict=verdict)
+            for reason in ("timeout", "circuit_open", "not_a_number"):
+                self._errors.labels(**labels, reason=self._reason(reason))
             for unlabelled in (self._weighted_score, self._clipped, self._score):
                 unlabelled.labels(**labels)
+        for reason in ("queue_full", "queue_bytes", "shutdown", "internal"):
+            self._dropped.labels(**self._labels, reason=self._reason(reason))
         for cause in semconv.CAUSES:
             self._causes.labels(**self._labels, cause=cause)
         # Looked up once: requests pass here in their own thread.
