@@ -76,7 +76,10 @@ def own(exporter: Encoded) -> Any:
     from ragtrace_otlp.batching import CountingExporter, SmallBatchSpanProcessor
 
     provider = TracerProvider()
-    provider.add_span_processor(SmallBatchSpanProcessor(CountingExporter(exporter, "spans"), queue=100_000))
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    counted: CountingExporter[Any] = CountingExporter(exporter, "spans", SpanExportResult.FAILURE)
+    provider.add_span_processor(SmallBatchSpanProcessor(counted, queue=100_000))
     trace.set_tracer_provider(provider)
     return provider
 
