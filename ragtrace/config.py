@@ -165,6 +165,7 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
         limits=limits,
         observers=observers,
         cause=cause,
+        timed=metrics.observe_duration if metrics is not None else None,
         isolated=_isolated(used, checks),
     )
     server = None

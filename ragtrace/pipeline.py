@@ -109,9 +109,11 @@ class Pipeline:
         limits: Limits | None = None,
         observers: Sequence[Observer] = (),
         cause: Callable[[Trace, Sequence[Score]], str | None] | None = None,
+        timed: Callable[[str, float], None] | None = None,
         isolated: Iterable[str] = (),
     ) -> None:
-        """`sampler` defaults to all; `cause` names the cause of a bad answer from its scores. `isolated` are the
+        """`sampler` defaults to all; `cause` names the cause of a bad answer from its scores. `timed` is told, for each
+        trace that an evaluator was given, the evaluator's name and its seconds for that trace. `isolated` are the
         evaluators that run in a child process; they must be loadable there by their names."""
         self.evaluators = tuple(evaluators)
         self.limits = limits or Limits()
@@ -119,6 +121,7 @@ class Pipeline:
         self._observers = tuple(observers)
         self._sampler = sampler or ratio(1.0)
         self._cause = cause
+        self._timed = timed
         self._isolated = frozenset(isolated)
         self._closed = False
         self._reset()
@@ -285,7 +288,7 @@ class Pipeline:
                     tally[check.name, "sampled_out"] += 1
             started = time.perf_counter()
             results = self._breakers[check.name].run(check, traces, [i for i, _ in chosen], runners)
-            self._busy[check.name] += time.perf_counter() - started
+            self._clock(check.name, time.perf_counter() - started, len(chosen))
             for (i, probability), found in zip(chosen, results, strict=True):
                 scores[i].extend(replace(s, sampling_probability=probability) for s in found)
                 failed = [s for s in found if s.error is not None]
@@ -296,6 +299,17 @@ class Pipeline:
             self._errors.update(errors)
         for item, trace, found in zip(items, traces, scores, strict=True):
             self._deliver(self._conclude(item, trace, tuple(found)))
+
+    def _clock(self, name: str, seconds: float, traces: int) -> None:
+        self._busy[name] += seconds
+        if self._timed is None:
+            return
+        for _ in range(traces):
+            try:
+                self._timed(name, seconds / traces)
+            except Exception:  # noqa: BLE001 a metric's failure is counted, and costs no score
+                self._internal_errors += 1
+                return
 
     def _conclude(self, item: _Item, trace: Trace, scores: tuple[Score, ...]) -> Evaluation:
         lag = time.monotonic() - item.since

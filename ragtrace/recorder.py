@@ -554,4 +554,6 @@ def _trace_attributes(root: Run, last: Run | None, cancelled: bool) -> dict[str,
         attributes["retrievals"] = len(request.retrieved)
     if cancelled:
         attributes["cancelled"] = True
+    if not root.span.get_span_context().trace_flags.sampled:
+        attributes["unrecorded"] = True  # the application's own sampler keeps no span: nothing may hang below it
     return attributes

@@ -67,7 +67,7 @@ class Settings:
     otlp_protocol: str = "http/protobuf"
     """`http/protobuf` or `grpc`."""
     spans_file: str = ""
-    """A file that gets every span as a line of JSON, instead of an endpoint."""
+    """A file that gets every span as a line of JSON, beside an endpoint or without one."""
     prometheus_port: int = -1
     """Port of /metrics; 0 for any free one, -1 for none."""
     prometheus_host: str = "127.0.0.1"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +15,14 @@ from hypothesis import strategies as st
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 
 import ragtrace_otlp.hold
 from ragtrace import semconv
 from ragtrace.records import Evaluation, Evidence, Score
 from ragtrace.testing import make_trace
 from ragtrace_otlp import EvaluationSpanSink, HoldLimits, HoldProcessor, attach
+from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from ragtrace_otlp.scores import ScoreFormat, score_attributes
 
 SCORES = (
@@ -323,3 +327,30 @@ def test_an_evaluation_that_waits_for_its_span_keeps_no_text() -> None:
     bench.hold(Evaluation(make_trace(trace_id=1, span_id=2, answer="long"), SCORES))
     (waiting,) = bench.hold._early.values()
     assert (waiting.scores, waiting.trace.answer, waiting.trace.documents) == (SCORES, "", ())
+
+
+def test_nothing_hangs_below_a_span_that_was_not_kept() -> None:
+    """Late scores of a request that the application's own sampler left out make no orphans; events say so."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(sampler=ParentBased(ALWAYS_ON), shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    sink = EvaluationSpanSink(provider)
+    sink(Evaluation(make_trace(attributes={"unrecorded": True}), SCORES))
+    assert not exporter.get_finished_spans()
+    sink(Evaluation(make_trace(), SCORES))
+    assert len(exporter.get_finished_spans()) == 3
+
+
+def test_a_line_of_json_is_json(tmp_path: Path) -> None:
+    """JSON has no NaN: a reader in another language would stop at the line."""
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(JsonLinesSpanExporter(tmp_path / "spans.jsonl")))
+    with provider.get_tracer("test").start_as_current_span("root") as span:
+        span.set_attributes({"score": float("nan"), "scores": (1.0, float("inf"))})
+    provider.shutdown()
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    (line,) = (tmp_path / "spans.jsonl").read_text().splitlines()
+    assert json.loads(line, parse_constant=refuse)["attributes"] == {"score": "nan", "scores": [1.0, "inf"]}

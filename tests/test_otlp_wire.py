@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -248,3 +250,15 @@ def test_header_names_may_be_written_as_people_write_them(grpc_receiver: tuple[s
     telemetry.tracer_provider.get_tracer("t").start_span("s").end()
     telemetry.close(10)
     assert set(received.spans()) == {"s"}
+
+
+def test_a_file_beside_an_endpoint_gets_the_spans_too(http_receiver: tuple[str, Received], tmp_path: Path) -> None:
+    """Both were asked for, so both get them, with the scores on the root."""
+    endpoint, received = http_receiver
+    path = tmp_path / "spans.jsonl"
+    runtime = ragtrace.init(otlp_endpoint=endpoint, spans_file=str(path), evaluators=[half], isolate=False)
+    ask("a question")
+    runtime.close(10)
+    written = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {w["name"] for w in written} == set(received.spans())
+    assert sum("gen_ai.evaluation.half.score" in w["attributes"] for w in written) == 1

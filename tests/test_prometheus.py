@@ -241,3 +241,34 @@ def test_the_identity_for_any_traffic(traffic: list[tuple[int, bool, bool]], p: 
             assert c.eligible == c.sampled_out + c.scored + c.failed + c.dropped
     finally:
         pipeline.close(1.0)
+
+
+def test_a_registry_takes_one_sink() -> None:
+    """A second one is refused with words, not with prometheus_client's traceback."""
+    first = PrometheusSink(app="shop", env="test", evaluators=[length])
+    with pytest.raises(SettingError, match="each PrometheusSink its own"):
+        PrometheusSink(app="shop", env="test", evaluators=[length], registry=first.registry)
+
+
+def test_an_evaluators_time_is_observed_per_trace(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
+    """Each trace of a micro-batch counts once, so that the count is that of the evaluations."""
+    pipeline = Pipeline([length], [sink], timed=sink.observe_duration)
+    stopping.append(pipeline)
+    for i in range(5):
+        pipeline.submit(make_trace(trace_id=i + 1), Decision(True, 1.0, "all"))
+    assert pipeline.flush(10)
+    assert Scraped(sink).value("ragtrace_evaluator_duration_seconds_count", evaluator="length") == 5
+
+
+def test_a_broken_clock_costs_no_score(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
+    """What a metric does is not the evaluation's matter."""
+
+    def broken(_name: str, _seconds: float) -> None:
+        raise RuntimeError
+
+    pipeline = Pipeline([length], [sink], timed=broken)
+    stopping.append(pipeline)
+    pipeline.submit(make_trace(), Decision(True, 1.0, "all"))
+    assert pipeline.flush(10)
+    assert pipeline.counts()["length"].scored == 1
+    assert pipeline.stats().internal_errors == 1

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -107,10 +108,33 @@ class SmallBatchSpanProcessor(BatchSpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Queue the span; the SDK drops the oldest where the queue is full."""
-        queue = getattr(getattr(self, "_batch_processor", None), "_queue", ())
-        if len(queue) >= self._limit:
+        if _queued(self) >= self._limit:
             self.dropped += 1
         super().on_end(span)
+
+
+class SmallBatchLogRecordProcessor(BatchLogRecordProcessor):
+    """The same for events."""
+
+    def __init__(self, exporter: CountingExporter[Any], queue: int = 4_096) -> None:
+        self.dropped = 0
+        self._limit = queue
+        super().__init__(
+            exporter,  # type: ignore[arg-type]  # duck-typed: export, shutdown, force_flush
+            max_queue_size=queue,
+            schedule_delay_millis=1_000,
+            max_export_batch_size=_BATCH,
+        )
+
+    def on_emit(self, log_record: Any) -> None:
+        """Queue the event; the SDK drops the oldest where the queue is full."""
+        if _queued(self) >= self._limit:
+            self.dropped += 1
+        super().on_emit(log_record)
+
+
+def _queued(processor: Any) -> int:
+    return len(getattr(getattr(processor, "_batch_processor", None), "_queue", ()))
 
 
 def quiet(logger_names: Sequence[str]) -> None:

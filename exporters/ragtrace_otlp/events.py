@@ -17,9 +17,10 @@ from ragtrace.records import Evaluation, Score
 
 
 def root_context(evaluation: Evaluation) -> SpanContext:
-    """The context of the request's root span."""
+    """The context of the request's root span, sampled if the span is."""
     trace = evaluation.trace
-    return SpanContext(trace.trace_id, trace.span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    flags = TraceFlags.DEFAULT if trace.attributes.get("unrecorded") else TraceFlags.SAMPLED
+    return SpanContext(trace.trace_id, trace.span_id, is_remote=False, trace_flags=TraceFlags(flags))
 
 
 class EventSink:

@@ -13,14 +13,20 @@ from typing import Any
 from opentelemetry import _logs
 from opentelemetry import trace as otel
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExportResult
+from opentelemetry.sdk._logs.export import LogRecordExportResult
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.records import Evaluation
-from ragtrace_otlp.batching import CountingExporter, ExportStats, SmallBatchSpanProcessor, quiet
+from ragtrace_otlp.batching import (
+    CountingExporter,
+    ExportStats,
+    SmallBatchLogRecordProcessor,
+    SmallBatchSpanProcessor,
+    quiet,
+)
 from ragtrace_otlp.events import EventSink
 from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
@@ -48,6 +54,8 @@ class TelemetryStats:
     events: ExportStats | None
     spans_dropped: int
     """Spans that a full export queue dropped."""
+    events_dropped: int
+    """Events that a full export queue dropped."""
     hold: HoldStats | None
 
 
@@ -62,6 +70,7 @@ class Telemetry:
     span_exporter: CountingExporter[Any] | None = None
     event_exporter: CountingExporter[Any] | None = None
     processor: SmallBatchSpanProcessor | None = None
+    event_processor: SmallBatchLogRecordProcessor | None = None
     own: bool = False
     undo: Callable[[], None] | None = field(default=None)
 
@@ -99,6 +108,7 @@ class Telemetry:
             self.span_exporter.stats() if self.span_exporter else None,
             self.event_exporter.stats() if self.event_exporter else None,
             self.processor.dropped if self.processor else 0,
+            self.event_processor.dropped if self.event_processor else 0,
             self.hold.stats() if self.hold else None,
         )
 
@@ -128,7 +138,7 @@ def set_up(
     openinference: bool = True,
     explanations: bool = False,
 ) -> Telemetry:
-    """Providers of our own: to an OTLP endpoint, or to a file, or (with neither) to nobody.
+    """Providers of our own: to an OTLP endpoint, to a file, to both, or (with neither) to nobody.
 
     They become the global ones where the application has none. Raises MissingExtraError without the exporter's
     package and SettingError for an unknown protocol or a file that cannot be written.
@@ -145,19 +155,16 @@ def set_up(
     if spans is not None:
         made.span_exporter = CountingExporter(spans, "spans", SpanExportResult.FAILURE)
         made.processor = SmallBatchSpanProcessor(made.span_exporter)
-        made.hold = HoldProcessor(made.processor, hold, form, late)
+        onward: SpanProcessor = made.processor
+        if endpoint and spans_file:  # both were asked for
+            onward = _All((made.processor, BatchSpanProcessor(JsonLinesSpanExporter(spans_file))))
+        made.hold = HoldProcessor(onward, hold, form, late)
         tracer_provider.add_span_processor(made.hold)
         made.sinks += (made.hold,)
     if events is not None:
         made.event_exporter = CountingExporter(events, "events", LogRecordExportResult.FAILURE)
-        logger_provider.add_log_record_processor(
-            BatchLogRecordProcessor(
-                made.event_exporter,  # type: ignore[arg-type]  # duck-typed: export, shutdown, force_flush
-                schedule_delay_millis=1_000,
-                max_export_batch_size=32,
-                max_queue_size=4_096,
-            )
-        )
+        made.event_processor = SmallBatchLogRecordProcessor(made.event_exporter)
+        logger_provider.add_log_record_processor(made.event_processor)
         made.sinks += (EventSink(logger_provider, explanations=explanations),)
     if not hasattr(otel.get_tracer_provider(), "add_span_processor"):
         otel.set_tracer_provider(tracer_provider)

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from ragtrace import semconv
 from ragtrace._version import __version__
+from ragtrace.errors import SettingError
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Decision
@@ -23,7 +24,8 @@ from ragtrace_prometheus.labels import LabelCap
 if TYPE_CHECKING:
     from ragtrace_prometheus.server import MetricsServer
 
-_SECONDS = (0.1, 0.25, 0.5, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 60)
+_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 3, 4, 5, 7, 10, 15, 20, 30, 60)
+_EVALUATOR_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _LAG = (1, 5, 15, 30, 60, 300, 900, 3600)
 _DOCUMENTS = (0, 1, 2, 3, 5, 8, 10, 15, 20)
 _TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 11))
@@ -54,8 +56,10 @@ class PrometheusSink:
     def __init__(
         self, *, app: str, env: str, evaluators: Sequence[Evaluator], registry: CollectorRegistry | None = None
     ) -> None:
-        """`registry` defaults to a new one."""
+        """`registry` defaults to a new one; SettingError for one that holds ragtrace's metrics already."""
         self.registry = registry or PlainRegistry()
+        if "ragtrace_requests_total" in getattr(self.registry, "_names_to_collectors", ()):
+            raise SettingError("this registry holds ragtrace's metrics already; give each PrometheusSink its own")
         self._labels = {"app": app, "env": env}
         self._evaluator = LabelCap(100)
         self._reason = LabelCap(50)
@@ -87,6 +91,9 @@ class PrometheusSink:
         self._errors = self._counter("ragtrace_evaluator_errors", "Failed evaluations by reason.", (*per, "reason"))
         self._lag = self._histogram(
             "ragtrace_evaluation_lag_seconds", "From the end of a request to that of its evaluation.", base, _LAG
+        )
+        self._took = self._histogram(
+            "ragtrace_evaluator_duration_seconds", "An evaluator's time for one trace.", per, _EVALUATOR_SECONDS
         )
         self._causes = self._counter("ragtrace_failure_causes", "Causes of answers.", (*base, "cause"))
         self._dropped = self._counter(
@@ -122,7 +129,7 @@ class PrometheusSink:
                     metric.labels(**labels, verdict=verdict)
             for reason in ("timeout", "circuit_open", "not_a_number"):
                 self._errors.labels(**labels, reason=self._reason(reason))
-            for unlabelled in (self._weighted_score, self._clipped, self._score):
+            for unlabelled in (self._weighted_score, self._clipped, self._score, self._took):
                 unlabelled.labels(**labels)
         for reason in ("queue_full", "queue_bytes", "shutdown", "internal"):
             self._dropped.labels(**self._labels, reason=self._reason(reason))
@@ -173,6 +180,10 @@ class PrometheusSink:
             self._causes.labels(**self._labels, cause=cause).inc()
         self._lag.labels(**self._labels).observe(evaluation.lag, exemplar)
         self._last.labels(**self._labels).set(time.time())
+
+    def observe_duration(self, evaluator: str, seconds: float) -> None:
+        """Note how long an evaluator took for one trace."""
+        self._took.labels(**self._labels, evaluator=self._evaluator(evaluator)).observe(seconds)
 
     def _count(self, score: Score, exemplar: dict[str, str]) -> None:
         labels = {**self._labels, "evaluator": self._evaluator(score.name)}
@@ -284,10 +295,13 @@ class _Watcher:
         for sink, export in (("spans", stats.spans), ("events", stats.events)):
             if export is not None:
                 items.add_metric([*self._values, sink], export.exported)
-                failures.add_metric([*self._values, sink, "queue_full"], stats.spans_dropped if sink == "spans" else 0)
+                lost = stats.spans_dropped if sink == "spans" else stats.events_dropped
+                failures.add_metric([*self._values, sink, "queue_full"], lost)
                 for reason, count in export.failed.items():
                     failures.add_metric([*self._values, sink, reason], count)
-        yield from (items, failures)
+        dropped = self._family(CounterMetricFamily, "ragtrace_spans_dropped", "Spans that a full queue dropped.")
+        dropped.add_metric(self._values, stats.spans_dropped)
+        yield from (items, failures, dropped)
         if stats.hold is not None:
             held = self._family(GaugeMetricFamily, "ragtrace_held_spans", "Root spans that wait for their scores.")
             held.add_metric(self._values, stats.hold.held)

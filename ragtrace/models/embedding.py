@@ -40,14 +40,14 @@ class Embedder(Protocol):
         """An (n, d) float32 array with a row of unit length for each text; (0, d) for none."""
 
 
-def open_session(path: os.PathLike[str]) -> Any:
+def open_session(path: os.PathLike[str], threads: int = 1) -> Any:
     """An ONNX session that uses one thread and never spins: it shares the machine with the application."""
     try:
         import onnxruntime
     except ModuleNotFoundError as error:
         raise MissingExtraError("onnxruntime", "models", "An embedded model") from error
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])

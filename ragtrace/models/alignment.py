@@ -1,0 +1,272 @@
+"""An answer laid beside its context: word pieces, their embeddings, and what the surface of the words tells.
+
+What the groundedness model reads, in training and in production alike. Chunks are encoded on their own, so that a
+chunk that recurs is encoded once.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ragtrace.evaluators.sentences import Span, split
+from ragtrace.models import model_file
+from ragtrace.models.embedding import open_session
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+WINDOW = 180
+"""Word pieces that are encoded together. Windows end where sentences do; a longer sentence is cut."""
+_RUN = 8
+_NGRAM = 8
+ANSWER_FEATURES = 20
+CONTEXT_FEATURES = 4
+_CLS, _SEP = 101, 102
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WORD = re.compile(r"\w+")
+_FUNCTION_WORDS = """
+a an the and or but if then than so as at by for from in into of on onto to with without within is are was were be been
+being am do does did have has had will would can could may might must shall should it its this that these those he she
+they them his her their i we you our your my me us which who whom whose what when where why how not no nor also there
+here s t re ve d ll m more most such other some any each both all up out over about
+"""
+_FUNCTION = frozenset(_FUNCTION_WORDS.split())
+_NUMBERS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+eighteen nineteen twenty
+"""
+_NUMBER_WORDS = {word: str(i) for i, word in enumerate(_NUMBERS.split())}
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A text's word pieces."""
+
+    text: str
+    ids: tuple[int, ...]
+    starts: tuple[int, ...]
+    """Piece i stands at text[starts[i]:ends[i]]."""
+    ends: tuple[int, ...]
+    words: tuple[int, ...]
+    """Piece i belongs to word words[i]; words count from 0."""
+    sentences: tuple[Span, ...]
+    sentence: tuple[int, ...]
+    """Piece i belongs to sentences[sentence[i]]."""
+    windows: tuple[tuple[int, int], ...]
+    """Pieces a to b are encoded together."""
+
+
+class Reader:
+    """Cuts texts into pieces and encodes them. Not thread-safe to build, safe to use from threads."""
+
+    def __init__(self, threads: int = 1) -> None:
+        """Raises MissingExtraError or ModelError where the encoder cannot be loaded."""
+        from tokenizers import BertWordPieceTokenizer
+
+        self._tokenizer = BertWordPieceTokenizer(str(model_file("vocabulary")), lowercase=True)
+        self._session = open_session(model_file("embedding"), threads)
+        self._inputs = [i.name for i in self._session.get_inputs()]
+
+    def read(self, text: str, limit: int = 2_000) -> Pieces:
+        """The pieces of a text, in at most `limit` sentences."""
+        if not text.isascii():
+            text = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates: the tokenizer raises on them
+        cuts = [m.start() for m in _CAMEL.finditer(text)]
+        spaced = _CAMEL.sub(" ", text)
+        shifted = [c + i + 1 for i, c in enumerate(cuts)]
+        made = self._tokenizer.encode(spaced, add_special_tokens=False)
+        sentences = split(text, limit)
+        begins = [s.start for s in sentences]
+        ids, starts, ends, words, sentence = [], [], [], [], []
+        for piece, (a, b), word in zip(made.ids, made.offsets, made.word_ids, strict=True):
+            start, end = a - bisect_right(shifted, a), b - bisect_right(shifted, b - 1)
+            at = bisect_right(begins, start) - 1
+            if at < 0 or start >= sentences[at].end:
+                continue  # beyond the limit
+            ids.append(piece)
+            starts.append(start)
+            ends.append(end)
+            words.append(word)
+            sentence.append(at)
+        return Pieces(
+            text,
+            tuple(ids),
+            tuple(starts),
+            tuple(ends),
+            tuple(words),
+            tuple(sentences),
+            tuple(sentence),
+            tuple(_windows(sentence)),
+        )
+
+    def encode(self, texts: Sequence[Pieces]) -> list[NDArray[np.float32]]:
+        """Per text its pieces' contextual embeddings, (n, 384) float32."""
+        import numpy as np
+
+        found = [np.zeros((len(t.ids), 384), np.float32) for t in texts]
+        jobs = [(i, a, b) for i, t in enumerate(texts) for a, b in t.windows]
+        jobs.sort(key=lambda job: job[2] - job[1])
+        for start in range(0, len(jobs), _RUN):
+            run = jobs[start : start + _RUN]
+            width = max(b - a for _, a, b in run) + 2
+            ids = np.zeros((len(run), width), np.int64)
+            mask = np.zeros_like(ids)
+            for row, (i, a, b) in enumerate(run):
+                ids[row, : b - a + 2] = (_CLS, *texts[i].ids[a:b], _SEP)
+                mask[row, : b - a + 2] = 1
+            feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+            hidden = self._session.run(None, {name: feed[name] for name in self._inputs})[0]
+            for row, (i, a, b) in enumerate(run):
+                found[i][a:b] = hidden[row, 1 : b - a + 1]
+        return found
+
+
+def _windows(sentence: Sequence[int]) -> list[tuple[int, int]]:
+    """Runs of pieces, at most WINDOW long, that end where a sentence ends if one does."""
+    ends = [i + 1 for i, (a, b) in enumerate(pairwise(sentence)) if a != b]
+    ends.append(len(sentence))
+    windows: list[tuple[int, int]] = []
+    start = last = 0
+    for end in ends:
+        while end - start > WINDOW:
+            cut = last if last > start else start + WINDOW
+            windows.append((start, cut))
+            start = last = cut
+        last = end
+    if last > start:
+        windows.append((start, last))
+    return windows
+
+
+class Context:
+    """What the surface features need to know of the context: its word pieces' n-grams and its words."""
+
+    def __init__(self, chunks: Sequence[Pieces]) -> None:
+        self.ids = [i for c in chunks for i in c.ids]
+        self.ngrams: list[set[tuple[int, ...]]] = [set() for _ in range(_NGRAM + 1)]
+        self.words: set[str] = set()
+        self.sentence_words: list[frozenset[str]] = []
+        for chunk in chunks:
+            for n in range(1, _NGRAM + 1):
+                self.ngrams[n].update(zip(*(chunk.ids[k:] for k in range(n)), strict=False))
+            for span in chunk.sentences:
+                words = frozenset(_normal(w) for w in _WORD.findall(chunk.text[span.start : span.end]))
+                self.sentence_words.append(words)
+                self.words.update(words)
+        self.stems = {w[:5] for w in self.words}
+
+
+def _normal(word: str) -> str:
+    low = word.lower()
+    return _NUMBER_WORDS.get(low, low)
+
+
+def surface(answer: Pieces, context: Context, query: Pieces | None) -> NDArray[np.float32]:
+    """(n, ANSWER_FEATURES) float32 for the answer's pieces, without those that need embeddings (the last three)."""
+    import numpy as np
+
+    n = len(answer.ids)
+    out = np.zeros((n, ANSWER_FEATURES), np.float32)
+    if not n:
+        return out
+    ids = answer.ids
+    asked = {_normal(w) for w in _WORD.findall(query.text)} if query is not None else set()
+    cover = [0] * n
+    for i in range(n):
+        length = 0
+        while length < _NGRAM and i + length < n and ids[i : i + length + 1] in context.ngrams[length + 1]:
+            length += 1
+        for k in range(i, i + length):
+            cover[k] = max(cover[k], length)
+    groups: dict[int, list[int]] = {}
+    for i, number in enumerate(answer.words):
+        groups.setdefault(number, []).append(i)
+    per_sentence: dict[int, list[tuple[str, bool]]] = {}
+    first_word: dict[int, bool] = {}
+    for pieces in groups.values():
+        start, end = answer.starts[pieces[0]], answer.ends[pieces[-1]]
+        raw = answer.text[start:end]
+        word = _normal(raw)
+        alphanumeric = raw[:1].isalnum()
+        known = word in context.words
+        digit = any(c.isdigit() for c in word)
+        at = answer.sentence[pieces[0]]
+        capital = raw[:1].isupper() and first_word.get(at, False)
+        if alphanumeric:
+            first_word[at] = True
+        function = word in _FUNCTION
+        if alphanumeric and not function:
+            per_sentence.setdefault(at, []).append((word, known))
+        row = (
+            float(known),
+            float(known or (len(word) > 4 and word[:5] in context.stems)),
+            float(word in asked),
+            float(digit),
+            float(digit and not known),
+            float(capital),
+            float(capital and not known),
+            float(function),
+            float(not alphanumeric),
+        )
+        for i in pieces:
+            out[i, :9] = row
+    grams2, grams3 = context.ngrams[2], context.ngrams[3]
+    for i in range(n):
+        out[i, 9] = i > 0 and ids[i - 1 : i + 1] in grams2
+        out[i, 10] = i + 1 < n and ids[i : i + 2] in grams2
+        out[i, 11] = 0 < i < n - 1 and ids[i - 1 : i + 2] in grams3
+        out[i, 12] = np.log1p(cover[i]) / np.log1p(_NGRAM)
+        out[i, 13] = ids[i] / 30522
+    share: dict[int, tuple[float, float]] = {}
+    for at, said in per_sentence.items():
+        mine = {w for w, _ in said}
+        best = max((len(mine & other) for other in context.sentence_words), default=0) / len(mine)
+        share[at] = (sum(k for _, k in said) / len(said), best)
+    for i in range(n):
+        out[i, 14], out[i, 15] = share.get(answer.sentence[i], (1.0, 1.0))
+        out[i, 16] = i / n
+    return out
+
+
+def nearness(
+    answer: Pieces, hidden: NDArray[np.float32], ids: NDArray[np.int64], context: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """(n, 3): a piece's highest cosine with the context's pieces, with those of its own id, and its sentence's mean
+    of the first. `hidden` is (n, 384), `context` (m, 384), `ids` (m,)."""
+    import numpy as np
+
+    out = np.zeros((len(answer.ids), 3), np.float32)
+    if not len(ids) or not len(answer.ids):
+        return out
+    a = hidden / np.maximum(np.linalg.norm(hidden, axis=1, keepdims=True), 1e-6)
+    c = context / np.maximum(np.linalg.norm(context, axis=1, keepdims=True), 1e-6)
+    cosines = a @ c.T
+    out[:, 0] = cosines.max(1)
+    same = np.asarray(answer.ids)[:, None] == ids[None, :]
+    out[:, 1] = np.where(same, cosines, 0).max(1)
+    sentence = np.asarray(answer.sentence)
+    for at in set(answer.sentence):
+        out[sentence == at, 2] = out[sentence == at, 0].mean()
+    return out
+
+
+def context_surface(chunks: Sequence[Pieces], answer: Pieces, query: Pieces | None) -> NDArray[np.float32]:
+    """(m, CONTEXT_FEATURES): a context piece is in the answer, its bigram is, it is in the query, it has a digit."""
+    import numpy as np
+
+    mine = set(answer.ids)
+    bigrams = set(pairwise(answer.ids))
+    asked = set(query.ids) if query is not None else set()
+    rows: list[tuple[bool, bool, bool, bool]] = []
+    for chunk in chunks:
+        for i, piece in enumerate(chunk.ids):
+            pair = i + 1 < len(chunk.ids) and (piece, chunk.ids[i + 1]) in bigrams
+            rows.append((piece in mine, pair, piece in asked, chunk.text[chunk.starts[i]].isdigit()))
+    made: NDArray[np.float32] = np.asarray(rows, np.float32).reshape(-1, CONTEXT_FEATURES)
+    return made
