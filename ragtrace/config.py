@@ -30,6 +30,8 @@ DEFAULT_SUITE = (
     "context_relevancy_recall",
     "context_relevancy_precision",
     "groundedness",
+    "faithfulness",
+    "refusal",
     "pii_leakage",
     "sensitive_data_leakage",
     "toxicity",

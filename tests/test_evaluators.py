@@ -156,10 +156,10 @@ def test_context_relevancy() -> None:
     assert score("context_relevancy_precision", **fields).value == pytest.approx((first + second) / 2, abs=1e-5)
 
 
-def test_groundedness() -> None:
+def test_groundedness_by_cosine() -> None:
     """Minimum over answer sentences of the maximum over context sentences; names the least grounded one, and where
     each sentence's closest passage stands."""
-    found = score("groundedness", documents=CHUNKS, answer=ANSWER)
+    found = score("groundedness_cosine", documents=CHUNKS, answer=ANSWER)
     best = [
         max(cosine(s, c) for c in ("The warranty of the pump lasts 24 months.", "It starts at delivery.", CHUNKS[1]))
         for s in ("The pump is covered for 24 months.", "Bananas are yellow fruits.")
@@ -177,7 +177,7 @@ def test_groundedness() -> None:
 
 def test_a_huge_context_is_bounded_and_says_so() -> None:
     """A ten-megabyte chunk is read in part, and the explanation says so."""
-    found = score("groundedness", documents=["The pump is blue. " * 600_000] * 5, answer="The pump is blue.")
+    found = score("groundedness_cosine", documents=["The pump is blue. " * 600_000] * 5, answer="The pump is blue.")
     assert found.value == pytest.approx(1.0, abs=1e-4)
     assert "only the first sentences" in (found.explanation or "")
 
@@ -186,9 +186,9 @@ def test_a_long_chunk_says_so() -> None:
     """A chunk whose supporting sentence is beyond what is read: the explanation says that not all was compared."""
     chunk = " ".join(f"Filler sentence number {i} is here." for i in range(400)) + " The pump is blue."
     assert "only the first sentences" in (
-        score("groundedness", documents=[chunk], answer="The pump is blue.").explanation or ""
+        score("groundedness_cosine", documents=[chunk], answer="The pump is blue.").explanation or ""
     )
-    assert "only the first" not in (score("groundedness", documents=CHUNKS, answer=ANSWER).explanation or "")
+    assert "only the first" not in (score("groundedness_cosine", documents=CHUNKS, answer=ANSWER).explanation or "")
 
 
 def test_toxicity_tells_insults_from_business() -> None:

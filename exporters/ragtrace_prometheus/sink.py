@@ -29,7 +29,7 @@ _EVALUATOR_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5
 _LAG = (1, 5, 15, 30, 60, 300, 900, 3600)
 _DOCUMENTS = (0, 1, 2, 3, 5, 8, 10, 15, 20)
 _TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 11))
-_VERDICTS = ("pass", "fail", "none", NOT_APPLICABLE, "error")
+_VERDICTS = ("pass", "fail", "none", "refusal", NOT_APPLICABLE, "error")
 _OUTCOMES = ("sampled_out", "scored", "failed", "dropped")
 _MAX_WEIGHT = 1_000.0
 """1/p is cut here, and the cut counted: one trace of a millionfold weight would be the whole average."""

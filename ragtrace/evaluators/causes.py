@@ -5,31 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ragtrace.evaluators.claims import abstains
 from ragtrace.records import Score, Trace
 
 _IRRELEVANT = 0.35
 """Cosine of the best chunk's best sentence with the query under which the context has nothing on the subject (by
 all-MiniLM-L6-v2 unrelated pairs stay below .15, paraphrases above .49)."""
 _SUPPORTED = 0.5
+_SORRY = re.compile(r"\W*(?:i(?:'m| am) (?:\w+ )?sorry|sorry,|my apologies|i apologi[sz]e)\b", re.I)
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "content_filter"})
-
-_CONTEXT = r"(?:passages?|context|documents?|text|sources?|information|excerpts?|material)"
-_REFUSAL = re.compile(
-    r"\b(?:(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't|am not able to|are not able to|am unable to|"
-    r"are unable to|was unable to) (?:know|find|answer|help|tell|say|determine|provide|see|locate)"
-    r"|i'm (?:unable|not able) to|(?:unable|not able) to (?:answer|find|determine|help)"
-    rf"|(?:provided |given |retrieved |above )?{_CONTEXT} (?:does not|doesn't|do not|don't|did not) "
-    r"(?:contain|mention|provide|include|specify|say|cover|answer|state)"
-    rf"|no (?:information|mention|answer|details?) (?:about|on|of|in|is|was|were|available|found|to)"
-    rf"|(?:not|n't) (?:mentioned|provided|specified|covered|found|stated|included) in the (?:\w+ )?{_CONTEXT}"
-    rf"|not enough {_CONTEXT}|cannot be (?:answered|determined)|i(?:'m| am) sorry|sorry, )",
-    re.I,
-)
 
 
 def is_refusal(answer: str) -> bool:
     """Whether the answer declines instead of answering: it says so in its first 200 characters, and little else."""
-    return _REFUSAL.search(answer[:200]) is not None and len(answer) < 600
+    head = answer[:200]
+    return len(answer) < 600 and (abstains(head) or _SORRY.match(head) is not None)
 
 
 def cause(trace: Trace, scores: Sequence[Score]) -> str | None:

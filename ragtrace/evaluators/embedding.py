@@ -135,11 +135,12 @@ def context_relevancy_precision(traces: Sequence[Trace]) -> list[float | None]:
     batch=True,
     source=f"{_H2O}, Groundedness Evaluator",
 )
-def groundedness(traces: Sequence[Trace]) -> list[Score | None]:
+def groundedness_cosine(traces: Sequence[Trace]) -> list[Score | None]:
     """Minimum over the answer's sentences of the maximum over the context's sentences of their cosine.
 
     The explanation names the least grounded sentence; the evidence has every sentence with its closest passage.
-    A cosine does not see a contradiction: a wrong number in the right words is close.
+    A cosine does not see a contradiction: a wrong number in the right words is close. `groundedness` has a model for
+    it, and is better wherever both can run.
     """
     answers = [_answer_sentences(trace) for trace in traces]
     contexts = [_context_sentences(trace) for trace in traces]
@@ -160,7 +161,7 @@ def _grounded(
         return None
     cosines = answer @ context.T
     best = cosines.argmax(1)
-    threshold = groundedness.threshold or 0.0
+    threshold = groundedness_cosine.threshold or 0.0
     evidence = []
     for row, span in enumerate(spans):
         source = sentences[int(best[row])]
@@ -179,7 +180,7 @@ def _grounded(
         )
     least = min(evidence, key=lambda e: e.probability or 0.0)
     return Score(
-        "groundedness",
+        "groundedness_cosine",
         value=least.probability,
         explanation=f"least grounded: “{trace.answer[least.start : least.end][:300]}”{_unread(trace, sentences)}",
         cause=None if (least.probability or 0.0) >= threshold else "unsupported",

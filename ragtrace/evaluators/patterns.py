@@ -47,7 +47,7 @@ def ssn(text: str) -> bool:
 
 def _card(text: str) -> bool:
     digits = re.sub(r"\D", "", text)
-    issued = digits[0] in "3456" or digits[:2] == "22" or digits[:4] in ("1800", "2131")
+    issued = digits[0] in "3456" or 2221 <= int(digits[:4]) <= 2720 or digits[:4] in ("1800", "2131", "0604")
     return 12 <= len(digits) <= 19 and issued and len(set(digits)) > 1 and luhn(digits)
 
 
@@ -78,6 +78,16 @@ _PERSONAL: tuple[_Rule, ...] = (
     ("ip_address", re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)"), _ip),
 )
 _PHONE_HINT = re.compile(r"(?<![\w.])(?:\+|\(|0|\d{3}[-.) ])[\d ().\-/x+]{6,20}")
+# Where the text says that a phone number follows, its shape is enough: many real ones follow no numbering plan.
+_PHONE_SAID = re.compile(
+    r"(?i)\b(?:phone|telephone|tel|mobile|cell|fax|desk|whatsapp|hotline|landline|call|dial|text|reach|ring|sms)"
+    r"(?:\s?(?:number|no|nr|me|us|him|her|them|back|the office))?\.?\s{0,2}(?:[:=#]|\bis\b|\bat\b|\bon\b)?\s{0,2}"
+    r"(?P<number>\+?\(?\d[\d ().\-/]{5,19}\d(?:\s?(?:x|ext\.?)\s?\d{1,6})?)(?![\w-]|[.,]\d)"
+)
+_PHONE_SHAPE = re.compile(
+    r"(?<![\w.+-])(?:(?:\+|00)[1-9]\d{0,2}[ .-]?(?:\(0\)[ .-]?)?(?:\(?\d{1,4}\)?[ .-]?){2,5}\d{2,4}"
+    r"|(?:\+?1[-. ]|001[-. ])?(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4})(?:\s?(?:x|ext\.?\s?)\d{1,6})?(?![\w-]|[.,]\d)"
+)
 
 
 def personal(text: str) -> list[Find]:
@@ -90,7 +100,9 @@ def personal(text: str) -> list[Find]:
     found: list[Find] = []
     for rule in _PERSONAL:
         found.extend(f for f in _matches(rule, text) if not _overlaps(f, found))
-    found.extend(f for f in _phones(text) if not _overlaps(f, found))
+    for find in _phones(text):
+        if not _overlaps(find, found):
+            found.append(find)
     return sorted(found, key=lambda f: f.start)
 
 
@@ -106,6 +118,13 @@ def _overlaps(find: Find, others: list[Find]) -> bool:
 
 
 def _phones(text: str) -> Iterator[Find]:
+    taken = 0
+    said = [m.span("number") for m in _PHONE_SAID.finditer(text)]
+    shaped = [m.span() for m in _PHONE_SHAPE.finditer(text)]
+    for start, end in sorted(said + shaped):
+        if start >= taken and 7 <= sum(c.isdigit() for c in text[start:end]) <= 20:
+            taken = end
+            yield Find("phone", start, end)
     # phonenumbers is thorough and slow: it is asked only about the neighbourhood of what looks like a number.
     import phonenumbers
 

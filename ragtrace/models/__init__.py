@@ -21,7 +21,36 @@ FILES: dict[str, tuple[str | None, str, str]] = {
         "bert-base-uncased-vocab.txt",
         "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
     ),
-    "toxicity": (None, "toxicity.npz", "8da9a844e69a69868bed6c185125bb82376dc8a3effb5311a797ea27054cc2a4"),
+    "groundedness": (
+        None,
+        "groundedness.onnx",
+        "4e5c70f168919090e3aadd1c6aed00d17f02409bc384c798907a01f557486493",
+    ),
+    "groundedness_calibration": (
+        None,
+        "groundedness.npz",
+        "aeae79551ca9f16f8f3895a2c7823f379be81f2d597f63b94ba8577f526e82d5",
+    ),
+    "names": (
+        None,
+        "rampart.onnx",
+        "9f27d24949b0581701071ea5ef522d77ccd3f50c525cc91eac4d265b0fc2afe5",
+    ),
+    "names_vocabulary": (
+        None,
+        "rampart-vocab.txt",
+        "0fbe6b50061feabb9be68af471e9aa6df07a4bc428bdca4b0eff1fcd3612dee5",
+    ),
+    "refusal": (
+        None,
+        "refusal.npz",
+        "47d1bf81622eb1cb3d8ba92dd9ed84158e00306e3746037360a4fb19094cd3b3",
+    ),
+    "toxicity": (
+        None,
+        "toxicity.npz",
+        "7fa9b58bc6dd4730dc795bc6d7a2a19f7242848b97cb5eb3d9c8a09cc1d2bfb4",
+    ),
 }
 """Model → the package that brings its file (None: ragtrace itself), the file, its sha256."""
 

@@ -167,6 +167,27 @@ def _normal(word: str) -> str:
     return _NUMBER_WORDS.get(low, low)
 
 
+def content_words(text: str) -> frozenset[str]:
+    """The words of a text that carry meaning, in lower case, small numbers as digits."""
+    return frozenset(w for w in map(_normal, _WORD.findall(text)) if w not in _FUNCTION)
+
+
+def part(text: Pieces, a: int, b: int) -> Pieces:
+    """Pieces a to b as a text of their own, with the sentences that they touch."""
+    kept = sorted(set(text.sentence[a:b]))
+    number = {old: new for new, old in enumerate(kept)}
+    return Pieces(
+        text.text,
+        text.ids[a:b],
+        text.starts[a:b],
+        text.ends[a:b],
+        text.words[a:b],
+        tuple(text.sentences[k] for k in kept),
+        tuple(number[k] for k in text.sentence[a:b]),
+        tuple((max(x, a) - a, min(y, b) - a) for x, y in text.windows if x < b and y > a),
+    )
+
+
 def surface(answer: Pieces, context: Context, query: Pieces | None) -> NDArray[np.float32]:
     """(n, ANSWER_FEATURES) float32 for the answer's pieces, without those that need embeddings (the last three)."""
     import numpy as np

@@ -4,51 +4,49 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention as attend
 
 from ragtrace.models.alignment import ANSWER_FEATURES, CONTEXT_FEATURES
 
 
 class Attention(nn.Module):
-    """Multi-head attention with a bias for pieces that are the same word and continue the same phrase."""
+    """Multi-head attention; with a bias, half of the heads are drawn to pieces that are the same and continue the same
+    phrase."""
 
-    def __init__(self, width: int, heads: int, matching: bool) -> None:
+    def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
         self.q, self.kv = nn.Linear(width, width), nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
-        self.match = nn.Parameter(torch.ones(2, heads) * 0.5) if matching else None
 
-    def forward(self, x: Tensor, memory: Tensor, blocked: Tensor, same: Tensor | None, pair: Tensor | None) -> Tensor:
-        """x (b, n, d); memory (b or 1, m, d); blocked (b or 1, 1, 1, m) additive; same, pair (b, n, m)."""
+    def forward(self, x: Tensor, memory: Tensor, blocked: Tensor, bias: Tensor | None) -> Tensor:
+        """x (b, n, d); memory (b, m, d); blocked (b, 1, 1, m) and bias (b, 1, n, m) are added to the logits."""
         b, n, d = x.shape
-        m = memory.shape[1]
-        q = self.q(x).reshape(b, n, self.heads, d // self.heads).transpose(1, 2)
-        k, v = self.kv(memory).reshape(memory.shape[0], m, 2, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-        logits = q @ k.transpose(-1, -2) * (d // self.heads) ** -0.5 + blocked
-        if self.match is not None and same is not None and pair is not None:
-            logits = (
-                logits
-                + same[:, None] * self.match[0].reshape(1, -1, 1, 1)
-                + pair[:, None] * self.match[1].reshape(1, -1, 1, 1)
-            )
-        mixed = logits.softmax(-1) @ v
+        h = self.heads
+        q = self.q(x).reshape(b, n, h, d // h).transpose(1, 2)
+        k, v = self.kv(memory).reshape(b, memory.shape[1], 2, h, d // h).permute(2, 0, 3, 1, 4)
+        if bias is None:
+            mixed = attend(q, k, v, attn_mask=blocked)
+        else:
+            c = h // 2
+            drawn = attend(q[:, :c], k[:, :c], v[:, :c], attn_mask=bias)
+            free = attend(q[:, c:], k[:, c:], v[:, c:], attn_mask=blocked)
+            mixed = torch.cat([drawn, free], 1)
         return self.out(mixed.transpose(1, 2).reshape(b, n, d))
 
 
 class Layer(nn.Module):
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.cross, self.self_ = Attention(width, heads, True), Attention(width, heads, False)
+        self.cross, self.self_ = Attention(width, heads), Attention(width, heads)
         self.ffn = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
         self.drop = nn.Dropout(dropout)
 
-    def forward(
-        self, x: Tensor, memory: Tensor, memory_blocked: Tensor, blocked: Tensor, same: Tensor, pair: Tensor
-    ) -> Tensor:
-        x = x + self.drop(self.cross(self.norms[0](x), memory, memory_blocked, same, pair))
+    def forward(self, x: Tensor, memory: Tensor, memory_blocked: Tensor, blocked: Tensor, bias: Tensor) -> Tensor:
+        x = x + self.drop(self.cross(self.norms[0](x), memory, memory_blocked, bias))
         y = self.norms[1](x)
-        x = x + self.drop(self.self_(y, y, blocked, None, None))
+        x = x + self.drop(self.self_(y, y, blocked, None))
         return x + self.drop(self.ffn(self.norms[2](x)))
 
 
@@ -90,11 +88,11 @@ class Groundedness(nn.Module):
         ahead = torch.cat([ahead, torch.zeros_like(ahead[:, :, :1])], 2)
         behind = torch.cat([torch.zeros_like(same[:, :1, 1:]), same[:, :-1, :-1]], 1)
         behind = torch.cat([torch.zeros_like(behind[:, :, :1]), behind], 2)
-        pair = same * (ahead + behind)
+        bias = (2 * same + 3 * same * (ahead + behind))[:, None] + memory_blocked
         x = self.drop(self.hidden_in(hidden) + self.answer_in(features))
         memory = self.memory_norm(self.drop(self.hidden_in(context) + self.context_in(context_features)))
         for layer in self.layers:
-            x = layer(x, memory, memory_blocked, blocked, same, pair)
+            x = layer(x, memory, memory_blocked, blocked, bias)
         x = self.norm(x)
         pieces = self.piece(torch.cat([x, features], -1))
         index = torch.arange(sentences, device=ids.device) if isinstance(sentences, int) else sentences

@@ -185,7 +185,7 @@ def main() -> None:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
             schedule.step()
-            sums += [float(x) for x in losses]
+            sums += [x.item() for x in losses]
             done += 1
             decay = min(0.998, (1 + done) / (10 + done))
             with torch.no_grad():

@@ -1,0 +1,178 @@
+"""Checks against an expected answer, and of the order of the chunks, by the embedded groundedness model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragtrace.evaluation import NOT_APPLICABLE, evaluator
+from ragtrace.evaluators.grounding import Checked, check
+from ragtrace.records import Score, Trace
+
+_PASSES = 0.5
+_RELEVANT = 0.5
+"""Cosine of a chunk's best sentence with the query from which the chunk counts as relevant where there is no
+reference."""
+_CLAIMS_WEIGHT, _SIMILARITY_WEIGHT = 0.75, 0.25
+_CHUNKS = 20
+_RAGAS = "RAGAS; by the embedded model"
+
+
+def _none(name: str, why: str) -> Score:
+    return Score(name, label=NOT_APPLICABLE if why != "refusal" else "refusal", explanation=why)
+
+
+def _correct(trace: Trace) -> Checked | str:
+    """The answer's claims judged against the reference."""
+    return check(trace.query, trace.answer, [trace.reference or ""])
+
+
+def _entails(chunk: str, query: str, text: str) -> list[bool]:
+    """Per claim of a text whether a chunk supports it."""
+    found = check(query, text, [chunk])
+    return [] if isinstance(found, str) else [p >= _PASSES for p in found.supported()]
+
+
+@evaluator(
+    needs={"query", "documents", "answer", "reference"},
+    threshold=0.25,
+    direction="lower",
+    method="model",
+    source="Ejento evaluation metrics, 2.4",
+)
+def noise_sensitivity(trace: Trace) -> Score:
+    """Incorrect claims / claims of the answer; a claim is incorrect if the reference does not support it."""
+    found = _correct(trace)
+    if isinstance(found, str):
+        return _none("noise_sensitivity", found)
+    wrong = sum(p < _PASSES for p in found.supported())
+    return Score(
+        "noise_sensitivity", value=wrong / len(found.claims), explanation=f"{wrong} of {len(found.claims)} claims"
+    )
+
+
+def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
+    found = _correct(trace)
+    if isinstance(found, str):
+        return _none(name, found)
+    wrong = [p < _PASSES for p in found.supported()]
+    blamed = [False] * len(wrong)
+    for document in trace.documents[:_CHUNKS]:
+        if not document.content.strip():
+            continue
+        if any(_entails(document.content, trace.query, trace.reference or "")) is relevant:
+            entailed = _entails(document.content, trace.query, trace.answer)
+            blamed = [b or e for b, e in zip(blamed, entailed or blamed, strict=True)]
+    count = sum(w and b for w, b in zip(wrong, blamed, strict=True))
+    kind = "relevant" if relevant else "irrelevant"
+    return Score(
+        name, value=count / len(wrong), explanation=f"{count} of {len(wrong)} claims are wrong and from {kind} chunks"
+    )
+
+
+@evaluator(
+    needs={"query", "documents", "answer", "reference"},
+    threshold=0.25,
+    direction="lower",
+    method="model",
+    source=_RAGAS,
+)
+def noise_sensitivity_relevant(trace: Trace) -> Score:
+    """Incorrect claims that a relevant chunk entails / claims of the answer. A chunk is relevant if it entails a claim
+    of the reference. The first 20 chunks are looked at."""
+    return _blamed("noise_sensitivity_relevant", trace, True)
+
+
+@evaluator(
+    needs={"query", "documents", "answer", "reference"},
+    threshold=0.25,
+    direction="lower",
+    method="model",
+    source=_RAGAS,
+)
+def noise_sensitivity_irrelevant(trace: Trace) -> Score:
+    """Incorrect claims that an irrelevant chunk entails / claims of the answer. The first 20 chunks are looked at."""
+    return _blamed("noise_sensitivity_irrelevant", trace, False)
+
+
+@evaluator(
+    needs={"query", "answer", "reference"},
+    threshold=0.75,
+    method="model",
+    source="Ejento evaluation metrics, 1.1; RAGAS answer correctness, by the embedded models",
+)
+def answer_correctness(trace: Trace) -> Score:
+    """0.75 · F1 over statements + 0.25 · cosine of answer and reference.
+
+    F1 = TP / (TP + 0.5 (FP + FN)): TP are the answer's claims that the reference supports, FP its others, FN the
+    reference's claims that the answer does not support.
+    """
+    from ragtrace.models.embedding import get_embedder
+
+    said = _correct(trace)
+    expected = check(trace.query, trace.reference or "", [trace.answer])
+    if isinstance(said, str):
+        return _none("answer_correctness", said)
+    tp = sum(p >= _PASSES for p in said.supported())
+    fp = len(said.claims) - tp
+    fn = 0 if isinstance(expected, str) else sum(p < _PASSES for p in expected.supported())
+    f1 = tp / (tp + 0.5 * (fp + fn)) if tp else 0.0
+    a, b = get_embedder().embed([trace.answer, trace.reference or ""])
+    value = _CLAIMS_WEIGHT * f1 + _SIMILARITY_WEIGHT * max(0.0, float(a @ b))
+    said_so = f"{tp} claims agree, {fp} are not in the reference, {fn} of the reference are missing"
+    return Score("answer_correctness", value=min(1.0, value), explanation=said_so)
+
+
+@evaluator(
+    needs={"query", "documents"},
+    threshold=0.75,
+    method="model",
+    source="RAG evaluation guide; RAGAS context precision, by the embedded models",
+)
+def context_precision(trace: Trace) -> Score:
+    """Average precision of the chunks' order: (1 / relevant chunks) Σₖ (relevant up to k / k) · rₖ.
+
+    A chunk is relevant if it supports a claim of the reference; without a reference, if one of its sentences is near
+    the question. The first 20 chunks are looked at. 0 where none is relevant.
+    """
+    chunks = [d.content for d in trace.documents[:_CHUNKS]]
+    if trace.reference:
+        relevant = [any(_entails(c, trace.query, trace.reference)) if c.strip() else False for c in chunks]
+        by = "supports the reference"
+    else:
+        relevant = [c >= _RELEVANT for c in _nearness(trace.query, chunks)]
+        by = "near the question"
+    precision, seen = 0.0, 0
+    for k, is_relevant in enumerate(relevant, 1):
+        if is_relevant:
+            seen += 1
+            precision += seen / k
+    ranks = ", ".join(str(k) for k, r in enumerate(relevant) if r) or "none"
+    value = precision / seen if seen else 0.0
+    return Score("context_precision", value=value, explanation=f"ranks of relevant chunks ({by}): {ranks}")
+
+
+def _nearness(query: str, chunks: Sequence[str]) -> list[float]:
+    from ragtrace.evaluators.sentences import prose, split
+    from ragtrace.models.embedding import get_embedder
+
+    groups = [[c[s.start : s.end] for s in (prose(c, 60) or split(c, 1))] for c in chunks]
+    vectors = get_embedder().embed([query, *(s for g in groups for s in g)])
+    found, at = [], 1
+    for group in groups:
+        found.append(float((vectors[at : at + len(group)] @ vectors[0]).max()) if group else -1.0)
+        at += len(group)
+    return found
+
+
+@evaluator(
+    needs={"query", "answer"},
+    threshold=0.75,
+    method="model",
+    source="H2O Eval Studio, Summarization (SummaC-ZS); by the embedded model",
+)
+def summary_faithfulness_zs(trace: Trace) -> Score:
+    """Mean over the summary's sentences of the probability that the source supports them; the source is the query."""
+    found = check("", trace.answer, [trace.query])
+    if isinstance(found, str):
+        return _none("summary_faithfulness_zs", found)
+    return Score("summary_faithfulness_zs", value=sum(found.supported()) / len(found.claims))

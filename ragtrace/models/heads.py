@@ -1,0 +1,119 @@
+"""Small text classifiers: logistic regressions over a text's embedding, its hashed character and word n-grams and its
+length. One file holds one head with one or more labels.
+
+Trained by `training/train_heads.py`; what they are good for and what not stands in docs/models/.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ragtrace.models import model_file
+from ragtrace.models.embedding import Lazy, OnnxEmbedder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+BUCKETS = 1 << 15
+_SIZES = (3, 4, 5)
+_MAX_CHARS = 600
+_WORD = re.compile(r"[\w'*@$!]+")
+_INNER = 5
+"""The first rows of the toxicity head, which `mixture` makes one of."""
+
+
+def char_buckets(text: str) -> list[int]:
+    """The distinct hash buckets of a text's character n-grams; its first 600 characters, lower case, single spaces."""
+    clean = f" {' '.join(text[:_MAX_CHARS].lower().split())} ".encode("utf-8", "replace")
+    crc = zlib.crc32
+    return list({crc(clean[i : i + n]) % BUCKETS for n in _SIZES for i in range(len(clean) - n + 1)})
+
+
+def word_buckets(text: str) -> list[int]:
+    """The distinct hash buckets of the words, word pairs and triples of a text's first 600 characters."""
+    words = _WORD.findall(text[:_MAX_CHARS].lower())
+    runs = [*words, *map(" ".join, pairwise(words))]
+    runs.extend(map(" ".join, zip(words, words[1:], words[2:], strict=False)))
+    return list({zlib.crc32(run.encode("utf-8", "replace")) % BUCKETS for run in runs})
+
+
+class Head:
+    """A head's weights: (k, ·) for k labels."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is that of its file in `ragtrace.models.FILES`. Raises ModelError if it is missing or altered."""
+        import numpy as np
+
+        with np.load(model_file(name)) as weights:
+            self.labels = [str(label) for label in weights["labels"]]
+            self._dense = weights["dense"].astype(np.float32)
+            self._chars = weights["chars"].astype(np.float32)
+            self._words = weights["words"].astype(np.float32)
+            self.platt = [float(x) for x in weights["platt"]]
+            self._rest = weights["rest"].astype(np.float32)  # of the length's logarithm, and the bias
+
+    def logits(self, texts: Sequence[str], vectors: Any) -> NDArray[np.float64]:
+        """(n, k) log-odds, from the texts and their (n, 384) embeddings."""
+        import numpy as np
+
+        made = np.asarray(vectors, np.float64) @ self._dense.T + self._rest[:, 1]
+        for i, text in enumerate(texts):
+            made[i] += self._rest[:, 0] * np.log1p(min(len(text), 4_000))
+            for weights, buckets in ((self._chars, char_buckets(text)), (self._words, word_buckets(text))):
+                if buckets:
+                    made[i] += weights[:, buckets].sum(1) / len(buckets) ** 0.5
+        raised: NDArray[np.float64] = made
+        return raised
+
+
+_toxicity = Lazy(lambda: Head("toxicity"))
+_refusal = Lazy(lambda: Head("refusal"))
+_embedder = Lazy(OnnxEmbedder)
+
+
+def _vectors(texts: Sequence[str]) -> Any:
+    from ragtrace.models.embedding import get_embedder
+
+    embedder = get_embedder()
+    # The heads know the embedded model's space alone.
+    own = embedder if embedder.name == OnnxEmbedder.name else _embedder.get()
+    return own.embed(texts)
+
+
+def toxicity(texts: Sequence[str]) -> list[dict[str, float]]:
+    """Per text the probability in [0, 1] of each label: `toxicity`, `severe`, `obscene`, `threat`, `insult`,
+    `identity_attack`, `bias`."""
+    import numpy as np
+
+    head: Head = _toxicity.get()
+    logits = head.logits(texts, _vectors(texts))
+    slope, shift = head.platt
+    logits[:, 0] = slope * mixture(logits[:, :_INNER]) + shift
+    raised = 1 / (1 + np.exp(-logits))
+    names = ("toxicity", *head.labels[1:])
+    shown = [0, *range(_INNER, len(names))]
+    return [{names[k]: float(row[k]) for k in shown} for row in raised]
+
+
+def mixture(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,) log-odds of being toxic at all, from (n, 5) of: anything, sexual, self-harm, violence, hate. The first plus
+    the log-odds that at least one of the others holds, taken as independent."""
+    import numpy as np
+
+    none = np.prod(1 / (1 + np.exp(logits[:, 1:])), axis=1)
+    mixed: NDArray[np.float64] = logits[:, 0] + np.log((1 - none + 1e-9) / (none + 1e-9))
+    return mixed
+
+
+def refusal(answers: Sequence[str]) -> list[float]:
+    """Per answer the probability in [0, 1] that it declines to do what was asked, in part or in whole."""
+    import numpy as np
+
+    head: Head = _refusal.get()
+    logits = head.logits(answers, _vectors([a[:300] for a in answers]))[:, 0]
+    return [float(p) for p in 1 / (1 + np.exp(-logits))]

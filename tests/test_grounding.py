@@ -1,0 +1,295 @@
+"""The groundedness model and what is built on it: claims, verdicts, evidence, and what is no claim at all."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrace import plugins
+from ragtrace.evaluation import run
+from ragtrace.evaluators.claims import claims, statements
+from ragtrace.models import grounding
+from ragtrace.models.alignment import WINDOW, Reader, part
+from ragtrace.records import Document, Score
+from ragtrace.testing import make_trace
+
+CHUNKS = (
+    "The warranty of the pump lasts 24 months and starts at delivery. It covers the motor and the seals. Wear parts "
+    "such as filters are not covered.",
+    "To claim the warranty, send the serial number and a photo of the label to the service desk within 14 days.",
+)
+QUESTION = "How long is the warranty of the pump?"
+NAMES = (
+    "faithfulness",
+    "hallucination",
+    "groundedness",
+    "hallucination_cross_encoder",
+    "context_contradiction",
+)
+
+
+def score(name: str, answer: str, chunks: tuple[str, ...] = CHUNKS, **fields: Any) -> Score:
+    documents = tuple(Document(f"d{i}", c) for i, c in enumerate(chunks))
+    trace = make_trace(query=fields.pop("query", QUESTION), answer=answer, documents=documents, **fields)
+    ((found,),) = run(plugins.load(name), [trace])
+    return found
+
+
+# --- claims --------------------------------------------------------------------------------------
+
+ANSWER = """Sure! Here's what the manual says:
+
+1. The pump has 3 filters, and it needs a new one every year; many owners forget this.
+2. Dr. Meyer (v2.1, see https://a.io/b.html) wrote it in Jan. 1998.
+
+```python
+x = 1
+```
+| part | price |
+I could not find the price in the documents. Would you like more? I hope this helps!"""
+
+
+def test_an_answer_is_cut_into_statements_of_their_kind() -> None:
+    """Compound sentences are cut; lists, code, URLs and abbreviations survive; what claims nothing is told apart."""
+    found = [(s.kind, ANSWER[s.start : s.end]) for s in statements(ANSWER)]
+    assert found == [
+        ("courtesy", "Sure!"),
+        ("lead_in", "Here's what the manual says:"),
+        ("claim", "1. The pump has 3 filters"),
+        ("claim", "it needs a new one every year"),
+        ("claim", "many owners forget this."),
+        ("claim", "2. Dr. Meyer (v2.1, see https://a.io/b.html) wrote it in Jan. 1998."),
+        ("code", "```python\nx = 1\n```"),
+        ("claim", "| part | price |"),
+        ("abstention", "I could not find the price in the documents."),
+        ("question", "Would you like more?"),
+        ("courtesy", "I hope this helps!"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "?", "```x```", "Thanks!", "I do not know."])
+def test_some_texts_claim_nothing(text: str) -> None:
+    """There is nothing to check in them."""
+    assert claims(text) == []
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=300))
+def test_statements_are_in_order_and_do_not_overlap(text: str) -> None:
+    """Whatever the text, its statements lie inside it, one after the other."""
+    last = 0
+    for statement in statements(text):
+        assert last <= statement.start < statement.end <= len(text)
+        last = statement.end
+
+
+# --- the alignment -------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=400))
+def test_pieces_stand_where_they_say(text: str) -> None:
+    """Offsets rise and stay inside the text, windows cover every piece once and are not longer than allowed."""
+    pieces = reader().read(text)
+    assert list(pieces.starts) == sorted(pieces.starts)
+    assert all(0 <= a <= b <= len(pieces.text) for a, b in zip(pieces.starts, pieces.ends, strict=True))
+    assert [i for a, b in pieces.windows for i in range(a, b)] == list(range(len(pieces.ids)))
+    assert all(b - a <= WINDOW for a, b in pieces.windows)
+
+
+def test_camel_case_keeps_its_places() -> None:
+    """A key of a JSON context is read as words, and still found where it stands."""
+    text = "'RestaurantsTakeOut': True, 'WiFi': 'no'"
+    pieces = reader().read(text)
+    words = [text[a:b] for a, b in zip(pieces.starts, pieces.ends, strict=True)]
+    assert words[:5] == ["'", "Restaurants", "Take", "Out", "'"]
+    inner = part(pieces, 1, 4)
+    assert inner.ids == pieces.ids[1:4]
+    assert inner.windows == ((0, 3),)
+
+
+_readers: list[Reader] = []
+
+
+def reader() -> Reader:
+    if not _readers:
+        _readers.append(Reader())
+    return _readers[0]
+
+
+# --- the evaluators ------------------------------------------------------------------------------
+
+GOOD = "The warranty of the pump lasts 24 months and starts at delivery."
+BAD = "The warranty lasts 60 months. It was founded by Ludwig van Beethoven in Vienna."
+
+
+def test_what_is_supported_scores_above_what_is_not() -> None:
+    """By every evaluator that looks at the whole answer."""
+    for name in ("faithfulness", "groundedness", "hallucination_cross_encoder"):
+        good, bad = score(name, GOOD).value, score(name, BAD).value
+        assert good is not None
+        assert bad is not None
+        assert good > bad + 0.3, name
+    faithful, hallucinated = score("faithfulness", BAD).value, score("hallucination", BAD).value
+    assert faithful is not None
+    assert hallucinated == pytest.approx(1 - faithful)
+
+
+def test_the_evidence_names_claims_and_passages() -> None:
+    """Each claim with its verdict and the passage that is closest, by offsets that fit."""
+    answer = f"{GOOD} Wear parts such as filters are covered for 90 years by Napoleon."
+    found = score("faithfulness", answer)
+    first, second = found.evidence
+    assert answer[first.start : first.end] == GOOD
+    assert (first.verdict, first.document_id) == ("supported", "d0")
+    assert CHUNKS[0][first.document_start : first.document_end].startswith("The warranty of the pump")
+    assert second.verdict != "supported"
+    assert "Napoleon" in (found.explanation or "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [
+        ("I could not find this in the documents.", "refusal"),
+        ("I'm sorry, but the provided context does not mention it.", "refusal"),
+        ("```python\nx = 1\n```", "not_applicable"),
+        ("Would you like to know more?", "not_applicable"),
+        ("Die Garantie der Pumpe dauert vierundzwanzig Monate und beginnt mit der Lieferung.", "not_applicable"),
+    ],
+)
+def test_what_cannot_be_judged_gets_a_label_and_no_number(name: str, answer: str, label: str) -> None:
+    """A refusal, code, a question, a language that the model does not know."""
+    found = score(name, answer)
+    assert (found.label, found.value, found.error) == (label, None, None)
+    assert found.explanation
+
+
+def test_a_foreign_context_is_said() -> None:
+    """An English answer from a context in a language that the model does not know is not scored."""
+    chunk = "Die Garantie der Pumpe dauert vierundzwanzig Monate und beginnt mit der Lieferung an den Kunden."
+    found = score("faithfulness", GOOD, (chunk,))
+    assert found.label == "not_applicable"
+    assert "context is in de" in (found.explanation or "")
+
+
+def test_a_long_context_is_searched_not_cut() -> None:
+    """The passage that supports the answer stands at the end of two hundred pages; the share that was compared is
+    said."""
+    filler = " ".join(f"Section {i} describes how valve {i * 7} is cleaned with water and soap." for i in range(9_000))
+    found = score("faithfulness", GOOD, (filler, CHUNKS[0]))
+    assert found.value is not None
+    assert found.value > 0.6
+    assert found.evidence[0].document_id == "d1"
+    assert "of the context" in (found.explanation or "")
+
+
+def test_odd_input_is_survived() -> None:
+    """Lone surrogates, NUL bytes, control characters, no words at all."""
+    for odd in ("\ud800 is the pump\x00 blue today?.", "∑∏∫ ≠ ∞ yes it is", "a" * 20_000, "The pump \u202e is blue."):
+        found = score("faithfulness", odd, (odd, "x"))
+        assert found.error is None, (odd[:20], found)
+
+
+def test_context_recall_judges_the_reference() -> None:
+    """Claims of the reference that the context holds count; another context lowers the share."""
+    fields: dict[str, Any] = {"reference": GOOD}
+    high = score("context_recall", "whatever", **fields).value
+    low = score("context_recall", "whatever", ("Bananas are yellow fruits that grow in bunches.",), **fields).value
+    assert high is not None
+    assert low is not None
+    assert high > low + 0.3
+
+
+def test_a_contradiction_belongs_to_its_chunk() -> None:
+    """The share is of chunks; where nothing is contradicted it is 0."""
+    assert score("context_contradiction", GOOD).value == 0.0
+
+
+def test_recurring_chunks_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second answer over the same chunks encodes the answer alone."""
+    model = grounding.GroundingModel()
+    encoded: list[int] = []
+    original = model._reader.encode
+
+    def counting(texts: Any) -> Any:
+        encoded.append(sum(len(t.ids) for t in texts))
+        return original(texts)
+
+    monkeypatch.setattr(model._reader, "encode", counting)
+    asked = [grounding.Question(QUESTION, GOOD, [(0, len(GOOD))], CHUNKS)]
+    first = model.judge(asked)
+    encoded.clear()
+    assert model.judge(asked) == first
+    assert sum(encoded) == len(reader().read(QUESTION).ids)
+
+
+def test_many_threads_get_one_answer() -> None:
+    """The model is shared: what one thread asks does not change what another is told."""
+    alone = [score("faithfulness", answer).value for answer in (GOOD, BAD)]
+    found: list[Any] = []
+
+    def ask(answer: str) -> None:
+        found.append((answer, score("faithfulness", answer + " ").value))
+
+    threads = [threading.Thread(target=ask, args=((GOOD, BAD)[i % 2],)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for answer, value in found:
+        assert value == pytest.approx(alone[0 if answer == GOOD else 1], abs=1e-6)
+
+
+# --- with a reference ----------------------------------------------------------------------------
+
+
+def test_noise_is_blamed_on_the_chunk_that_brought_it() -> None:
+    """A wrong claim that stands in an irrelevant chunk counts there, and not as a relevant one's."""
+    noise = "Bananas are yellow fruits that grow in large bunches in the tropics."
+    fields: dict[str, Any] = {"chunks": (CHUNKS[0], noise), "reference": GOOD}
+    answer = f"{GOOD} {noise}"
+    assert score("noise_sensitivity", answer, **fields).value == 0.5
+    assert score("noise_sensitivity_irrelevant", answer, **fields).value == 0.5
+    assert score("noise_sensitivity_relevant", answer, **fields).value == 0.0
+    assert score("noise_sensitivity", GOOD, **fields).value == 0.0
+
+
+def test_answer_correctness_counts_both_ways() -> None:
+    """The same answer is 1; what is missing and what is too much lower it."""
+    more = "The label shows the serial number of the machine."
+    same = score("answer_correctness", GOOD, reference=GOOD).value
+    extra = score("answer_correctness", f"{GOOD} {more}", reference=GOOD).value
+    missing = score("answer_correctness", GOOD, reference=f"{GOOD} {more}").value
+    other = score("answer_correctness", more, reference=GOOD).value
+    assert same == pytest.approx(1.0, abs=1e-3)
+    assert extra is not None
+    assert missing is not None
+    assert other is not None
+    assert other < min(extra, missing)
+    assert max(extra, missing) < 1.0
+
+
+def test_context_precision_rewards_a_relevant_chunk_on_top() -> None:
+    """(1 / relevant) times the sum of the precisions at the relevant ranks."""
+    noise = ("Bananas are yellow fruits.", "The sky over Vienna was grey that day.")
+    first = score("context_precision", "x", (CHUNKS[0], *noise), reference=GOOD).value
+    last = score("context_precision", "x", (*noise, CHUNKS[0]), reference=GOOD).value
+    assert first == 1.0
+    assert last == pytest.approx(1 / 3)
+    assert score("context_precision", "x", noise, reference=GOOD).value == 0.0
+    assert score("context_precision", "x", (CHUNKS[0], *noise)).value == 1.0
+
+
+def test_a_summary_is_held_against_its_source() -> None:
+    """The source is the query."""
+    source = " ".join(CHUNKS)
+    good = score("summary_faithfulness_zs", GOOD, query=source).value
+    bad = score("summary_faithfulness_zs", BAD, query=source).value
+    assert good is not None
+    assert bad is not None
+    assert good > bad + 0.3

@@ -1,0 +1,139 @@
+"""Calibrate the trained head and write it as ONNX.
+
+    python training/groundedness/export.py --prepared FOLDER --head FILE.pt
+
+The probabilities are calibrated on the tenth of the training sources that training did not see. Writes
+ragtrace/models/data/groundedness.onnx (weights in int8) and groundedness.npz (the calibration).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import pickle
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from model import Groundedness
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+from train import load, predict
+
+from ragtrace.models.grounding import answer_features
+
+DATA = Path(__file__).parents[2] / "ragtrace" / "models" / "data"
+
+
+class Single(torch.nn.Module):
+    """The head for one answer, without the batch."""
+
+    def __init__(self, head: Groundedness) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(
+        self,
+        hidden: torch.Tensor,
+        features: torch.Tensor,
+        ids: torch.Tensor,
+        sentence: torch.Tensor,
+        context: torch.Tensor,
+        context_features: torch.Tensor,
+        context_ids: torch.Tensor,
+        index: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        inputs = (hidden, features, ids, sentence, context, context_features, context_ids)
+        pieces, sentences, answer = self.head(*(t[None] for t in inputs), index)
+        return pieces[0], sentences[0], answer[0]
+
+
+def kept_sources(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tenth that train.py did not train on."""
+    sources = sorted({r["source"] for r in records})
+    random.Random(7).shuffle(sources)
+    kept = set(sources[: len(sources) // 10])
+    return [r for r in records if r["source"] in kept]
+
+
+def vector_scaling(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """One temperature and a shift per class (2 free) that minimise the log loss: (4,) temperature, shifts."""
+
+    def loss(x: np.ndarray) -> float:
+        z = logits * np.exp(x[0]) + x[1:4]
+        z = z - z.max(1, keepdims=True)
+        return float(-(z[np.arange(len(z)), labels] - np.log(np.exp(z).sum(1))).mean() + 1e-4 * (x**2).sum())
+
+    found = minimize(loss, np.zeros(4), method="BFGS").x
+    return np.array([np.exp(found[0]), *found[1:]])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prepared", type=Path, required=True)
+    parser.add_argument("--head", type=Path, required=True)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    saved = torch.load(options.head, weights_only=True)
+    head = Groundedness(saved["width"], layers=saved["layers"])
+    head.load_state_dict(saved["state"])
+    head.eval()
+
+    torch.set_num_threads(options.threads)
+    kept = options.prepared / "kept.pickle"  # a second export need not read the whole set again
+    if not kept.exists():
+        with kept.open("wb") as file:
+            pickle.dump(kept_sources(load(options.prepared / "train.pickle")), file, protocol=5)
+    found = [f for f in predict(head, load(kept)) if f["task"] != "synthetic"]
+    logits = np.concatenate([np.log(f["sentences"] + 1e-9) for f in found])
+    labels = np.concatenate([f["sentence_labels"] for f in found])
+    known = labels >= 0
+    sentence = vector_scaling(logits[known], labels[known])
+    x = np.array([answer_features(f["answer"], f["sentences"], f["pieces"]) for f in found])
+    y = np.array([f["label"] for f in found])
+    answer = LogisticRegression(C=1.0, max_iter=1000).fit(x, y)
+    print("sentences", sentence, "answer", answer.coef_, answer.intercept_)
+
+    n, m, s = 50, 90, 4
+    example = (
+        torch.randn(n, 384),
+        torch.rand(n, 20),
+        torch.randint(0, 30000, (n,)),
+        torch.randint(0, s, (n,)),
+        torch.randn(m, 384),
+        torch.rand(m, 5),
+        torch.randint(0, 30000, (m,)),
+        torch.arange(s),
+    )
+    names = ["hidden", "features", "ids", "sentence", "context", "context_features", "context_ids", "index"]
+    axes = {name: {0: size} for name, size in zip(names, "nnnnmmms", strict=True)}
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "head.onnx"
+        torch.onnx.export(
+            Single(head),
+            example,
+            plain,
+            input_names=names,
+            output_names=["pieces", "sentences", "answer"],
+            dynamic_axes={**axes, "pieces": {0: "n"}, "sentences": {0: "s"}},
+            opset_version=17,
+            dynamo=False,
+        )
+        print("fp32", plain.stat().st_size)
+        quantize_dynamic(plain, DATA / "groundedness.onnx", weight_type=QuantType.QInt8, per_channel=True)
+    np.savez(
+        DATA / "groundedness.npz",
+        sentence=sentence.astype(np.float32),
+        answer=np.r_[answer.coef_[0], answer.intercept_].astype(np.float32),
+    )
+    for name in ("groundedness.onnx", "groundedness.npz"):
+        path = DATA / name
+        print(name, path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+if __name__ == "__main__":
+    main()
