@@ -24,12 +24,12 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "groundedness": (
         None,
         "groundedness.onnx",
-        "4e5c70f168919090e3aadd1c6aed00d17f02409bc384c798907a01f557486493",
+        "bcde2c041bfd216e44485b53b6fe9ca5178810ba1220c64c254f798a15bef99b",
     ),
     "groundedness_calibration": (
         None,
         "groundedness.npz",
-        "aeae79551ca9f16f8f3895a2c7823f379be81f2d597f63b94ba8577f526e82d5",
+        "2d95274715f0f561da8e20f204f510d0d7fa50dca7cd3b9337f6a2af61f08c57",
     ),
     "names": (
         None,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ragtrace.evaluators.sentences import Span, split
 from ragtrace.models import model_file
-from ragtrace.models.embedding import open_session
+from ragtrace.models.embedding import encoder_session, open_session
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +70,7 @@ class Reader:
         from tokenizers import BertWordPieceTokenizer
 
         self._tokenizer = BertWordPieceTokenizer(str(model_file("vocabulary")), lowercase=True)
-        self._session = open_session(model_file("embedding"), threads)
+        self._session = open_session(model_file("embedding"), threads) if threads > 1 else encoder_session()
         self._inputs = [i.name for i in self._session.get_inputs()]
 
     def read(self, text: str, limit: int = 2_000) -> Pieces:
@@ -275,6 +275,23 @@ def nearness(
     for at in set(answer.sentence):
         out[sentence == at, 2] = out[sentence == at, 0].mean()
     return out
+
+
+def lexical(features: NDArray[np.float32], sentence: Sequence[int]) -> NDArray[np.float64]:
+    """(12,) of a whole answer, from its pieces' features: shares of novel words, stems, pairs, triples and phrases, of
+    novel numbers and names, the sentences that share least with the context, and how near the pieces are to it."""
+    import numpy as np
+
+    word, letter = (features[:, 8] == 0) & (features[:, 7] == 0), features[:, 8] == 0
+    word = word if word.any() else np.ones(len(features), bool)
+    number = np.asarray(sentence)
+    each = [features[number == k] for k in sorted(set(sentence))]
+    overlap, cover, near = ([float(f[:, column].mean()) for f in each] for column in (15, 12, 17))
+    novel = features[:, 4].sum() / max(1, len(each))
+    rest = [1 - min(overlap), 1 - float(np.mean(overlap)), 1 - min(cover), 1 - min(near), 1 - features[:, 18].mean()]
+    pairs = 1 - features[letter, 9].mean() if letter.any() else 0.0
+    phrases = [pairs, 1 - features[:, 11].mean(), 1 - features[:, 12].mean(), novel, features[:, 6].mean()]
+    return np.array([1 - features[word, 0].mean(), 1 - features[word, 1].mean(), *phrases, *rest], np.float64)
 
 
 def context_surface(chunks: Sequence[Pieces], answer: Pieces, query: Pieces | None) -> NDArray[np.float32]:

@@ -77,7 +77,7 @@ class OnnxEmbedder:
 
     def __init__(self) -> None:
         """Raises MissingExtraError or ModelError where the model cannot be loaded."""
-        self._session = open_session(model_file("embedding"))
+        self._session = encoder_session()
         self._inputs = [i.name for i in self._session.get_inputs()]
         self._tokenizer = open_tokenizer(_MAX_TOKENS)
 
@@ -226,6 +226,14 @@ class Lazy:
         made = None if make is None else make()  # before the lock: it may take long, or raise
         with self._lock:
             self._make, self._value = make or self._default, made
+
+
+_encoder = Lazy(lambda: open_session(model_file("embedding")))
+
+
+def encoder_session() -> Any:
+    """The process's session of the embedded encoder: sentences, statements and chunks go through the same one."""
+    return _encoder.get()
 
 
 def load_embedder(name: str | None = None) -> Embedder:

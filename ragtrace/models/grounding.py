@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.evaluators.sentences import Span
 from ragtrace.models import model_file
 from ragtrace.models.alignment import (
+    ANSWER_FEATURES,
     Context,
     Pieces,
     Reader,
     content_words,
     context_surface,
+    lexical,
     nearness,
     part,
     surface,
@@ -114,14 +116,15 @@ class GroundingModel:
         memory, share = self._memory(asked.chunks, answer)
         pieces = np.tile(np.array([1, 0, 0], np.float32), (len(answer.ids), 1))
         statements = np.tile(np.array([1, 0, 0], np.float32), (len(asked.statements), 1))
+        surfaces = np.zeros((len(answer.ids), ANSWER_FEATURES), np.float32)
         logits = []
         for a, b in _blocks(answer):
             block = part(answer, a, b)
             numbers = sorted(set(answer.sentence[a:b]))
-            pieces[a:b], judged, logit = self._head(block, len(numbers), memory, query, query_hidden)
+            pieces[a:b], judged, logit, surfaces[a:b] = self._head(block, len(numbers), memory, query, query_hidden)
             statements[[k for k in numbers if k >= 0]] = judged[[i for i, k in enumerate(numbers) if k >= 0]]
             logits.append(logit)
-        features = answer_features(max(logits), statements, pieces)
+        features = answer_features(max(logits), statements, pieces, lexical(surfaces, answer.sentence))
         ungrounded = float(1 / (1 + np.exp(-(features @ self._answer[:-1] + self._answer[-1]))))
         calibrated = _softmax(np.log(statements + 1e-9) * self._sentence[0] + self._sentence[1:])
         spans = _spans(answer, 1 - pieces[:, 0] >= _PIECE)
@@ -193,7 +196,7 @@ class GroundingModel:
 
     def _head(
         self, block: Pieces, statements: int, memory: _Memory, query: Pieces | None, query_hidden: NDArray[np.float32]
-    ) -> tuple[Any, Any, float]:
+    ) -> tuple[Any, Any, float, NDArray[np.float32]]:
         import numpy as np
 
         hidden = self._hidden_of(block)
@@ -215,7 +218,7 @@ class GroundingModel:
                 "index": np.arange(statements),
             },
         )
-        return _softmax(pieces), _softmax(judged), float(logit)
+        return _softmax(pieces), _softmax(judged), float(logit), features
 
 
 class _Memory:
@@ -298,16 +301,17 @@ def _spans(answer: Pieces, bad: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return spans
 
 
-def answer_features(logit: float, statements: Any, pieces: Any) -> NDArray[np.float64]:
-    """(6,) what the probability of the whole answer is made of: the head's own logit, the worst statement's, their
-    mean, the worst piece's, the mean of the worst tenth of the pieces, the strongest contradiction."""
+def answer_features(logit: float, statements: Any, pieces: Any, of_words: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(19,) what the probability of the whole answer is made of: the head's own logit, the worst statement's, their
+    mean, the worst piece's, the mean of the worst tenth of the pieces, the strongest contradiction, the mean of the
+    statements' logits, and what `lexical` says."""
     import numpy as np
 
     bad, piece = 1 - statements[:, 0], np.sort(1 - pieces[:, 0])
     worst = piece[-max(1, len(piece) // 10) :]
-    return np.array(
-        [logit, _logit(bad.max()), bad.mean(), _logit(piece[-1]), worst.mean(), statements[:, 2].max()], np.float64
-    )
+    logits = [_logit(p) for p in bad]
+    own = [logit, max(logits), bad.mean(), _logit(piece[-1]), worst.mean(), statements[:, 2].max(), np.mean(logits)]
+    return np.array([*own, *of_words], np.float64)
 
 
 def _blocks(answer: Pieces) -> list[tuple[int, int]]:

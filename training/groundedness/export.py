@@ -12,16 +12,18 @@ import argparse
 import hashlib
 import pickle
 import random
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 from model import Groundedness
-from onnxruntime.quantization import QuantType, quantize_dynamic
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 from train import load, predict
 
 from ragtrace.models.grounding import answer_features
@@ -72,11 +74,31 @@ def vector_scaling(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.array([np.exp(found[0]), *found[1:]])
 
 
+def weights_in_int8(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Matrices as int8 with a scale for each column, made floats again when the model runs. Activations stay floats:
+    quantising them, too, costs .025 of AUROC on sets that were not trained on."""
+    graph = model.graph
+    for tensor in list(graph.initializer):
+        values = onnx.numpy_helper.to_array(tensor)
+        if values.dtype != np.float32 or values.ndim != 2:
+            continue
+        scale = np.maximum(np.abs(values).max(0), 1e-8) / 127
+        small = np.round(values / scale).astype(np.int8)
+        graph.initializer.remove(tensor)
+        names = [f"{tensor.name}_int8", f"{tensor.name}_scale"]
+        graph.initializer.extend(
+            [onnx.numpy_helper.from_array(small, names[0]), onnx.numpy_helper.from_array(scale, names[1])]
+        )
+        graph.node.insert(0, onnx.helper.make_node("DequantizeLinear", names, [tensor.name], axis=1))
+    return model
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prepared", type=Path, required=True)
     parser.add_argument("--head", type=Path, required=True)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="write the head in 32-bit floats there, too")
     options = parser.parse_args()
     saved = torch.load(options.head, weights_only=True)
     head = Groundedness(saved["width"], layers=saved["layers"])
@@ -93,10 +115,18 @@ def main() -> None:
     labels = np.concatenate([f["sentence_labels"] for f in found])
     known = labels >= 0
     sentence = vector_scaling(logits[known], labels[known])
-    x = np.array([answer_features(f["answer"], f["sentences"], f["pieces"]) for f in found])
+    found = [f for f in found if len(f["sentences"])]
+    x = np.array([answer_features(f["answer"], f["sentences"], f["pieces"], f["lexical"]) for f in found])
     y = np.array([f["label"] for f in found])
-    answer = LogisticRegression(C=1.0, max_iter=1000).fit(x, y)
-    print("sentences", sentence, "answer", answer.coef_, answer.intercept_)
+    # Strong regularisation spreads the weight over the features, which carries over to other sets; two more numbers
+    # then make probabilities of it.
+    scale = StandardScaler().fit(x)
+    shrunk = LogisticRegression(C=0.01, max_iter=1000).fit(scale.transform(x), y)
+    platt = LogisticRegression(C=100.0).fit(shrunk.decision_function(scale.transform(x))[:, None], y)
+    slope, shift = platt.coef_[0, 0], platt.intercept_[0]
+    weights = shrunk.coef_[0] / scale.scale_ * slope
+    bias = (shrunk.intercept_[0] - (shrunk.coef_[0] * scale.mean_ / scale.scale_).sum()) * slope + shift
+    print("sentences", sentence, "answer", weights, bias)
 
     n, m, s = 50, 90, 4
     example = (
@@ -124,11 +154,13 @@ def main() -> None:
             dynamo=False,
         )
         print("fp32", plain.stat().st_size)
-        quantize_dynamic(plain, DATA / "groundedness.onnx", weight_type=QuantType.QInt8, per_channel=True)
+        if options.keep:
+            shutil.copy(plain, options.keep)
+        onnx.save(weights_in_int8(onnx.load(plain)), DATA / "groundedness.onnx")
     np.savez(
         DATA / "groundedness.npz",
         sentence=sentence.astype(np.float32),
-        answer=np.r_[answer.coef_[0], answer.intercept_].astype(np.float32),
+        answer=np.r_[weights, bias].astype(np.float64),
     )
     for name in ("groundedness.onnx", "groundedness.npz"):
         path = DATA / name

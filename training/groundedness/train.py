@@ -19,6 +19,8 @@ import torch.nn.functional as F
 from model import Groundedness
 from sklearn.metrics import roc_auc_score
 
+from ragtrace.models.alignment import lexical
+
 MAX_CONTEXT, MAX_ANSWER = 1600, 420
 
 
@@ -85,6 +87,7 @@ def predict(model: Groundedness, records: list[dict[str, Any]]) -> list[dict[str
                             "sentence": a["sentence"][:k],
                             "sentence_labels": made["sentence_labels"][i, :s].numpy(),
                             "answer": float(answer[i]),
+                            "lexical": lexical(a["features"][:k].astype(np.float32), list(a["sentence"][:k])),
                         }
                     )
     return found
