@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import random
 import re
 import sys
 import time
@@ -71,11 +72,13 @@ PUBLISHED = {
 
 
 def rows(folder: Path, name: str, limit: int) -> list[Row]:
-    """The rows of a set; with a limit, every k-th so that about that many are left."""
+    """The rows of a set; with a limit, that many drawn by lot."""
     with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         found = [json.loads(line) for line in lines]
-    step = max(1, len(found) // limit) if limit else 1
-    return found[::step]
+    if not limit or limit >= len(found):
+        return found
+    chosen = sorted(random.Random(7).sample(range(len(found)), limit))
+    return [found[i] for i in chosen]
 
 
 def trace(row: Row) -> Trace:

@@ -149,11 +149,12 @@ def test_answer_relevance() -> None:
 
 def test_context_relevancy() -> None:
     """Per chunk the best sentence; then the best chunk (recall) and the mean of chunks (precision)."""
-    first = max(cosine(QUERY, "The warranty of the pump lasts 24 months."), cosine(QUERY, "It starts at delivery."))
-    second = max(0.0, cosine(QUERY, CHUNKS[1]))
     fields: dict[str, Any] = {"query": QUERY, "documents": CHUNKS}
-    assert score("context_relevancy_recall", **fields).value == pytest.approx(max(first, second), abs=1e-5)
-    assert score("context_relevancy_precision", **fields).value == pytest.approx((first + second) / 2, abs=1e-5)
+    each = [score("context_relevancy_recall", query=QUERY, documents=[c]).value or 0.0 for c in CHUNKS]
+    assert each[0] == pytest.approx(cosine(QUERY, "The warranty of the pump lasts 24 months."), abs=0.15)
+    assert each[0] > each[1] + 0.2
+    assert score("context_relevancy_recall", **fields).value == pytest.approx(max(each), abs=1e-5)
+    assert score("context_relevancy_precision", **fields).value == pytest.approx(sum(each) / 2, abs=1e-5)
 
 
 def test_groundedness_by_cosine() -> None:
@@ -386,3 +387,61 @@ def test_every_evaluator_is_described() -> None:
         assert row["source"]
         assert row["threshold"] is not None
         assert set(row["needs"])
+
+
+# --- refusals, names, entities -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [
+        ("I'm sorry, but I cannot help with that request.", "fail"),
+        ("The provided passages do not mention the warranty.", "fail"),
+        ("The warranty of the pump lasts 24 months and starts at delivery.", "pass"),
+    ],
+)
+def test_refusals_have_a_metric_of_their_own(answer: str, label: str) -> None:
+    """Declining is told from answering; its probability is the value."""
+    found = score("refusal", answer=answer)
+    assert found.label == label
+    assert found.value is not None
+    assert 0.0 <= found.value <= 1.0
+
+
+def test_toxicity_has_labels() -> None:
+    """An insult is above a plain sentence by each label that it has."""
+    rude, plain = "You are a stupid worthless idiot and I hate you.", "The pump is covered for 24 months."
+    for name in ("toxicity", "toxicity_insult", "toxicity_obscene"):
+        high, low = score(name, answer=rude).value, score(name, answer=plain).value
+        assert high is not None
+        assert low is not None
+        assert high > low, name
+
+
+def test_contact_information() -> None:
+    """An address or a phone is contact information; a name alone is not."""
+    found = score("contact_information", answer="Write to Jane Miller, 14 Baker Street, London, or call 650-253-0000.")
+    assert found.label == "fail"
+    for kind in ("person", "address", "phone"):
+        assert kind in (found.explanation or "")
+    assert "Miller" not in (found.explanation or "")
+    assert score("contact_information", answer="Jane Miller wrote the manual of the pump.").label == "pass"
+
+
+def test_context_entities_recall() -> None:
+    """Entities of the reference that the context holds / entities of the reference."""
+    fields: dict[str, Any] = {"reference": "The NASA probe was launched in 1977 and passed Jupiter."}
+    assert score("context_entities_recall", documents=["NASA sent it in 1977 past Jupiter."], **fields).value == 1.0
+    half = score("context_entities_recall", documents=["NASA sent it past Saturn in 1977."], **fields)
+    assert half.value == pytest.approx(2 / 3)
+    assert "Jupiter" in (half.explanation or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Phone: 0490 75 40 81", "Fax: 259.735.7502x459", "call me at 0494 92 82 32 please", "+41 (0)96 471 07 95"],
+)
+def test_numbers_that_are_said_to_be_phones_are(text: str) -> None:
+    """Many real numbers follow no numbering plan; what stands before them tells."""
+    (found,) = personal(text)
+    assert found.kind == "phone"

@@ -97,6 +97,10 @@ def answer_relevance_max(traces: Sequence[Trace]) -> list[float | None]:
 
 def _chunk_relevance(traces: Sequence[Trace]) -> list[list[float]]:
     """Per trace, for each chunk with text, the highest cosine of one of its sentences with the query."""
+    from ragtrace.models.embedding import OnnxEmbedder, get_embedder
+
+    if get_embedder().name == OnnxEmbedder.name:
+        return [_relevance_in_place(trace) for trace in traces]
     contexts = [_context_sentences(trace) for trace in traces]
     groups: list[list[str]] = []
     for trace, sentences in zip(traces, contexts, strict=True):
@@ -110,6 +114,24 @@ def _chunk_relevance(traces: Sequence[Trace]) -> list[list[float]]:
         for sentence, cosine in zip(sentences, cosines, strict=True):
             best[sentence.rank] = max(best.get(sentence.rank, 0.0), _clipped(cosine))
         found.append(list(best.values()))
+    return found
+
+
+def _relevance_in_place(trace: Trace) -> list[float]:
+    """With the embedded encoder a sentence's vector is the mean of its pieces where it stands in its chunk: the
+    groundedness model needs the same encodings, so they are made once for both, and are remembered."""
+    from ragtrace.models.alignment import sentence_vectors
+
+    (query,) = _embed([[trace.query]])
+    found = []
+    left = _CONTEXT_SENTENCES
+    for document in trace.documents:
+        _, vectors = sentence_vectors(document.content[:_CHUNK_CHARS], min(_CHUNK_SENTENCES, left))
+        left -= len(vectors)
+        if len(vectors):
+            found.append(_clipped((vectors @ query[0]).max()))
+        if left <= 0:
+            break
     return found
 
 

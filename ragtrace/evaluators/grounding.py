@@ -25,8 +25,9 @@ REFUSAL = "refusal"
 _LANGUAGE = "en"
 _SURE = 0.6
 _KEPT = 256
-_PASSES = 0.5
-"""Probability from which a claim counts as supported, or as contradicted, where whole claims are counted."""
+SUPPORTED = 0.8
+"""Probability from which a claim counts as supported where whole claims are counted. From dev: of answers that people
+marked, one claim in twelve is bad, and what is likely to be good at four to one is worth a look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,8 @@ def _evidence(checked: Checked, trace: Trace) -> tuple[Evidence, ...]:
 
 
 def verdict(judged: Judged) -> str:
-    """`supported`, `unsupported` or `contradicted`: supported from even odds, else the likelier of the other two."""
-    if judged.supported >= _PASSES:
+    """`supported`, `unsupported` or `contradicted`: supported from SUPPORTED on, else the likelier of the other two."""
+    if judged.supported >= SUPPORTED:
         return "supported"
     return "contradicted" if judged.contradicted > judged.unsupported else "unsupported"
 
@@ -175,10 +176,11 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
     )
 
 
-@_model(0.75, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
+@_model(0.9, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
 def faithfulness(trace: Trace) -> Score:
     """Expected share of the answer's claims that the context supports: the mean of the claims' calibrated
-    probabilities.
+    probabilities. The threshold is where dev's answers are told apart best, above the seed's 0.75: one bad claim
+    among many moves a mean but little.
 
     The evidence has every claim with its verdict and its closest passage; the explanation quotes the least supported
     one and the words that are not supported.
@@ -186,13 +188,13 @@ def faithfulness(trace: Trace) -> Score:
     return _scored(faithfulness, trace, lambda c: sum(c.supported()) / len(c.claims))
 
 
-@_model(0.25, "RAG generator metrics, hallucination; by the embedded model", "lower")
+@_model(0.1, "RAG generator metrics, hallucination; by the embedded model", "lower")
 def hallucination(trace: Trace) -> Score:
     """Expected share of the answer's claims that the context does not support: 1 - faithfulness."""
     return _scored(hallucination, trace, lambda c: 1 - sum(c.supported()) / len(c.claims))
 
 
-@_model(0.75, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
+@_model(0.8, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
 def groundedness(trace: Trace) -> Score:
     """Minimum over the answer's claims of the probability that the context supports it; names the least grounded one.
 
@@ -200,7 +202,7 @@ def groundedness(trace: Trace) -> Score:
     return _scored(groundedness, trace, lambda c: min(c.supported()))
 
 
-@_model(0.75, "H2O Eval Studio, Hallucination Evaluator; with the embedded model in place of HHEM")
+@_model(0.6, "H2O Eval Studio, Hallucination Evaluator; with the embedded model in place of HHEM")
 def hallucination_cross_encoder(trace: Trace) -> Score:
     """Calibrated probability that the whole answer is consistent with its context: one judgement over context and
     answer, not composed from claims."""
@@ -212,7 +214,7 @@ def context_contradiction(trace: Trace) -> Score:
     """Chunks that the answer contradicts / chunks. A contradiction belongs to the chunk closest to its claim."""
 
     def share(checked: Checked) -> float:
-        hit = {j.chunk for _, j in checked.claims if j.contradicted >= _PASSES and j.chunk is not None}
+        hit = {j.chunk for _, j in checked.claims if verdict(j) == "contradicted" and j.chunk is not None}
         return len(hit) / len(trace.documents)
 
     return _scored(context_contradiction, trace, share)
@@ -229,6 +231,6 @@ def context_recall(trace: Trace) -> Score:
     checked = check(trace.query, trace.reference or "", [d.content for d in trace.documents])
     if isinstance(checked, str):
         return _none("context_recall", checked)
-    missing = [checked.text[s.start : s.end] for s, j in checked.claims if j.supported < _PASSES]
+    missing = [checked.text[s.start : s.end] for s, j in checked.claims if j.supported < SUPPORTED]
     said = f"not in the context: “{missing[0][:300]}”" if missing else None
     return Score("context_recall", value=sum(checked.supported()) / len(checked.claims), explanation=said)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
-from ragtrace.evaluators.grounding import Checked, check
+from ragtrace.evaluators.grounding import SUPPORTED, Checked, check
 from ragtrace.records import Score, Trace
 
-_PASSES = 0.5
 _RELEVANT = 0.5
 """Cosine of a chunk's best sentence with the query from which the chunk counts as relevant where there is no
 reference."""
@@ -29,7 +28,7 @@ def _correct(trace: Trace) -> Checked | str:
 def _entails(chunk: str, query: str, text: str) -> list[bool]:
     """Per claim of a text whether a chunk supports it."""
     found = check(query, text, [chunk])
-    return [] if isinstance(found, str) else [p >= _PASSES for p in found.supported()]
+    return [] if isinstance(found, str) else [p >= SUPPORTED for p in found.supported()]
 
 
 @evaluator(
@@ -44,7 +43,7 @@ def noise_sensitivity(trace: Trace) -> Score:
     found = _correct(trace)
     if isinstance(found, str):
         return _none("noise_sensitivity", found)
-    wrong = sum(p < _PASSES for p in found.supported())
+    wrong = sum(p < SUPPORTED for p in found.supported())
     return Score(
         "noise_sensitivity", value=wrong / len(found.claims), explanation=f"{wrong} of {len(found.claims)} claims"
     )
@@ -54,7 +53,7 @@ def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
     found = _correct(trace)
     if isinstance(found, str):
         return _none(name, found)
-    wrong = [p < _PASSES for p in found.supported()]
+    wrong = [p < SUPPORTED for p in found.supported()]
     blamed = [False] * len(wrong)
     for document in trace.documents[:_CHUNKS]:
         if not document.content.strip():
@@ -112,9 +111,9 @@ def answer_correctness(trace: Trace) -> Score:
     expected = check(trace.query, trace.reference or "", [trace.answer])
     if isinstance(said, str):
         return _none("answer_correctness", said)
-    tp = sum(p >= _PASSES for p in said.supported())
+    tp = sum(p >= SUPPORTED for p in said.supported())
     fp = len(said.claims) - tp
-    fn = 0 if isinstance(expected, str) else sum(p < _PASSES for p in expected.supported())
+    fn = 0 if isinstance(expected, str) else sum(p < SUPPORTED for p in expected.supported())
     f1 = tp / (tp + 0.5 * (fp + fn)) if tp else 0.0
     a, b = get_embedder().embed([trace.answer, trace.reference or ""])
     value = _CLAIMS_WEIGHT * f1 + _SIMILARITY_WEIGHT * max(0.0, float(a @ b))

@@ -7,15 +7,17 @@ chunk that recurs is encoded once.
 from __future__ import annotations
 
 import re
+import threading
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragtrace.evaluators.sentences import Span, split
 from ragtrace.models import model_file
-from ragtrace.models.embedding import encoder_session, open_session
+from ragtrace.models.embedding import Lazy, encoder_session, open_session
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +30,7 @@ _NGRAM = 8
 ANSWER_FEATURES = 20
 CONTEXT_FEATURES = 4
 _CLS, _SEP = 101, 102
+_CACHE_BYTES = 96 * 1024 * 1024
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORD = re.compile(r"\w+")
 _FUNCTION_WORDS = """
@@ -63,7 +66,7 @@ class Pieces:
 
 
 class Reader:
-    """Cuts texts into pieces and encodes them. Not thread-safe to build, safe to use from threads."""
+    """Cuts texts into pieces and encodes them; what recurs is encoded once. Safe to use from threads."""
 
     def __init__(self, threads: int = 1) -> None:
         """Raises MissingExtraError or ModelError where the encoder cannot be loaded."""
@@ -72,6 +75,9 @@ class Reader:
         self._tokenizer = BertWordPieceTokenizer(str(model_file("vocabulary")), lowercase=True)
         self._session = open_session(model_file("embedding"), threads) if threads > 1 else encoder_session()
         self._inputs = [i.name for i in self._session.get_inputs()]
+        self._known: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
 
     def read(self, text: str, limit: int = 2_000) -> Pieces:
         """The pieces of a text, in at most `limit` sentences."""
@@ -125,6 +131,30 @@ class Reader:
             for row, (i, a, b) in enumerate(run):
                 found[i][a:b] = hidden[row, 1 : b - a + 1]
         return found
+
+    def cached(self, windows: Sequence[Pieces]) -> list[NDArray[np.float32]]:
+        """The windows' embeddings, from memory where they were seen before; bounded by bytes, least recently used first
+        out."""
+        import numpy as np
+
+        found: dict[tuple[int, ...], Any] = {}
+        with self._lock:
+            for window in windows:
+                if window.ids in self._known:
+                    self._known.move_to_end(window.ids)
+                    found[window.ids] = self._known[window.ids]
+        missing = {w.ids: w for w in windows if w.ids not in found}
+        made = self.encode(list(missing.values()))
+        with self._lock:
+            for ids, hidden in zip(missing, made, strict=True):
+                found[ids] = small = hidden.astype(np.float16)
+                if ids not in self._known:
+                    self._known[ids] = small
+                    self._bytes += small.nbytes + 8 * len(ids) + 300
+            while self._bytes > _CACHE_BYTES and self._known:
+                ids, small = self._known.popitem(last=False)
+                self._bytes -= small.nbytes + 8 * len(ids) + 300
+        return [found[w.ids].astype(np.float32) for w in windows]
 
 
 def _windows(sentence: Sequence[int]) -> list[tuple[int, int]]:
@@ -308,3 +338,28 @@ def context_surface(chunks: Sequence[Pieces], answer: Pieces, query: Pieces | No
             rows.append((piece in mine, pair, piece in asked, chunk.text[chunk.starts[i]].isdigit()))
     made: NDArray[np.float32] = np.asarray(rows, np.float32).reshape(-1, CONTEXT_FEATURES)
     return made
+
+
+_reader = Lazy(Reader)
+
+
+def reader() -> Reader:
+    """The process's reader: evaluators that look at the same chunks share their encodings."""
+    shared: Reader = _reader.get()
+    return shared
+
+
+def sentence_vectors(text: str, limit: int = 2_000) -> tuple[Pieces, NDArray[np.float32]]:
+    """A text's pieces and a row of unit length, (s, 384), for each of its sentences that has a piece: the mean of its
+    pieces' embeddings, which know the sentences around them. `sentences` of what is returned are those."""
+    import numpy as np
+
+    read = reader().read(text, limit)
+    whole = part(read, 0, len(read.ids))
+    if not whole.ids:
+        return whole, np.zeros((0, 384), np.float32)
+    hidden = np.concatenate(reader().cached([part(read, a, b) for a, b in read.windows]))
+    number = np.asarray(whole.sentence)
+    means = np.stack([hidden[number == k].mean(0) for k in range(len(whole.sentences))])
+    unit: NDArray[np.float32] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-6)
+    return whole, unit

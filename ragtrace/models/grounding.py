@@ -8,8 +8,7 @@ Trained by `training/groundedness`; figures and limits stand in docs/models/grou
 from __future__ import annotations
 
 import math
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,12 +19,12 @@ from ragtrace.models.alignment import (
     ANSWER_FEATURES,
     Context,
     Pieces,
-    Reader,
     content_words,
     context_surface,
     lexical,
     nearness,
     part,
+    reader,
     surface,
 )
 from ragtrace.models.embedding import Lazy, open_session
@@ -42,9 +41,8 @@ _MEMORY = 1_600
 """Word pieces of the context that the answer is compared with at most: the nearest of those. As in training."""
 _BLOCK = 400
 """Word pieces of the answer that are judged together."""
-_PIECE = 0.4
+_PIECE = 0.35
 """Probability from which a piece is pointed at as unsupported; from dev, for the spans' F1."""
-_CACHE_BYTES = 96 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +91,10 @@ class GroundingModel:
         """Raises MissingExtraError or ModelError where a part cannot be loaded."""
         import numpy as np
 
-        self._reader = Reader()
+        self._reader = reader()
         self._session = open_session(model_file("groundedness"))
         with np.load(model_file("groundedness_calibration")) as saved:
             self._sentence, self._answer = saved["sentence"], saved["answer"]
-        self._known: OrderedDict[tuple[int, ...], Any] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
 
     def judge(self, questions: Sequence[Question]) -> list[Judgement]:
         """Judge answers against their chunks. Raises ValueError for a question without statements or chunks."""
@@ -155,7 +150,7 @@ class GroundingModel:
         total = sum(len(w.ids) for w, _ in windows)
         worth = _shared(windows, answer)
         windows, worth = _fitting(windows, worth, _ENCODED)
-        hidden = self._cached([w for w, _ in windows])
+        hidden = self._reader.cached([w for w, _ in windows])
         if sum(len(w.ids) for w, _ in windows) > _MEMORY:
             mine = _unit(self._hidden_of(answer))
             worth = [w + float((mine @ _unit(h).T).max(1).mean()) for w, h in zip(worth, hidden, strict=True)]
@@ -167,32 +162,10 @@ class GroundingModel:
     def _hidden_of(self, answer: Pieces) -> NDArray[np.float32]:
         import numpy as np
 
-        hidden: NDArray[np.float32] = np.concatenate(self._cached([part(answer, a, b) for a, b in answer.windows]))
+        hidden: NDArray[np.float32] = np.concatenate(
+            self._reader.cached([part(answer, a, b) for a, b in answer.windows])
+        )
         return hidden
-
-    def _cached(self, windows: Sequence[Pieces]) -> list[Any]:
-        """The windows' embeddings, from memory where they were seen before; bounded by bytes, least recently used first
-        out."""
-        import numpy as np
-
-        found: dict[tuple[int, ...], Any] = {}
-        with self._lock:
-            for window in windows:
-                if window.ids in self._known:
-                    self._known.move_to_end(window.ids)
-                    found[window.ids] = self._known[window.ids]
-        missing = {w.ids: w for w in windows if w.ids not in found}
-        made = self._reader.encode(list(missing.values()))
-        with self._lock:
-            for ids, hidden in zip(missing, made, strict=True):
-                found[ids] = small = hidden.astype(np.float16)
-                if ids not in self._known:
-                    self._known[ids] = small
-                    self._bytes += small.nbytes + 8 * len(ids) + 300
-            while self._bytes > _CACHE_BYTES and self._known:
-                ids, small = self._known.popitem(last=False)
-                self._bytes -= small.nbytes + 8 * len(ids) + 300
-        return [found[w.ids].astype(np.float32) for w in windows]
 
     def _head(
         self, block: Pieces, statements: int, memory: _Memory, query: Pieces | None, query_hidden: NDArray[np.float32]
