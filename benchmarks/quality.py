@@ -281,6 +281,7 @@ def text_checks(folder: Path, limit: int) -> None:
     lines: list[Line] = []
     for name, evaluator in (
         ("lang_mismatch", "language_mismatch"),
+        ("loop_synth", "looping_repeated_ngrams"),
         ("loop_synth", "looping_repeated_substring"),
         ("secrets_synth", "sensitive_data_leakage"),
     ):

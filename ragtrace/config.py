@@ -36,6 +36,7 @@ DEFAULT_SUITE = (
     "sensitive_data_leakage",
     "toxicity",
     "looping_unique_sentences",
+    "looping_repeated_ngrams",
     "looping_repeated_substring",
     "looping_compression_ratio",
     "language_mismatch",

@@ -33,6 +33,7 @@ BUILT_IN: dict[str, str] = {
     "hallucination_cross_encoder": f"{_HERE}.grounding:hallucination_cross_encoder",
     "language_mismatch": f"{_HERE}.language:language_mismatch",
     "looping_compression_ratio": f"{_HERE}.text:looping_compression_ratio",
+    "looping_repeated_ngrams": f"{_HERE}.text:looping_repeated_ngrams",
     "looping_repeated_substring": f"{_HERE}.text:looping_repeated_substring",
     "looping_unique_sentences": f"{_HERE}.text:looping_unique_sentences",
     "noise_sensitivity": f"{_HERE}.references:noise_sensitivity",

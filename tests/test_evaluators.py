@@ -445,3 +445,12 @@ def test_numbers_that_are_said_to_be_phones_are(text: str) -> None:
     """Many real numbers follow no numbering plan; what stands before them tells."""
     (found,) = personal(text)
     assert found.kind == "phone"
+
+
+def test_repeated_ngrams_tell_a_loop_from_a_list() -> None:
+    """A sentence said again and again is a loop; a list whose lines begin alike is none."""
+    loop = "The pump starts when the lever is pulled down twice. " * 6
+    items = "\n".join(f"- Valve {i}: opens at {i * 3} bar, closes at {i * 2} bar." for i in range(12))
+    assert score("looping_repeated_ngrams", answer=loop).label == "fail"
+    assert score("looping_repeated_ngrams", answer=items).label == "pass"
+    assert score("looping_repeated_ngrams", answer="Short.").value == 0.0

@@ -190,7 +190,13 @@ def test_a_long_context_is_searched_not_cut() -> None:
 
 def test_odd_input_is_survived() -> None:
     """Lone surrogates, NUL bytes, control characters, no words at all."""
-    for odd in ("\ud800 is the pump\x00 blue today?.", "∑∏∫ ≠ ∞ yes it is", "a" * 20_000, "The pump \u202e is blue."):
+    for odd in (
+        "\ud800 is the pump\x00 blue today?.",
+        "∑∏∫ ≠ ∞ yes it is",
+        "a" * 20_000,
+        "a" * 200,
+        "The pump \u202e is blue.",
+    ):
         found = score("faithfulness", odd, (odd, "x"))
         assert found.error is None, (odd[:20], found)
 
@@ -293,3 +299,10 @@ def test_a_summary_is_held_against_its_source() -> None:
     assert good is not None
     assert bad is not None
     assert good > bad + 0.3
+
+
+def test_a_single_piece_on_either_side_is_judged() -> None:
+    """A word that the vocabulary does not have, against a context of one character."""
+    found = score("summary_faithfulness_zs", "a" * 300, query="0")
+    assert found.error is None
+    assert found.value is not None

@@ -82,6 +82,8 @@ def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
         if (language := _foreign(text)) is not None:
             return f"the model knows English; the {what} is in {language}"
     (judgement,) = judge([Question(query, answer, [(s.start, s.end) for s in said], chunks)])
+    if judgement is None:
+        return "the answer or the chunks hold no words"
     claims = tuple((s, j) for s, j in zip(said, judgement.statements, strict=True) if s.kind == "claim")
     return Checked(claims, judgement, answer)
 

@@ -9,8 +9,7 @@ _SURE = 0.5
 _CLOSE = (
     frozenset({"hr", "bs", "sr", "sh", "me"}),
     frozenset({"id", "ms"}),
-    frozenset({"no", "nb", "nn", "da"}),
-    frozenset({"cs", "sk"}),
+    frozenset({"no", "nb", "nn"}),
     frozenset({"zh", "yue", "wuu"}),
     frozenset({"pt", "gl"}),
 )

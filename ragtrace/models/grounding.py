@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _READ = 400_000
 """Characters of a chunk that are read."""
+_READ_SENTENCES = 20_000
 _ENCODED = 6_000
 """Word pieces of the context that are encoded at most: those that share most words with the answer."""
 _MEMORY = 1_600
@@ -96,19 +97,21 @@ class GroundingModel:
         with np.load(model_file("groundedness_calibration")) as saved:
             self._sentence, self._answer = saved["sentence"], saved["answer"]
 
-    def judge(self, questions: Sequence[Question]) -> list[Judgement]:
-        """Judge answers against their chunks. Raises ValueError for a question without statements or chunks."""
+    def judge(self, questions: Sequence[Question]) -> list[Judgement | None]:
+        """Judge answers against their chunks. None where the statements or the chunks hold no word."""
         return [self._judge(q) for q in questions]
 
-    def _judge(self, asked: Question) -> Judgement:
+    def _judge(self, asked: Question) -> Judgement | None:
         import numpy as np
 
-        if not asked.statements or not any(c.strip() for c in asked.chunks):
-            raise ValueError("there must be statements and a chunk with text")
         answer = self._restated(asked)
         query = self._reader.read(asked.query[:2_000]) if asked.query.strip() else None
         query_hidden = self._reader.encode([query])[0] if query is not None else np.zeros((0, 384), np.float32)
-        memory, share = self._memory(asked.chunks, answer)
+        windows = [(part(c, a, b), i) for i, c in enumerate(map(self._read, asked.chunks)) for a, b in c.windows]
+        if not windows or all(number < 0 for number in answer.sentence):
+            return None
+        memory, share = self._memory(windows, answer)
+        share *= sum(len(c[:_READ]) for c in asked.chunks) / sum(map(len, asked.chunks))
         pieces = np.tile(np.array([1, 0, 0], np.float32), (len(answer.ids), 1))
         statements = np.tile(np.array([1, 0, 0], np.float32), (len(asked.statements), 1))
         surfaces = np.zeros((len(answer.ids), ANSWER_FEATURES), np.float32)
@@ -143,10 +146,11 @@ class GroundingModel:
         spans = tuple(Span(a, b) for a, b in asked.statements)
         return replace(read, sentence=tuple(number), sentences=(*spans, Span(0, 0)))  # the last one is number -1
 
-    def _memory(self, chunks: Sequence[str], answer: Pieces) -> tuple[_Memory, float]:
+    def _read(self, chunk: str) -> Pieces:
+        return self._reader.read(chunk[:_READ], _READ_SENTENCES)
+
+    def _memory(self, windows: list[tuple[Pieces, int]], answer: Pieces) -> tuple[_Memory, float]:
         """What the answer is compared with, and its share of the chunks' pieces."""
-        read = [self._reader.read(c[:_READ]) for c in chunks]
-        windows = [(part(c, a, b), i) for i, c in enumerate(read) for a, b in c.windows]
         total = sum(len(w.ids) for w, _ in windows)
         worth = _shared(windows, answer)
         windows, worth = _fitting(windows, worth, _ENCODED)
@@ -178,20 +182,22 @@ class GroundingModel:
         context_features = np.zeros((len(memory.ids) + len(query_hidden), 5), np.float32)
         context_features[: len(memory.ids), :4] = context_surface([w for w, _ in memory.windows], block, query)
         context_features[len(memory.ids) :, 4] = 1
+        context_ids = np.concatenate([memory.ids, np.array(query.ids if query else [], np.int64)])
+        # One piece of padding on either side: the head looks at neighbours, and there may be a single piece.
         pieces, judged, logit = self._session.run(
             None,
             {
-                "hidden": hidden,
-                "features": features,
-                "ids": np.array(block.ids, np.int64),
-                "sentence": np.array(block.sentence, np.int64),
-                "context": np.concatenate([memory.hidden, query_hidden]),
-                "context_features": context_features,
-                "context_ids": np.concatenate([memory.ids, np.array(query.ids if query else [], np.int64)]),
+                "hidden": _padded(hidden),
+                "features": _padded(features),
+                "ids": np.append(np.array(block.ids, np.int64), -1),
+                "sentence": np.append(np.array(block.sentence, np.int64), -1),
+                "context": _padded(np.concatenate([memory.hidden, query_hidden])),
+                "context_features": _padded(context_features),
+                "context_ids": np.append(context_ids, -2),
                 "index": np.arange(statements),
             },
         )
-        return _softmax(pieces), _softmax(judged), float(logit), features
+        return _softmax(pieces[:-1]), _softmax(judged), float(logit), features
 
 
 class _Memory:
@@ -300,6 +306,13 @@ def _blocks(answer: Pieces) -> list[tuple[int, int]]:
     return cuts
 
 
+def _padded(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The rows and one of zeros."""
+    import numpy as np
+
+    return np.concatenate([rows, np.zeros((1, rows.shape[1]), np.float32)])
+
+
 def _unit(rows: Any) -> Any:
     import numpy as np
 
@@ -321,7 +334,7 @@ def _logit(p: float) -> float:
 _model = Lazy(GroundingModel)
 
 
-def judge(questions: Sequence[Question]) -> list[Judgement]:
+def judge(questions: Sequence[Question]) -> list[Judgement | None]:
     """Judge answers with the process's model, which is loaded on first use."""
     model: GroundingModel = _model.get()
     return model.judge(questions)
