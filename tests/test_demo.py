@@ -39,6 +39,10 @@ def test_the_main_job(tmp_path: Path) -> None:
         assert attributes[semconv.OI_OUTPUT]
         assert attributes[semconv.CONVERSATION_ID].startswith("session-")
         assert attributes[semconv.STATUS] == "scored"
+        assert 0 <= attributes["gen_ai.evaluation.answer_relevance.score"] <= 1
+    grounded = [r["attributes"] for r in roots if "gen_ai.evaluation.groundedness.score" in r["attributes"]]
+    assert len(grounded) >= 4  # an answer that the model cut off after "the following steps:" claims nothing
+    for attributes in grounded:
         assert 0 <= attributes["gen_ai.evaluation.groundedness.score"] <= 1
         assert semconv.EVIDENCE in attributes
     retrievals = [s for s in spans if s["name"].startswith("retrieval")]
@@ -70,7 +74,7 @@ def test_replay(tmp_path: Path) -> None:
     said, spans = demo(tmp_path, "--replay", str(file), "--sample", "1")
     roots = {s["attributes"][semconv.OI_INPUT]: s["attributes"] for s in spans if s["parent_id"] is None}
     assert set(roots) == {row["query"] for row in rows}
-    assert roots["How long is the pump covered?"]["gen_ai.evaluation.groundedness.score"] == pytest.approx(1, abs=1e-3)
+    assert roots["How long is the pump covered?"]["gen_ai.evaluation.groundedness.score"] > 0.9
     assert roots["What colour?"][semconv.FAILURE_CAUSE] == "nothing_retrieved"
     assert "requests 2" in said
 
