@@ -69,17 +69,17 @@ def sdk(exporter: Encoded) -> Any:
 
 
 def own(exporter: Encoded) -> Any:
-    """A provider as ragtrace sets it up: small batches, and a pause between two of them."""
+    """A provider as ragtrace sets it up: its exporting thread steps aside between two spans."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
 
-    from ragtrace_otlp.batching import CountingExporter, SmallBatchSpanProcessor
+    from ragtrace_otlp.batching import CountingExporter, PacedSpanProcessor
 
     provider = TracerProvider()
     from opentelemetry.sdk.trace.export import SpanExportResult
 
     counted: CountingExporter[Any] = CountingExporter(exporter, "spans", SpanExportResult.FAILURE)
-    provider.add_span_processor(SmallBatchSpanProcessor(counted, queue=100_000))
+    provider.add_span_processor(PacedSpanProcessor(counted, queue=100_000))
     trace.set_tracer_provider(provider)
     return provider
 

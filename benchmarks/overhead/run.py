@@ -5,7 +5,8 @@
 Each library runs in a process of its own, in turn, for several rounds; within a round the untraced application is
 taken off, and the median of these differences is printed with its ratio to the peers. Peers are installed into
 virtual environments below the folder `--peers` when they are not there yet. `ragtrace` exports as it sets itself up, in
-small batches; `ragtrace, stock` through the SDK's own batch processor, as all others do.
+batches whose encoding steps aside now and then; `ragtrace, stock` through the SDK's own batch processor, as all others
+do.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from ragtrace.records import Evaluation
 from ragtrace_otlp.batching import (
     CountingExporter,
     ExportStats,
-    SmallBatchLogRecordProcessor,
-    SmallBatchSpanProcessor,
+    PacedLogRecordProcessor,
+    PacedSpanProcessor,
     quiet,
 )
 from ragtrace_otlp.events import EventSink
@@ -69,8 +69,8 @@ class Telemetry:
     hold: HoldProcessor | None = None
     span_exporter: CountingExporter[Any] | None = None
     event_exporter: CountingExporter[Any] | None = None
-    processor: SmallBatchSpanProcessor | None = None
-    event_processor: SmallBatchLogRecordProcessor | None = None
+    processor: PacedSpanProcessor | None = None
+    event_processor: PacedLogRecordProcessor | None = None
     own: bool = False
     undo: Callable[[], None] | None = field(default=None)
 
@@ -154,7 +154,7 @@ def set_up(
     late = EvaluationSpanSink(tracer_provider, explanations=explanations)
     if spans is not None:
         made.span_exporter = CountingExporter(spans, "spans", SpanExportResult.FAILURE)
-        made.processor = SmallBatchSpanProcessor(made.span_exporter)
+        made.processor = PacedSpanProcessor(made.span_exporter)
         onward: SpanProcessor = made.processor
         if endpoint and spans_file:  # both were asked for
             onward = _All((made.processor, BatchSpanProcessor(JsonLinesSpanExporter(spans_file))))
@@ -163,7 +163,7 @@ def set_up(
         made.sinks += (made.hold,)
     if events is not None:
         made.event_exporter = CountingExporter(events, "events", LogRecordExportResult.FAILURE)
-        made.event_processor = SmallBatchLogRecordProcessor(made.event_exporter)
+        made.event_processor = PacedLogRecordProcessor(made.event_exporter)
         logger_provider.add_log_record_processor(made.event_processor)
         made.sinks += (EventSink(logger_provider, explanations=explanations),)
     if not hasattr(otel.get_tracer_provider(), "add_span_processor"):
