@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 T = TypeVar("T")
-_BATCH = 128
-"""Items sent in one request."""
+_BATCH = 32
+"""Items sent in one request: putting the parts together and writing them out is one piece of work under the lock."""
 _PAUSE = 0.0001
 """Seconds that the exporter's own thread steps aside after every _STRIDE items. Encoding holds the interpreter's lock,
 and a thread that computes gives it up after 5 ms only: 512 spans at once, the SDK's default, stall every request for as
