@@ -26,17 +26,20 @@ def _load() -> Any:
 _detector = Lazy(_load)
 
 
-def identify(text: str) -> tuple[str, float] | None:
-    """The language's ISO 639 code and the model's probability in [0, 1].
+def likely(text: str, count: int = 10) -> dict[str, float]:
+    """The likeliest languages of a text, by ISO 639 code, with the model's probabilities in [0, 1], likeliest first.
 
-    None where there is too little to go by: code, links and numbers are left out, and what is left must hold twelve
+    Empty where there is too little to go by: code, links and numbers are left out, and what is left must hold twelve
     letters, or four where the script writes words in one or two. Only the first 2,000 characters are read.
     """
     prose = " ".join(_NOISE.sub(" ", text[: 4 * _MAX_CHARS]).split())[:_MAX_CHARS]
     if len(_LETTERS.findall(prose)) < (4 if _IDEOGRAPHS.search(prose) else _MIN_LETTERS):
-        return None
+        return {}
     # "lite" is the model inside the package; any other name may start a download.
-    found = _detector.get().detect(prose.encode("utf-8", "replace").decode("utf-8"), model="lite", k=1)
-    if not found:
-        return None
-    return str(found[0]["lang"]), min(1.0, float(found[0]["score"]))
+    found = _detector.get().detect(prose.encode("utf-8", "replace").decode("utf-8"), model="lite", k=count)
+    return {str(f["lang"]): min(1.0, float(f["score"])) for f in found}
+
+
+def identify(text: str) -> tuple[str, float] | None:
+    """The likeliest language of a text with its probability; None where there is too little to go by."""
+    return next(iter(likely(text, 1).items()), None)
