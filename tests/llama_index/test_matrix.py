@@ -7,7 +7,7 @@ import importlib.metadata
 import pytest
 
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
-from tests.capture_llama_index import look
+from tests.llama_index.observe import look
 from tests.conftest import Recorded
 from tests.llama_index.cases import CASES, Case
 from tests.llama_index.conftest import arrived

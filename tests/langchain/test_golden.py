@@ -6,7 +6,7 @@ from typing import Any
 
 from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
-from tests.test_langchain_matrix import DOCUMENTS, Fixed, make_chain
+from tests.langchain.test_handler import DOCUMENTS, Fixed, make_chain
 
 COMMON = {
     "tag.tags": ("beta",),
