@@ -6,7 +6,7 @@ import inspect
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from opentelemetry import context
 
@@ -81,11 +81,11 @@ def _serve(calls: queue.SimpleQueue[Callable[[], None]]) -> None:
 class Runners:
     """What one worker runs its evaluators with."""
 
-    def __init__(self, isolated: frozenset[str]) -> None:
-        """`isolated` are the names of the evaluators that run in the child process."""
+    def __init__(self, isolated: frozenset[str], environment: Mapping[str, str] | None = None) -> None:
+        """`isolated` are the names of the evaluators that run in the child process, `environment` is set in it."""
         self.isolated = isolated
         self.thread = ThreadRunner()
-        self.process = ProcessRunner()
+        self.process = ProcessRunner(environment)
 
     def start(self) -> None:
         """Start the child process, if there is use for one."""

@@ -122,6 +122,7 @@ def init(
     if isinstance(redact, str):
         options["redact"] = redact
     used = settings.load(options, file=settings_file)
+    settings.use(used)
     mask = redact if callable(redact) else _redaction(used.redact)
     capture = _capture(used, mask)
     checks = [_evaluator(name) for name in used.evaluators] if used.evaluators else _default_suite()
@@ -170,6 +171,7 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
         cause=cause,
         timed=metrics.observe_duration if metrics is not None else None,
         isolated=_isolated(used, checks),
+        environment=settings.for_evaluators(used),
     )
     server = None
     if metrics is not None:

@@ -27,3 +27,11 @@ class ModelError(RagtraceError):
 
 class DataError(RagtraceError):
     """An input file cannot be read: the message names the file and the line."""
+
+
+class EvaluationError(RagtraceError):
+    """An evaluator cannot say anything of a trace. `reason` becomes the score's `error`: a short, fixed word."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason

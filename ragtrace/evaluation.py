@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
-from ragtrace.errors import SettingError
+from ragtrace.errors import EvaluationError, SettingError
 from ragtrace.records import Score, Trace
 from ragtrace.sampling import Sampler
 
@@ -197,7 +197,8 @@ def normalise(check: Evaluator, verdict: Any) -> list[Score]:
     if verdict is None:
         return [Score(check.name, label=NOT_APPLICABLE)]
     if isinstance(verdict, BaseException):
-        return [Score(check.name, error=type(verdict).__name__, explanation=_brief(verdict))]
+        reason = verdict.reason if isinstance(verdict, EvaluationError) else type(verdict).__name__
+        return [Score(check.name, error=reason, explanation=_brief(verdict))]
     if isinstance(verdict, Score):
         return [_checked(check, verdict)]
     if isinstance(verdict, bool):

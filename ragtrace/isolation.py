@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO
 
@@ -33,7 +33,9 @@ Results = list[list[Score]]
 class ProcessRunner:
     """Runs named evaluators in a child process. For one thread at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        """`environment` is set in the child beside what this process has."""
+        self._environment = dict(environment or {})
         self._child: subprocess.Popen[bytes] | None = None
         self._sent: Sequence[Trace] | None = None
         self._lock = threading.Lock()
@@ -45,7 +47,7 @@ class ProcessRunner:
                 [sys.executable, "-m", "ragtrace.isolation"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=_environment(),
+                env={**_environment(), **self._environment},
                 start_new_session=True,  # a Ctrl-C at the terminal is the application's alone
             )
             self._sent = None

@@ -111,10 +111,12 @@ class Pipeline:
         cause: Callable[[Trace, Sequence[Score]], str | None] | None = None,
         timed: Callable[[str, float], None] | None = None,
         isolated: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """`sampler` defaults to all; `cause` names the cause of a bad answer from its scores. `timed` is told, for each
         trace that an evaluator was given, the evaluator's name and its seconds for that trace. `isolated` are the
-        evaluators that run in a child process; they must be loadable there by their names."""
+        evaluators that run in a child process; they must be loadable there by their names. `environment` is set in
+        it."""
         self.evaluators = tuple(evaluators)
         self.limits = limits or Limits()
         self._sinks = tuple(sinks)
@@ -123,6 +125,7 @@ class Pipeline:
         self._cause = cause
         self._timed = timed
         self._isolated = frozenset(isolated)
+        self._environment = dict(environment or {})
         self._closed = False
         self._reset()
         _reset_in_children(self)
@@ -229,7 +232,7 @@ class Pipeline:
     # --- our own threads -------------------------------------------------------------------------
 
     def _work(self) -> None:
-        runners = Runners(self._isolated)
+        runners = Runners(self._isolated, self._environment)
         self._runners.append(runners)
         try:
             runners.start()

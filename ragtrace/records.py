@@ -81,6 +81,16 @@ class Score:
     """`code`, `model`, `judge` or `human`."""
     sampling_probability: float = 1.0
     """Probability with which this evaluator saw a trace like this one."""
+    failures: tuple[str, ...] = ()
+    """Of a check that passes or fails: `retrieval` if the retrieved context itself fails it, `generation` if the answer
+    fails though the context does not cause it."""
+    model: str | None = None
+    """The judge's model, where one was asked."""
+    input_tokens: int = 0
+    """Tokens that the judge read for this score; 0 where its answer was remembered."""
+    output_tokens: int = 0
+    cost: float = 0.0
+    """US dollars that the judge cost for this score."""
 
 
 @dataclass(frozen=True, slots=True)

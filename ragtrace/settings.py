@@ -100,9 +100,51 @@ class Settings:
 
     embedding_model: str = ""
     """A sentence-transformers model (name or folder); empty for the embedded one."""
+    likelihood_model: str = ""
+    """The causal language model of `perplexity` and `gptscore_*`: a Hugging Face name or folder, or a GGUF file; empty
+    for the SmolLM2 that comes in a package."""
+
+    judge_model: str = ""
+    """The LLM that judges, as litellm names it, e.g. `openai/gpt-4o-mini`; empty for none."""
+    judge_api_base: str = ""
+    """Where an OpenAI-compatible server of your own answers, e.g. `http://localhost:8000/v1`."""
+    judge_timeout: float = 30.0
+    """How long one request to the judge may take."""
+    judge_retries: int = 3
+    """How often a request is tried again after a rate limit, a timeout or a server's error."""
+    judge_concurrency: int = 8
+    """Requests to the judge at the same time."""
+    judge_max_tokens: int = 1_024
+    """Tokens that the judge may answer with."""
+    judge_structured: str = "auto"
+    """How the judge is asked for JSON: `schema`, `object`, `none`; `auto` begins with a schema where litellm knows that
+    the model takes one, and steps back when the server refuses."""
+    judge_price_input: float = -1.0
+    """US dollars for a million tokens of prompt; -1 for litellm's list. A model without a price is refused: 0 says that
+    it costs nothing."""
+    judge_price_output: float = -1.0
+    """US dollars for a million tokens of answer."""
+    judge_budget_hour: float = 1.0
+    """US dollars that the judge may spend in an hour, by the clock; it is never exceeded."""
+    judge_budget_day: float = 10.0
+    """US dollars that the judge may spend in a day (UTC)."""
+    judge_store: str = ""
+    """A file (SQLite) with the judge's answers and spending, for all processes that name it; empty to keep both in
+    each process."""
+    judge_prompt: str = ""
+    """The prompt of the evaluator `judge`, with {question} {expected_answer} {context} {actual_answer}, answered with
+    true or false."""
+    g_eval_criteria: str = "Is the answer correct, complete, coherent and to the point?"
+    """What the evaluator `g_eval` looks at."""
+    cascade_band: float = 0.3
+    """Half the width of the band around a local evaluator's threshold in which its `_cascade` form asks the judge; it
+    shrinks with the budget that is left."""
 
 
-_CHOICES: Mapping[str, tuple[str, ...]] = {"otlp_protocol": ("http/protobuf", "grpc")}
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "otlp_protocol": ("http/protobuf", "grpc"),
+    "judge_structured": ("auto", "schema", "object", "none"),
+}
 _BOUNDS: Mapping[str, tuple[float, float]] = {
     "sample": (0.0, 1.0),
     "sample_per_second": (0.0, float("inf")),
@@ -118,6 +160,15 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "batch_wait": (0.0, 60.0),
     "workers": (1, 64),
     "exit_seconds": (0.0, 600.0),
+    "judge_timeout": (0.1, 3_600.0),
+    "judge_retries": (0, 20),
+    "judge_concurrency": (1, 1_000),
+    "judge_max_tokens": (1, 1_000_000),
+    "judge_price_input": (-1.0, 1_000_000.0),
+    "judge_price_output": (-1.0, 1_000_000.0),
+    "judge_budget_hour": (0.0, float("inf")),
+    "judge_budget_day": (0.0, float("inf")),
+    "cascade_band": (0.0, 1.0),
 }
 _TYPES = get_type_hints(Settings)
 
@@ -149,6 +200,33 @@ def load(
         if value is not None:
             values[name] = _checked(name, value, f"{name}")
     return Settings(**values)
+
+
+_in_force: Settings | None = None
+
+
+def in_force() -> Settings:
+    """What `use` was given last; otherwise what environment and ragtrace.toml say. Evaluators that can be set ask
+    here."""
+    return _in_force if _in_force is not None else load()
+
+
+def use(settings: Settings | None) -> None:
+    """Set what `in_force` returns in this process; None for environment and file."""
+    global _in_force  # noqa: PLW0603 settings of the process
+    _in_force = settings
+
+
+_OF_EVALUATORS = ("embedding_model", "likelihood_model", "judge_", "g_eval_", "cascade_")
+
+
+def for_evaluators(settings: Settings) -> dict[str, str]:
+    """The settings that evaluators ask for, as environment variables: how a process that evaluates gets them."""
+    found = {}
+    for f in fields(Settings):
+        if f.name.startswith(_OF_EVALUATORS):
+            found[_PREFIX + f.name.upper()] = str(getattr(settings, f.name))
+    return found
 
 
 def _read(path: Path) -> Mapping[str, Any]:
