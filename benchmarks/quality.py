@@ -68,6 +68,7 @@ PUBLISHED = {
     ("msmarco_hardneg", "query->passage"): "AUROC in a query, word overlap .613",
     ("wice_context", "claim->evidence chunk"): "AUROC in a query, word overlap .906",
     ("lang_mismatch", "all"): "F1 py3langid .957",
+    ("toolloop_synth", "all"): "F1 of a call that is made three times .913",
 }
 
 
@@ -84,7 +85,8 @@ def rows(folder: Path, name: str, limit: int) -> list[Row]:
 def trace(row: Row) -> Trace:
     """A row as the evaluators see it."""
     documents = tuple(Document(f"d{i}", c) for i, c in enumerate(row["contexts"]))
-    return Trace(1, 1, row["query"] or "", documents, row["answer"] or "", row.get("reference"))
+    attributes = {"steps": row["steps"]} if "steps" in row else {}
+    return Trace(1, 1, row["query"] or "", documents, row["answer"] or "", row.get("reference"), attributes=attributes)
 
 
 def novelty(row: Row) -> float:
@@ -283,6 +285,7 @@ def text_checks(folder: Path, limit: int) -> None:
         ("lang_mismatch", "language_mismatch"),
         ("loop_synth", "looping_repeated_ngrams"),
         ("loop_synth", "looping_repeated_substring"),
+        ("toolloop_synth", "looping_tool_calls"),
         ("secrets_synth", "sensitive_data_leakage"),
     ):
         of_set = [{**r, "task": "all"} for r in rows(folder, name, limit)]

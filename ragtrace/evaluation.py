@@ -21,7 +21,7 @@ Verdict = float | bool | Score | Iterable[Score] | None
 question does not apply."""
 
 Direction = Literal["higher", "lower"]
-NEEDS = frozenset({"query", "documents", "answer", "reference", "constraints"})
+NEEDS = frozenset({"query", "documents", "answer", "reference", "constraints", "steps"})
 NOT_APPLICABLE = "not_applicable"
 _NAME = re.compile(r"[a-z0-9_]+\Z")
 
@@ -66,6 +66,8 @@ class Evaluator:
 def _has(trace: Trace, need: str) -> bool:
     if need == "constraints":
         return bool(trace.attributes.get("constraints"))
+    if need == "steps":  # the application's own metadata may have something else by that name
+        return isinstance(steps := trace.attributes.get("steps"), (list, tuple)) and bool(steps)
     value = getattr(trace, need)
     return bool(value.strip()) if isinstance(value, str) else bool(value)
 

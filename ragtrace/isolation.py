@@ -8,6 +8,7 @@ of the application's run in a thread. A child that hangs or dies is replaced. It
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import select
@@ -113,7 +114,8 @@ class ProcessRunner:
         return pickle.loads(bytes(data[_HEADER.size :]))  # from our own child
 
 
-_KEPT = ("constraints", "finish_reason")
+_KEPT = ("constraints", "finish_reason", "steps")
+_MAX_STEPS, _MAX_STEP_CHARS = 1_000, 4_000
 
 
 def _portable(trace: Trace) -> Trace:
@@ -121,7 +123,32 @@ def _portable(trace: Trace) -> Trace:
     what cannot be sent."""
     documents = tuple(Document(d.id, d.content, d.score) for d in trace.documents)
     kept = {key: trace.attributes[key] for key in _KEPT if key in trace.attributes}
+    if "steps" in kept:
+        kept["steps"] = _plain(kept["steps"])
     return replace(trace, documents=documents, attributes=kept)
+
+
+def _plain(steps: Any) -> Any:
+    """Tool calls as JSON gives them back, none of them large: arguments and results are the application's objects."""
+    if not isinstance(steps, (list, tuple)):
+        return None
+    return [_plain_step(step) for step in steps[:_MAX_STEPS]]
+
+
+def _plain_step(step: Any) -> Any:
+    if not isinstance(step, Mapping):
+        return type(step).__name__  # the evaluator says that it is no tool call
+    return {key: _plain_value(step[key]) for key in ("tool", "args", "result") if key in step}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:_MAX_STEP_CHARS]
+    try:
+        text = json.dumps(value, default=str, skipkeys=True)
+    except (ValueError, TypeError, RecursionError):
+        text = json.dumps(str(value))
+    return json.loads(text) if len(text) <= _MAX_STEP_CHARS else text[:_MAX_STEP_CHARS]
 
 
 def _environment() -> dict[str, str]:

@@ -78,7 +78,7 @@ def _trace(fields: Mapping[str, Any], number: int) -> Trace:
         documents=tuple(_document(context, i) for i, context in enumerate(contexts)),
         answer=_text(fields, "answer"),
         reference=_text(fields, "reference") or None,
-        attributes={key: fields[key] for key in ("constraints", "model") if key in fields},
+        attributes={key: fields[key] for key in ("constraints", "model", "steps") if key in fields},
     )
 
 

@@ -27,7 +27,9 @@ Sink = Callable[[Evaluation], None]
 Observer = Callable[[Trace, Decision], None]
 """Told of every finished request, sampled or not, in the request's thread: it must cost microseconds."""
 
-_INPUTS = ("query", "documents", "answer", "reference", "constraints")
+_STEP_BYTES = 1_000
+"""What a captured tool call takes at most, about: its texts are cut."""
+_INPUTS = ("query", "documents", "answer", "reference", "constraints", "steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,6 +454,7 @@ def _inputs_of(trace: Trace) -> int:
         | bool(trace.answer.strip()) << 2
         | bool(trace.reference and trace.reference.strip()) << 3
         | bool(trace.attributes.get("constraints")) << 4
+        | (isinstance(steps := trace.attributes.get("steps"), (list, tuple)) and bool(steps)) << 5
     )
 
 
@@ -460,6 +463,9 @@ def _size_of(trace: Trace) -> int:
     size = 500 + sys.getsizeof(trace.query) + sys.getsizeof(trace.answer)
     for document in trace.documents:
         size += 300 + sys.getsizeof(document.content)
+    steps = trace.attributes.get("steps")
+    if isinstance(steps, (list, tuple)):
+        size += len(steps) * _STEP_BYTES
     return size
 
 

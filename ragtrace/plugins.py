@@ -35,6 +35,7 @@ BUILT_IN: dict[str, str] = {
     "looping_compression_ratio": f"{_HERE}.text:looping_compression_ratio",
     "looping_repeated_ngrams": f"{_HERE}.text:looping_repeated_ngrams",
     "looping_repeated_substring": f"{_HERE}.text:looping_repeated_substring",
+    "looping_tool_calls": f"{_HERE}.steps:looping_tool_calls",
     "looping_unique_sentences": f"{_HERE}.text:looping_unique_sentences",
     "noise_sensitivity": f"{_HERE}.references:noise_sensitivity",
     "noise_sensitivity_irrelevant": f"{_HERE}.references:noise_sensitivity_irrelevant",

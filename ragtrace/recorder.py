@@ -12,6 +12,7 @@ import random
 import threading
 import time
 import weakref
+import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -46,6 +47,9 @@ _EXPIRE = 900.0
 """Seconds after which a request whose end never came is ended."""
 _MAX_OPEN = 10_000
 """Open requests at most; the oldest is ended beyond that."""
+_MAX_STEPS = 200
+_MAX_STEP_CHARS = 500
+"""Tool calls of a request that its trace tells, and characters of each one's arguments and result."""
 
 
 class Consumer(Protocol):
@@ -101,6 +105,8 @@ class Run:
     finish_reason: str | None = None
     owner: object = None
     """The handler that opened it: of two that see the same run, only this one adds to it."""
+    failure: str | None = None
+    """Why it failed, where it did: the error's type."""
 
 
 @dataclass(slots=True, eq=False)
@@ -118,6 +124,7 @@ class Request:
     model_calls: list[Run] = field(default_factory=list)
     seen: Sequence[Document] | None = None
     """What the model saw, where the framework says so itself."""
+    tool_calls: list[Run] = field(default_factory=list)
     reference: str | None = None
     ended: bool = False
 
@@ -207,6 +214,8 @@ class Recorder:
             request.retrieved.append(run)
         elif operation in _MODEL_CALLS:
             request.model_calls.append(run)
+        elif operation == semconv.OP_TOOL and len(request.tool_calls) < _MAX_STEPS:
+            request.tool_calls.append(run)
         return run
 
     def _span(self, title: str, operation: str, started: int, above: Span | None) -> Span:
@@ -291,6 +300,8 @@ class Recorder:
         run.request.open.pop(key, None)
         if run.key != key:
             return
+        if error is not None:
+            run.failure = error if isinstance(error, str) else type(error).__name__
         if run.parent is None:
             self._end_request(run, error, cancelled)
         else:
@@ -535,9 +546,7 @@ def _inside_retrieval(run: Run) -> bool:
 def _trace_attributes(root: Run, last: Run | None, cancelled: bool) -> dict[str, object]:
     request = root.request
     attributes: dict[str, object] = {"name": root.name}
-    for key, value in request.metadata.items():
-        if isinstance(key, str):
-            attributes[key] = value
+    attributes.update((key, value) for key, value in request.metadata.items() if isinstance(key, str))
     if request.session is not None:
         attributes["session_id"] = request.session
     if request.user is not None:
@@ -552,8 +561,27 @@ def _trace_attributes(root: Run, last: Run | None, cancelled: bool) -> dict[str,
             attributes["finish_reason"] = last.finish_reason
     if request.retrieved:
         attributes["retrievals"] = len(request.retrieved)
+    if request.tool_calls:
+        attributes["steps"] = [_step(call) for call in request.tool_calls]
     if cancelled:
         attributes["cancelled"] = True
     if not root.span.get_span_context().trace_flags.sampled:
         attributes["unrecorded"] = True  # the application's own sampler keeps no span: nothing may hang below it
     return attributes
+
+
+def _step(call: Run) -> dict[str, str]:
+    """A tool call as `looping_tool_calls` reads it. One that failed, or has not ended, has no result of its own."""
+    step = {"tool": call.name, "args": _brief(call.query or "")}
+    if call.answer is not None:
+        step["result"] = _brief(call.answer)
+    elif call.failure is not None:
+        step["result"] = f"error: {call.failure}"
+    return step
+
+
+def _brief(text: str) -> str:
+    """A text of bounded length that still differs from others with the same beginning: two long pages, say."""
+    if len(text) <= _MAX_STEP_CHARS:
+        return text
+    return f"{text[: _MAX_STEP_CHARS - 12]}... {zlib.crc32(text.encode('utf-8', 'replace')):08x}"

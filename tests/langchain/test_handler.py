@@ -405,6 +405,29 @@ def test_tools(recorded: Recorded, config: Any) -> None:
     assert recorded.traces[0].answer == "done"
 
 
+def test_tool_calls_are_told_to_evaluators(recorded: Recorded, config: Any) -> None:
+    """The request's trace has its tool calls in order; one that failed has the error in the result's place."""
+
+    @tool
+    def broken(what: str) -> str:
+        """Never works."""
+        raise TimeoutError
+
+    def run(question: str, config: Any) -> str:
+        for what in ("pump", "cover"):
+            look_up.invoke({"what": what}, config)
+        with pytest.raises(TimeoutError):
+            broken.invoke({"what": "pump"}, config)
+        return "done"
+
+    RunnableLambda(run).with_config(run_name="agent").invoke("which pump?", config)
+    assert recorded.traces[0].attributes["steps"] == [
+        {"tool": "look_up", "args": "{'what': 'pump'}", "result": "found pump"},
+        {"tool": "look_up", "args": "{'what': 'cover'}", "result": "found cover"},
+        {"tool": "broken", "args": "{'what': 'pump'}", "result": "error: TimeoutError"},
+    ]
+
+
 def test_a_model_alone(recorded: Recorded, config: Any) -> None:
     """A model called without a chain is a request of its own, with question and answer."""
     FakeListChatModel(responses=["hi"]).invoke("hello?", config)

@@ -298,6 +298,8 @@ def test_agent(instrumented: Recorded) -> None:
     told = attributes(instrumented.named("execute_tool")[0])
     assert told["gen_ai.tool.name"] == told["tool.name"] == "kb"
     assert (told["gen_ai.tool.call.arguments"], told["gen_ai.tool.call.result"]) == ("pump cover", ANSWER)
+    (trace,) = instrumented.traces
+    assert trace.attributes["steps"] == [{"tool": "kb", "args": "pump cover", "result": ANSWER}]
 
 
 def test_tool_calls_of_a_model(instrumented: Recorded) -> None:

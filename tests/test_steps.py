@@ -1,0 +1,198 @@
+"""Tool calls of a request: what the recorder tells of them, how they travel, and which of them make a loop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace import offline, plugins, semconv
+from ragtrace.evaluation import run
+from ragtrace.isolation import ProcessRunner
+from ragtrace.pipeline import _inputs_of
+from ragtrace.recorder import Recorder
+from ragtrace.records import Score
+from ragtrace.testing import make_trace
+from tests.conftest import Recorded
+
+Step = dict[str, Any]
+
+
+def step(tool: str, args: Any = None, result: Any = None) -> Step:
+    return {"tool": tool, "args": args, **({} if result is None else {"result": result})}
+
+
+def score(steps: Any) -> Score:
+    ((found,),) = run(plugins.load("looping_tool_calls"), [make_trace(attributes={"steps": steps})])
+    return found
+
+
+PAGES = [step("list", {"of": "pumps", "page": i}, f"page {i}") for i in range(9)]
+POLL = [step("status", {"job": 7}, f"{i * 10} %") for i in range(9)]
+WAITS = [s for poll in POLL for s in (poll, step("sleep", {"seconds": 5}, "ok"))]
+EDITS = [s for i in range(3) for s in (step("edit", {"line": i}, "ok"), step("test", {}, "1 failed"))]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([step("search", "pump")], id="one call"),
+        pytest.param(PAGES, id="pages"),
+        pytest.param([*PAGES[:4], *([step("list", {"of": "pumps"})] * 2)], id="called twice"),
+        pytest.param(POLL, id="a poll whose results change"),
+        pytest.param(WAITS, id="a poll with waits between"),
+        pytest.param([*([step("status", {}, "pending")] * 8), step("status", {}, "done")], id="a poll that ends"),
+        pytest.param([*([step("fetch", "u", "error: timeout")] * 3), step("fetch", "u", "ok")], id="retries that help"),
+        pytest.param([step("next", {}, f"page {i}") for i in range(5)], id="the next page, and the next"),
+        pytest.param([step("read", "a", "A"), step("read", "b", "B"), *PAGES, step("read", "a", "A"),
+                      step("read", "b", "B")], id="read once more"),
+        pytest.param(EDITS, id="edits and a test that goes on failing, for a while"),
+    ],
+)  # fmt: skip
+def test_what_leads_somewhere_is_no_loop(steps: list[Step]) -> None:
+    """New arguments, new results, a retry, and a second look."""
+    assert score(steps).label == "pass"
+
+
+CIRCLE = [step("search", "pump", "none"), step("open", "a", "A"), step("back", {}, "ok")]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([*PAGES, *[step("search", {"q": "pump"}, "none")] * 3], id="the same call"),
+        pytest.param([step("search", {"q": "pump"})] * 3, id="the same call, results unknown"),
+        pytest.param([step("fetch", "u", "error: timeout")] * 4, id="retries that do not help"),
+        pytest.param(CIRCLE[:2] * 3, id="there and back"),
+        pytest.param([*PAGES, *CIRCLE * 3, *PAGES], id="round three corners, and then on"),
+        pytest.param([step("search", {"q": f"Pump{' ' * i}", "lang": None}, "none") for i in range(3)], id="spaces"),
+        pytest.param([step("search", q, "none") for q in ("pump cover", "Pump cover?", "pump  cover.")], id="spelling"),
+        pytest.param([step("f", a, 1) for a in ({"a": 1, "b": [2]}, {"b": [2], "a": 1}, {"a": 1, "b": [2]})],
+                     id="order of fields"),
+        pytest.param([step("now", {}, f"nothing new at 2026-01-02 10:00:0{i}") for i in range(3)], id="clocks"),
+        pytest.param(EDITS * 3, id="edits again and again"),
+    ],
+)  # fmt: skip
+def test_circles_are_found(steps: list[Step]) -> None:
+    """The same calls with the same results, exactly or nearly so, alone or in a cycle."""
+    found = score(steps)
+    assert found.label == "fail"
+    assert found.explanation is not None
+    assert "repeat earlier calls" in found.explanation
+
+
+def test_the_value_grows_with_every_round() -> None:
+    """0 without a repetition, 1/3 for the first one, and nearer to 1 with each further one."""
+    values = [score([step("search", "pump", "none")] * n).value for n in range(1, 6)]
+    assert values == pytest.approx([0, 1 / 3, 1.5 / 2.5, 2.5 / 3.5, 3.5 / 4.5])
+
+
+@pytest.mark.parametrize("steps", [["search"], [{"args": {}}], [{"tool": 3}], [None]])
+def test_what_is_no_tool_call_is_an_error(steps: Any) -> None:
+    """A list of something else is not scored."""
+    assert score(steps).error == "bad_steps"
+
+
+@pytest.mark.parametrize("steps", [None, [], {}, 3, "search"])
+def test_other_things_by_that_name_do_not_apply(steps: Any) -> None:
+    """An application's metadata may have its own `steps`; the pipeline counts as the evaluator does."""
+    trace = make_trace(attributes={"steps": steps})
+    assert score(steps).label == "not_applicable"
+    assert not _inputs_of(trace) >> 5
+
+
+def test_all_calls_beyond_the_bound_are_named() -> None:
+    """A thousand steps are read, and the explanation says that there were more."""
+    found = score([step("list", {"page": i}) for i in range(1_001)])
+    assert found.value == 0.0
+    assert found.explanation is not None
+    assert "first 1000 steps" in found.explanation
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.lists(st.fixed_dictionaries({"tool": st.text(max_size=5), "args": JSON}, optional={"result": JSON})))
+def test_any_calls_get_a_score_in_range(steps: list[Step]) -> None:
+    """Whatever the arguments and results are."""
+    found = score(steps)
+    assert found.error is None
+    assert found.label == "not_applicable" or 0.0 <= (found.value or 0.0) <= 1.0
+
+
+def test_calls_reach_the_evaluating_process() -> None:
+    """Also arguments that cannot be sent, and very long ones."""
+    steps = [step("search", {"q": "pump", "lock": print, "text": "x" * 9_000}, "none")] * 3
+    traces = [make_trace(attributes={"steps": s}) for s in (steps, [1], 7)]
+    runner = ProcessRunner()
+    try:
+        found = runner.evaluate(plugins.load("looping_tool_calls"), traces, [0, 1, 2], 60)
+    finally:
+        runner.stop()
+    assert found is not None
+    assert [s[0].label or s[0].error for s in found] == ["fail", "bad_steps", "not_applicable"]
+
+
+def test_a_file_may_have_calls(tmp_path: Path) -> None:
+    """`ragtrace eval` reads `steps` of a row."""
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"query": "q", "answer": "a", "steps": CIRCLE}))
+    (row,) = offline.read(file)
+    assert isinstance(row, offline.Row)
+    assert row.trace.attributes["steps"] == CIRCLE
+
+
+# --- the recorder ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recorder(recorded: Recorded) -> Recorder:
+    return Recorder(recorded.provider, consumer=recorded.consumer)
+
+
+def called(recorder: Recorder, key: str, name: str, query: str | None, answer: str | None = None, **end: Any) -> None:
+    made = recorder.start(key, "root", semconv.OP_TOOL, name)
+    assert made is not None
+    made.query, made.answer = query, answer
+    recorder.end(key, **end)
+
+
+def test_the_recorder_gathers_calls(recorder: Recorder, recorded: Recorded) -> None:
+    """In order, with what was asked and answered; a failure stands in the result's place."""
+    recorder.start("root", None, semconv.OP_AGENT, "agent")
+    called(recorder, "a", "search", "pump", "none")
+    called(recorder, "b", "fetch", None, error=TimeoutError())
+    recorder.start("c", "root", semconv.OP_TOOL, "late")
+    recorder.end("root")
+    assert recorded.traces[0].attributes["steps"] == [
+        {"tool": "search", "args": "pump", "result": "none"},
+        {"tool": "fetch", "args": "", "result": "error: TimeoutError"},
+        {"tool": "late", "args": ""},
+    ]
+
+
+def test_what_is_gathered_is_bounded(recorder: Recorder, recorded: Recorded) -> None:
+    """200 calls, 500 characters of each text; long texts that begin alike still differ."""
+    recorder.start("root", None, semconv.OP_AGENT, "agent")
+    for i in range(210):
+        called(recorder, str(i), "write", "\ud800" + "x" * 9_000 + str(i), "y" * 500)
+    recorder.end("root")
+    steps: Any = recorded.traces[0].attributes["steps"]
+    assert len(steps) == 200
+    assert {len(s["args"]) for s in steps} == {len(s["result"]) for s in steps} == {500}
+    assert len({s["args"] for s in steps}) == 200
+
+
+def test_without_calls_there_are_none(recorder: Recorder, recorded: Recorded) -> None:
+    """A request without tools has no steps."""
+    recorder.start("root", None, semconv.OP_WORKFLOW, "rag")
+    recorder.end("root")
+    assert "steps" not in recorded.traces[0].attributes
