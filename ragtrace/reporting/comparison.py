@@ -1,0 +1,201 @@
+"""Two runs over the same rows: which differences are real."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from ragtrace.errors import DataError
+from ragtrace.reporting import statistics
+from ragtrace.reporting.results import FAIL, PASS, Metric, Result, Run, label_of, value_of
+
+BETTER, WORSE, NOTHING = "better", "worse", "no difference shown"
+_LEVEL = 0.05
+_DRAWS = 10_000
+_Pair = tuple[Result, Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One metric in two runs, over the rows that both could judge."""
+
+    metric: str
+    n: int
+    """Pairs of rows."""
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    """Mean of B minus mean of A, on the metric's own scale."""
+    interval: tuple[float, float] | None
+    """95 % bootstrap interval of the difference, over rows."""
+    p: float | None
+    """Of the paired permutation test; of McNemar's test where there are verdicts without values; None without pairs."""
+    p_holm: float | None
+    """The same, corrected for the number of metrics."""
+    only_a_passes: int
+    only_b_passes: int
+    mcnemar: float | None
+    """p of McNemar's exact test, not corrected; None where nothing passes or fails."""
+    verdict: str
+    """Of B against A: `better`, `worse`, or `no difference shown` (which is not the same as no difference)."""
+    note: str = ""
+    """What a reader must know before believing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All metrics that two runs share."""
+
+    differences: tuple[Difference, ...]
+    matched: int
+    """Rows in both runs."""
+    only_a: int
+    only_b: int
+    changed: int
+    """Rows with the same id and another question: they are no pair, and are left out."""
+
+
+def compare(a: Run, b: Run, seed: int = 0) -> Comparison:
+    """Match the rows of two runs by id and compare every metric that both have, pair by pair.
+
+    Where an id stands for one row of each model, rows are matched by id and model. Perturbed rows are left out. Raises
+    DataError if no row is in both runs, or ids are not unique.
+    """
+    left, right = _keyed(a, b)
+    common = [key for key in left if key in right]
+    pairs = [(left[key], right[key]) for key in common if left[key].query == right[key].query]
+    if not pairs:
+        raise DataError("the two runs have no row in common: rows are matched by id, and must ask the same question")
+    shared = [metric for name, metric in a.metrics.items() if name in b.metrics]
+    found = [_difference(metric, b.metrics[metric.name], pairs, seed) for metric in shared]
+    return Comparison(
+        differences=tuple(_corrected(found, {metric.name: metric for metric in shared})),
+        matched=len(pairs),
+        only_a=len(left) - len(common),
+        only_b=len(right) - len(common),
+        changed=len(common) - len(pairs),
+    )
+
+
+def _keyed(a: Run, b: Run) -> tuple[dict[tuple[str, str], Result], dict[tuple[str, str], Result]]:
+    """The rows of both by id, or by id and model if an id alone is not unique in one of them."""
+    runs = [list(a.originals()), list(b.originals())]
+    by_model = any(len({row.id for row in rows}) < len(rows) for rows in runs)
+    keyed = [{(row.id, row.model if by_model else ""): row for row in rows} for rows in runs]
+    for name, rows, keys in zip("AB", runs, keyed, strict=True):
+        if len(keys) < len(rows):
+            often, n = Counter((row.id, row.model) for row in rows).most_common(1)[0]
+            raise DataError(f"run {name} has {n} rows with the id {often[0]!r}: rows cannot be matched")
+    return keyed[0], keyed[1]
+
+
+def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair], seed: int) -> Difference:
+    both = [(value_of(x, metric.name), value_of(y, metric.name)) for x, y in pairs]
+    values = [(x, y) for x, y in both if x is not None and y is not None]
+    labels = [(label_of(x, metric.name), label_of(y, metric.name)) for x, y in pairs]
+    judged = [pair for pair in labels if set(pair) <= {PASS, FAIL}]
+    deltas = [y - x for x, y in values]
+    only_a = sum(pair == (PASS, FAIL) for pair in judged)
+    only_b = sum(pair == (FAIL, PASS) for pair in judged)
+    mcnemar = statistics.mcnemar_p(only_a, only_b) if judged else None
+    return Difference(
+        metric=metric.name,
+        n=len(deltas) or len(judged),
+        mean_a=fmean(x for x, _ in values) if values else None,
+        mean_b=fmean(y for _, y in values) if values else None,
+        difference=fmean(deltas) if deltas else None,
+        interval=statistics.bootstrap_mean(deltas, seed=seed, draws=_DRAWS),
+        p=statistics.permutation_p(deltas, seed=seed, draws=_DRAWS) if deltas else mcnemar,
+        p_holm=None,
+        only_a_passes=only_a,
+        only_b_passes=only_b,
+        mcnemar=mcnemar,
+        verdict=NOTHING,
+        note="; ".join(_notes(metric, other, both if values else [_seen(pair) for pair in labels])),
+    )
+
+
+def _seen(pair: tuple[str | None, str | None]) -> tuple[float | None, float | None]:
+    a, b = (0.0 if label in (PASS, FAIL) else None for label in pair)
+    return a, b
+
+
+def _notes(metric: Metric, other: Metric, both: Sequence[tuple[float | None, float | None]]) -> list[str]:
+    notes = []
+    for what in ("version", "method", "threshold", "direction"):
+        if (one := getattr(metric, what)) != (two := getattr(other, what)):
+            notes.append(f"{what} differs: {one} and {two}")
+    # Rows that only one run could judge are no accident: the harder ones are missing.
+    for name, here, there in (("A", 0, 1), ("B", 1, 0)):
+        if alone := sum(pair[here] is not None and pair[there] is None for pair in both):
+            notes.append(f"{alone} rows judged in {name} only")
+    return notes
+
+
+def _corrected(found: Sequence[Difference], metrics: Mapping[str, Metric]) -> list[Difference]:
+    ps = [d.p for d in found if d.p is not None]
+    adjusted = iter(statistics.holm(ps))
+    return [
+        d if d.p is None else _judged(replace(d, p_holm=next(adjusted)), metrics[d.metric].direction == "higher")
+        for d in found
+    ]
+
+
+def _judged(d: Difference, higher: bool) -> Difference:
+    if d.p_holm is None or d.p_holm >= _LEVEL:
+        return d
+    up = d.difference > 0 if d.difference is not None else d.only_b_passes > d.only_a_passes
+    good = up if d.difference is None else up == higher
+    return replace(d, verdict=BETTER if good else WORSE)
+
+
+def comparison_table(a: Run, b: Run, seed: int = 0) -> str:
+    """The comparison as text for a terminal, without a newline at its end. Raises as `compare` does."""
+    found = compare(a, b, seed)
+    head = ("metric", "n", "A", "B", "B - A", "95 % interval", "p (Holm)", "lost/won", "B is")
+    rows = [head, *(_cells(d) for d in found.differences)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    left = (0, len(head) - 1)
+    lines = [
+        f"A: {a.info.file or 'first run'}   B: {b.info.file or 'second run'}",
+        f"rows in both {found.matched} · only in A {found.only_a} · only in B {found.only_b}"
+        + (f" · same id, other question {found.changed} (left out)" if found.changed else ""),
+        "",
+    ]
+    for row in rows:
+        cells = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    lines += [f"{d.metric}: {d.note}" for d in found.differences if d.note]
+    lines += [f"{name}: only in {side}" for name, side in _unshared(a, b)]
+    lines += [
+        "",
+        f"p: paired permutation test ({_DRAWS:,} draws), corrected for {len(found.differences)} metrics (Holm).",
+        "lost/won: rows that pass in A only / in B only. No difference shown is not the same as no difference.",
+    ]
+    return "\n".join(lines)
+
+
+def _cells(d: Difference) -> tuple[str, ...]:
+    return (
+        d.metric,
+        str(d.n),
+        _number(d.mean_a, ".3f"),
+        _number(d.mean_b, ".3f"),
+        _number(d.difference, "+.3f"),
+        f"{d.interval[0]:+.3f} to {d.interval[1]:+.3f}" if d.interval else "-",
+        "< 0.001" if d.p_holm is not None and d.p_holm < 0.001 else _number(d.p_holm, ".3f"),
+        "-" if d.mcnemar is None else f"{d.only_a_passes}/{d.only_b_passes}",
+        d.verdict,
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _unshared(a: Run, b: Run) -> list[tuple[str, str]]:
+    return [(name, "A") for name in a.metrics if name not in b.metrics] + [
+        (name, "B") for name in b.metrics if name not in a.metrics
+    ]

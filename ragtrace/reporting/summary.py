@@ -1,0 +1,179 @@
+"""A run in figures: for each model and metric how good, how sure, and how much of the data could be judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from ragtrace.evaluation import NOT_APPLICABLE
+from ragtrace.records import Score
+from ragtrace.reporting import statistics
+from ragtrace.reporting.results import ERRORS_OF_READING, FAIL, PASS, Metric, Result, Run, shown
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_REFUSAL = "refusal"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The five counts of an evaluator that passes or fails. A row may be in several: an answer that passes over a
+    context that does not is a pass and a retrieval failure."""
+
+    passed: int = 0
+    failed: int = 0
+    retrieval_failures: int = 0
+    """The retrieved context itself fails the check."""
+    generation_failures: int = 0
+    """The answer fails though the context does not cause it."""
+    parse_failures: int = 0
+    """The judge's answer could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One metric of one model."""
+
+    model: str
+    metric: str
+    rows: int
+    """Rows of the model. Each has a value, a verdict without a value, no applicable question, a refusal, an error, or
+    was not put to the evaluator."""
+    count: int
+    """Rows with a value."""
+    coverage: float
+    """Share of the rows with a value or a verdict, in [0, 1]."""
+    mean: float | None
+    interval: tuple[float, float] | None
+    """95 % bootstrap interval of the mean; None for fewer than two values."""
+    median: float | None
+    quantiles: tuple[float, ...]
+    """At `QUANTILES`; empty without values."""
+    pass_rate: float | None
+    """Passes / (passes + fails); None where nothing passes or fails."""
+    pass_interval: tuple[float, float] | None
+    """Its 95 % Wilson interval."""
+    counts: Counts
+    not_applicable: int
+    refusals: int
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """By reason, parse failures aside."""
+    cost: float = 0.0
+    """US dollars that a judge cost for these scores."""
+
+    @property
+    def failures(self) -> int:
+        """Rows without a score because the evaluator failed, parse failures among them."""
+        return sum(self.errors.values()) + self.counts.parse_failures
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is any value or verdict."""
+        return bool(self.count or self.counts.passed or self.counts.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """What a model's answers took and cost; None where no row says."""
+
+    model: str
+    rows: int
+    duration: float | None
+    """Mean seconds."""
+    median_duration: float | None
+    cost: float | None
+    """Mean US dollars for a row."""
+
+
+def summarise(run: Run, seed: int = 0) -> list[Summary]:
+    """One summary for each model and metric, models and metrics in the run's order. Raises MissingExtraError without
+    numpy."""
+    rows = list(run.originals())
+    of_model = {model: [row for row in rows if row.model == model] for model in run.models()}
+    return [_summary(model, metric, of, seed) for model, of in of_model.items() for metric in run.metrics.values()]
+
+
+def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> Summary:
+    scores = [row.scores[metric.name] for row in rows if metric.name in row.scores]
+    values = [score.value for score in scores if score.value is not None]
+    counts = _counts(scores)
+    judged = counts.passed + counts.failed
+    usable = sum(score.value is not None or score.label in (PASS, FAIL) for score in scores)
+    at = statistics.quantiles(values, QUANTILES) if values else ()
+    errors = Counter(s.error for s in scores if s.error is not None and s.error != ERRORS_OF_READING)
+    return Summary(
+        model=model,
+        metric=metric.name,
+        rows=len(rows),
+        count=len(values),
+        coverage=usable / len(rows),
+        mean=fmean(values) if values else None,
+        interval=statistics.bootstrap_mean(values, seed=seed),
+        median=at[QUANTILES.index(0.5)] if at else None,
+        quantiles=at,
+        pass_rate=counts.passed / judged if judged else None,
+        pass_interval=statistics.wilson(counts.passed, judged) if judged else None,
+        counts=counts,
+        not_applicable=sum(score.label == NOT_APPLICABLE for score in scores),
+        refusals=sum(score.label == _REFUSAL for score in scores),
+        errors=dict(errors.most_common()),
+        cost=sum(score.cost for score in scores),
+    )
+
+
+def _counts(scores: Sequence[Score]) -> Counts:
+    return Counts(
+        passed=sum(score.label == PASS for score in scores),
+        failed=sum(score.label == FAIL for score in scores),
+        retrieval_failures=sum("retrieval" in score.failures for score in scores),
+        generation_failures=sum("generation" in score.failures for score in scores),
+        parse_failures=sum(score.error == ERRORS_OF_READING for score in scores),
+    )
+
+
+def summarise_models(run: Run) -> list[ModelSummary]:
+    """Time and cost of each model."""
+    found = []
+    for model in run.models():
+        rows = [row for row in run.originals() if row.model == model]
+        durations = [row.duration for row in rows if row.duration is not None]
+        costs = [row.cost for row in rows if row.cost is not None]
+        found.append(
+            ModelSummary(
+                model=model,
+                rows=len(rows),
+                duration=fmean(durations) if durations else None,
+                median_duration=statistics.quantiles(durations, [0.5])[0] if durations else None,
+                cost=fmean(costs) if costs else None,
+            )
+        )
+    return found
+
+
+def shortfalls(run: Run, limits: Mapping[str, float]) -> list[str]:
+    """For a gate: what keeps a model's mean from meeting a limit, one sentence each; empty if all do.
+
+    A limit is the least mean of a metric where higher is better, and the greatest where lower is. A metric that the
+    run does not have, or has no value of, falls short: a gate must not open because nothing was measured.
+    """
+    found = [f"{name}: the run has no such metric" for name in limits if name not in run.metrics]
+    for name, limit in limits.items():
+        metric = run.metrics.get(name)
+        for model in run.models() if metric else ():
+            rows = (row for row in run.originals() if row.model == model)
+            values = [s.value for row in rows if (s := row.scores.get(name)) and s.value is not None]
+            if not values:
+                found.append(f"{name}: no value for {shown(model)}")
+            elif metric and metric.oriented(fmean(values)) < metric.oriented(limit):
+                sense = "below" if metric.direction == "higher" else "above"
+                found.append(f"{name}: the mean of {shown(model)} is {fmean(values):.4g}, {sense} {limit:g}")
+    if limits and not run.models():
+        found.append("the run has no rows")
+    return found
+
+
+def with_interval(mean: float | None, interval: tuple[float, float] | None) -> str:
+    """A mean for people: `0.812 (0.790 to 0.834)`."""
+    told = "-" if mean is None else f"{mean:.3f}"
+    return f"{told} ({interval[0]:.3f} to {interval[1]:.3f})" if interval else told
