@@ -29,7 +29,8 @@ def evaluators_page() -> str:
             str(row["description"]),
             "",
             f"- needs: {', '.join(row['needs'])}",
-            f"- method: {row['method']} · range {low:g} to {high:g}, {arrow} · threshold {row['threshold']:g}"
+            f"- method: {row['method']} · range {low:g} to {'∞' if high is None else f'{high:g}'}, {arrow}"
+            f" · threshold {'none' if row['threshold'] is None else format(row['threshold'], 'g')}"
             f" · version {row['version']}",
             f"- source: {row['source']}",
             "",

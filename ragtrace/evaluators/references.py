@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
+from ragtrace.evaluators.arithmetic import average_precision, f1
 from ragtrace.evaluators.grounding import SUPPORTED, Checked, check
 from ragtrace.records import Score, Trace
 
@@ -114,9 +115,8 @@ def answer_correctness(trace: Trace) -> Score:
     tp = sum(p >= SUPPORTED for p in said.supported())
     fp = len(said.claims) - tp
     fn = 0 if isinstance(expected, str) else sum(p < SUPPORTED for p in expected.supported())
-    f1 = tp / (tp + 0.5 * (fp + fn)) if tp else 0.0
     a, b = get_embedder().embed([trace.answer, trace.reference or ""])
-    value = _CLAIMS_WEIGHT * f1 + _SIMILARITY_WEIGHT * max(0.0, float(a @ b))
+    value = _CLAIMS_WEIGHT * f1(tp, fp, fn) + _SIMILARITY_WEIGHT * max(0.0, float(a @ b))
     said_so = f"{tp} claims agree, {fp} are not in the reference, {fn} of the reference are missing"
     return Score("answer_correctness", value=min(1.0, value), explanation=said_so)
 
@@ -140,14 +140,10 @@ def context_precision(trace: Trace) -> Score:
     else:
         relevant = [c >= _RELEVANT for c in _nearness(trace.query, chunks)]
         by = "near the question"
-    precision, seen = 0.0, 0
-    for k, is_relevant in enumerate(relevant, 1):
-        if is_relevant:
-            seen += 1
-            precision += seen / k
     ranks = ", ".join(str(k) for k, r in enumerate(relevant) if r) or "none"
-    value = precision / seen if seen else 0.0
-    return Score("context_precision", value=value, explanation=f"ranks of relevant chunks ({by}): {ranks}")
+    return Score(
+        "context_precision", value=average_precision(relevant), explanation=f"ranks of relevant chunks ({by}): {ranks}"
+    )
 
 
 def _nearness(query: str, chunks: Sequence[str]) -> list[float]:

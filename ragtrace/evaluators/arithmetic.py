@@ -1,0 +1,44 @@
+"""The formulas of the catalogue, apart from who gives the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """None where there are none."""
+    return sum(values) / len(values) if values else None
+
+
+def share(verdicts: Sequence[bool]) -> float | None:
+    """True verdicts / verdicts, in [0, 1]; None where there are none."""
+    return mean([float(v) for v in verdicts])
+
+
+def average_precision(relevant: Sequence[bool]) -> float:
+    """(1 / relevant items) Σₖ (relevant up to k / k) · rₖ over ranks k from 1; in [0, 1], 0 where none is relevant."""
+    seen, total = 0, 0.0
+    for k, hit in enumerate(relevant, 1):
+        if hit:
+            seen += 1
+            total += seen / k
+    return total / seen if seen else 0.0
+
+
+def f1(tp: int, fp: int, fn: int) -> float:
+    """TP / (TP + 0.5 (FP + FN)); 0 without a true positive."""
+    return tp / (tp + 0.5 * (fp + fn)) if tp else 0.0
+
+
+def harmonic_mean(values: Sequence[float]) -> float | None:
+    """n / Σ 1/v of values that are at least 0; 0 where one of them is 0, None where there are none."""
+    if not values:
+        return None
+    if min(values) <= 0:
+        return 0.0
+    return len(values) / sum(1 / v for v in values)
+
+
+def majority(votes: Sequence[bool]) -> bool:
+    """Whether more than half of the votes are True."""
+    return 2 * sum(votes) > len(votes)

@@ -1,0 +1,107 @@
+"""A judge behind a local evaluator: asked only where the local one is in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragtrace import plugins
+from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.evaluation import Evaluator, evaluator, run
+from ragtrace.evaluators.judging import TIMEOUT
+from ragtrace.judge import get_judge
+from ragtrace.records import Score, Trace
+from ragtrace.settings import in_force
+
+CASCADES = (
+    "answer_correctness",
+    "context_contradiction",
+    "context_entities_recall",
+    "context_precision",
+    "context_precision_statements",
+    "context_recall",
+    "context_relevancy",
+    "fairness_bias",
+    "faithfulness",
+    "hallucination",
+    "noise_sensitivity",
+    "noise_sensitivity_irrelevant",
+    "noise_sensitivity_relevant",
+)
+"""Evaluators whose local form says how sure it is, and that have a judge's form."""
+
+
+def width() -> float:
+    """Half the width of the band in which the judge is asked: the setting `cascade_band`, less where the judge's budget
+    runs out faster than its hour and its day, 0 where nothing is left."""
+    return in_force().cascade_band * min(1.0, get_judge().store.headroom())
+
+
+def cascade(
+    local: Evaluator, judge: Evaluator, *, name: str | None = None, band: Callable[[], float] = width
+) -> Evaluator:
+    """An evaluator that answers with `local`, and with `judge` where the local value lies within `band()` of the local
+    threshold. The score's method says who answered: `model` or `code`, or `judge`. Where the judge fails, the local
+    score stands, and its explanation says so. Raises SettingError for a local evaluator without a threshold."""
+    threshold = local.threshold
+    if threshold is None:
+        raise SettingError(f"{local.name} has no threshold, so that no cascade can be built on it")
+    called = name or f"{local.name}_cascade"
+
+    def check(traces: Sequence[Trace]) -> list[list[Score]]:
+        scores = [replace(found[0], name=called) for found in run(local, traces)]
+        doubtful = _doubtful(scores, threshold, band)
+        for i, found in zip(doubtful, run(judge, [traces[i] for i in doubtful]), strict=True):
+            scores[i] = _decided(scores[i], replace(found[0], name=called))
+        return [[score] for score in scores]
+
+    check.__doc__ = (
+        f"`{local.name}`, and `{judge.name}` where its value is near its threshold. The score's method says which of "
+        "them answered. How near is near is the setting `cascade_band`, less where the judge's budget runs short."
+    )
+    return evaluator(
+        name=called,
+        needs=local.needs,
+        threshold=threshold,
+        direction=local.direction,
+        range=local.range,
+        method=local.method,
+        batch=True,
+        version=f"{local.version}.{judge.version}",
+        timeout=TIMEOUT,
+        source=local.source,
+    )(check)
+
+
+def _doubtful(scores: Sequence[Score], threshold: float, band: Callable[[], float]) -> list[int]:
+    try:
+        half = band()
+    except (SettingError, MissingExtraError):  # no judge here: the local scores stand
+        return []
+    return [i for i, s in enumerate(scores) if s.value is not None and abs(s.value - threshold) < half]
+
+
+def _decided(local: Score, judged: Score) -> Score:
+    """The judge's score, or the local one where the judge has none."""
+    if judged.value is not None and judged.error is None:
+        said = f"{judged.explanation or ''} (locally {local.value:.2f})".strip()
+        # The evidence is the local model's: a judge points at no places.
+        return replace(judged, explanation=said, evidence=local.evidence, cause=local.cause)
+    why = judged.error or judged.label
+    said = f"{local.explanation or ''} (the judge was asked and gave none: {why})".strip()
+    return replace(
+        local,
+        explanation=said,
+        model=judged.model,
+        input_tokens=judged.input_tokens,
+        output_tokens=judged.output_tokens,
+        cost=judged.cost,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    base = name.removesuffix("_cascade")
+    if base in CASCADES and name != base:
+        return cascade(plugins.load(base), plugins.load(f"{base}_judge"))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

