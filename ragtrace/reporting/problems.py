@@ -63,7 +63,8 @@ def _beyond(s: Summary, metric: Metric) -> Problem | None:
     sure = ""
     if s.interval and any(metric.meets(bound) for bound in s.interval):
         sure = "; its interval reaches the threshold, so more rows may tell otherwise"
-    text = f"{metric.name} of {shown(s.model)}: mean {with_interval(s.mean, s.interval)}, {side} {metric.threshold:g}{sure}"
+    mean = with_interval(s.mean, s.interval)
+    text = f"{metric.name} of {shown(s.model)}: mean {mean}, {side} {metric.threshold:g}{sure}"
     return Problem("threshold", metric.name, text, s.model)
 
 

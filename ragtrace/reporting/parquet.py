@@ -1,0 +1,94 @@
+"""The scores of a run as one long table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ragtrace.errors import MissingExtraError
+from ragtrace.reporting.results import Run
+
+_GROUP = 20_000
+"""Lines written at a time."""
+
+
+def write_parquet(run: Run, path: Path) -> None:
+    """One line for each row and evaluator, of rows as they were given and of perturbed ones. Raises MissingExtraError
+    without pyarrow."""
+    try:
+        pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("pyarrow", "eval", "Writing a run") from error
+    schema = _schema(pyarrow)
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for group in _groups(_lines(run)):
+            writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
+
+
+def _schema(pa: Any) -> Any:
+    text, word, number = pa.string(), pa.dictionary(pa.int32(), pa.string()), pa.float64()
+    place = pa.int32()
+    evidence = {
+        "start": place, "end": place, "verdict": text, "probability": number, "document_id": text,
+        "document_rank": place, "document_start": place, "document_end": place,
+    }  # fmt: skip
+    columns = {
+        "id": text, "model": word, "perturbation": word, "original": text,
+        "query": text, "answer": text, "reference": text, "duration": number, "row_cost": number,
+        "evaluator": word, "value": number, "label": word, "explanation": text, "cause": word, "error": word,
+        "failures": pa.list_(text), "version": word, "method": word, "judge": word,
+        "input_tokens": pa.int64(), "output_tokens": pa.int64(), "cost": number,
+        "evidence": pa.list_(pa.struct(list(evidence.items()))),
+    }  # fmt: skip
+    return pa.schema(list(columns.items()), metadata={"format": "ragtrace-run"})
+
+
+def _lines(run: Run) -> Iterator[dict[str, Any]]:
+    for row in run.results:
+        own = {
+            "id": _utf8(row.id),
+            "model": _utf8(row.model),
+            "perturbation": _utf8(row.perturbation),
+            "original": _utf8(row.original),
+            "query": _utf8(row.query),
+            "answer": _utf8(row.answer),
+            "reference": _utf8(row.reference),
+            "duration": row.duration,
+            "row_cost": row.cost,
+        }
+        for name, s in row.scores.items():
+            of_score = {
+                "evaluator": name,
+                "value": s.value,
+                "label": s.label,
+                "explanation": _utf8(s.explanation),
+                "cause": s.cause,
+                "error": s.error,
+                "failures": list(s.failures),
+                "version": s.version,
+                "method": s.method,
+                "judge": s.model,
+                "input_tokens": s.input_tokens,
+                "output_tokens": s.output_tokens,
+                "cost": s.cost,
+                "evidence": [{**asdict(e), "document_id": _utf8(e.document_id)} for e in s.evidence],
+            }
+            yield {**own, **of_score}
+
+
+def _utf8(text: str | None) -> str | None:
+    return None if text is None else text.encode("utf-8", "replace").decode()
+
+
+def _groups(lines: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    group: list[dict[str, Any]] = []
+    for line in lines:
+        group.append(line)
+        if len(group) == _GROUP:
+            yield group
+            group = []
+    if group:
+        yield group
