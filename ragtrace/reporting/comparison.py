@@ -169,9 +169,10 @@ def comparison_table(a: Run, b: Run, seed: int = 0) -> str:
         lines.append("  ".join(cells).rstrip())
     lines += [f"{d.metric}: {d.note}" for d in found.differences if d.note]
     lines += [f"{name}: only in {side}" for name, side in _unshared(a, b)]
+    tested = sum(d.p is not None for d in found.differences)
     lines += [
         "",
-        f"p: paired permutation test ({_DRAWS:,} draws), corrected for {len(found.differences)} metrics (Holm).",
+        f"p: paired permutation test ({_DRAWS:,} draws), corrected for {tested} metrics (Holm).",
         "lost/won: rows that pass in A only / in B only. No difference shown is not the same as no difference.",
     ]
     return "\n".join(lines)

@@ -32,11 +32,11 @@ def write_run(run: Run, folder: str | os.PathLike[str], analysis: Analysis | Non
     analysis = analysis or analyse(run)
     where = Path(folder)
     where.mkdir(parents=True, exist_ok=True)
-    _replace(where / PARQUET_NAME, lambda path: write_parquet(run, path))
+    replace_file(where / PARQUET_NAME, lambda path: write_parquet(run, path))
     digest = _digest(where / PARQUET_NAME)
     # A lone surrogate has no UTF-8; what replaces it happens to be JSON's own escape for it.
     text = json.dumps(_document(analysis, digest), ensure_ascii=False, allow_nan=False, indent=1)
-    _replace(where / JSON_NAME, lambda path: path.write_bytes(text.encode("utf-8", "backslashreplace")))
+    replace_file(where / JSON_NAME, lambda path: path.write_bytes(text.encode("utf-8", "backslashreplace")))
 
 
 def read_run(folder: str | os.PathLike[str]) -> Run:
@@ -66,7 +66,8 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
     return run
 
 
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Let a file be written under another name beside `path`, and rename it when it is whole."""
     part = path.with_name(f".{path.name}.part")
     try:
         write(part)
@@ -103,13 +104,13 @@ def _document(analysis: Analysis, digest: str) -> dict[str, Any]:
 
 def _row(row: Result) -> dict[str, Any]:
     plain = {f.name: getattr(row, f.name) for f in fields(Result)}
-    return {**plain, "scores": {name: _sparse(score) for name, score in row.scores.items()}}
+    return {**plain, "scores": {name: sparse(score) for name, score in row.scores.items()}}
 
 
 _DEFAULTS: Mapping[str, Any] = {f.name: getattr(Score("x"), f.name) for f in fields(Score) if f.name != "name"}
 
 
-def _sparse(score: Score) -> dict[str, Any]:
+def sparse(score: Score) -> dict[str, Any]:
     """A score's fields but those that have their default: most of them do, in most of many scores."""
     kept = {name: value for name, default in _DEFAULTS.items() if (value := getattr(score, name)) != default}
     return {**kept, **({"evidence": [asdict(e) for e in score.evidence]} if score.evidence else {})}
@@ -143,7 +144,7 @@ def _run(document: Mapping[str, Any]) -> Run:
             **{
                 **given,
                 "contexts": tuple(given["contexts"]),
-                "scores": {name: _score(name, score) for name, score in given["scores"].items()},
+                "scores": {name: score_of(name, score) for name, score in given["scores"].items()},
             }
         )
         for given in document["results"]
@@ -151,7 +152,7 @@ def _run(document: Mapping[str, Any]) -> Run:
     return Run(results, {metric.name: metric for metric in metrics}, info)
 
 
-def _score(name: str, given: Mapping[str, Any]) -> Score:
+def score_of(name: str, given: Mapping[str, Any]) -> Score:
     evidence = tuple(Evidence(**item) for item in given.get("evidence", ()))
     return Score(
         **{

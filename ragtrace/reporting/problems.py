@@ -116,7 +116,8 @@ def flips(run: Run) -> list[Problem]:
         before, after = label_of(original, metric), label_of(changed, metric)
         if before != after:
             kind = changed.perturbation or ""
-            text = f"{metric} of row {original.id} flips from {before} to {after} under {kind}"
+            of = f" of {original.model}" if original.model else ""
+            text = f"{metric} of row {original.id}{of} flips from {before} to {after} under {kind}"
             found.append(Problem("flip", metric, text, original.model, original.id, kind, before or "", after or ""))
     return found
 
