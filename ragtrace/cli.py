@@ -1,19 +1,23 @@
-"""The command line: `ragtrace demo · eval · evaluators · doctor`."""
+"""The command line: `ragtrace demo · eval · compare · evaluators · doctor`."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib.util
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ragtrace._version import __version__
-from ragtrace.errors import RagtraceError
+from ragtrace.errors import RagtraceError, SettingError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code. 0: done · 1: done, with bad input left out · 2: could not be done."""
+    """Run one command; the exit code. 0: done · 1: done, with bad input left out · 2: could not be done ·
+    3: done, and a mean is worse than `--fail-under` allows."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["demo"]:  # it has a parser of its own
         return _guarded(lambda: _demo(arguments[1:]))
@@ -40,13 +44,37 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("demo", help="two real assistants over a real corpus, traced and scored", add_help=False)
 
-    evaluate = commands.add_parser("eval", help="score a file of requests")
-    evaluate.add_argument("file", help="JSON lines, plain or gzipped: id, query, contexts, answer, reference")
-    evaluate.add_argument("--evaluators", required=True, metavar="A,B", help="names, or `default`")
+    evaluate = commands.add_parser("eval", help="score a data set")
+    evaluate.add_argument(
+        "file",
+        type=Path,
+        help="JSON lines, CSV or Parquet, plain or gzipped, or a folder of Hugging Face's datasets; "
+        "with id, query, contexts, answer, reference, model",
+    )
+    evaluate.add_argument(
+        "--evaluators", default="auto", metavar="A,B", help="names, `default`, `local`, or `auto`: what the data allows"
+    )
     evaluate.add_argument("--out", default="-", help="where the scores go; - for standard output")
+    evaluate.add_argument("--map", action="append", default=[], metavar="FIELD=COLUMN", help="where a field stands")
     evaluate.add_argument("--jobs", type=int, default=0, help="processes; 0 for one for each core")
     evaluate.add_argument("--strict", action="store_true", help="stop at the first line that cannot be used")
+    evaluate.add_argument("--fresh", action="store_true", help="begin anew where an earlier run was stopped")
+    evaluate.add_argument("--judge", metavar="MODEL", help="the judge, as litellm names it (setting judge_model)")
+    evaluate.add_argument("--perturb", default="", metavar="KINDS", help="typos,case,paraphrase,chunk_order,distractor")
+    evaluate.add_argument("--report", type=Path, metavar="FOLDER", help="results.parquet, results.json, report.html")
+    evaluate.add_argument(
+        "--fail-under",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="exit code 3 if the mean is worse than that: below it, or above it where lower is better",
+    )
     evaluate.set_defaults(run=_eval)
+
+    comparison = commands.add_parser("compare", help="which differences between two runs are real")
+    comparison.add_argument("first", type=Path, help="a folder that `ragtrace eval --report` wrote")
+    comparison.add_argument("second", type=Path, help="another one, with the same rows")
+    comparison.set_defaults(run=_compare)
 
     listing = commands.add_parser("evaluators", help="what can be asked of an answer")
     listing.add_argument("--json", action="store_true", help="as one JSON array")
@@ -65,23 +93,102 @@ def _demo(arguments: Sequence[str]) -> int:
 
 
 def _eval(options: argparse.Namespace) -> int:
-    from ragtrace.config import DEFAULT_SUITE
-    from ragtrace.offline import evaluate
+    from ragtrace import settings
+    from ragtrace.offline import Plan, evaluate, names_of, to_run
 
-    names: list[str] = []
-    for name in options.evaluators.split(","):
-        names.extend(DEFAULT_SUITE if name.strip() == "default" else [name.strip()] if name.strip() else [])
-    if options.out == "-":
-        done, bad = evaluate(options.file, names, sys.stdout, jobs=options.jobs, strict=options.strict)
-    else:
-        # Written beside it and moved: a run that is stopped leaves no half file that looks like a whole one.
-        target = Path(options.out)
-        part = target.with_name(target.name + ".part")
-        with part.open("w", encoding="utf-8") as out:
-            done, bad = evaluate(options.file, names, out, jobs=options.jobs, strict=options.strict)
-        part.replace(target)
-    print(f"ragtrace eval: {done} rows scored, {bad} lines left out", file=sys.stderr)
-    return 1 if bad else 0
+    limits = {name: _number(name, value) for name, value in _pairs("--fail-under", options.fail_under).items()}
+    settings.use(settings.load({"judge_model": options.judge}))
+    plan = Plan(
+        path=options.file,
+        names=() if options.evaluators == "auto" else tuple(names_of(options.evaluators)),
+        columns=_pairs("--map", options.map),
+        perturb=tuple(kind.strip() for kind in options.perturb.split(",") if kind.strip()),
+        jobs=options.jobs,
+        strict=options.strict,
+        fresh=options.fresh,
+    )
+    keep = options.report is not None or bool(limits)
+    started = time.time()
+    with _progress(options.file) as progress:
+        out = sys.stdout if options.out == "-" else Path(options.out)
+        outcome = evaluate(plan, out, keep=keep, progress=progress)
+    resumed = f", {outcome.resumed} of them before" if outcome.resumed else ""
+    said = f"{outcome.done} rows scored{resumed}, {len(outcome.errors)} lines left out, {outcome.seconds:.1f} s"
+    print(f"ragtrace eval: {said}", file=sys.stderr)
+    short: list[str] = []
+    if keep:
+        from ragtrace.reporting.summary import shortfalls
+
+        run = to_run(plan, outcome, started)
+        short = shortfalls(run, limits)
+        if options.report is not None:
+            from ragtrace.reporting.analysis import analyse
+            from ragtrace.reporting.files import write_run
+            from ragtrace.reporting.html import write_report
+
+            analysis = analyse(run)
+            write_run(run, options.report, analysis)
+            print(f"ragtrace eval: {write_report(analysis, options.report)}", file=sys.stderr)
+    for line in short:
+        print(f"ragtrace eval: {line}", file=sys.stderr)
+    if short:
+        return 3
+    return 1 if outcome.errors else 0
+
+
+def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for pair in given:
+        name, sign, value = pair.partition("=")
+        if not (name and sign and value):
+            raise SettingError(f"{option} is {pair!r}; give NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise SettingError(f"--fail-under is {name}={value}; give a number") from None
+
+
+@contextlib.contextmanager
+def _progress(path: Path) -> Iterator[Callable[[int], None] | None]:
+    """A bar with rate and remaining time, where somebody looks."""
+    if not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from ragtrace.offline import read
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    begun, done = time.monotonic(), 0
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("evaluating", total=sum(1 for _ in read(path)), rate="")
+
+        def advance(rows: int) -> None:
+            nonlocal done
+            done += rows
+            bar.update(task, advance=rows, rate=f"{done / max(1e-6, time.monotonic() - begun):.1f} rows/s")
+
+        yield advance
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from ragtrace.reporting.comparison import comparison_table
+    from ragtrace.reporting.files import read_run
+
+    print(comparison_table(read_run(options.first), read_run(options.second)))
+    return 0
 
 
 def _evaluators(options: argparse.Namespace) -> int:

@@ -61,7 +61,7 @@ BAD = [
     "[1]",
     {"id": 1},
     {"query": 5, "answer": "x"},
-    {"contexts": "x", "answer": "y"},
+    {"contexts": 5, "answer": "y"},
     {"contexts": [1], "answer": ""},
 ]
 

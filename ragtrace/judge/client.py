@@ -150,7 +150,9 @@ class Judge:
         form = self._settings.judge_structured
         if form != "auto":
             return form
-        return "schema" if self._litellm.supports_response_schema(self.model) else "object"
+        # A server of one's own most likely takes a schema, and steps back where it does not.
+        own = bool(self._settings.judge_api_base)
+        return "schema" if own or self._litellm.supports_response_schema(self.model) else "object"
 
     def _send(self, messages: Sequence[Message], schema: Schema, temperature: float, top: int) -> _Reply:
         import tenacity
@@ -343,9 +345,21 @@ def _render(prompt: Prompt, fields: Mapping[str, str]) -> tuple[list[Message], b
     # All at once: what one field holds is never taken for another's place.
     text = _PLACE.sub(lambda found: filled.get(found[1], found[0]), prompt.text)
     if prompt.schema:
-        text += "\n\nAnswer with JSON alone, in the form of this JSON schema:\n" + json.dumps(dict(prompt.schema))
+        text += "\n\nAnswer with JSON alone, in this form:\n" + json.dumps(_form(prompt.schema), ensure_ascii=False)
     messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _sendable(text)}]
     return messages, any(len(value) > _FIELD_CHARS for value in fields.values())
+
+
+def _form(schema: Schema) -> Any:
+    """What an answer under a schema looks like: small models copy a schema instead of following it."""
+    if "enum" in schema:
+        return " | ".join(schema["enum"])
+    kind = schema["type"]
+    if kind == "object":
+        return {name: _form(inner) for name, inner in schema["properties"].items()}
+    if kind == "array":
+        return [_form(schema["items"])]
+    return {"boolean": "true | false", "integer": 1}.get(kind, "…")
 
 
 def _sendable(text: str) -> str:

@@ -46,6 +46,11 @@ FILES: dict[str, tuple[str | None, str, str]] = {
         "refusal.npz",
         "47d1bf81622eb1cb3d8ba92dd9ed84158e00306e3746037360a4fb19094cd3b3",
     ),
+    "summac": (
+        None,
+        "summac.npz",
+        "4a6c68124a05e12a1167efab7027d083638800a3b4eb16f499fc8c56468c6507",
+    ),
     "toxicity": (
         None,
         "toxicity.npz",

@@ -1,0 +1,19 @@
+"""Evaluation of data sets: files in, scores and a report out."""
+
+from ragtrace.offline.choosing import chosen_for, names_of, needs_judge
+from ragtrace.offline.rows import COLUMNS, Row, read
+from ragtrace.offline.run import Line, Plan, as_dict, evaluate, to_run
+
+__all__ = [
+    "COLUMNS",
+    "Line",
+    "Plan",
+    "Row",
+    "as_dict",
+    "chosen_for",
+    "evaluate",
+    "names_of",
+    "needs_judge",
+    "read",
+    "to_run",
+]
