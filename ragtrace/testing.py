@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace.records import Document, Evaluation, Trace
@@ -41,6 +41,41 @@ class Capture:
             if not self._arrived.wait_for(lambda: len(self.evaluations) >= count, timeout):
                 raise TimeoutError(f"{len(self.evaluations)} of {count} evaluations after {timeout} s")
             return list(self.evaluations)
+
+
+class ScriptedJudge:
+    """A judge whose answers are written down: `use_judge(ScriptedJudge({...}))`. No model, no network, no cost."""
+
+    model = "scripted"
+    concurrency = 1
+    gives_logprobs = True
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        """`answers` maps a prompt's name to the object that is answered, to a text, to an exception that is raised, to
+        a list of these for one call after the other, or to (likeliest tokens, …) as `Answer.top` has them."""
+        from ragtrace.judge.store import Store
+
+        self.answers = dict(answers)
+        self.asked: list[tuple[str, dict[str, str], int]] = []
+        """Name, fields and sample of each question."""
+        self.store = Store(hour=float("inf"), day=float("inf"))
+
+    def ask(
+        self, prompt: Any, fields: Mapping[str, str], *, sample: int = 0, temperature: float = 0.0, top: int = 0
+    ) -> Any:
+        """See `ragtrace.judge.Judge.ask`. Raises KeyError for a prompt that nothing is written down for."""
+        from ragtrace.judge import Answer, Usage
+
+        self.asked.append((prompt.name, dict(fields), sample))
+        found = self.answers[prompt.name]
+        if isinstance(found, list):
+            found = found.pop(0)
+        if isinstance(found, BaseException):
+            raise found
+        usage = Usage(100, 10, 0.001)
+        if isinstance(found, tuple):
+            return Answer({}, found[0][0], usage, top=found)
+        return Answer({}, found, usage) if isinstance(found, str) else Answer(dict(found), "", usage)
 
 
 class Clock:

@@ -1,0 +1,51 @@
+"""What the tests of the judge share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ragtrace import settings
+from ragtrace.judge import Judge, use_judge
+from ragtrace.judge.store import Store
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # before its import: nothing is fetched
+pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
+
+
+@pytest.fixture(autouse=True)
+def _own_judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test sees another's judge, and none a key of the machine's."""
+    for name in list(os.environ):
+        if name.endswith("_API_KEY") or name.startswith("RAGTRACE_JUDGE"):
+            monkeypatch.delenv(name)
+    yield
+    settings.use(None)
+    use_judge(None)
+
+
+@pytest.fixture
+def judging() -> Callable[..., Judge]:
+    """Make a judge that asks a server, quickly and with a price of a dollar a million tokens, and use it."""
+
+    def make(url: str, store: Store | None = None, **options: Any) -> Judge:
+        given = {
+            "judge_model": "openai/judge",
+            "judge_api_base": url,
+            "judge_timeout": 1.0,
+            "judge_retries": 1,
+            "judge_price_input": 1.0,
+            "judge_price_output": 1.0,
+            "judge_max_tokens": 100,
+            **options,
+        }
+        used = settings.load(given, environ={})
+        settings.use(used)
+        judge = Judge(used, store)
+        use_judge(judge)
+        return judge
+
+    return make

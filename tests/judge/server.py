@@ -1,0 +1,144 @@
+"""An OpenAI-compatible server that does what it is told, and misbehaves on purpose."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+Handler = http.server.BaseHTTPRequestHandler
+Behaviour = Callable[[Handler, dict[str, Any]], None]
+
+
+def completion(text: str | None, *, finish: str = "stop", tokens: tuple[int, int] = (100, 10), top: Any = None) -> Any:
+    """The body of a chat completion."""
+    choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}}
+    if top is not None:
+        alternatives = [{"token": t, "logprob": p, "bytes": None} for t, p in top]
+        choice["logprobs"] = {"content": [{**alternatives[0], "top_logprobs": alternatives}]}
+    used = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+    return {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": used}
+
+
+def send(handler: Handler, status: int, body: bytes, kind: str = "application/json", **headers: str) -> None:
+    handler.send_response(status)
+    handler.send_header("Content-Type", kind)
+    handler.send_header("Content-Length", str(len(body)))
+    for name, value in headers.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def says(text: str | None, **more: Any) -> Behaviour:
+    """A good completion with this text."""
+    return lambda handler, _: send(handler, 200, json.dumps(completion(text, **more)).encode())
+
+
+def status(code: int, message: str = "no", **headers: str) -> Behaviour:
+    """An error in OpenAI's form."""
+    body = json.dumps({"error": {"message": message, "type": "error", "code": code}}).encode()
+    return lambda handler, _: send(handler, code, body, **headers)
+
+
+def raw(body: bytes, kind: str = "application/json") -> Behaviour:
+    """Status 200 and whatever bytes."""
+    return lambda handler, _: send(handler, 200, body, kind)
+
+
+def hangs(handler: Handler, _: Any) -> None:
+    """No answer."""
+    time.sleep(30)
+
+
+def trickles(handler: Handler, _: Any) -> None:
+    """A byte now and then, for ever."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", "100000")
+    handler.end_headers()
+    for _i in range(300):
+        handler.wfile.write(b" ")
+        handler.wfile.flush()
+        time.sleep(0.1)
+
+
+def breaks_off(handler: Handler, _: Any) -> None:
+    """Half of a body."""
+    body = json.dumps(completion('{"answer_fails": false, "reason": ""}')).encode()
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body[: len(body) // 2])
+    handler.wfile.flush()
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+def resets(handler: Handler, _: Any) -> None:
+    """The connection is reset."""
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.rfile.close()  # it holds the socket, too
+    handler.connection.close()
+    handler.close_connection = True
+
+
+class Server:
+    """Plays behaviours one after the other; the last one again and again."""
+
+    def __init__(self, *behaviours: Behaviour) -> None:
+        self.behaviours = list(behaviours)
+        self.requests: list[dict[str, Any]] = []
+        self.at_once = self.most = 0
+        self._lock = threading.Lock()
+        owner = self
+
+        class Handled(Handler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with owner._lock:
+                    owner.requests.append(body)
+                    play = owner.behaviours.pop(0) if len(owner.behaviours) > 1 else owner.behaviours[0]
+                    owner.at_once += 1
+                    owner.most = max(owner.most, owner.at_once)
+                try:
+                    play(self, body)
+                except OSError:
+                    pass  # the client has gone
+                finally:
+                    with owner._lock:
+                        owner.at_once -= 1
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        class Listening(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: Any) -> None:
+                pass
+
+        self._server = Listening(("127.0.0.1", 0), Handled)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def serving(*behaviours: Behaviour) -> Iterator[Server]:
+    server = Server(*behaviours)
+    try:
+        yield server
+    finally:
+        server.close()

@@ -1,0 +1,81 @@
+"""A judge that misbehaves: nothing is raised, nothing is invented, and the next one is asked as if nothing was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragtrace import plugins
+from ragtrace.evaluation import run
+from ragtrace.judge import Judge
+from ragtrace.pipeline import Limits, Pipeline
+from ragtrace.testing import Capture, make_trace
+from tests.judge import server as s
+
+GOOD = '{"answer_fails": false, "context_fails": false, "reason": "fine"}'
+FAULTS: dict[str, tuple[s.Behaviour, str]] = {
+    "rate limit": (s.status(429, "slow down", Retry_After="0"), "judge_rate_limited"),
+    "server error": (s.status(500), "judge_unavailable"),
+    "overloaded": (s.status(503), "judge_unavailable"),
+    "no key": (s.status(401, "who are you"), "judge_refused"),
+    "no model": (s.status(404, "no such model"), "judge_refused"),
+    "no answer": (s.hangs, "judge_timeout"),
+    "a byte now and then": (s.trickles, "judge_timeout"),
+    "half a body": (s.breaks_off, "judge_unavailable"),
+    "connection reset": (s.resets, "judge_unavailable"),
+    "a page of HTML": (s.raw(b"<html><body>Bad gateway</body></html>", "text/html"), "judge_unavailable"),
+    "broken JSON for a body": (s.raw(b'{"id": "c", "choices": ['), "judge_unavailable"),
+    "no choices": (s.raw(json.dumps({**s.completion(""), "choices": []}).encode()), "judge_unavailable"),
+    "no content": (s.says(None), "parse_failure"),
+    "prose": (s.says("I would say that this answer is quite good, all in all."), "parse_failure"),
+    "other JSON": (s.says('{"verdict": "excellent", "score": 11}'), "parse_failure"),
+    "verdicts that are none": (s.says('{"answer_fails": "maybe", "context_fails": 2, "reason": 1}'), "parse_failure"),
+    "JSON that breaks off": (s.says(GOOD[:30]), "parse_failure"),
+    "no room for the answer": (s.says(GOOD, finish="length"), "parse_failure"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_an_error_and_never_a_score(fault: str, judging: Callable[..., Judge]) -> None:
+    """Each kind of misbehaviour gives a score with its reason and neither value nor label."""
+    behaviour, reason = FAULTS[fault]
+    with s.serving(behaviour) as served:
+        judging(served.url)
+        ((score,),) = run(plugins.load("sexism"), [make_trace()])
+    assert score.error == reason, score.explanation
+    assert score.value is None
+    assert score.label is None
+    assert len(served.requests) <= 4
+
+
+@pytest.mark.parametrize("fault", ["rate limit", "server error", "half a body", "connection reset", "prose"])
+def test_what_passes_is_tried_again(fault: str, judging: Callable[..., Judge]) -> None:
+    """After one failure of a kind that may pass, the answer of the second try counts."""
+    with s.serving(FAULTS[fault][0], s.says(GOOD)) as served:
+        judging(served.url)
+        ((score,),) = run(plugins.load("sexism"), [make_trace()])
+    assert (score.value, score.error) == (1.0, None)
+    assert len(served.requests) == 2
+
+
+def test_the_pipeline_goes_on(judging: Callable[..., Judge]) -> None:
+    """One trace per fault through the pipeline: each comes out, failed or scored, and all are accounted for."""
+    quick = [b for name, (b, _) in FAULTS.items() if name not in ("no answer", "a byte now and then")]
+    with s.serving(*quick, s.says(GOOD)) as served:
+        judging(served.url, judge_retries=0, judge_concurrency=1)
+        capture = Capture()
+        checks = [plugins.load("sexism"), plugins.load("looping_unique_sentences")]
+        pipeline = Pipeline(checks, [capture], limits=Limits(batch=1, wait=0.0))
+        for i in range(len(quick)):
+            assert pipeline.submit(make_trace(query=f"Question {i}?"))
+        assert pipeline.flush(60.0)
+        pipeline.close(5.0)
+        counts: Any = pipeline.counts()["sexism"]
+    assert counts.eligible == counts.scored + counts.failed + counts.dropped == len(quick)
+    for evaluation in capture.evaluations:
+        by_name = {score.name: score for score in evaluation.scores}
+        assert by_name["looping_unique_sentences"].value == 1.0
+        assert (by_name["sexism"].value is None) == (by_name["sexism"].error is not None)
