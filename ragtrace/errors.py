@@ -10,12 +10,12 @@ class SettingError(RagtraceError):
 
 
 class MissingExtraError(RagtraceError, ImportError):
-    """An optional package is absent: the message names the extra that brings it."""
+    """An optional package is absent: the message names the extra that brings it, or the package where none does."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
             f"{purpose} needs the package {package!r}, which is not installed. "
-            f"Install it with: pip install 'ragtrace-otel[{extra}]'"
+            f"Install it with: pip install " + (f"'ragtrace-otel[{extra}]'" if extra else package)
         )
         self.package = package
         self.extra = extra

@@ -25,8 +25,8 @@ from ragtrace.evaluation import Evaluator
 from ragtrace.records import Document, Score, Trace
 
 _HEADER = struct.Struct("!I")
-_START = 60.0
-"""Seconds that a child may take to be ready: it imports what the evaluators need."""
+_START = 180.0
+"""Seconds that a child may take to be ready: it loads the models that the settings name."""
 
 Results = list[list[Score]]
 
@@ -64,8 +64,8 @@ class ProcessRunner:
             try:
                 fresh = self._child is None
                 self.start()
-                if fresh or self._sent is None:
-                    self._receive(_START)
+                if (fresh or self._sent is None) and self._receive(_START) is None:
+                    raise TimeoutError
                 if self._sent is not batch:
                     self._send(("batch", [_portable(trace) for trace in batch]))
                     self._sent = batch
@@ -176,9 +176,11 @@ def main() -> None:
     """The child: answer until the parent closes its end."""
     from ragtrace import plugins
     from ragtrace.evaluation import run
+    from ragtrace.models import named
 
     given, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what an evaluator prints must not end up among the answers
+    named.warm()  # an evaluator's own time is too short for it
     _write(answers, "ready")
     batch: list[Trace] = []
     while True:

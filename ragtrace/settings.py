@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import logging
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -100,6 +101,17 @@ class Settings:
 
     embedding_model: str = ""
     """A sentence-transformers model (name or folder); empty for the embedded one."""
+    toxicity_model: str = ""
+    """`detoxify:original`, `detoxify:unbiased` or `detoxify:multilingual`; empty for the embedded one."""
+    entailment_model: str = ""
+    """What judges `hallucination_cross_encoder`: `vectara/hallucination_evaluation_model`, which brings code of its own
+    that is run, or a sentence-transformers CrossEncoder (name or folder); empty for the embedded model."""
+    similarity_model: str = ""
+    """A sentence-transformers CrossEncoder (name or folder) that scores how similar two texts are, in place of cosines
+    of embeddings; empty for these."""
+    pii_engine: str = ""
+    """`presidio` or `gliner:` and a model's name or folder, whose finds are added to those of the patterns; empty for
+    these and the embedded model alone."""
     likelihood_model: str = ""
     """The causal language model of `perplexity` and `gptscore_*`: a Hugging Face name or folder, or a GGUF file; empty
     for the SmolLM2 that comes in a package."""
@@ -144,7 +156,10 @@ class Settings:
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "otlp_protocol": ("http/protobuf", "grpc"),
     "judge_structured": ("auto", "schema", "object", "none"),
+    "toxicity_model": ("", "detoxify:original", "detoxify:unbiased", "detoxify:multilingual"),
 }
+_FORMS: Mapping[str, tuple[str, str]] = {"pii_engine": (r"(?:presidio|gliner:.+)?", "presidio or gliner:NAME")}
+"""Patterns that a text must match, and how to say so."""
 _BOUNDS: Mapping[str, tuple[float, float]] = {
     "sample": (0.0, 1.0),
     "sample_per_second": (0.0, float("inf")),
@@ -217,7 +232,17 @@ def use(settings: Settings | None) -> None:
     _in_force = settings
 
 
-_OF_EVALUATORS = ("embedding_model", "likelihood_model", "judge_", "g_eval_", "cascade_")
+_OF_EVALUATORS = (
+    "embedding_model",
+    "toxicity_model",
+    "entailment_model",
+    "similarity_model",
+    "pii_engine",
+    "likelihood_model",
+    "judge_",
+    "g_eval_",
+    "cascade_",
+)
 
 
 def for_evaluators(settings: Settings) -> dict[str, str]:
@@ -247,7 +272,9 @@ def _checked(name: str, value: Any, where: str) -> Any:
         raise SettingError(f"there is no setting {where}; {hint}")
     made = _CONVERT[_TYPES[name]](value, where)
     if name in _CHOICES and made not in _CHOICES[name]:
-        raise SettingError(f"{where} is {value!r}; give one of {', '.join(_CHOICES[name])}")
+        raise SettingError(f"{where} is {value!r}; give one of {', '.join(filter(None, _CHOICES[name]))}")
+    if name in _FORMS and not re.fullmatch(_FORMS[name][0], made):
+        raise SettingError(f"{where} is {value!r}; give {_FORMS[name][1]}")
     if name in _BOUNDS:
         low, high = _BOUNDS[name]
         if not low <= made <= high:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ragtrace.evaluation import evaluator
+from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.evaluators.sentences import Span, prose, split
 from ragtrace.records import Evidence, Score, Trace
+from ragtrace.settings import in_force
 
 if TYPE_CHECKING:
     from ragtrace.models.embedding import Vectors
@@ -60,13 +61,29 @@ def _embed(groups: Sequence[Sequence[str]]) -> list[Vectors]:
 
 
 def _answer_to_query(traces: Sequence[Trace]) -> list[Any]:
-    """Per trace the cosines of its answer's sentences with the query."""
+    """Per trace the cosines of its answer's sentences with the query, or what the model that `similarity_model` names
+    says of them."""
+    if in_force().similarity_model:
+        return [_by_named_model(trace) for trace in traces]
     groups: list[list[str]] = []
     for trace in traces:
         groups.append([trace.query])
         groups.append([trace.answer[s.start : s.end] for s in _answer_sentences(trace)])
     vectors = _embed(groups)
     return [vectors[i + 1] @ vectors[i][0] for i in range(0, len(vectors), 2)]
+
+
+def _by_named_model(trace: Trace) -> Any:
+    import numpy as np
+
+    from ragtrace.models.named import similarity
+
+    return np.array(similarity([(trace.query, trace.answer[s.start : s.end]) for s in _answer_sentences(trace)]))
+
+
+def _relevant(check: Evaluator, value: float) -> float | Score:
+    model = in_force().similarity_model
+    return Score(check.name, value=value, explanation=f"by {model}") if model else value
 
 
 @evaluator(
@@ -77,9 +94,11 @@ def _answer_to_query(traces: Sequence[Trace]) -> list[Any]:
     batch=True,
     source="Ejento evaluation metrics, 1.3",
 )
-def answer_relevance(traces: Sequence[Trace]) -> list[float | None]:
-    """Mean over the answer's sentences of cos(sentence, query)."""
-    return [_clipped(c.mean(), -1.0) if len(c) else None for c in _answer_to_query(traces)]
+def answer_relevance(traces: Sequence[Trace]) -> list[float | Score | None]:
+    """Mean over the answer's sentences of cos(sentence, query), or of the scores of the CrossEncoder that the setting
+    `similarity_model` names."""
+    found = _answer_to_query(traces)
+    return [_relevant(answer_relevance, _clipped(c.mean(), -1.0)) if len(c) else None for c in found]
 
 
 @evaluator(
@@ -90,9 +109,11 @@ def answer_relevance(traces: Sequence[Trace]) -> list[float | None]:
     batch=True,
     source=f"{_H2O}, Answer Relevancy (Sentence Similarity)",
 )
-def answer_relevance_max(traces: Sequence[Trace]) -> list[float | None]:
-    """Maximum over the answer's sentences of cos(sentence, query)."""
-    return [_clipped(c.max(), -1.0) if len(c) else None for c in _answer_to_query(traces)]
+def answer_relevance_max(traces: Sequence[Trace]) -> list[float | Score | None]:
+    """Maximum over the answer's sentences of cos(sentence, query), or of the scores of the CrossEncoder that the
+    setting `similarity_model` names."""
+    found = _answer_to_query(traces)
+    return [_relevant(answer_relevance_max, _clipped(c.max(), -1.0)) if len(c) else None for c in found]
 
 
 def _chunk_relevance(traces: Sequence[Trace]) -> list[list[float]]:

@@ -17,6 +17,7 @@ from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
 from ragtrace.evaluators.causes import is_refusal
 from ragtrace.evaluators.claims import Statement, statements
 from ragtrace.records import Evidence, Score, Trace
+from ragtrace.settings import in_force
 
 if TYPE_CHECKING:
     from ragtrace.models.grounding import Judged, Judgement
@@ -207,8 +208,38 @@ def groundedness(trace: Trace) -> Score:
 @_model(0.6, "H2O Eval Studio, Hallucination Evaluator; with the embedded model in place of HHEM")
 def hallucination_cross_encoder(trace: Trace) -> Score:
     """Calibrated probability that the whole answer is consistent with its context: one judgement over context and
-    answer, not composed from claims."""
+    answer, not composed from claims.
+
+    The setting `entailment_model` names another model for it: Vectara's HHEM or a CrossEncoder. A context that is too
+    long for that one is read in windows of which the best counts, and the explanation says how much was read."""
+    if in_force().entailment_model:
+        return _by_named_model(trace)
     return _scored(hallucination_cross_encoder, trace, lambda c: 1 - c.judgement.ungrounded)
+
+
+def _by_named_model(trace: Trace) -> Score:
+    from ragtrace.models.named import consistency
+
+    name = hallucination_cross_encoder.name
+    if is_refusal(trace.answer):
+        return _none(name, REFUSAL)
+    if not any(s.kind == "claim" for s in statements(trace.answer)):
+        return _none(name, "the answer claims nothing")
+    context = "\n\n".join(d.content for d in trace.documents if d.content.strip())
+    found = consistency(context, trace.answer) if context else None
+    if found is None:
+        return _none(name, "the chunks hold no text")
+    said = f"by {found.model}"
+    if found.windows_in_all > 1:
+        said += f"; the context was read in {found.windows_in_all} windows, of which the best counts"
+    if found.windows < found.windows_in_all:
+        said += f"; {found.windows} of them were judged: those that share most words with the answer"
+    if found.parts_in_all > 1:
+        said += f"; the answer was read in {found.parts_in_all} parts, of which the worst counts"
+    if found.parts < found.parts_in_all:
+        said += f"; the first {found.parts} of them were judged"
+    cause = None if found.value >= (hallucination_cross_encoder.threshold or 0.0) else "unsupported"
+    return Score(name, value=found.value, explanation=said, cause=cause, method="model")
 
 
 @_model(0.25, "RAG evaluation guide, Hallucination Check; by the embedded model", "lower")

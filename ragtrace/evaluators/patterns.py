@@ -106,6 +106,13 @@ def personal(text: str) -> list[Find]:
     return sorted(found, key=lambda f: f.start)
 
 
+def refuted(kind: str, text: str) -> bool:
+    """Whether a check of ours says that a text which has the form of this kind is none: no card's check digit, say."""
+    return any(
+        kind == name and pattern.fullmatch(text) is not None and not holds(text) for name, pattern, holds in _PERSONAL
+    )
+
+
 def _matches(rule: _Rule, text: str) -> Iterator[Find]:
     kind, pattern, holds = rule
     for match in pattern.finditer(text):

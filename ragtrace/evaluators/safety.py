@@ -7,6 +7,7 @@ from functools import lru_cache
 from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.evaluators.sentences import Span, split
 from ragtrace.records import Score, Trace
+from ragtrace.settings import in_force
 
 _SENTENCES = 200
 _KEPT = 256
@@ -14,22 +15,27 @@ _H2O = "H2O Eval Studio, Toxicity Evaluator (Detoxify's labels); with the embedd
 
 
 @lru_cache(maxsize=_KEPT)
-def _sentences(answer: str) -> tuple[tuple[Span, dict[str, float]], ...]:
+def _sentences(answer: str, model: str) -> tuple[tuple[Span, dict[str, float]], ...]:
     """The answer's sentences with the labels' probabilities. Several evaluators ask it of one answer."""
-    from ragtrace.models import heads
+    from ragtrace.models import heads, named
 
     spans = split(answer, _SENTENCES)
-    return tuple(zip(spans, heads.toxicity([answer[s.start : s.end] for s in spans]), strict=True))
+    texts = [answer[s.start : s.end] for s in spans]
+    probabilities = named.toxicity(texts) if model else None
+    return tuple(zip(spans, heads.toxicity(texts) if probabilities is None else probabilities, strict=True))
 
 
 def _worst(check: Evaluator, label: str, trace: Trace) -> Score | None:
-    found = _sentences(trace.answer)
+    model = in_force().toxicity_model if label != "bias" else ""  # which Detoxify does not know
+    found = _sentences(trace.answer, model)
     if not found:
         return None
     span, probabilities = max(found, key=lambda f: f[1][label])
     said = f"highest at characters {span.start}-{span.end}"
     if len(found) == _SENTENCES:
         said += f"; the first {_SENTENCES} sentences were read"
+    if model:
+        said += f"; by {model}"
     return Score(check.name, value=probabilities[label], explanation=said)
 
 
@@ -38,7 +44,8 @@ def toxicity(trace: Trace) -> Score | None:
     """Highest probability over the answer's sentences that the sentence is toxic.
 
     The embedded classifier is small: it knows insults and hate in plain English words, and little of irony, implied
-    hate or other languages. docs/models/toxicity.md has its figures.
+    hate or other languages. docs/models/toxicity.md has its figures. The setting `toxicity_model` names Detoxify in its
+    place, for the five labels below, too.
     """
     return _worst(toxicity, "toxicity", trace)
 
