@@ -36,10 +36,10 @@ def typos(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Tr
     """Slips of the keyboard in the question: letters swapped, dropped, or hit one key beside, in about 3 % of the
     letters and at most once in a word.
 
-    Keeps numbers, URLs, addresses, words with digits or hyphens, names (capitals), words of fewer than four letters and
-    words of negation as they are. Does not promise that a slip makes no other word ("form" for "from").
+    Keeps numbers, URLs, addresses, words with digits, hyphens or capitals, words of fewer than four letters and words of
+    negation as they are. Does not promise that a slip makes no other word ("form" for "from").
     """
-    words = [m for m in _WORD.finditer(row.query) if _may_slip(m.group(1), first=not row.query[: m.start()].strip())]
+    words = [m for m in _WORD.finditer(row.query) if _may_slip(m.group(1))]
     if not words:
         return None
     letters = sum(len(m.group(1)) for m in words)
@@ -51,9 +51,8 @@ def typos(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Tr
     return replace(row, query=query)
 
 
-def _may_slip(word: str, first: bool) -> bool:
-    plain = word[1:].islower() and (first or word[0].islower())
-    return plain and len(word) >= _SHORTEST and word.lower() not in _PROTECTED
+def _may_slip(word: str) -> bool:
+    return word.islower() and len(word) >= _SHORTEST and word not in _PROTECTED
 
 
 def _slip(word: str, rng: random.Random) -> str:

@@ -136,9 +136,22 @@ def _heat(metric: Metric, rows: Sequence[Result], ends: tuple[float, float]) -> 
         verdicts = [label for row in rows if (label := label_of(row, metric.name))]
         return Cell(verdicts[0] if verdicts else _NONE)
     mean = fmean(values)
-    share = (mean - ends[0]) / (ends[1] - ends[0])
-    good = share if metric.direction == "higher" else 1 - share
-    return Cell(number(mean), "", _kind(metric, mean), min(10, max(0, round(10 * good))))
+    return Cell(number(mean), "", _kind(metric, mean), _step(metric, mean, ends))
+
+
+def _step(metric: Metric, value: float, ends: tuple[float, float]) -> int:
+    """0 to 10, worst to best. The threshold parts 0 to 4 from 6 to 10, so that no colour of the good half fails."""
+    worst, best = ends if metric.direction == "higher" else ends[::-1]
+    limit = metric.threshold
+    if limit is None or not ends[0] < limit < ends[1]:
+        return _within(10 * (value - worst) / (best - worst), 0, 10)
+    if metric.meets(value):
+        return _within(6 + 4 * (value - limit) / (best - limit), 6, 10)
+    return _within(4 * (value - worst) / (limit - worst), 0, 4)
+
+
+def _within(value: float, least: int, most: int) -> int:
+    return min(most, max(least, round(value)))
 
 
 def worst_cases(analysis: Analysis) -> list[Case]:
@@ -167,13 +180,15 @@ def pieces(answer: str, evidence: Sequence[Evidence]) -> tuple[Piece, ...]:
     are cut to it."""
     usable = [(max(0, e.start), min(len(answer), e.end), e) for e in evidence]
     cuts = sorted({0, len(answer), *(at for start, end, _ in usable if start < end for at in (start, end))})
-    found = []
+    found: list[tuple[str, Evidence | None]] = []
     for start, end in pairwise(cuts):
         over = [e for a, b, e in usable if a <= start and end <= b]
         worst = min(over, key=_badness, default=None)
         text = answer[start:end]
-        found.append(Piece(text, worst.verdict, worst.probability) if worst else Piece(text))
-    return tuple(found)
+        if found and worst is not None and found[-1][1] is worst:
+            text = found.pop()[0] + text
+        found.append((text, worst))
+    return tuple(Piece(text, e.verdict, e.probability) if e else Piece(text) for text, e in found)
 
 
 def _badness(evidence: Evidence) -> tuple[int, float]:

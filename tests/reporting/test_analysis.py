@@ -1,0 +1,272 @@
+"""Figures, problems, insights and the comparison of runs made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ragtrace.errors import DataError, SettingError
+from ragtrace.records import Evidence, Score
+from ragtrace.reporting.analysis import analyse
+from ragtrace.reporting.comparison import BETTER, NOTHING, WORSE, compare, comparison_table
+from ragtrace.reporting.problems import flip_counts
+from ragtrace.reporting.results import Metric, Result, Run
+from ragtrace.reporting.summary import shortfalls, summarise
+
+from .made import FAITHFULNESS, HALLUCINATION, big, rows, run, score
+
+
+def test_summary_counts_every_row_once() -> None:
+    """A value, a verdict, nothing applicable, a refusal, errors of two kinds, and a row that was not asked."""
+    results = rows([0.2, 0.8, 1.0, None, None, None, None, None, None])
+    for i, given in (
+        (3, Score("faithfulness", label="not_applicable")),
+        (4, Score("faithfulness", label="refusal")),
+        (5, Score("faithfulness", error="parse_failure")),
+        (6, Score("faithfulness", error="timeout")),
+        (7, Score("faithfulness", label="pass", failures=("retrieval",), cost=0.5)),
+    ):
+        results[i] = replace(results[i], scores={"faithfulness": given})
+    results[8] = replace(results[8], scores={})
+    (s,) = summarise(run(results))
+    assert (s.rows, s.count, s.not_applicable, s.refusals, s.cost) == (9, 3, 1, 1, 0.5)
+    assert s.coverage == pytest.approx(4 / 9)
+    assert s.mean == pytest.approx(2 / 3)
+    assert s.median == 0.8
+    assert s.interval is not None
+    assert s.interval[0] <= s.mean <= s.interval[1]
+    c = s.counts
+    assert (c.passed, c.failed, c.retrieval_failures, c.generation_failures, c.parse_failures) == (3, 1, 1, 0, 1)
+    assert s.pass_rate == 0.75
+    assert s.errors == {"timeout": 1}
+    assert s.failures == 2
+
+
+def test_perturbed_rows_do_not_count() -> None:
+    """A row that is there twice would narrow every interval."""
+    results = rows([1.0, 1.0])
+    results.append(
+        replace(results[0], id="p", perturbation="case", original="r0", scores={"faithfulness": score("f", 0.0)})
+    )
+    (s,) = summarise(run(results))
+    assert (s.rows, s.mean) == (2, 1.0)
+
+
+def test_empty_run() -> None:
+    """No rows, no figures, no exception."""
+    found = analyse(run([]))
+    assert (found.summaries, found.problems, found.insights, found.primary) == ((), (), (), None)
+
+
+def test_thresholds_are_problems() -> None:
+    """Below where higher is better, above where lower is; equal is good; each names the model."""
+    results = rows([0.5, 0.6], "a") + rows([0.75, 0.75], "b") + rows([0.3, 0.3], "c", "hallucination")
+    found = analyse(run(results, FAITHFULNESS, HALLUCINATION)).problems
+    beyond = [(p.metric, p.model) for p in found if p.kind == "threshold"]
+    assert beyond == [("faithfulness", "a"), ("hallucination", "c")]
+    assert "below 0.75" in found[0].text
+
+
+def test_silent_evaluators_are_one_problem_each() -> None:
+    """Once for all models where it says nothing at all, else for the model; errors are not told twice."""
+    silent = Metric("silent")
+    results = [
+        replace(row, scores={**row.scores, "silent": Score("silent", error="timeout")}) for row in rows([1.0] * 4)
+    ]
+    found = analyse(run(results, FAITHFULNESS, silent)).problems
+    assert [(p.kind, p.metric, p.model) for p in found] == [("nothing_usable", "silent", "")]
+    assert "error timeout 4" in found[0].text
+    half = rows([1.0, 1.0], "a") + rows([None, None], "b")
+    assert [(p.kind, p.model) for p in analyse(run(half)).problems] == [("nothing_usable", "b")]
+
+
+def test_errors_above_five_percent() -> None:
+    """5 of 100 are borne, 6 are a problem; rows to which the question does not apply are not counted."""
+    for bad, told in ((5, 0), (6, 1)):
+        results = rows([1.0] * 200)
+        for i in range(200):
+            given = Score("faithfulness", error="timeout") if i < bad else Score("faithfulness", label="not_applicable")
+            if i < bad or i >= 100:
+                results[i] = replace(results[i], scores={"faithfulness": given})
+        assert len([p for p in analyse(run(results)).problems if p.kind == "errors"]) == told
+
+
+def test_every_flip_is_found() -> None:
+    """Pass to fail and fail to pass; what stays, or is no verdict, is none."""
+    results = rows([0.9, 0.1, 0.9, 0.9])
+    after = [0.1, 0.9, 0.8, None]
+    results += [
+        replace(
+            r,
+            id=f"{r.id}~typos",
+            perturbation="typos",
+            original=r.id,
+            scores={"faithfulness": score("faithfulness", v)},
+        )
+        for r, v in zip(rows([None] * 4), after, strict=True)
+    ]
+    found = [p for p in analyse(run(results)).problems if p.kind == "flip"]
+    assert [(p.id, p.perturbation, p.metric, p.before, p.after) for p in found] == [
+        ("r0", "typos", "faithfulness", "pass", "fail"),
+        ("r1", "typos", "faithfulness", "fail", "pass"),
+    ]
+    (counted,) = flip_counts(run(results))
+    assert (counted.pairs, counted.flipped) == (3, 2)
+
+
+def test_a_perturbation_without_its_original_is_no_flip() -> None:
+    """Its row may have been unusable."""
+    lone = replace(rows([0.1])[0], id="x", perturbation="case", original="gone")
+    assert not analyse(run([*rows([0.9]), lone])).flips
+
+
+def test_insights_about_models() -> None:
+    """Best and worst by the metric, whichever way it goes; time and cost."""
+    results = rows([0.1, 0.2], "a", "hallucination", duration=3.0, cost=0.1)
+    results += rows([0.5, 0.6], "b", "hallucination", duration=1.0, cost=0.3)
+    found = {i.kind: i for i in analyse(run(results, FAITHFULNESS, HALLUCINATION)).insights}
+    models = {kind: i.model for kind, i in found.items() if i.model}
+    assert models == {
+        "best_model": "a", "worst_model": "b", "fastest": "b", "slowest": "a", "cheapest": "a", "most_expensive": "b",
+    }  # fmt: skip
+    assert found["hardest_question"].id == "r1"
+    assert "overlaps" not in found["best_model"].text
+
+
+def test_a_close_race_is_called_one() -> None:
+    """The best model is not made more of than the data say."""
+    results = rows([0.1, 0.9, 0.5], "a") + rows([0.1, 0.8, 0.5], "b")
+    best = next(i for i in analyse(run(results)).insights if i.kind == "best_model")
+    assert "overlaps" in best.text
+
+
+def test_retrieval_is_compared_by_model_and_by_row() -> None:
+    """context_contradiction judges answers, and is left out."""
+    metrics = (Metric("context_precision"), Metric("context_contradiction", "lower"))
+
+    def row(i: int, model: str, precision: float) -> Result:
+        scores = {
+            "context_precision": Score("x", value=precision),
+            "context_contradiction": Score("x", value=precision),
+        }
+        return Result(str(i), f"q{i}", "a", model=model, scores=scores)
+
+    two = analyse(run([row(1, "a", 0.2), row(2, "b", 0.8)], *metrics)).insights
+    assert {i.kind: i.model for i in two if "retrieval" in i.kind} == {"best_retrieval": "b", "worst_retrieval": "a"}
+    one = analyse(run([row(1, "", 0.2), row(2, "", 0.8)], *metrics)).insights
+    assert {i.kind: i.id for i in one if "retrieval" in i.kind} == {"best_retrieval": "2", "worst_retrieval": "1"}
+
+
+def test_the_least_grounded_sentence() -> None:
+    """The lowest probability of all evidence of groundedness, with the sentence itself."""
+    answer = "Sure. It is free."
+    evidence = (
+        Evidence(0, 5, "supported", 0.9),
+        Evidence(6, 17, "unsupported", 0.1),
+        Evidence(30, 40, "supported", 0.0),
+    )
+    row = Result("7", "q", answer, scores={"groundedness": Score("groundedness", value=0.1, evidence=evidence)})
+    (found,) = (i for i in analyse(run([row], Metric("groundedness"))).insights if i.kind == "least_grounded")
+    assert found.id == "7"
+    assert found.value == 0.1
+    assert "“It is free.”" in found.text
+
+
+def test_primary_metric() -> None:
+    """The first with a value, or the one that is named; a wrong name is an error."""
+    made = run(rows([0.4], name="hallucination"), FAITHFULNESS, HALLUCINATION)
+    assert analyse(made).primary == HALLUCINATION
+    assert analyse(made, "faithfulness").primary == FAITHFULNESS
+    with pytest.raises(SettingError, match="primary metric 'x'"):
+        analyse(made, "x")
+
+
+def test_shortfalls() -> None:
+    """A gate opens only for what was measured and meets its limit."""
+    made = run(
+        rows([0.8, 0.8], "a") + rows([0.7, 0.7], "b") + rows([0.3], "b", "hallucination"), FAITHFULNESS, HALLUCINATION
+    )
+    assert shortfalls(made, {}) == []
+    assert shortfalls(made, {"faithfulness": 0.7}) == []
+    (one,) = shortfalls(made, {"faithfulness": 0.75})
+    assert "mean of b is 0.7" in one
+    assert shortfalls(made, {"hallucination": 0.3}) == ["hallucination: no value for a"]
+    assert len(shortfalls(made, {"hallucination": 0.2})) == 2
+    assert shortfalls(made, {"bleu_1": 0.1}) == ["bleu_1: the run has no such metric"]
+    assert shortfalls(run([]), {"faithfulness": 0.1}) == ["the run has no rows"]
+
+
+def test_comparison_sees_what_is_there() -> None:
+    """A shift of every row is real, in the metric's own direction; noise is not."""
+    metrics = (FAITHFULNESS, HALLUCINATION)
+    low = [0.5 + i % 7 / 100 for i in range(30)]
+    for metric, verdict in zip(metrics, (BETTER, WORSE), strict=True):
+        a, b = run(rows(low, name=metric.name), metric), run(rows([v + 0.3 for v in low], name=metric.name), metric)
+        (d,) = compare(a, b).differences
+        assert (d.verdict, d.n) == (verdict, 30)
+        assert d.difference == pytest.approx(0.3)
+        assert d.p is not None
+        assert d.p < 0.001
+    (same,) = compare(run(rows(low)), run(rows(low))).differences
+    assert (same.verdict, same.p, same.difference) == (NOTHING, 1.0, 0.0)
+
+
+def test_comparison_pairs_rows_by_id() -> None:
+    """Rows of one run alone, and rows that ask something else under an id, are counted and left out."""
+    a, b = rows([0.1, 0.2, 0.3, 0.4]), rows([0.1, 0.2, 0.3, 0.4])[1:]
+    b[0] = replace(b[0], query="another question")
+    b.append(replace(a[0], id="new"))
+    found = compare(run(a), run(b[::-1]))
+    assert (found.matched, found.only_a, found.only_b, found.changed) == (2, 1, 1, 1)
+    with pytest.raises(DataError, match="no row in common"):
+        compare(run(a), run([]))
+    with pytest.raises(DataError, match="2 rows with the id 'r0'"):
+        compare(run([*a, a[0]]), run(a))
+
+
+def test_comparison_of_two_models_and_of_runs_with_several() -> None:
+    """Ids alone match while they are unique; else id and model do."""
+    assert compare(run(rows([0.1, 0.2], "a")), run(rows([0.1, 0.2], "b"))).matched == 2
+    both = run(rows([0.1, 0.2], "a") + rows([0.3, 0.4], "b"))
+    (d,) = compare(both, both).differences
+    assert (d.n, d.difference) == (4, 0.0)
+
+
+def test_comparison_of_verdicts_without_values() -> None:
+    """McNemar's test stands in; what was judged on one side only is said."""
+
+    def side(labels: list[str | None]) -> Run:
+        given = [
+            replace(r, scores={"faithfulness": Score("x", label=v)})
+            for r, v in zip(rows([None] * 12), labels, strict=True)
+        ]
+        return run(given)
+
+    fails: list[str | None] = ["fail"] * 10 + [None, "pass"]
+    passes: list[str | None] = ["pass"] * 12
+    (d,) = compare(side(fails), side(passes)).differences
+    assert (d.verdict, d.n, d.only_b_passes, d.difference) == (BETTER, 11, 10, None)
+    assert d.p == d.mcnemar == 2 / 1024
+    assert d.note == "1 rows judged in B only"
+    assert compare(side(passes), side(fails)).differences[0].verdict == WORSE
+
+
+def test_comparison_says_when_evaluators_differ() -> None:
+    """Two versions of an evaluator measure two things."""
+    a, b = run(rows([0.5] * 3)), run(rows([0.5] * 3), replace(FAITHFULNESS, version="2"))
+    assert compare(a, b).differences[0].note == "version differs: 1 and 2"
+
+
+def test_comparison_as_text() -> None:
+    """A table with the counts, the verdicts and how to read them."""
+    text = comparison_table(big(), big())
+    assert "rows in both 120" in text
+    assert text.count(NOTHING) == 10
+    assert "Holm" in text
+    assert not text.endswith("\n")
+
+
+def test_big_run_is_analysed_the_same_twice() -> None:
+    """Seeds are fixed."""
+    assert analyse(big()) == analyse(big())

@@ -1,0 +1,138 @@
+"""A run comes back from its folder as it was, and what is no run is named."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ragtrace.errors import DataError, MissingExtraError
+from ragtrace.reporting.analysis import analyse
+from ragtrace.reporting.files import read_run, write_run
+from ragtrace.reporting.html import write_report
+from ragtrace.reporting.results import Info, Metric, Result, Run
+
+from .made import FAITHFULNESS, big, rows, run
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    """Rows, evidence, errors, infinite ranges and where it came from."""
+    pytest.importorskip("pyarrow")
+    made = big()
+    write_run(made, tmp_path / "new" / "folder")
+    assert read_run(tmp_path / "new" / "folder") == made
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["results.json", "results.parquet"]
+
+
+def test_any_text_survives(tmp_path: Path) -> None:
+    """Lone surrogates, NUL, other scripts, line separators."""
+    pytest.importorskip("pyarrow")
+    text = "\udc80 \x00 保証 \u2028 \U0001f600 </script>"
+    row = Result(text, text, text, (text,), text, text, duration=0.1)
+    made = run([replace(row, scores=rows([0.5])[0].scores)])
+    write_run(made, tmp_path)
+    assert read_run(tmp_path) == made
+
+
+def test_an_infinite_threshold_survives(tmp_path: Path) -> None:
+    """The seeds have one; strict JSON has none."""
+    pytest.importorskip("pyarrow")
+    made = run([], Metric("gptscore", "lower", math.inf, (0.0, math.inf)))
+    write_run(made, tmp_path)
+    assert read_run(tmp_path) == made
+    json.loads((tmp_path / "results.json").read_text(), parse_constant=pytest.fail)
+
+
+def test_the_table_has_one_line_for_each_row_and_evaluator(tmp_path: Path) -> None:
+    """Typed, with the perturbed rows, readable by others."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    made = big()
+    write_run(made, tmp_path)
+    table = parquet.read_table(tmp_path / "results.parquet")
+    assert table.num_rows == sum(len(row.scores) for row in made.results)
+    first = table.slice(0, 1).to_pylist()[0]
+    assert (first["id"], first["model"], first["evaluator"]) == ("q0", "gpt-large", "faithfulness")
+    assert first["value"] == made.results[0].scores["faithfulness"].value
+    assert first["evidence"][0]["end"] == made.results[0].scores["faithfulness"].evidence[0].end
+    assert {str(table.schema.field(name).type) for name in ("value", "duration", "cost")} == {"double"}
+
+
+def test_everything_is_in_the_json_file(tmp_path: Path) -> None:
+    """For programs that do not know ragtrace."""
+    pytest.importorskip("pyarrow")
+    write_run(big(), tmp_path)
+    document = json.loads((tmp_path / "results.json").read_text())
+    for part in ("info", "metrics", "summary", "models", "classification", "problems", "insights", "flips", "results"):
+        assert document[part], part
+
+
+def test_a_run_replaces_the_one_before(tmp_path: Path) -> None:
+    """And a folder between the two is told from a run."""
+    pytest.importorskip("pyarrow")
+    write_run(run(rows([0.1])), tmp_path)
+    before = (tmp_path / "results.json").read_bytes()
+    write_run(run(rows([0.2])), tmp_path)
+    assert read_run(tmp_path) == run(rows([0.2]))
+    (tmp_path / "results.json").write_bytes(before)
+    with pytest.raises(DataError, match="half written or altered"):
+        read_run(tmp_path)
+
+
+def test_what_is_no_run(tmp_path: Path) -> None:
+    """Each with its reason."""
+    with pytest.raises(DataError, match=r"there is no results\.json"):
+        read_run(tmp_path / "absent")
+    with pytest.raises(DataError, match=r"there is no results\.json"):
+        read_run(tmp_path)
+    (tmp_path / ".results.parquet.part").touch()
+    with pytest.raises(DataError, match="was not finished"):
+        read_run(tmp_path)
+    for text, message in (
+        ("{", "is damaged"),
+        ("[]", "was not written by ragtrace"),
+        ('{"format": "ragtrace-run", "format_version": 9}', "format version 9"),
+        ('{"format": "ragtrace-run", "format_version": 1, "metrics": 3}', "is damaged: TypeError"),
+        ('{"format": "ragtrace-run", "format_version": 1}', "is damaged: KeyError"),
+    ):
+        (tmp_path / "results.json").write_text(text)
+        with pytest.raises(DataError, match=message):
+            read_run(tmp_path)
+
+
+def test_a_run_that_lost_its_table(tmp_path: Path) -> None:
+    """Half of a run is none."""
+    pytest.importorskip("pyarrow")
+    write_run(run(rows([0.1])), tmp_path)
+    (tmp_path / "results.parquet").unlink()
+    with pytest.raises(DataError, match="half written"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("package", "what"), [("pyarrow", "Writing a run"), ("jinja2", "The report"), ("numpy", "statistics")]
+)
+def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, what: str) -> None:
+    """With the extra that brings them; no half-written file stays."""
+    analysis = None if package == "numpy" else analyse(run(rows([0.1, 0.2])))
+    monkeypatch.setitem(sys.modules, package, None)
+    write: Callable[[], object] = partial(write_run, run(rows([0.1, 0.2])), tmp_path, analysis)
+    if package == "jinja2" and analysis:
+        write = partial(write_report, analysis, tmp_path)
+    with pytest.raises(MissingExtraError, match=what) as caught:
+        write()
+    assert caught.value.extra == "eval"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_run_can_be_written(tmp_path: Path) -> None:
+    """A file all of whose lines were unusable."""
+    pytest.importorskip("pyarrow")
+    made = Run((), {"faithfulness": FAITHFULNESS}, Info(unusable=("line 1: broken",)))
+    write_run(made, tmp_path)
+    assert read_run(tmp_path) == made

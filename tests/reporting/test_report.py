@@ -1,0 +1,228 @@
+"""The page: whole, valid, without script, and with nothing of a row as markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from ragtrace.records import Evidence, Score
+from ragtrace.reporting import charts, views
+from ragtrace.reporting.analysis import analyse
+from ragtrace.reporting.results import Info, Metric, Result, Run
+
+from .made import FAITHFULNESS, HALLUCINATION, big, rows, run, score
+
+pytest.importorskip("jinja2")
+from ragtrace.reporting.html import report, write_report
+
+_VOID = {"meta"}
+ATTACK = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'javascript:alert(1)</title></style>"
+
+
+class Page(HTMLParser):
+    """Elements, attributes and headings of a page; complains of tags that do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        assert len(dict(attrs)) == len(attrs), "an attribute twice"
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of all elements of a kind."""
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+def attacked() -> Run:
+    """A row all of whose texts are markup."""
+    evidence = (Evidence(0, 30, "unsupported", 0.1, ATTACK, 0, 0, 80), Evidence(30, 60, ATTACK, 0.2))
+    scores = {
+        "faithfulness": Score("faithfulness", value=0.1, label="fail", explanation=ATTACK, evidence=evidence),
+        "classification": Score("classification", value=0.0, label="fail"),
+        "broken": Score("broken", error=ATTACK, explanation=ATTACK),
+        "verdict": Score("verdict", label=ATTACK),
+    }
+    row = Result(ATTACK, ATTACK, ATTACK, (ATTACK,), ATTACK, ATTACK, duration=1.0, cost=0.1, scores=scores)
+    flipped = replace(
+        row, id="2", perturbation=ATTACK, original=ATTACK, scores={"faithfulness": score("faithfulness", 1.0)}
+    )
+    metrics = (
+        FAITHFULNESS,
+        Metric("classification"),
+        Metric("broken", method=ATTACK, version=ATTACK),
+        Metric("verdict"),
+    )
+    info = Info(ATTACK, 1.0, 1.0, ATTACK, (ATTACK,), {ATTACK: ATTACK})
+    other = replace(row, model="b", query="another", scores={"faithfulness": score("faithfulness", 0.9)})
+    return Run((row, flipped, other), {metric.name: metric for metric in metrics}, info)
+
+
+@pytest.mark.parametrize("made", [big(), attacked(), run([]), run(rows([None])), run(rows([0.1]))], ids=list("abcde"))
+def test_the_page_is_well_formed(made: Run) -> None:
+    """Tags match, ids are unique, links lead somewhere, headings are in order, tables have captions and scopes."""
+    page = Page(report(analyse(made)))
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {attrs["href"] for attrs in page.all("a")} <= {f"#{name}" for name in ids}
+    levels = [int(tag[1]) for tag, _ in page.tags if tag in ("h1", "h2", "h3")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert len(page.all("caption")) == len(page.all("table"))
+    assert all(attrs.get("scope") in ("col", "row") for attrs in page.all("th"))
+    assert page.all("html") == [{"lang": "en"}]
+
+
+@pytest.mark.parametrize("made", [big(), attacked()], ids=["big", "attacked"])
+def test_the_page_has_no_script_and_asks_for_nothing(made: Run) -> None:
+    """No element that runs or loads, no handler, no style attribute, and a policy that would stop them all."""
+    text = report(analyse(made))
+    page = Page(text)
+    assert not {tag for tag, _ in page.tags} & {
+        "script",
+        "img",
+        "link",
+        "iframe",
+        "object",
+        "base",
+        "form",
+        "image",
+        "use",
+    }
+    for _, attrs in page.tags:
+        assert not any(name.startswith("on") or name in ("style", "src", "srcset") for name in attrs)
+        assert (attrs.get("href") or "#").startswith("#")
+    policy = next(a["content"] for a in page.all("meta") if a.get("http-equiv") == "Content-Security-Policy") or ""
+    style = re.search(r"<style>(.*?)</style>", text, re.S)
+    assert style
+    digest = base64.b64encode(hashlib.sha256(style.group(1).encode()).digest()).decode()
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}'")
+    assert "url(" not in style.group(1)
+    assert "@import" not in style.group(1)
+
+
+def test_markup_of_rows_is_shown_as_text() -> None:
+    """It is there to be read, in every place where a row's text is shown."""
+    page = Page(report(analyse(attacked())))
+    assert sum("<script>alert(1)</script>" in text for text in page.text) > 15
+
+
+def test_what_html_cannot_hold_is_replaced(tmp_path: Path) -> None:
+    """Control characters and lone surrogates."""
+    row = Result("1", "a\x00b\udc80\x1b[31m", "x", scores={"faithfulness": score("faithfulness", 0.1)})
+    text = write_report(analyse(run([row])), tmp_path).read_text(encoding="utf-8")
+    assert "a\ufffdb\ufffd\ufffd[31m" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_the_page_says_what_the_run_says() -> None:
+    """Figures, counts, problems and where it came from."""
+    analysis = analyse(big())
+    text = " ".join(" ".join(Page(report(analysis)).text).split())
+    for problem in analysis.problems:
+        assert problem.text in text
+    for insight in analysis.insights:
+        assert insight.text in text
+    for part in (
+        "0.840",
+        "0.782 to 0.897, n 52",
+        "questions.jsonl, line 7: Expecting value",
+        "2025-06-15 15:06 UTC",
+        "0 to ∞",
+    ):
+        assert part in text
+
+
+def test_confusion_matrix() -> None:
+    """For labels, not for prose."""
+    made = [
+        replace(
+            row, answer=answer, reference=wanted, scores={"classification": Score("x", value=float(answer == wanted))}
+        )
+        for row, answer, wanted in zip(rows([None] * 3), ("yes", "no", "no"), ("yes", "yes", "no"), strict=True)
+    ]
+    text = report(analyse(run(made, Metric("classification"))))
+    assert "Confusion of (no model)" in text
+    assert "0.667" in text
+
+
+def test_heat_map_is_bounded() -> None:
+    """200 of the hardest, and it says so."""
+    made = run(rows([i / 300 for i in range(300)]))
+    total, table = views.heat_map(analyse(made), [""])
+    assert (total, len(table)) == (300, 200)
+    assert table[0][0] == "question 0"
+    assert "the 200 hardest of 300 questions" in report(analyse(made))
+
+
+def test_heat_has_the_thresholds_sides() -> None:
+    """No colour of the good half fails, whichever way is better."""
+    for metric in (FAITHFULNESS, HALLUCINATION):
+        made = run(rows([i / 40 for i in range(41)], name=metric.name), metric)
+        for _, cells in views.heat_map(analyse(made), [""])[1]:
+            assert cells[0].heat is not None
+            assert (cells[0].heat > 5) == (cells[0].kind == "good")
+
+
+def test_worst_cases() -> None:
+    """Twenty, the worst first, each with its sentences by verdict and the closest passages."""
+    cases = views.worst_cases(analyse(big()))
+    assert len(cases) == views.WORST
+    values = [case.score.value or 0.0 for case in cases]
+    assert values == sorted(values)
+    assert all("".join(piece.text for piece in case.pieces) == case.row.answer for case in cases)
+    assert {p.verdict for case in cases for p in case.pieces} <= {"", "supported", "unsupported", "contradicted"}
+    assert cases[0].passages[0].text == cases[0].row.contexts[0][10:38].strip()
+
+
+def test_pieces_of_evidence_that_overlaps_or_does_not_fit() -> None:
+    """The worst verdict counts; nothing is lost or doubled."""
+    evidence = [
+        Evidence(0, 6, "supported", 0.9),
+        Evidence(4, 8, "contradicted", 0.1),
+        Evidence(9, 99, "unsupported"),
+        Evidence(50, 60, "unsupported"),
+        Evidence(-3, -1, "unsupported"),
+    ]
+    found = [(piece.text, piece.verdict) for piece in views.pieces("0123456789AB", evidence)]
+    assert found == [("0123", "supported"), ("4567", "contradicted"), ("8", ""), ("9AB", "unsupported")]
+    assert views.pieces("", evidence) == ()
+
+
+def test_bins() -> None:
+    """Every value in one of twenty; the ends and what lies beyond them count for the nearest."""
+    assert charts.binned([0.0, 0.04, 0.05, 0.15, 1.0, 7.0, -1.0], 0.0, 1.0) == [3, 1, 0, 1] + [0] * 15 + [2]
+
+
+def test_histograms_of_odd_values() -> None:
+    """One value, one value many times, no end of the range, no values."""
+    assert charts.histogram(FAITHFULNESS, []) == ""
+    for values in ([5.0], [5.0] * 9, [1.0, 2.0]):
+        svg = charts.histogram(Metric("perplexity", "lower", None, (float("-inf"), float("inf"))), values)
+        assert svg.startswith("<svg")
+        assert "nan" not in svg
+        assert "inf" not in svg
