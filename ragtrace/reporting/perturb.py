@@ -36,8 +36,8 @@ def typos(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Tr
     """Slips of the keyboard in the question: letters swapped, dropped, or hit one key beside, in about 3 % of the
     letters and at most once in a word.
 
-    Keeps numbers, URLs, addresses, words with digits, hyphens or capitals, words of fewer than four letters and words of
-    negation as they are. Does not promise that a slip makes no other word ("form" for "from").
+    Keeps numbers, URLs, addresses, words with digits, hyphens or capitals, words of fewer than four letters and words
+    of negation as they are. Does not promise that a slip makes no other word ("form" for "from").
     """
     words = [m for m in _WORD.finditer(row.query) if _may_slip(m.group(1))]
     if not words:
