@@ -251,6 +251,7 @@ def test_personal_data(text: str, kinds: list[str]) -> None:
 
 
 KEY = "AKIA" + "Q3EGRIP7NZX2LJ5M"
+RANDOM = "u7Gq0zXw" + "4LkT9sVb2NfJ6RyC"
 
 
 @pytest.mark.parametrize(
@@ -268,6 +269,16 @@ KEY = "AKIA" + "Q3EGRIP7NZX2LJ5M"
         ("password: ********", False),
         ("It starts with -----BEGIN CERTIFICATE----- and ends.", False),
         ("The token of appreciation is a gift.", False),
+        (f"signing_key={RANDOM}", True),
+        ("twilio: " + "SK" + "0a9f31c77b2e4d58" * 2, True),
+        ("use " + "glpat-" + "Zk3v_Qm8Rt" * 3 + ".01" + "x7k2m9q", True),
+        (f"public_token={RANDOM}", False),
+        (f"publishable_key={RANDOM}", False),
+        (f"token_path={RANDOM}", False),
+        ("token = settings.auth2.refresh_token", False),
+        ("secret = vault1.internal.acme.io:8200", False),
+        ("see secret_manager_configuration and key-value-store-with-replicas", False),
+        ("slack: xoxb-put-the-bot-token-here", False),
     ],
 )
 def test_secrets(text: str, found: bool) -> None:

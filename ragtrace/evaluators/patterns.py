@@ -60,6 +60,17 @@ def _always(_text: str) -> bool:
     return True
 
 
+def _mixed(text: str) -> bool:
+    """Some prefixes are words, too: "secret_manager_settings" has neither numbers nor both kinds of letters."""
+    cases = any(c.isupper() for c in text) and any(c.islower() for c in text)
+    return (cases or sum(c.isdigit() for c in text) >= 2) and _random(text, 3.3)
+
+
+def _slack(text: str) -> bool:
+    """Real ones hold the numbers of a workspace; "xoxb-my-bot-token" does not."""
+    return any(c.isdigit() for c in text) and _random(text, 2.5)
+
+
 _Rule = tuple[str, re.Pattern[str], Callable[[str], bool]]
 
 _PERSONAL: tuple[_Rule, ...] = (
@@ -172,10 +183,10 @@ _SECRETS: tuple[_Rule, ...] = (
     ),
     (
         "gitlab_token",
-        re.compile(r"(?<!\w)gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{20,64}(?![\w-])"),
+        re.compile(r"(?<!\w)gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{20,300}(?:\.[0-9a-z]{9})?(?![\w-])"),
         lambda t: _random(t, 3.0),
     ),
-    ("slack_token", re.compile(r"(?<!\w)xox[abeprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,250}"), lambda t: _random(t, 2.5)),
+    ("slack_token", re.compile(r"(?<!\w)xox[abeprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,250}"), _slack),
     ("slack_webhook", re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{40,60}"), _always),
     ("google_key", re.compile(r"(?<![\w-])AIza[\w-]{35}(?![\w-])"), lambda t: _random(t, 4.0)),
     (
@@ -187,6 +198,7 @@ _SECRETS: tuple[_Rule, ...] = (
     ("npm_token", re.compile(r"(?<!\w)npm_[A-Za-z0-9]{36}(?!\w)"), lambda t: _random(t, 3.0)),
     ("pypi_token", re.compile(r"pypi-AgEIcHlwaS5vcmc[\w-]{50,1000}"), _always),
     ("sendgrid_key", re.compile(r"(?<![\w.])SG\.[\w-]{16,32}\.[\w-]{32,64}(?![\w-])"), lambda t: _random(t, 3.0)),
+    ("twilio_key", re.compile(r"(?<!\w)SK[0-9a-fA-F]{32}(?!\w)"), lambda t: _random(t, 3.0)),
     ("digitalocean_token", re.compile(r"(?<!\w)do[opr]_v1_[a-f0-9]{64}(?!\w)"), lambda t: _random(t, 3.0)),
     ("shopify_token", re.compile(r"(?<!\w)shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}(?!\w)"), lambda t: _random(t, 2.5)),
     (
@@ -201,9 +213,9 @@ _SECRETS: tuple[_Rule, ...] = (
             r"figd_|shippo_(?:live|test)_|NRAK-|NRII-|NRJS-|EZ[AT]K|pscale_(?:tkn|pw|oauth)_|rdme_|ico-|dt0c01\.|age-secret-key-1|"
             r"ops_eyJ|secret_|key-|LTAI|AGE-SECRET-KEY-1|CLOJARS_|duffel_(?:live|test)_|fio-u-|flb_live_|live_|r8_|xai-|gsk_|pplx-|"
             r"sgp_|ATATT3|ATCTT3|ATBB|cio_|nfp_|vault:v\d:|whsec_|rzp_live_|sk_prod_|FLWSECK_(?:TEST|PROD)-)"
-            r"[A-Za-z0-9_.=/+-]{16,250}"
+            r"[A-Za-z0-9_./+-]{16,250}={0,2}"
         ),
-        lambda t: _random(t, 3.3),
+        _mixed,
     ),
     (
         "jwt",
@@ -222,10 +234,18 @@ _SECRETS: tuple[_Rule, ...] = (
     ),
 )
 _ASSIGNED = re.compile(
-    r"(?i)\b(?P<name>[\w.-]{0,40}?(?:api[_ .-]?key|secret|token|passwd|password|passphrase|pwd|access[_ .-]?key|"
-    r"private[_ .-]?key|client[_ .-]?id|license[_ .-]?key|auth(?:orization)?|credential|bearer|\bkey)[\w.-]{0,20})"
+    r"(?i)\b(?P<name>[\w.-]{0,40}?(?:secret|token|passwd|password|passphrase|pwd|client[_ .-]?id|auth(?:orization)?|"
+    r"(?:api|access|private|signing|encryption|license)[_ .-]?key|credential|bearer|\bkey)[\w.-]{0,20})"
     r"[\"'`]?\s{0,3}(?:=>|:=|[:=]|\bis\b|\bto\b|,)\s{0,3}(?:bearer\s)?[\"'`]{0,3}(?P<value>[^\s\"'`<>{}()\[\],;]{6,200})"
 )
+# What is named like this is meant to be seen, or says something about a secret.
+_OPEN_NAME = re.compile(
+    r"(?i)public|publish|"
+    r"(?:length|len|size|(?<!ac)count|limit|type|name|url|uri|host|endpoint|path|(?<!pro)file|dir|format|version|expiry)$"
+)
+# A name in code, or a place on the net: words and small numbers with marks between them.
+_DOTTED = re.compile(r"(?:[A-Za-z_]+\d{0,5}[A-Za-z_]*\.)+[A-Za-z_]+\d{0,5}[A-Za-z_]*")
+_ADDRESS = re.compile(r"(?i)(?:[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?\.){1,5}[a-z]{2,12}(?::\d{1,5})?(?:/\S*)?")
 _PASSWORD_NAME = re.compile(r"(?i)pass(?:wd|word|phrase)|pwd")
 _PLACEHOLDER = re.compile(
     r"(?i)your|example|changeme|change_me|placeholder|xxxx|\*\*\*|\.\.\.|<|redacted|dummy|sample|insert|todo|\$\{|%\(|"
@@ -249,13 +269,13 @@ def secrets(text: str) -> list[Find]:
 
 def _is_secret_value(name: str, value: str) -> bool:
     value = value.rstrip(".!?")
-    if _placeholder(value):
+    if _placeholder(value) or _OPEN_NAME.search(name):
         return False
     digits = sum(c.isdigit() for c in value)
     if _PASSWORD_NAME.search(name):
         mixed = digits and any(c.isalpha() for c in value)
         return len(value) >= 6 and bool(mixed or re.search(r"[!@#$%^&*]", value))
-    if len(value) < 16 or not digits or "/" in value[:1]:
+    if len(value) < 16 or not digits or "/" in value[:1] or _DOTTED.fullmatch(value) or _ADDRESS.fullmatch(value):
         return False
     return _random(value, 3.2)
 
