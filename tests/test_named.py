@@ -395,6 +395,8 @@ def test_a_cross_encoder_for_similarity(make: Callable[..., str], setting: Use) 
     assert most.value == pytest.approx(max(scores))
     assert (mean.explanation or "").startswith("by ")
     assert named.similarity([]) == []
+    same = score("answer_similarity", answer="24 months", reference="two years")
+    assert [same.value] == named.similarity([("24 months", "two years")])
     setting(similarity_model=make(3, ENTAILMENT))
     with pytest.raises(ModelError, match="3 numbers"):
         named.similarity([("a", "b")])

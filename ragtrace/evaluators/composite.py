@@ -12,6 +12,7 @@ from ragtrace.evaluators.arithmetic import harmonic_mean, share
 from ragtrace.evaluators.grounding import SUPPORTED, check
 from ragtrace.evaluators.sentences import prose, split
 from ragtrace.records import Score, Trace
+from ragtrace.settings import in_force
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,8 +47,14 @@ def _embed(texts: Sequence[str]) -> Any:
     method="model",
     source=f"Ejento evaluation metrics, 1.2; {_H2O}, Answer Semantic Similarity Evaluator",
 )
-def answer_similarity(trace: Trace) -> float:
-    """Cosine of the embeddings of answer and reference; below 0 counts as 0."""
+def answer_similarity(trace: Trace) -> float | Score:
+    """Cosine of the embeddings of answer and reference; below 0 counts as 0. With the setting `similarity_model` the
+    score of the CrossEncoder that it names."""
+    from ragtrace.models.named import similarity
+
+    scores = similarity([(trace.answer, trace.reference or "")])
+    if scores is not None:
+        return Score("answer_similarity", value=scores[0], explanation=f"by {in_force().similarity_model}")
     a, b = _embed([trace.answer, trace.reference or ""])
     return min(1.0, max(0.0, float(a @ b)))
 
