@@ -174,12 +174,15 @@ def _read(pipe: BinaryIO) -> Any:
 
 def main() -> None:
     """The child: answer until the parent closes its end."""
-    from ragtrace import plugins
+    from ragtrace import plugins, settings
+    from ragtrace.errors import SettingError
     from ragtrace.evaluation import run
     from ragtrace.models import named
 
     given, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what an evaluator prints must not end up among the answers
+    with contextlib.suppress(SettingError):  # an evaluator that asks for one says what is wrong with it
+        settings.use(settings.load())  # read once, not at each question
     named.warm()  # an evaluator's own time is too short for it
     _write(answers, "ready")
     batch: list[Trace] = []
