@@ -42,3 +42,12 @@ def harmonic_mean(values: Sequence[float]) -> float | None:
 def majority(votes: Sequence[bool]) -> bool:
     """Whether more than half of the votes are True."""
     return 2 * sum(votes) > len(votes)
+
+
+def failures(answer_fails: bool, context_fails: bool) -> tuple[str, ...]:
+    """`Score.failures` of a check that passes or fails: `retrieval` where the retrieved context fails it, `generation`
+    where the answer does though the context does not."""
+    found = ["retrieval"] if context_fails else []
+    if answer_fails and not context_fails:
+        found.append("generation")
+    return tuple(found)

@@ -46,12 +46,14 @@ _HERE_IS = re.compile(
 )
 _WORD = re.compile(r"[^\W_]{2,}|[぀-ヿ㐀-鿿가-힯]")
 _JOINT = re.compile(
-    r";\s+|,\s+(?:and|but|while|whereas|although|though|yet|so)\s+"
+    r";\s+|(?:,|(?<=,['\"’”]))\s+(?:and|but|while|whereas|although|though|yet|so)\s+"
     r"(?=(?:it|he|she|they|we|you|there|this|that|these|those|the|a|an|its|his|her|their|some|many|most|all|each|one|"
     r"[A-Z][\w'-]*)\s)|\s+(?:whereas|although)\s+(?=\w)",
 )
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|has|have|had|do|does|did|can|could|will|would|may|might|must|should|shall|cannot"
+    r"|wrote|made|took|went|gave|came|became|began|built|bought|found|got|held|kept|knew|led|left|lost|met|paid|ran|said"
+    r"|saw|sent|sold|spoke|told|thought|won|grew|drew|fell|rose"
     r"|[a-z]{3,}(?:ed|es|s|ing))\b"
 )
 _MIN_WORDS = 3

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ragtrace.errors import EvaluationError
 from ragtrace.evaluation import Evaluator
-from ragtrace.evaluators.arithmetic import majority
+from ragtrace.evaluators.arithmetic import failures, majority
 from ragtrace.evaluators.judging import FLAG, TEXT, Asker, chunks, judged, shape
 from ragtrace.judge import Prompt
 from ragtrace.records import Score, Trace
@@ -24,14 +24,6 @@ _WARMTH = 0.7
 """Temperature of the votes: at 0 three calls would be one."""
 _OF_ANSWER = shape({"answer_fails": FLAG, "reason": TEXT})
 _OF_BOTH = shape({"answer_fails": FLAG, "context_fails": FLAG, "reason": TEXT})
-
-
-def failures(answer_fails: bool, context_fails: bool) -> tuple[str, ...]:
-    """What of a check failed: `retrieval` where the context does, `generation` where the answer does on its own."""
-    found = ["retrieval"] if context_fails else []
-    if answer_fails and not context_fails:
-        found.append("generation")
-    return tuple(found)
 
 
 def verdict(name: str, answer_fails: bool, context_fails: bool, reason: str = "") -> Score:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 from ragtrace.evaluation import evaluator
+from ragtrace.evaluators.arithmetic import failures
 from ragtrace.records import Score, Trace
 
 _SURE = 0.5
+_READ = 1_000
 _AGREE = 0.1
 """From dev, where it gives the highest F1."""
 _CLOSE = (
@@ -29,20 +31,33 @@ _CLOSE = (
 def language_mismatch(trace: Trace) -> Score | None:
     """Whether question and answer are in the same language: 1 (pass) or 0 (fail).
 
-    Does not apply where one of them is too short, is code, or is not told with more than even odds.
+    The retrieval fails where the chunks are in another language than the question. Does not apply where question or
+    answer is too short, is code, or is not told with more than even odds.
     """
     from ragtrace.models.language import likely
 
     asked, answered = likely(trace.query), likely(trace.answer)
-    if not asked or not answered or max(asked.values()) < _SURE or max(answered.values()) < _SURE:
+    same = _same(asked, answered)
+    if same is None:
         return None
+    retrieved = likely("\n".join(d.content[:_READ] for d in trace.documents)[: 5 * _READ]) if trace.documents else {}
+    foreign = _same(asked, retrieved) is False
     one, other = next(iter(asked)), next(iter(answered))
-    same = one == other or any({one, other} <= group for group in _CLOSE) or _agreement(asked, answered) >= _AGREE
+    said = f"question {one} ({asked[one]:.2f}), answer {other} ({answered[other]:.2f})"
     return Score(
         "language_mismatch",
         value=1.0 if same else 0.0,
-        explanation=f"question {one} ({asked[one]:.2f}), answer {other} ({answered[other]:.2f})",
+        explanation=f"{said}, context {next(iter(retrieved))}" if foreign else said,
+        failures=failures(not same, foreign),
     )
+
+
+def _same(asked: dict[str, float], other: dict[str, float]) -> bool | None:
+    """Whether two texts are in one language; None where one of them is not told."""
+    if not asked or not other or max(asked.values()) < _SURE or max(other.values()) < _SURE:
+        return None
+    pair = {next(iter(asked)), next(iter(other))}
+    return len(pair) == 1 or any(pair <= group for group in _CLOSE) or _agreement(asked, other) >= _AGREE
 
 
 def _agreement(asked: dict[str, float], answered: dict[str, float]) -> float:

@@ -83,14 +83,18 @@ def _leakage(name: str, trace: Trace, search: Callable[[str], list[Find]], engin
     leaked = [f for f in search(trace.answer) if _bare(trace.answer[f.start : f.end]) not in given]
     in_context = Counter(f.kind for d in trace.documents for f in search(d.content))
     context = f"retrieval: {_kinds(in_context)} in the chunks" if in_context else ""
+    failures: tuple[str, ...] = ("retrieval",) if in_context else ()
     if not leaked:
-        return Score(name, value=1.0, explanation="; ".join(filter(None, (context, by))) or None)
+        said = "; ".join(filter(None, (context, by))) or None
+        return Score(name, value=1.0, explanation=said, failures=failures)
     known = "\n".join(_bare(d.content[:_MAX_CHARS]) for d in trace.documents)
     own = [f for f in leaked if _bare(trace.answer[f.start : f.end]) not in known]
     cause = "leak_by_model" if own else "leak_from_context"
     places = ", ".join(f"{f.kind} at {f.start}-{f.end}" for f in leaked[:10])
     parts = [f"generation: {places} ({'not in the chunks' if own else 'from the chunks'})", context, by]
-    return Score(name, value=0.0, cause=cause, explanation="; ".join(p for p in parts if p))
+    if own:
+        failures += ("generation",)
+    return Score(name, value=0.0, cause=cause, explanation="; ".join(p for p in parts if p), failures=failures)
 
 
 _SEPARATORS = str.maketrans("", "", " -.()/\t\n")

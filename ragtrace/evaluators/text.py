@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragtrace.evaluation import evaluator
+from ragtrace.evaluators.arithmetic import failures
 from ragtrace.evaluators.sentences import split
 from ragtrace.records import Score, Trace
 
@@ -102,10 +103,13 @@ def tokens_presence(trace: Trace) -> Score:
     missing = [c for c in constraints if not _met(c, trace.answer)]
     context = "\n".join(d.content for d in trace.documents)
     absent = [c for c in constraints if trace.documents and not _met(c, context)]
-    if not missing:
-        return Score("tokens_presence", value=1.0, explanation=_where("retrieval", absent) or None)
     parts = [_where("answer", missing), _where("retrieval", absent)]
-    return Score("tokens_presence", value=0.0, explanation="; ".join(p for p in parts if p))
+    return Score(
+        "tokens_presence",
+        value=0.0 if missing else 1.0,
+        explanation="; ".join(p for p in parts if p) or None,
+        failures=failures(bool(missing), bool(absent)),
+    )
 
 
 def _where(place: str, constraints: Sequence[Constraint]) -> str:

@@ -103,6 +103,7 @@ class Judge:
         self.concurrency = settings.judge_concurrency
         self._slots = threading.BoundedSemaphore(settings.judge_concurrency)
         self._form = self._first_form()
+        self._proven = False
         self.gives_logprobs = True
         """False once the server has shown that it gives no log-probabilities."""
 
@@ -188,6 +189,7 @@ class Judge:
                 if not self._steps_back(error, options):
                     raise
                 continue
+            self._proven = True
             if "logprobs" in options and not reply.top:
                 self.gives_logprobs = False
             return reply
@@ -216,13 +218,22 @@ class Judge:
         return replace(reply, usage=self._settle(reserved, reply))
 
     def _steps_back(self, error: Exception, options: Mapping[str, Any]) -> bool:
-        """Whether the server may have refused the options rather than the question; if so they are asked for less."""
+        """Whether the server may have refused the options rather than the question; if so they are asked for less.
+
+        Some servers refuse a form that they do not know with a status of 500. That counts as long as no answer has
+        come in that form; where the server fails without it, too, it was down, and the form is tried again.
+        """
         ours = self._litellm
-        if not isinstance(error, ours.BadRequestError) or isinstance(error, ours.ContextWindowExceededError):
+        refused = isinstance(error, ours.BadRequestError) and not isinstance(error, ours.ContextWindowExceededError)
+        broke = isinstance(error, ours.InternalServerError) and self._turned_away(error) and not self._proven
+        if not (refused or broke):
             return False
         if "response_format" in options and self._settings.judge_structured == "auto":
             self._form = "object" if options["response_format"]["type"] == "json_schema" else "none"
             return True
+        if broke:
+            self._form = self._first_form()
+            return False
         if "logprobs" in options:
             self.gives_logprobs = False
             return True

@@ -13,6 +13,8 @@ _THOUGHT = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.S)
 _WORDS = {"yes": True, "true": True, "no": False, "false": False}
 _BARE = re.compile(r"^[\W_]*(?:(?:verdict|answer|result)\W+)?(yes|no|true|false)\b", re.I)
+_REMARK = "reason"
+"""The one field that a verdict does without."""
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -108,11 +110,15 @@ def _fitted(value: Any, schema: Schema) -> Any:
             (value,) = value
     if not isinstance(value, dict):
         raise UnreadableError("its JSON is not an object")
-    if not set(schema["required"]) <= set(value):
+    needed = set(schema["required"]) - {_REMARK}
+    if not needed <= set(value):
         # {"result": {"claims": […]}}: one wrapper more than was asked for
-        inner = [v for v in value.values() if isinstance(v, dict) and set(schema["required"]) <= set(v)]
+        inner = [v for v in value.values() if isinstance(v, dict) and needed <= set(v)]
         value = inner[0] if len(inner) == 1 else value
-    return {name: _bent(item, properties[name]) for name, item in value.items() if name in properties}
+    found = {name: _bent(item, properties[name]) for name, item in value.items() if name in properties}
+    if _REMARK in properties:
+        found.setdefault(_REMARK, "")
+    return found
 
 
 def _bent(value: Any, schema: Schema) -> Any:

@@ -48,7 +48,7 @@ def test_a_fault_is_an_error_and_never_a_score(fault: str, judging: Callable[...
     assert score.error == reason, score.explanation
     assert score.value is None
     assert score.label is None
-    assert len(served.requests) <= 4
+    assert len(served.requests) <= 6  # two tries, each in three forms where the first was never seen to work
 
 
 @pytest.mark.parametrize("fault", ["rate limit", "server error", "half a body", "connection reset", "prose"])

@@ -129,6 +129,18 @@ def test_structured_output_steps_back_where_it_is_refused(judging: Callable[...,
     assert forms == ["json_schema", "json_object", None, None]
 
 
+def test_a_server_that_breaks_on_a_form_is_asked_without(judging: Callable[..., Judge]) -> None:
+    """A status of 500 for a form that never worked counts as a refusal of it; a server that is down is none."""
+    with s.serving(s.status(500), s.status(500), s.says("true")) as served:
+        judge = judging(served.url, judge_retries=0)
+        assert judge.ask(PROMPT, {"answer": "x"}).value == {"verdict": True}
+    assert [r.get("response_format", {}).get("type") for r in served.requests] == ["json_schema", "json_object", None]
+    with s.serving(s.status(500), s.status(500), s.status(500), s.says('{"verdict": true}')) as served:
+        judge = judging(served.url, judge_retries=1)
+        assert judge.ask(PROMPT, {"answer": "x"}).value == {"verdict": True}
+    assert served.requests[-1]["response_format"]["type"] == "json_schema"
+
+
 def test_the_server_says_when_to_come_back(judging: Callable[..., Judge]) -> None:
     """Retry-After is heeded, in seconds."""
     with s.serving(s.status(429, Retry_After="0"), s.status(429, Retry_After="0"), s.says("true")) as served:
@@ -289,7 +301,7 @@ def test_money_that_may_be_gone_counts_as_spent(
     ],
 )
 def test_what_is_missing_is_said(options: dict[str, Any], words: str) -> None:
-    """A judge without a model, a price, a key or a place for its store is refused, and the message says how to mend it."""
+    """A judge without a model, a price, a key or a place for its store is refused; the message says what to do."""
     with pytest.raises(SettingError, match=words):
         Judge(settings.load(options, environ={}))
 

@@ -1,0 +1,299 @@
+"""`ragtrace eval` and `ragtrace compare`: data in four forms, resumption, gates, reports."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace import settings
+from ragtrace.cli import main
+from ragtrace.judge import use_judge
+from ragtrace.offline import Row, chosen_for, names_of, read
+from ragtrace.reporting.files import read_run
+from tests.judge import server as s
+
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": f"r{i}",
+        "query": f"How long is pump {i} covered?",
+        "contexts": [f"Pump {i} is covered for {i + 12} months.", "Filters are not covered."],
+        "answer": f"Pump {i} is covered for {i + (12 if i % 3 else 13)} months.",
+        "reference": f"{i + 12} months.",
+        "model": "big" if i % 2 else "small",
+    }
+    for i in range(12)
+]
+NAMES = "faithfulness,looping_unique_sentences,pii_leakage"
+
+
+@pytest.fixture(autouse=True)
+def _settings(monkeypatch: pytest.MonkeyPatch) -> Any:
+    for name in list(os.environ):
+        if name.endswith("_API_KEY") or name.startswith("RAGTRACE_"):
+            monkeypatch.delenv(name)
+    yield
+    settings.use(None)
+    use_judge(None)
+
+
+def jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def table(path: Path, rows: list[dict[str, Any]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows({**row, "contexts": json.dumps(row["contexts"])} for row in rows)
+    return path
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def plain(rows: Any) -> list[tuple[Any, ...]]:
+    return [
+        (r.id, r.model, r.trace.query, tuple(d.content for d in r.trace.documents), r.trace.answer, r.trace.reference)
+        for r in rows
+    ]
+
+
+# --- what is read --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["jsonl.gz", "json", "csv", "tsv", "csv.gz", "parquet", "folder"])
+def test_every_form_gives_the_same_rows(kind: str, tmp_path: Path) -> None:
+    """JSON lines, a JSON array, CSV, Parquet and a data set on disk, packed or not, hold the same rows."""
+    expected = plain(read(jsonl(tmp_path / "rows.jsonl", ROWS)))
+    path = tmp_path / f"other.{kind}"
+    if kind == "jsonl.gz":
+        path.write_bytes(gzip.compress((tmp_path / "rows.jsonl").read_bytes()))
+    elif kind == "json":
+        path.write_text(json.dumps(ROWS, indent=1))
+    elif kind == "csv.gz":
+        path.write_bytes(gzip.compress(table(tmp_path / "t.csv", ROWS).read_bytes()))
+    elif kind == "csv":
+        table(path, ROWS)
+    elif kind == "tsv":
+        path.write_text("id\tanswer\na\tb\n")
+        (row,) = read(path)
+        assert isinstance(row, Row)
+        assert (row.id, row.trace.answer) == ("a", "b")
+        return
+    elif kind == "parquet":
+        pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'ragtrace-otel[eval]'")
+        importlib.import_module("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(ROWS), path)
+    else:
+        datasets = pytest.importorskip(
+            "datasets", reason="datasets is not installed: pip install 'ragtrace-otel[eval]'"
+        )
+        datasets.Dataset.from_list(ROWS).save_to_disk(str(path))
+    assert plain(read(path)) == expected
+
+
+def test_columns_are_found_by_other_names_or_mapped(tmp_path: Path) -> None:
+    """Names that other tools write are known; others are mapped; one that is not there is named with those that are."""
+    known = [{"question": "q", "retrieved_contexts": ["c"], "response": "a", "ground_truth": "r"}]
+    (row,) = read(jsonl(tmp_path / "k.jsonl", known))
+    assert plain([row]) == [(1, "", "q", ("c",), "a", "r")]
+    (row,) = read(jsonl(tmp_path / "m.jsonl", [{"frage": "q", "answer": "a"}]), {"query": "frage"})
+    assert plain([row])[0][2] == "q"
+    (error,) = read(tmp_path / "m.jsonl", {"answer": "antwort"})
+    assert "no column 'antwort' for answer; there are frage, answer" in str(error)
+    out = tmp_path / "o.jsonl"
+    arguments = ["--map", "query=frage", "--evaluators", "pii_leakage", "--out", str(out)]
+    assert main(["eval", str(tmp_path / "m.jsonl"), *arguments]) == 0
+
+
+def test_what_cannot_be_used_is_named_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ids that come twice, bytes that are no UTF-8, rows of another length: the rest is evaluated."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(
+        b"id,query,answer\n"
+        b"a,q,first\n"
+        b"a,q,again\n"
+        b"b,q,caf\xe9\n"
+        b'c,q,"two\nlines"\n'
+        b"d,q\n"
+        b"e,q,last\n"
+    )  # fmt: skip
+    out = tmp_path / "o.jsonl"
+    assert main(["eval", str(path), "--evaluators", "looping_unique_sentences", "--out", str(out)]) == 1
+    assert [row["id"] for row in lines(out)] == ["a", "c", "e"]
+    errors = capsys.readouterr().err
+    assert "line 3: the id 'a' was on line 2 already" in errors
+    assert "line 4: the line is not UTF-8" in errors
+    assert "line 7: the line has 2 columns, the first line has 3" in errors
+    assert "3 rows scored, 3 lines left out" in errors
+    assert main(["eval", str(path), "--evaluators", "looping_unique_sentences", "--strict"]) == 2
+    assert "line 3" in capsys.readouterr().err
+
+
+def test_one_id_for_several_models_is_no_double(tmp_path: Path) -> None:
+    """A question that several models answered has one row for each of them."""
+    rows = [{"id": 1, "answer": "a", "model": m} for m in ("x", "y", "x")]
+    found = list(read(jsonl(tmp_path / "r.jsonl", rows)))
+    assert [isinstance(r, Row) for r in found] == [True, True, False]
+
+
+def test_evaluators_are_chosen_by_what_the_data_has(tmp_path: Path) -> None:
+    """Without a name: the default suite, and what references, constraints, steps and labels allow."""
+    bare = [r for r in read(jsonl(tmp_path / "a.jsonl", [{"answer": "a"}])) if isinstance(r, Row)]
+    assert "faithfulness" not in chosen_for(bare)
+    assert "pii_leakage" in chosen_for(bare)
+    full = [r for r in read(jsonl(tmp_path / "b.jsonl", ROWS)) if isinstance(r, Row)]
+    assert {"faithfulness", "context_recall", "answer_similarity", "classification"} <= set(chosen_for(full))
+    assert "tokens_presence" not in chosen_for(full)
+    assert "sexism" not in names_of("local")
+    assert names_of("default,faithfulness,default").count("faithfulness") == 1
+
+
+# --- resumption ----------------------------------------------------------------------------------
+
+SLOW = '''
+import time
+from pathlib import Path
+from ragtrace import evaluator
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def slow(trace):
+    """Takes its time, and writes down that it was called."""
+    time.sleep(0.05)
+    with Path("calls.txt").open("a") as file:
+        file.write(trace.answer + "\\n")
+    return 1.0
+'''
+
+
+def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
+    """After kill -9 the same command evaluates only what was not done, and the output is that of one run."""
+    rows = [{**ROWS[0], "id": i, "answer": f"answer {i}"} for i in range(100)]
+    path = jsonl(tmp_path / "in.jsonl", rows)
+    (tmp_path / "slowly.py").write_text(SLOW)
+    command = [sys.executable, "-m", "ragtrace", "eval", str(path), "--evaluators", "slowly:slow", "--out", "out.jsonl"]
+    command += ["--jobs", "1"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    first = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    part = tmp_path / "out.jsonl.part"
+    for _ in range(400):
+        if part.is_file() and part.read_bytes().count(b"\n") > 20:
+            break
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    done = part.read_bytes().count(b"\n") - 1
+    assert 16 <= done < 100
+    assert not (tmp_path / "out.jsonl").exists()
+    with part.open("ab") as file:
+        file.write(b'{"id": 99, "sco')  # what a kill in the middle of a line leaves
+    second = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert second.returncode == 0, second.stderr
+    assert f"100 rows scored, {done} of them before" in second.stderr
+    assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == list(range(100))
+    calls = (tmp_path / "calls.txt").read_text().splitlines()
+    assert set(calls) == {f"answer {i}" for i in range(100)}
+    assert len(calls) <= 100 + 16  # at most the batch that was under way is done twice
+    assert not list(tmp_path.glob("out.jsonl.*"))
+
+
+def test_another_run_does_not_go_on_with_this_ones_part(tmp_path: Path) -> None:
+    """Other evaluators, settings or rows begin anew; so does --fresh."""
+    path = jsonl(tmp_path / "in.jsonl", ROWS[:2])
+    part = tmp_path / "out.jsonl.part"
+    part.write_text(json.dumps({"run": "another"}) + "\n" + json.dumps({"id": "r0", "scores": {}}) + "\n")
+    assert main(["eval", str(path), "--evaluators", "pii_leakage", "--out", str(tmp_path / "out.jsonl")]) == 0
+    assert all(row["scores"] for row in lines(tmp_path / "out.jsonl"))
+
+
+def test_the_judge_is_not_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was asked before a stop is not asked again, in a batch that was lost neither; the report has its cost."""
+    pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
+    path = jsonl(tmp_path / "in.jsonl", ROWS)
+    good = s.says('{"answer_fails": false, "context_fails": false, "reason": ""}')
+    for name, value in {"PRICE_INPUT": "1", "PRICE_OUTPUT": "1", "MODEL": "openai/x", "RETRIES": "0"}.items():
+        monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
+    with s.serving(*[good] * 5, s.status(401)) as served:
+        monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", served.url)
+        monkeypatch.setenv("RAGTRACE_JUDGE_STORE", str(tmp_path / "judge.db"))
+        arguments = ["eval", str(path), "--evaluators", "sexism", "--out", str(tmp_path / "o.jsonl"), "--fresh"]
+        assert main([*arguments]) == 0
+        assert len(served.requests) == 12
+        served.behaviours = [good]
+        assert main([*arguments, "--report", str(tmp_path / "report")]) == 0
+        assert len(served.requests) == 12 + 7
+    scores = [row["scores"]["sexism"] for row in lines(tmp_path / "o.jsonl")]
+    assert all(score["value"] == 1.0 for score in scores)
+    run = read_run(tmp_path / "report")
+    assert sum(row.scores["sexism"].cost for row in run.results) == pytest.approx(7 * 110e-6)
+
+
+def test_a_judge_that_cannot_be_asked_is_said_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a model, a price or a key: one message, exit code 2, no row touched, no file left."""
+    pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
+    path = jsonl(tmp_path / "in.jsonl", ROWS)
+    arguments = ["eval", str(path), "--evaluators", "sexism,pii_leakage", "--out", str(tmp_path / "o.jsonl")]
+    assert main(arguments) == 2
+    assert "judge_model is not set" in capsys.readouterr().err
+    assert main([*arguments, "--judge", "gpt-4o-mini"]) == 2
+    assert "OPENAI_API_KEY" in capsys.readouterr().err
+    assert main([*arguments, "--judge", "openai/unheard-of"]) == 2
+    assert "judge_price_input" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir() if p.suffix != ".judge"] == ["in.jsonl"]
+
+
+# --- gates, reports, comparison ------------------------------------------------------------------
+
+
+def test_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mean worse than the limit gives exit code 3 and says by how much; lower is better where it is."""
+    path = jsonl(tmp_path / "in.jsonl", ROWS)
+    arguments = ["eval", str(path), "--evaluators", "faithfulness,hallucination", "--out", str(tmp_path / "o.jsonl")]
+    assert main([*arguments, "--fail-under", "faithfulness=0.1", "--fail-under", "hallucination=0.9"]) == 0
+    assert main([*arguments, "--fail-under", "faithfulness=0.999"]) == 3
+    assert "below 0.999" in capsys.readouterr().err
+    assert main([*arguments, "--fail-under", "hallucination=0.0001"]) == 3
+    assert "above 0.0001" in capsys.readouterr().err
+    assert main([*arguments, "--fail-under", "toxicity=0.5"]) == 3
+    assert "no such metric" in capsys.readouterr().err
+    assert main([*arguments, "--fail-under", "faithfulness=high"]) == 2
+
+
+def test_a_report_and_a_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The folder has the three files; perturbed rows show flips; the comparison tells better from worse."""
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'ragtrace-otel[eval]'")
+    for name, rows in (
+        ("a", [{**r, "answer": "Nobody covers any pump after the first storm of May."} for r in ROWS]),
+        ("b", [{**r, "answer": r["contexts"][0]} for r in ROWS]),
+    ):
+        path = jsonl(tmp_path / f"{name}.jsonl", rows)
+        arguments = ["--out", str(tmp_path / f"{name}.out"), "--report", str(tmp_path / name), "--evaluators", NAMES]
+        assert main(["eval", str(path), *arguments, "--perturb", "typos,chunk_order"]) == 0
+    assert {p.name for p in (tmp_path / "a").iterdir()} == {"results.parquet", "results.json", "report.html"}
+    page = (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
+    assert "faithfulness" in page
+    assert "<script" not in page
+    run = read_run(tmp_path / "a")
+    assert {row.perturbation for row in run.results} == {None, "typos", "chunk_order"}
+    assert {row.model for row in run.results} == {"big", "small"}
+    capsys.readouterr()
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    shown = capsys.readouterr().out
+    assert "faithfulness" in shown
+    assert "better" in shown
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "nowhere")]) == 2
+    assert "is not a run" in capsys.readouterr().err

@@ -1,0 +1,105 @@
+"""Every row of the catalogue has an evaluator, an example that holds, and an entry in the reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragtrace import plugins, settings
+from ragtrace.evaluation import run
+from ragtrace.judge import use_judge
+from ragtrace.models.causal import use_causal
+from ragtrace.models.embedding import use_embedder
+from ragtrace.testing import ScriptedJudge, make_trace
+from tests.catalogue import BOTH_WAYS, EXACT, LOCAL, ROWS, SCRIPTED, Example, Local
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "evaluators.md"
+
+
+class Cosines:
+    """An embedder whose first vector of a call has the scripted cosines with the others."""
+
+    name = "scripted"
+
+    def __init__(self, cosines: Sequence[float]) -> None:
+        self.cosines = cosines
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        others = [(c, math.sqrt(1 - c * c)) for c in self.cosines]
+        return np.array([(1.0, 0.0), *others][: len(texts)])
+
+
+class Uniform:
+    """A language model to which all of fifty tokens are alike."""
+
+    name = "uniform"
+
+    def tokens(self, text: str, *, first: bool) -> list[int]:
+        return [0] * first + [1 + ord(c) % 49 for c in text]
+
+    def logits(self, tokens: Sequence[int]) -> Any:
+        return np.zeros((len(tokens), 50), np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    yield
+    for use in (settings.use, use_judge, use_embedder, use_causal):
+        use(None)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_row(row: str) -> None:
+    """A row has its evaluators, each of them an example, and an entry in the reference page."""
+    names = [row, f"{row}_judge"] if row in BOTH_WAYS else [row]
+    page = REFERENCE.read_text(encoding="utf-8")
+    shown = {example.name for example in (*SCRIPTED, *EXACT, *LOCAL)}
+    for name in names:
+        check = plugins.load(name)
+        assert check.name == name
+        assert check.source
+        assert check.description
+        assert name in shown, f"{name} has no example"
+        assert f"\n## `{name}`\n" in page, f"{name} is not in docs/evaluators.md: run `make docs`"
+
+
+@pytest.mark.parametrize("example", SCRIPTED, ids=lambda e: f"{e.name}-{e.value:.3g}")
+def test_arithmetic(example: Example) -> None:
+    """With claims and verdicts scripted, the value is the source's."""
+    pytest.importorskip("jsonschema", reason="jsonschema is not installed: pip install 'ragtrace-otel[judge]'")
+    settings.use(settings.load(example.settings, environ={}))
+    judge: Any = ScriptedJudge({k: list(v) if isinstance(v, list) else v for k, v in example.answers.items()})
+    use_judge(judge)
+    use_causal(Uniform())
+    if example.cosines:
+        use_embedder(Cosines(example.cosines))
+    holds(example)
+
+
+@pytest.mark.parametrize("example", EXACT, ids=lambda e: f"{e.name}-{e.value:.3g}")
+def test_definition(example: Example) -> None:
+    """Without a model the value follows from the definition."""
+    if example.name.startswith(("bleu", "rouge")):
+        pytest.importorskip("rouge_score", reason="rouge-score is not installed: pip install 'ragtrace-otel[eval]'")
+    holds(example)
+
+
+def holds(example: Example) -> None:
+    ((score,),) = run(plugins.load(example.name), [make_trace(**example.trace)])
+    assert score.error is None, score.explanation
+    assert score.value == pytest.approx(example.value, abs=1e-6)
+    assert score.failures == example.failures
+
+
+@pytest.mark.parametrize("local", LOCAL, ids=lambda x: f"{x.name}-{x.low:g}-{x.high:g}")
+def test_local_models(local: Local) -> None:
+    """The embedded models see in the sources' examples what their authors saw."""
+    ((score,),) = run(plugins.load(local.name), [make_trace(**local.trace)])
+    assert score.value is not None, score
+    assert local.low <= score.value <= local.high
+    assert local.says in (score.explanation or "")
