@@ -8,13 +8,15 @@ import importlib.util
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opentelemetry import trace as otel
 
-from ragtrace import plugins, recorder, redaction, sampling, settings
+from ragtrace import isolation, plugins, recorder, redaction, sampling, settings
 from ragtrace.capture import Capture
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.evaluation import Evaluator
@@ -127,6 +129,7 @@ def init(
     capture = _capture(used, mask)
     checks = [_evaluator(name) for name in used.evaluators] if used.evaluators else _default_suite()
     _check_unique(checks)
+    _check_judge(used, checks)
     chosen = sampler or _sampler(used)
     with _lock:
         if _current is not None:
@@ -276,6 +279,20 @@ def _check_unique(checks: Sequence[Evaluator]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise SettingError(f"evaluators names {', '.join(twice)} more than once; each name may stand once")
+
+
+def _check_judge(used: Settings, checks: Sequence[Evaluator]) -> None:
+    """A judge that cannot be asked is an error at start, not one on every score. It is made in a process that ends
+    again: litellm is large, and the application's process shall not have it where the judge is asked elsewhere."""
+    if not any(check.method == "judge" for check in checks):
+        return
+    code = "from ragtrace.judge import get_judge\nget_judge()"
+    environment = {**isolation.environment(), **settings.for_evaluators(used)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    if done.returncode:
+        raise SettingError((done.stderr.strip().splitlines() or ["the judge cannot be made"])[-1].partition(": ")[2])
 
 
 def _capture(used: Settings, redact: Callable[[str], str] | None) -> Capture:

@@ -48,7 +48,7 @@ class ProcessRunner:
                 [sys.executable, "-m", "ragtrace.isolation"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**_environment(), **self._environment},
+                env={**environment(), **self._environment},
                 start_new_session=True,  # a Ctrl-C at the terminal is the application's alone
             )
             self._sent = None
@@ -151,7 +151,7 @@ def _plain_value(value: Any) -> Any:
     return json.loads(text) if len(text) <= _MAX_STEP_CHARS else text[:_MAX_STEP_CHARS]
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The parent's, without what would instrument the child and start ragtrace in it once more."""
     environment = {**os.environ, "RAGTRACE_ENABLED": "false", "OTEL_SDK_DISABLED": "true"}
     paths = [p for p in sys.path if p and "auto_instrumentation" not in p]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragtrace.records import Trace
 from ragtrace.sampling import Decision
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # before its import: nothing is fetched
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ labels. A trace is named by exemplars alone, which OpenMetrics scrapes show.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from ragtrace.errors import SettingError
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Decision
+from ragtrace.settings import in_force
 from ragtrace_prometheus.labels import LabelCap
 
 if TYPE_CHECKING:
@@ -31,8 +33,23 @@ _DOCUMENTS = (0, 1, 2, 3, 5, 8, 10, 15, 20)
 _TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 _VERDICTS = ("pass", "fail", "none", "refusal", NOT_APPLICABLE, "error")
 _OUTCOMES = ("sampled_out", "scored", "failed", "dropped")
+_KINDS = ("retrieval", "generation", "parse")
+_JUDGE_REASONS = (
+    "parse_failure",
+    "judge_budget",
+    "judge_rate_limited",
+    "judge_timeout",
+    "judge_unavailable",
+    "judge_refused",
+    "no_judge",
+)
 _MAX_WEIGHT = 1_000.0
 """1/p is cut here, and the cut counted: one trace of a millionfold weight would be the whole average."""
+
+
+def asks_judge(check: Evaluator) -> bool:
+    """Whether an evaluator may ask the judge."""
+    return check.method == "judge" or check.name.endswith("_cascade")
 
 
 class PlainRegistry(CollectorRegistry):
@@ -95,6 +112,14 @@ class PrometheusSink:
         self._took = self._histogram(
             "ragtrace_evaluator_duration_seconds", "An evaluator's time for one trace.", per, _EVALUATOR_SECONDS
         )
+        self._failures = self._counter(
+            "ragtrace_evaluation_failures",
+            "Of checks that pass or fail: the retrieved context failed (retrieval), the answer did on its own "
+            "(generation), the judge's answer could not be read (parse).",
+            (*per, "kind"),
+        )
+        self._tokens = self._counter("ragtrace_judge_tokens", "Tokens of the judge.", (*per, "direction"))
+        self._cost = self._counter("ragtrace_judge_cost_usd", "What the judge cost.", per)
         self._causes = self._counter("ragtrace_failure_causes", "Causes of answers.", (*base, "cause"))
         self._dropped = self._counter(
             "ragtrace_evaluations_dropped", "Sampled requests that were not evaluated.", (*base, "reason")
@@ -112,7 +137,7 @@ class PrometheusSink:
 
     def _score_histograms(self, evaluators: Sequence[Evaluator]) -> Histogram:
         # Every threshold is a bound, so that the share beyond it can be read off the buckets.
-        thresholds = {e.threshold for e in evaluators if e.threshold is not None}
+        thresholds = {e.threshold for e in evaluators if e.threshold is not None and math.isfinite(e.threshold)}
         return self._histogram(
             "ragtrace_evaluation_score",
             "Scores as they are, not weighted.",
@@ -129,6 +154,14 @@ class PrometheusSink:
                     metric.labels(**labels, verdict=verdict)
             for reason in ("timeout", "circuit_open", "not_a_number"):
                 self._errors.labels(**labels, reason=self._reason(reason))
+            for kind in _KINDS:
+                self._failures.labels(**labels, kind=kind)
+            if asks_judge(evaluator):
+                for reason in _JUDGE_REASONS:
+                    self._errors.labels(**labels, reason=self._reason(reason))
+                for direction in ("input", "output"):
+                    self._tokens.labels(**labels, direction=direction)
+                self._cost.labels(**labels)
             for unlabelled in (self._weighted_score, self._clipped, self._score, self._took):
                 unlabelled.labels(**labels)
         for reason in ("queue_full", "queue_bytes", "shutdown", "internal"):
@@ -195,6 +228,12 @@ class PrometheusSink:
         self._evaluations.labels(**labels, verdict=verdict).inc(exemplar=exemplar if verdict == "fail" else None)
         self._weight.labels(**labels, verdict=verdict).inc(weight)
         self._weight_squared.labels(**labels, verdict=verdict).inc(weight * weight)
+        for kind in (*score.failures, *(("parse",) if score.error == "parse_failure" else ())):
+            self._failures.labels(**labels, kind=kind if kind in _KINDS else "other").inc()
+        if score.model is not None:
+            self._tokens.labels(**labels, direction="input").inc(score.input_tokens)
+            self._tokens.labels(**labels, direction="output").inc(score.output_tokens)
+            self._cost.labels(**labels).inc(score.cost)
         if score.error is not None:
             self._errors.labels(**labels, reason=self._reason(score.error)).inc()
         elif score.value is not None:
@@ -233,6 +272,13 @@ class _Watcher:
         overflow = self._family(CounterMetricFamily, "ragtrace_label_overflow", "Label values turned into `other`.")
         overflow.add_metric(self._values, sum(cap.overflows for cap in self._caps))
         yield overflow
+        if any(asks_judge(check) for check in self._pipeline.evaluators):
+            budget = self._family(
+                GaugeMetricFamily, "ragtrace_judge_budget_usd", "What the judge may spend in a window.", ("window",)
+            )
+            budget.add_metric([*self._values, "hour"], in_force().judge_budget_hour)
+            budget.add_metric([*self._values, "day"], in_force().judge_budget_day)
+            yield budget
         build = self._family(GaugeMetricFamily, "ragtrace_build_info", "This release.", ("version",))
         build.add_metric([*self._values, __version__], 1)
         yield build
@@ -259,7 +305,8 @@ class _Watcher:
                 outcomes.add_metric([*self._values, name, outcome], getattr(counts, outcome))
         for check in self._pipeline.evaluators:
             threshold = "" if check.threshold is None else f"{check.threshold:g}"
-            info.add_metric([*self._values, check.name, check.version, threshold], 1)
+            model = in_force().judge_model if asks_judge(check) else ""
+            info.add_metric([*self._values, check.name, check.version, threshold, model], 1)
         yield from (eligible, outcomes, info)
 
     def _state(self) -> Iterator[Metric]:

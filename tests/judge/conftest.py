@@ -12,7 +12,6 @@ from ragtrace import settings
 from ragtrace.judge import Judge, use_judge
 from ragtrace.judge.store import Store
 
-os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # before its import: nothing is fetched
 pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
 
 

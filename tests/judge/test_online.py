@@ -1,0 +1,141 @@
+"""The judge in a running ragtrace: asked by the evaluating process, within its budget, seen in the metrics."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import ragtrace
+from ragtrace.config import Runtime
+from ragtrace.errors import SettingError
+from ragtrace.evaluation import evaluator, run
+from ragtrace.evaluators.cascade import cascade
+from ragtrace.judge import use_judge
+from ragtrace.plugins import load
+from ragtrace.records import Score, Trace
+from ragtrace.testing import Capture, ScriptedJudge, make_trace
+from tests.judge import server as s
+
+GOOD = '{"claims": [{"claim": "a", "verdict": "supported"}, {"claim": "b", "verdict": "unsupported"}]}'
+
+
+@pytest.fixture
+def runtimes() -> Iterator[list[Runtime]]:
+    started: list[Runtime] = []
+    yield started
+    for runtime in started:
+        runtime.close(1.0)
+
+
+def test_scores_costs_and_a_budget_that_ends(runtimes: list[Runtime]) -> None:
+    """Six requests and money for about three: scores until then, errors that name the budget after, metrics of both;
+    the local score of each request is there all the same."""
+    capture = Capture()
+    with s.serving(s.says(GOOD, tokens=(100, 100))) as served:
+        runtime = ragtrace.init(
+            evaluators=["faithfulness_judge", "looping_unique_sentences"],
+            sinks=[capture],
+            judge_model="openai/x",
+            judge_api_base=served.url,
+            judge_price_input=0.0,
+            judge_price_output=1.0,
+            judge_max_tokens=100,
+            judge_budget_hour=0.00035,
+            judge_retries=0,
+            judge_concurrency=1,
+            prometheus_port=0,
+            sample_per_second=0,
+            langchain=False,
+            llama_index=False,
+        )
+        runtimes.append(runtime)
+        for i in range(6):
+            runtime.pipeline.submit(make_trace(trace_id=i + 1, query=f"Question {i}?"))
+        assert runtime.flush(60.0)
+        assert runtime.metrics_url is not None
+        with urllib.request.urlopen(runtime.metrics_url) as answer:
+            shown = answer.read().decode()
+    by_name = [{score.name: score for score in e.scores} for e in capture.evaluations]
+    judged = [scores["faithfulness_judge"] for scores in by_name]
+    assert [score.value for score in judged].count(0.5) == 3
+    assert [score.error for score in judged].count("judge_budget") == 3
+    assert len(served.requests) == 3
+    assert all(scores["looping_unique_sentences"].value == 1.0 for scores in by_name)
+    found = {
+        (sample.name, *(sample.labels.get(k) for k in ("evaluator", "direction", "reason", "window"))): sample.value
+        for family in text_string_to_metric_families(shown)
+        for sample in family.samples
+    }
+    name = "faithfulness_judge"
+    assert found["ragtrace_judge_tokens_total", name, "output", None, None] == 300
+    assert found["ragtrace_judge_cost_usd_total", name, None, None, None] == pytest.approx(0.0003)
+    assert found["ragtrace_evaluator_errors_total", name, None, "judge_budget", None] == 3
+    assert found["ragtrace_judge_budget_usd", None, None, None, "hour"] == 0.00035
+
+
+def test_a_judge_that_cannot_be_asked_is_an_error_at_start() -> None:
+    """`init` says what is missing, before anything is started."""
+    with pytest.raises(SettingError, match="judge_price_input"):
+        ragtrace.init(evaluators=["sexism"], judge_model="openai/unheard-of")
+
+
+@evaluator(needs={"answer"}, threshold=0.5, method="model", version="3")
+def as_long(trace: Trace) -> float:
+    """Tenths of the answer's length."""
+    return min(1.0, len(trace.answer) / 10)
+
+
+def test_a_cascade_asks_where_it_is_in_doubt() -> None:
+    """Values far from the threshold stand; near it the judge answers, and the score says who did."""
+    scripted = ScriptedJudge({"claims": {"claims": [{"claim": "c", "verdict": "supported"}]}})
+    use_judge(scripted)  # type: ignore[arg-type]
+    made = cascade(as_long, load("faithfulness_judge"), band=lambda: 0.2)
+    found = [score for (score,) in run(made, [make_trace(answer="x" * n) for n in (1, 4, 6, 9)])]
+    assert [f.method for f in found] == ["model", "judge", "judge", "model"]
+    assert [f.value for f in found] == [0.1, 1.0, 1.0, 0.9]
+    assert [f.label for f in found] == ["fail", "pass", "pass", "pass"]
+    assert {f.name for f in found} == {"as_long_cascade"}
+    assert len(scripted.asked) == 2
+    assert "locally 0.40" in (found[1].explanation or "")
+    assert found[1].cost > 0
+
+
+def test_a_cascade_stands_without_its_judge() -> None:
+    """Where the judge fails or there is none, the local score stands and says so."""
+    scripted = ScriptedJudge({"claims": RuntimeError("down")})
+    use_judge(scripted)  # type: ignore[arg-type]
+    made = cascade(as_long, load("faithfulness_judge"), band=lambda: 0.2)
+    ((score,),) = run(made, [make_trace(answer="xxxx")])
+    assert (score.value, score.label, score.method) == (0.4, "fail", "model")
+    assert "gave none: RuntimeError" in (score.explanation or "")
+    use_judge(None)
+    ((alone,),) = run(load("faithfulness_cascade"), [make_trace()])
+    assert alone.error is None
+    assert alone.method == "model"
+
+
+def test_the_band_follows_the_budget() -> None:
+    """With half of the hour's money gone at its very beginning the band is half as wide, and nothing left closes it."""
+    from ragtrace.evaluators.cascade import width
+    from ragtrace.judge.store import NANO, Store
+    from ragtrace.testing import Clock
+
+    scripted = ScriptedJudge({})
+    scripted.store = Store(hour=1.0, day=100.0, clock=Clock(86_400.0 * 5))
+    use_judge(scripted)  # type: ignore[arg-type]
+    assert width() == pytest.approx(0.3)
+    scripted.store.reserve(NANO // 2)
+    assert width() == pytest.approx(0.15)
+    scripted.store.reserve(NANO // 2)
+    assert width() == 0.0
+
+
+def test_an_explanation_says_what_was_cut() -> None:
+    """A long context is read in part, and the score says so."""
+    use_judge(ScriptedJudge({"claims": {"claims": [{"claim": "c", "verdict": "supported"}]}}))  # type: ignore[arg-type]
+    ((score,),) = run(load("faithfulness_judge"), [make_trace()])
+    assert isinstance(score, Score)
+    assert "first part" not in (score.explanation or "")
