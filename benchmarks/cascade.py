@@ -1,0 +1,73 @@
+"""What a judge behind a local evaluator buys: python benchmarks/cascade.py --data FOLDER [--set NAME] [--task TASK]
+
+FOLDER holds labelled sets as gzipped JSON lines (query, contexts, answer, label, task). The local evaluator runs for
+real. The judge is simulated: its verdict is the label, turned over at random so often that its balanced accuracy is the
+one stated, which is drawn anew 200 times. Prints, for bands of growing width around the local threshold, the share of
+rows that the judge is asked about (that is its cost, beside asking always) and the balanced accuracy of the cascade.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+
+from ragtrace import plugins
+from ragtrace.evaluation import run
+from ragtrace.records import Document, Trace
+
+BANDS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 1.01)
+JUDGES = (0.75, 0.80, 0.85, 0.90)
+DRAWS = 200
+
+
+def balanced(bad: np.ndarray, said_bad: np.ndarray) -> float:
+    """Mean of the shares of bad and of good rows that are told right."""
+    return float((said_bad[bad].mean() + (~said_bad[~bad]).mean()) / 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--set", default="ragtruth_dev")
+    parser.add_argument("--task", default="QA")
+    parser.add_argument("--evaluator", default="faithfulness")
+    parser.add_argument("--limit", type=int, default=800)
+    options = parser.parse_args()
+    with gzip.open(options.data / f"{options.set}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [row for row in map(json.loads, lines) if row["task"] == options.task]
+    rows = random.Random(7).sample(rows, min(options.limit, len(rows)))
+    check = plugins.load(options.evaluator)
+    traces = [
+        Trace(i + 1, 1, r["query"] or "", tuple(Document(f"d{k}", c) for k, c in enumerate(r["contexts"])), r["answer"])
+        for i, r in enumerate(rows)
+    ]
+    scores = [score for (score,) in run(check, traces)]
+    kept = [i for i, score in enumerate(scores) if score.value is not None]
+    value = np.array([scores[i].value for i in kept])
+    bad = np.array([bool(rows[i]["label"]) for i in kept])
+    local = value < check.threshold
+    print(f"{options.evaluator} on {options.set} {options.task}: {len(kept)} rows, {bad.mean():.2f} bad, threshold "
+          f"{check.threshold:g}\n")  # fmt: skip
+    heads = " | ".join(f"judge {accuracy:.2f}" for accuracy in JUDGES)
+    print(f"| half the band | asked | {heads} |\n|---|---|" + "---|" * len(JUDGES))
+    for band in BANDS:
+        asked = np.abs(value - check.threshold) < band
+        cells = []
+        for accuracy in JUDGES:
+            chance = np.random.default_rng(7)
+            drawn = []
+            for _ in range(DRAWS):
+                judge = bad ^ (chance.random(len(bad)) >= accuracy)
+                drawn.append(balanced(bad, np.where(asked, judge, local)))
+            cells.append(f"{np.mean(drawn):.3f}")
+        name = "all" if band > 1 else f"{band:.2f}"
+        print(f"| {name} | {asked.mean():.0%} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()

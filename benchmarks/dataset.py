@@ -1,0 +1,82 @@
+"""`ragtrace eval` over a file: python benchmarks/dataset.py FILE [--evaluators local] [--rows 2450] [--jobs 0]
+
+Prints rows per second, how busy the cores were, and the memory of all its processes at a quarter of the time, at half
+and at the end. Linux only: it reads /proc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import islice
+from pathlib import Path
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def tree(root: int) -> list[int]:
+    """A process and all below it."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int(entry.joinpath("stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    found, waiting = [], [root]
+    while waiting:
+        found.append(waiting[0])
+        waiting.extend(children.get(waiting.pop(0), []))
+    return found
+
+
+def resident(pids: list[int]) -> float:
+    """MiB that belong to these processes alone."""
+    total = 0
+    for pid in pids:
+        try:
+            size = Path(f"/proc/{pid}/statm").read_text().split()
+        except OSError:
+            continue
+        total += (int(size[1]) - int(size[2])) * _PAGE
+    return total / 2**20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--evaluators", default="local")
+    parser.add_argument("--rows", type=int, default=2_450)
+    parser.add_argument("--jobs", type=int, default=0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "rows.jsonl"
+        opened = gzip.open if options.file.suffix == ".gz" else open
+        with opened(options.file, "rb") as lines:
+            rows = list(islice(lines, options.rows))
+        data.write_bytes(b"".join(rows))
+        command = [sys.executable, "-m", "ragtrace", "eval", str(data), "--evaluators", options.evaluators]
+        command += ["--out", str(Path(folder) / "out.jsonl"), "--jobs", str(options.jobs)]
+        before, begun = os.times(), time.monotonic()
+        process = subprocess.Popen(command)
+        sizes = []
+        while process.poll() is None:
+            sizes.append(resident(tree(process.pid)))
+            time.sleep(1.0)
+        after, seconds = os.times(), time.monotonic() - begun
+    busy = after.children_user + after.children_system - before.children_user - before.children_system
+    cores = options.jobs or os.cpu_count() or 1
+    print(f"{len(rows)} rows, {seconds:.0f} s, {len(rows) / seconds:.1f} rows/s, exit code {process.returncode}")
+    print(f"cores busy: {busy / seconds / cores:.0%} of {cores}")
+    at = [sizes[len(sizes) // 4], sizes[len(sizes) // 2], sizes[-2 if len(sizes) > 1 else -1]]
+    print("memory at a quarter, at half, at the end: " + ", ".join(f"{size:.0f} MiB" for size in at))
+
+
+if __name__ == "__main__":
+    main()
