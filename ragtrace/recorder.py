@@ -21,7 +21,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace as otel
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from ragtrace import semconv
+from ragtrace import measuring, semconv
 from ragtrace._version import __version__
 from ragtrace.capture import (
     Attributes,
@@ -125,6 +125,10 @@ class Request:
     seen: Sequence[Document] | None = None
     """What the model saw, where the framework says so itself."""
     tool_calls: list[Run] = field(default_factory=list)
+    took: list[measuring.Took] = field(default_factory=list)
+    """What the spans took that have ended."""
+    prompt_version: object = None
+    """The application's word for the prompt that a model was asked with, where it stands on the model's call."""
     reference: str | None = None
     ended: bool = False
 
@@ -321,7 +325,8 @@ class Recorder:
         if consumer is None or root.operation in _NO_REQUESTS:
             self._end_span(root, error, cancelled)
             return
-        finished = time.time_ns()
+        finished = _end_of(root)
+        measuring.note(request.took, root, finished)
         trace = self._trace(root, error, cancelled, finished)
         decision = consumer.sample(trace)
         root.attributes[semconv.SAMPLED] = decision.keep
@@ -338,6 +343,9 @@ class Recorder:
             run.span.set_attributes(self._attributes(run, cancelled))
             if error is not None:
                 _mark_failed(run.span, error, self.capture.spans)
+        finished = finished or _end_of(run)
+        if run.parent is not None:  # a root was noted before its trace was made
+            measuring.note(run.request.took, run, finished)
         run.span.end(finished)
         if self.capture.events and run.operation in _MODEL_CALLS:
             self._emit_inference(run)
@@ -353,7 +361,7 @@ class Recorder:
         attributes.update(run.attributes)
         if run.first_chunk:
             attributes[semconv.REQUEST_STREAM] = True
-            attributes[semconv.TIME_TO_FIRST_CHUNK] = (run.first_chunk - run.started) / 1e9
+            attributes[semconv.TIME_TO_FIRST_CHUNK] = max(0, run.first_chunk - run.started) / 1e9
         if cancelled:
             attributes[semconv.CANCELLED] = True
         attributes.update(run.request.common)
@@ -465,6 +473,11 @@ def all_recorders() -> list[Recorder]:
         return list(_recorders.values())
 
 
+def _end_of(run: Run) -> int:
+    """Now, in Unix nanoseconds; not before the run's start, for clocks are set back."""
+    return max(time.time_ns(), run.started)
+
+
 def _is_suppressed() -> bool:
     return bool(otel_context.get_value(otel_context._SUPPRESS_INSTRUMENTATION_KEY))
 
@@ -561,6 +574,9 @@ def _trace_attributes(root: Run, last: Run | None, cancelled: bool) -> dict[str,
             attributes["finish_reason"] = last.finish_reason
     if request.retrieved:
         attributes["retrievals"] = len(request.retrieved)
+    attributes.update(measuring.attributes(root, request.took, request.model_calls))
+    if request.prompt_version is not None:
+        attributes["prompt_version"] = request.prompt_version
     if request.tool_calls:
         attributes["steps"] = [_step(call) for call in request.tool_calls]
     if cancelled:

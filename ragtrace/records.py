@@ -40,7 +40,9 @@ class Trace:
     sampling_probability: float = 1.0
     """Probability in (0, 1] with which this trace was chosen for evaluation."""
     attributes: Mapping[str, object] = field(default_factory=dict)
-    """What else is known: `app`, `session_id`, `user_id`, `model`, `finish_reason`, `cancelled`, tags, metadata."""
+    """What else is known: `app`, `session_id`, `user_id`, `model`, `prompt_version`, `finish_reason`, `cancelled`,
+    `stages` (seconds by stage), `time_to_first_chunk` (seconds), `input_tokens`, `output_tokens`, `usage` (both by
+    model, of several), tags, metadata."""
 
 
 @dataclass(frozen=True, slots=True)

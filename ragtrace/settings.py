@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import difflib
 import logging
+import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -73,6 +74,9 @@ class Settings:
     """Port of /metrics; 0 for any free one, -1 for none."""
     prometheus_host: str = "127.0.0.1"
     """Address that /metrics listens on."""
+    model_prices: tuple[str, ...] = ()
+    """What the application's models cost, for `ragtrace_cost_usd_total`: items `model=INPUT/OUTPUT` in US dollars for a
+    million tokens, e.g. `gpt-4o-mini=0.15/0.60`."""
 
     hold_seconds: float = 10.0
     """How long a sampled request's root span is held back for its scores."""
@@ -279,7 +283,33 @@ def _checked(name: str, value: Any, where: str) -> Any:
         low, high = _BOUNDS[name]
         if not low <= made <= high:
             raise SettingError(f"{where} is {value!r}; give a number from {low:g} to {high:g}")
+    if name == "model_prices":
+        prices(made, where)
     return made
+
+
+def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple[float, float]]:
+    """US dollars for a million tokens of input and of output, by model, from items `model=INPUT/OUTPUT`.
+
+    Raises SettingError for an item of another form, a price that is no finite number of at least 0, and a model that
+    stands twice.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for item in items:
+        model, _, both = str(item).rpartition("=")
+        try:
+            given, made = (float(part) for part in both.split("/"))
+        except ValueError:
+            given = made = -1.0
+        if not model.strip() or not (0 <= given < math.inf and 0 <= made < math.inf):
+            raise SettingError(
+                f"{where} has {item!r}; give model=INPUT/OUTPUT in US dollars for a million tokens, "
+                "e.g. gpt-4o-mini=0.15/0.60"
+            )
+        if model.strip() in found:
+            raise SettingError(f"{where} has {model.strip()!r} twice; give one price for each model")
+        found[model.strip()] = (given, made)
+    return found
 
 
 def _boolean(value: Any, where: str) -> bool:

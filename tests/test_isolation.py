@@ -14,7 +14,7 @@ import pytest
 from ragtrace import plugins
 from ragtrace.breaker import Breaker, Runners
 from ragtrace.evaluation import run
-from ragtrace.isolation import ProcessRunner
+from ragtrace.isolation import ProcessRunner, _portable
 from ragtrace.pipeline import Limits, Pipeline
 from ragtrace.testing import Capture, make_trace
 
@@ -43,6 +43,13 @@ def test_metadata_that_cannot_be_sent_is_left_behind(runner: ProcessRunner) -> N
     found = runner.evaluate(plugins.load("tokens_presence"), [trace], [0], 60)
     assert found is not None
     assert found[0][0].label == "pass"
+
+
+def test_what_a_request_took_is_not_sent() -> None:
+    """Seconds, tokens and versions are the metrics' matter: no evaluator reads them."""
+    known = {"stages": {"tool": 1.0}, "time_to_first_chunk": 0.1, "input_tokens": 1, "output_tokens": 2}
+    sent = _portable(make_trace(attributes={**known, "usage": {}, "prompt_version": "v1", "finish_reason": "stop"}))
+    assert sent.attributes == {"finish_reason": "stop"}
 
 
 def test_a_child_that_dies_is_replaced(runner: ProcessRunner) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.errors import SettingError
-from ragtrace.settings import Settings, describe, load
+from ragtrace.settings import Settings, describe, load, prices
 
 
 def test_arguments_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
@@ -43,6 +43,12 @@ def test_the_file_is_found_in_the_working_directory(tmp_path: Path, monkeypatch:
         ({}, {"RAGTRACE_SAMPEL": "0.1"}, ("RAGTRACE_SAMPEL", "did you mean sample")),
         ({"otlp_protocol": "thrift"}, {}, ("otlp_protocol is 'thrift'", "grpc")),
         ({"app": 3}, {}, ("app is 3", "a text")),
+        ({"model_prices": ["gpt=1"]}, {}, ("model_prices has 'gpt=1'", "model=INPUT/OUTPUT")),
+        ({"model_prices": ["gpt=1/-2"]}, {}, ("'gpt=1/-2'", "million tokens")),
+        ({"model_prices": ["=1/2"]}, {}, ("'=1/2'", "model=INPUT/OUTPUT")),
+        ({"model_prices": ["a=1/nan"]}, {}, ("'a=1/nan'", "US dollars")),
+        ({"model_prices": [3]}, {}, ("has 3", "model=INPUT/OUTPUT")),
+        ({}, {"RAGTRACE_MODEL_PRICES": "a=1/2,a=3/4"}, ("RAGTRACE_MODEL_PRICES has 'a' twice", "one price")),
     ],
 )
 def test_a_wrong_setting_names_itself_its_value_and_what_is_right(
@@ -53,6 +59,12 @@ def test_a_wrong_setting_names_itself_its_value_and_what_is_right(
         load(arguments, environ)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_prices_by_model() -> None:
+    """A model's name may hold slashes and equals signs, as providers' do."""
+    used = load({}, {"RAGTRACE_MODEL_PRICES": "openai/gpt-4o-mini=0.15/0.60, size=large=0/1e1"})
+    assert prices(used.model_prices) == {"openai/gpt-4o-mini": (0.15, 0.60), "size=large": (0.0, 10.0)}
 
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:

@@ -217,6 +217,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             if self._recorder.capture.openinference:
                 known.update(conversion.openinference_model(known))
             run.attributes = known
+            # LangChain's way to configure one step: it is the model's call that the prompt's version is said of.
+            run.request.prompt_version = metadata.get("prompt_version", run.request.prompt_version)
         return run
 
     @_quiet

@@ -723,3 +723,79 @@ def test_events_carry_content_where_spans_may_not(recorded: Recorded) -> None:
     assert record.span_id == chat.context.span_id
     assert record.attributes[semconv.OUTPUT_MESSAGES][0]["parts"][0]["content"] == "24 months."
     assert "QUESTION" not in repr([dict(s.attributes or {}) for s in recorded.spans])
+
+
+# --- what a request took -------------------------------------------------------------------------
+
+
+def test_stages_tokens_and_the_prompts_version(recorded: Recorded, config: Any) -> None:
+    """The trace says what each stage took, the tokens of all model calls, and the prompt's version."""
+    given = {**config, "metadata": {"prompt_version": "v3"}}
+    make_chain(model=Named(responses=["yes"])).invoke("q", given)
+    (trace,) = recorded.traces
+    stages = trace.attributes["stages"]
+    assert isinstance(stages, dict)
+    assert set(stages) == {"retrieval", "generation"}
+    assert all(0 < seconds <= trace.duration for seconds in stages.values())
+    assert (trace.attributes["input_tokens"], trace.attributes["output_tokens"]) == (7, 3)
+    assert trace.attributes["prompt_version"] == "v3"
+    assert "time_to_first_chunk" not in trace.attributes
+    assert "usage" not in trace.attributes
+
+
+def test_the_prompts_version_of_one_step(recorded: Recorded, config: Any) -> None:
+    """A version that is configured on the model alone is the request's."""
+    model = FakeListChatModel(responses=["yes"]).with_config(metadata={"prompt_version": "v4"})
+    make_chain(model=model).invoke("q", config)
+    assert recorded.traces[0].attributes["prompt_version"] == "v4"
+
+
+def test_tokens_of_several_models(recorded: Recorded, config: Any) -> None:
+    """Each model's tokens are told apart: their prices differ."""
+    chain = Named(responses=["a"], model_name="small") | StrOutputParser() | Named(responses=["b"], model_name="large")
+    chain.with_config(run_name="two").invoke("q", config)
+    (trace,) = recorded.traces
+    assert trace.attributes["usage"] == {"small": (7, 3), "large": (7, 3)}
+    assert (trace.attributes["input_tokens"], trace.attributes["output_tokens"]) == (14, 6)
+
+
+def test_a_model_alone_is_its_own_stage(recorded: Recorded, config: Any) -> None:
+    """A request that is a model call has that stage, and the time to the first chunk where it streams."""
+    for _ in FakeListChatModel(responses=["24 months."]).stream("q", config):
+        pass
+    (trace,) = recorded.traces
+    first = trace.attributes["time_to_first_chunk"]
+    assert isinstance(first, float)
+    assert 0 < first <= trace.duration
+    assert trace.attributes["stages"] == {"generation": pytest.approx(trace.duration)}
+
+
+def test_a_retriever_inside_a_retriever_counts_once(recorded: Recorded, config: Any) -> None:
+    """The inner retrievals' seconds are the outer one's."""
+
+    class Outer(Fixed):
+        def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+            return Fixed().invoke(query, {"callbacks": run_manager.get_child()})
+
+    make_chain(Outer()).invoke("q", config)
+    outer, _inner = sorted(recorded.named("retrieval"), key=lambda span: span.start_time or 0)
+    assert outer.start_time is not None
+    assert outer.end_time is not None
+    stages = recorded.traces[0].attributes["stages"]
+    assert isinstance(stages, dict)
+    assert stages["retrieval"] == pytest.approx((outer.end_time - outer.start_time) / 1e9)
+
+
+def test_a_clock_that_is_set_back(recorded: Recorded, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour less at every look: no duration is negative, neither of a trace nor of a span."""
+    hours = iter(range(1_000_000, 0, -1))
+    monkeypatch.setattr("ragtrace.recorder.time.time_ns", lambda: next(hours) * 3_600_000_000_000)
+    for _ in make_chain().stream("q", config):
+        pass
+    (trace,) = recorded.traces
+    stages = trace.attributes["stages"]
+    assert isinstance(stages, dict)
+    assert trace.duration == 0
+    assert set(stages.values()) == {0.0}
+    assert trace.attributes["time_to_first_chunk"] == 0
+    assert all((span.end_time or 0) >= (span.start_time or 0) for span in recorded.spans)

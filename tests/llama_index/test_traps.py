@@ -483,3 +483,45 @@ response = engine(streaming=True).query(QUESTION)
 next(response.response_gen)
 """
     )
+
+
+# --- what a request took -------------------------------------------------------------------------
+
+
+def test_stages_tokens_and_the_prompts_version(instrumented: Recorded) -> None:
+    """The trace says what each stage took, the tokens of its model calls, and the prompt's version."""
+    with instrument_tags({"prompt_version": "v3"}):
+        engine(Fixed()).query(QUESTION)
+    (trace,) = instrumented.traces
+    stages = trace.attributes["stages"]
+    assert isinstance(stages, dict)
+    assert set(stages) == {"retrieval", "generation"}
+    assert all(0 < seconds <= trace.duration for seconds in stages.values())
+    assert (trace.attributes["input_tokens"], trace.attributes["output_tokens"]) == (40, 7)
+    assert (trace.attributes["model"], trace.attributes["prompt_version"]) == ("speaker-1", "v3")
+    assert "time_to_first_chunk" not in trace.attributes
+
+
+@pytest.mark.parametrize("name", ["query_stream", "stream_chat"])
+def test_the_time_to_the_first_chunk(instrumented: Recorded, name: str) -> None:
+    """A streamed answer has the time to its first piece, from the start of the request."""
+    cases.CASES[name].run()
+    arrived(instrumented, 1)
+    (trace,) = instrumented.traces
+    first = trace.attributes["time_to_first_chunk"]
+    assert isinstance(first, float)
+    assert 0 < first <= trace.duration
+
+
+def test_rerankers_and_tools_are_stages(instrumented: Recorded) -> None:
+    """A reranker's and a tool's time are told beside the model's."""
+    cases.CASES["reranker"].run()
+    stages = instrumented.traces[-1].attributes["stages"]
+    assert isinstance(stages, dict)
+    assert {"retrieval", "rerank", "generation"} <= set(stages)
+    instrumented.clear()
+    cases.CASES["react_agent"].run()
+    arrived(instrumented, 1)
+    stages = instrumented.traces[-1].attributes["stages"]
+    assert isinstance(stages, dict)
+    assert "tool" in stages
