@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb, sqrt
+from math import comb
 from typing import Any
 
 from ragtrace.errors import MissingExtraError
+from ragtrace.statistics.estimates import wilson as wilson_of
 
-_Z = 1.959963984540054
-"""97.5 % quantile of the normal distribution: intervals are 95 % ones."""
 _EXACT = 13
 """Differences up to which all sign flips are tried: 2^13 of them are fewer than the random ones would be."""
 _CELLS = 2_000_000
@@ -24,12 +23,7 @@ def wilson(passed: int, total: int) -> tuple[float, float]:
     """
     if not 0 <= passed <= total or total == 0:
         raise ValueError(f"{passed} of {total} is no rate")
-    rate = passed / total
-    scale = 1 + _Z**2 / total
-    centre = (rate + _Z**2 / (2 * total)) / scale
-    half = _Z / scale * sqrt(rate * (1 - rate) / total + _Z**2 / (4 * total**2))
-    # Rounding must not push a bound past the rate that it bounds.
-    return min(rate, max(0.0, centre - half)), max(rate, min(1.0, centre + half))
+    return wilson_of(passed / total, total)
 
 
 def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 2_000) -> tuple[float, float] | None:

@@ -1,0 +1,294 @@
+"""Running statistics of the pipeline's own stream: the last hour, day and week of each application and evaluator, the
+worst recent answers, and a change test. Bounded memory, no text."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragtrace.errors import DataError
+from ragtrace.evaluation import NOT_APPLICABLE, Evaluator
+from ragtrace.records import Evaluation, Score
+from ragtrace.statistics.change import Alarm, ChangeTest
+from ragtrace.statistics.estimates import Estimate, Sums, weight_of
+
+HOUR, DAY, WEEK = 3_600, 86_400, 604_800
+WORST = 20
+"""Answers that are remembered as the worst of a day."""
+SERIES = 1_000
+"""Pairs of application and evaluator at most; further ones count for the application `other`. One takes 60 KB."""
+_FINE, _COARSE = 300, 3_600
+_REASONS = 32
+"""Error reasons told apart in an hour; further ones are `other`."""
+VERDICTS = ("pass", "fail", "none", NOT_APPLICABLE, "error")
+# What stands in a bucket: the five verdicts, clips, sums over passes and fails, sums over scores.
+_CLIPPED, _RATE, _SCORE, _COLUMNS = 5, 6, 10, 18
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What happened in the last hour, day or week, up to now."""
+
+    seconds: int
+    verdicts: Mapping[str, int]
+    """Evaluations by verdict: those of `VERDICTS`; `none` has a value or another label and no threshold."""
+    errors: Mapping[str, int]
+    """Failed evaluations by reason. Counted by the hour, so a window of an hour reaches back to the hour's begin."""
+    passes: Estimate | None
+    """Weighted share of passes among passes and fails; None without any."""
+    score: Estimate | None
+    """Weighted mean of the values; None without any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """One of the worst recent answers. No text: the trace has it."""
+
+    trace_id: str
+    """32 hexadecimal digits."""
+    score: float
+    time: float
+    """Unix time of its evaluation."""
+
+
+class _Ring:
+    """Sums in buckets of `width` seconds, of which the last `count` are kept. A bucket belongs to its time, not to its
+    turn: after a jump of the clock old buckets are found to be old, and are not read."""
+
+    def __init__(self, width: int, count: int) -> None:
+        self.width, self.count = width, count
+        self._stamps = array("q", [-1]) * count
+        self._sums = array("d", [0.0]) * (count * _COLUMNS)
+
+    def add(self, time: float, sums: Sequence[float]) -> None:
+        """Add sums to the bucket of a time."""
+        stamp = int(time // self.width)
+        place = stamp % self.count
+        start = place * _COLUMNS
+        if self._stamps[place] != stamp:
+            self._stamps[place] = stamp
+            self._sums[start : start + _COLUMNS] = array("d", sums)
+            return
+        for i, value in enumerate(sums, start):
+            self._sums[i] += value
+
+    def total(self, now: float, seconds: int) -> list[float]:
+        """The sums of the last buckets, the begun one among them: between `seconds` and a bucket less."""
+        last = int(now // self.width)
+        first = last - seconds // self.width
+        sums = [0.0] * _COLUMNS
+        for place, stamp in enumerate(self._stamps):
+            if first < stamp <= last:
+                start = place * _COLUMNS
+                for i in range(_COLUMNS):
+                    sums[i] += self._sums[start + i]
+        return sums
+
+
+class _Series:
+    def __init__(self, lower_is_better: bool) -> None:
+        self._fine, self._coarse = _Ring(_FINE, DAY // _FINE), _Ring(_COARSE, WEEK // _COARSE)
+        # The begun bucket stands apart until the next one begins: most scores cost additions to one list.
+        self._begun, self._stamp = [0.0] * _COLUMNS, -1
+        self.errors: dict[int, Counter[str]] = {}
+        self.worst: list[Worst] = []
+        self.lower_is_better = lower_is_better
+        self.change = ChangeTest()
+
+    def add(self, score: Score, trace_id: int, now: float) -> bool:
+        """Count a score; True if it raises the alarm."""
+        weight, clipped = weight_of(score.sampling_probability)
+        verdict = "error" if score.error is not None else score.label
+        column = _COLUMN.get(verdict or "none", 2)
+        value = None if score.error is not None else score.value
+        if now // _FINE != self._stamp:
+            self._fold()
+            self._stamp = int(now // _FINE)
+        sums = self._begun
+        sums[column] += 1.0
+        if clipped:
+            sums[_CLIPPED] += 1.0
+        if column <= 1:
+            _add_rate(sums, weight, column == 0)
+        if value is not None:
+            _add_value(sums, weight, value, clipped)
+        if score.error is not None:
+            self._failed(score.error, now)
+        if value is not None:
+            self._remember(trace_id, value, now)
+        return column <= 1 and self.change.observe(column == 1, weight, now)
+
+    def total(self, now: float, seconds: int) -> list[float]:
+        """The sums of the last hour, day or week."""
+        self._fold()
+        return (self._coarse if seconds == WEEK else self._fine).total(now, seconds)
+
+    def _fold(self) -> None:
+        if self._stamp >= 0:
+            for ring in (self._fine, self._coarse):
+                ring.add(self._stamp * _FINE, self._begun)
+            self._begun = [0.0] * _COLUMNS
+
+    def _failed(self, reason: str, now: float) -> None:
+        hour = int(now // _COARSE)
+        if hour not in self.errors:
+            kept = range(hour - WEEK // _COARSE + 1, hour)
+            self.errors = {h: counts for h, counts in self.errors.items() if h in kept}
+        counts = self.errors.setdefault(hour, Counter())
+        counts[reason if reason in counts or len(counts) < _REASONS else "other"] += 1
+
+    def _remember(self, trace_id: int, value: float, now: float) -> None:
+        worst = self.worst
+        if (
+            len(worst) >= WORST
+            and self._badness(value) <= self._badness(worst[-1].score)
+            and worst[-1].time > now - DAY
+        ):
+            return
+        worst.append(Worst(f"{trace_id:032x}", value, now))
+        # What a clock that jumped dates from the future would stay for ever.
+        self.worst = sorted(
+            (w for w in worst if now - DAY < w.time <= now), key=lambda w: self._badness(w.score), reverse=True
+        )[:WORST]
+
+    def _badness(self, value: float) -> float:
+        return value if self.lower_is_better else -value
+
+
+_COLUMN = {verdict: i for i, verdict in enumerate(VERDICTS)}
+
+
+def _add_rate(sums: list[float], weight: float, passed: bool) -> None:
+    sums[_RATE] += 1.0
+    sums[_RATE + 1] += weight
+    sums[_RATE + 2] += weight * weight
+    if passed:
+        sums[_RATE + 3] += weight
+
+
+def _add_value(sums: list[float], weight: float, value: float, clipped: bool) -> None:
+    heavy, product = weight * weight, weight * value
+    sums[_SCORE] += 1.0
+    sums[_SCORE + 1] += clipped
+    sums[_SCORE + 2] += weight
+    sums[_SCORE + 3] += heavy
+    sums[_SCORE + 4] += product
+    sums[_SCORE + 5] += product * value
+    sums[_SCORE + 6] += heavy * value
+    sums[_SCORE + 7] += product * product
+
+
+class Stream:
+    """A sink that keeps running statistics. Any thread may call it, and read it.
+
+    Give it to `ragtrace.init(sinks=[stream])`. `on_alarm`, if given, is called in ragtrace's thread with application,
+    evaluator and alarm.
+    """
+
+    def __init__(
+        self,
+        app: str = "rag",
+        evaluators: Iterable[Evaluator] = (),
+        *,
+        clock: Callable[[], float] = time.time,
+        on_alarm: Callable[[str, str, Alarm], None] | None = None,
+    ) -> None:
+        """`app` counts for traces that have no attribute `app`. Of `evaluators` it takes which way is worse; of those
+        it does not know, lower is."""
+        self._app = app
+        self._lower = frozenset(check.name for check in evaluators if check.direction == "lower")
+        self._clock = clock
+        self._on_alarm = on_alarm
+        self._lock = threading.Lock()
+        self._series: dict[tuple[str, str], _Series] = {}
+
+    def __call__(self, evaluation: Evaluation) -> None:
+        """Count an evaluation's scores: some microseconds each."""
+        if not evaluation.scores:
+            return
+        given = evaluation.trace.attributes.get("app")
+        app = given if isinstance(given, str) and given else self._app
+        now = self._clock()
+        raised = []
+        with self._lock:
+            for score in evaluation.scores:
+                series = self._of(app, score.name)
+                if series.add(score, evaluation.trace.trace_id, now) and series.change.alarm is not None:
+                    raised.append((app, score.name, series.change.alarm))
+        if self._on_alarm is not None:
+            for alarm in raised:
+                self._on_alarm(*alarm)
+
+    def _of(self, app: str, evaluator: str) -> _Series:
+        series = self._series.get((app, evaluator))
+        if series is None:
+            key = (
+                (app, evaluator) if len(self._series) < SERIES else ("other", evaluator if app == "other" else "other")
+            )
+            series = self._series.setdefault(key, _Series(evaluator in self._lower))
+        return series
+
+    def series(self) -> list[tuple[str, str]]:
+        """The pairs of application and evaluator that there is anything of."""
+        with self._lock:
+            return sorted(self._series)
+
+    def window(self, app: str, evaluator: str, seconds: int = HOUR) -> Window:
+        """The last `HOUR`, `DAY` or `WEEK`, in buckets of five minutes (of an hour, for the week): the begun bucket is
+        the last one, so that up to a bucket less than `seconds` is covered. Raises KeyError for what there is nothing
+        of, ValueError for another length."""
+        if seconds not in (HOUR, DAY, WEEK):
+            raise ValueError(f"a window of {seconds!r} seconds is not kept; give HOUR, DAY or WEEK")
+        now = self._clock()
+        with self._lock:
+            series = self._series[app, evaluator]
+            sums = series.total(now, seconds)
+            first, last = int((now - seconds) // _COARSE), int(now // _COARSE)
+            errors: Counter[str] = Counter()
+            for hour, counts in series.errors.items():
+                if first < hour <= last:
+                    errors.update(counts)
+        count, w, w2, wp = sums[_RATE : _RATE + 4]
+        return Window(
+            seconds,
+            {verdict: int(sums[i]) for verdict, i in _COLUMN.items()},
+            dict(errors),
+            Sums(count, sums[_CLIPPED], w, w2, wp).rate(),
+            Sums(*sums[_SCORE:_COLUMNS]).mean(),
+        )
+
+    def worst(self, app: str, evaluator: str) -> list[Worst]:
+        """The 20 worst answers of the last day, worst first. Raises KeyError for what there is nothing of."""
+        now = self._clock()
+        with self._lock:
+            return [w for w in self._series[app, evaluator].worst if now - DAY < w.time <= now]
+
+    def alarms(self) -> dict[tuple[str, str], Alarm]:
+        """The alarms that nobody has acknowledged."""
+        with self._lock:
+            return {key: s.change.alarm for key, s in self._series.items() if s.change.alarm is not None}
+
+    def acknowledge(self, app: str, evaluator: str, *, accept: bool = False) -> None:
+        """See `ChangeTest.acknowledge`. Raises KeyError for what there is nothing of."""
+        with self._lock:
+            self._series[app, evaluator].change.acknowledge(accept=accept)
+
+    def to_json(self) -> str:
+        """The change tests, which a restart must not forget, as a JSON array. The windows begin anew."""
+        with self._lock:
+            return json.dumps([[*key, series.change.to_json()] for key, series in sorted(self._series.items())])
+
+    def restore(self, text: str) -> None:
+        """Take the change tests over that `to_json` gave. Raises DataError for other text."""
+        try:
+            found = [(str(app), str(name), ChangeTest.from_json(test)) for app, name, test in json.loads(text)]
+        except (ValueError, TypeError) as error:
+            raise DataError(f"these are no states of change tests: {error}") from error
+        with self._lock:
+            for app, name, test in found:
+                self._of(app, name).change = test

@@ -1,0 +1,439 @@
+"""Weighted estimates, burn rates, the running statistics and the change test."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace.errors import DataError
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Evaluation, Score, Trace
+from ragtrace.statistics import (
+    DAY,
+    HOUR,
+    MAX_WEIGHT,
+    WEEK,
+    Alarm,
+    ChangeTest,
+    Estimate,
+    Reference,
+    Stream,
+    Sums,
+    burn_rate,
+    threshold,
+    weighted,
+    wilson,
+)
+from ragtrace.testing import Clock, make_trace
+
+values = st.floats(-1e6, 1e6, allow_nan=False)
+probabilities = st.floats(1e-4, 1.0)
+
+
+def sampled(chance: random.Random, requests: int, fails: float) -> tuple[list[float], list[float]]:
+    """Verdicts (1 passes) and inclusion probabilities of what a sampler keeps that keeps suspicious answers: most that
+    fail are, few that pass."""
+    verdicts, chosen = [], []
+    for _ in range(requests):
+        bad = chance.random() < fails
+        suspicious = chance.random() < (0.85 if bad else 0.05)
+        p = chance.uniform(0.8, 1.0) if suspicious else chance.uniform(0.05, 0.15)
+        if chance.random() < p:
+            verdicts.append(0.0 if bad else 1.0)
+            chosen.append(p)
+    return verdicts, chosen
+
+
+# --- estimates ---------------------------------------------------------------------------------------------
+
+
+@given(st.lists(values, min_size=1, max_size=50), probabilities)
+def test_equal_weights_give_the_mean(found: list[float], p: float) -> None:
+    """With one probability for all, the estimate is the mean and the effective size the count."""
+    estimate = weighted(found, [p] * len(found))
+    assert estimate.value == pytest.approx(math.fsum(found) / len(found), rel=1e-9, abs=1e-3)
+    assert estimate.effective == pytest.approx(len(found))
+
+
+@given(st.lists(st.tuples(values, probabilities), min_size=1, max_size=50))
+def test_intervals_contain_the_estimate(pairs: list[tuple[float, float]]) -> None:
+    """The value lies in its interval, the effective size in (0, count], and the weights that were clipped are known."""
+    found, chosen = [v for v, _ in pairs], [p for _, p in pairs]
+    for estimate in (weighted(found, chosen), weighted([float(v > 0) for v in found], chosen)):
+        assert 0 < estimate.effective <= estimate.count == len(pairs)
+        assert estimate.clipped == sum(1 / p > MAX_WEIGHT for p in chosen)
+        if estimate.interval is not None:
+            assert estimate.interval[0] <= estimate.value <= estimate.interval[1]
+
+
+@given(st.lists(st.tuples(st.booleans(), probabilities), min_size=1, max_size=50))
+def test_a_rate_stays_a_rate(pairs: list[tuple[bool, float]]) -> None:
+    """A rate and its bounds lie in [0, 1]."""
+    estimate = weighted([float(v) for v, _ in pairs], [p for _, p in pairs])
+    assert estimate.interval is not None
+    assert 0 <= estimate.interval[0] <= estimate.value <= estimate.interval[1] <= 1
+
+
+@pytest.mark.parametrize("fails", [0.04, 0.12])
+def test_within_a_point_of_the_truth_where_the_mean_is_off(fails: float) -> None:
+    """Of 10,000 requests, sampled with a bias to what looks wrong, the estimate is within 1 percentage point of the
+    truth in 18 of 20 runs (its standard error is half a point), on average within 0.2; the plain mean is off by more
+    than 5 in each."""
+    chance = random.Random(5)
+    errors = []
+    for _ in range(20):
+        found, chosen = sampled(chance, 10_000, fails)
+        errors.append(weighted(found, chosen).value - (1 - fails))
+        assert abs(math.fsum(found) / len(found) - (1 - fails)) > 0.05
+    assert sum(abs(error) < 0.01 for error in errors) >= (20 if fails < 0.1 else 18)
+    assert abs(math.fsum(errors)) / 20 < 0.002
+
+
+@pytest.mark.parametrize(("requests", "runs"), [(200, 600), (1_000, 200), (5_000, 60)])
+@pytest.mark.parametrize("kind", ["rate", "score"])
+def test_coverage(requests: int, runs: int, kind: str) -> None:
+    """The 95 % intervals hold the truth in at least 93 % of runs under biased sampling."""
+    chance = random.Random(11)
+    hits = 0
+    for _ in range(runs):
+        verdicts, chosen = sampled(chance, requests, 0.12)
+        found = (
+            verdicts
+            if kind == "rate"
+            else [chance.uniform(0.6, 1.0) if v else chance.uniform(0, 0.6) for v in verdicts]
+        )
+        truth = 0.88 if kind == "rate" else 0.88 * 0.8 + 0.12 * 0.3
+        interval = weighted(found, chosen).interval
+        assert interval is not None
+        hits += interval[0] <= truth <= interval[1]
+    assert hits / runs >= 0.93
+
+
+def test_weights_are_clipped_and_counted() -> None:
+    """A weight beyond the bound counts with the bound."""
+    assert weighted([0.0, 1.0], [1e-9, 1.0], most=4.0) == Estimate(
+        0.2, wilson(0.2, 25 / 17), count=2, effective=25 / 17, clipped=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "chosen"),
+    [([], []), ([1.0], [0.0]), ([1.0], [1.5]), ([1.0], [math.nan]), ([math.nan], [1.0]), ([1.0], [1.0, 1.0])],
+)
+def test_what_is_no_sample_is_refused(found: list[float], chosen: list[float]) -> None:
+    """No values, impossible probabilities and NaN raise ValueError."""
+    with pytest.raises(ValueError, match=r"\w"):
+        weighted(found, chosen)
+
+
+def test_one_value_has_no_interval() -> None:
+    """A single score says nothing of its spread; a single verdict does."""
+    assert weighted([0.5], [0.5]).interval is None
+    assert weighted([1.0], [0.5]).interval == wilson(1.0, 1.0)
+
+
+@given(st.lists(st.tuples(values, probabilities), min_size=2, max_size=30), st.integers(1, 29))
+def test_sums_add_up(pairs: list[tuple[float, float]], cut: int) -> None:
+    """Two parts' sums together are the whole's."""
+    parts, whole = [Sums(), Sums()], Sums()
+    for i, (value, p) in enumerate(pairs):
+        parts[i < cut].add(value, p)
+        whole.add(value, p)
+    parts[0] += parts[1]
+    both, one = parts[0].mean(), whole.mean()
+    assert both is not None
+    assert one is not None
+    assert both.value == pytest.approx(one.value, rel=1e-6, abs=1e-6)
+    assert both.count == one.count
+
+
+# --- burn rates --------------------------------------------------------------------------------------------
+
+
+def test_burn_rates() -> None:
+    """The thresholds of 95 % in 7 days are those of the tiers, and a burn rate is a multiple of what is allowed."""
+    week = 7 * 24.0
+    found = [threshold(share, week, hours, 0.95) for share, hours in ((0.05, 1), (0.1, 6), (0.25, 24), (0.5, 72))]
+    assert found == pytest.approx([0.42, 0.14, 0.0875, 0.0583], abs=1e-4)
+    assert burn_rate(0.42, 0.95) == pytest.approx(8.4)
+    assert burn_rate(0.0, 0.95) == 0.0
+
+
+@pytest.mark.parametrize("tier", [(0.5, 168, 1, 0.95), (0, 168, 1, 0.95), (0.1, 1, 2, 0.95), (0.1, 168, 1, 1.0)])
+def test_impossible_tiers_are_refused(tier: tuple[float, float, float, float]) -> None:
+    """A tier that can never fire, has no budget or no window raises ValueError."""
+    with pytest.raises(ValueError, match=r"\w"):
+        threshold(*tier)
+
+
+@pytest.mark.parametrize(("share", "objective"), [(1.1, 0.9), (-0.1, 0.9), (math.nan, 0.9), (0.5, 1.0), (0.5, -1)])
+def test_impossible_burn_rates_are_refused(share: float, objective: float) -> None:
+    """What is no share or no objective raises ValueError."""
+    with pytest.raises(ValueError, match=r"\w"):
+        burn_rate(share, objective)
+
+
+# --- the stream --------------------------------------------------------------------------------------------
+
+
+@evaluator(threshold=0.5)
+def good(trace: Trace) -> float:
+    """Higher is better."""
+    return 1.0
+
+
+@evaluator(direction="lower")
+def bad(trace: Trace) -> float:
+    """Lower is better."""
+    return 0.0
+
+
+def evaluation(*scores: Score, trace_id: int = 1, app: str | None = None) -> Evaluation:
+    attributes = {} if app is None else {"app": app}
+    return Evaluation(make_trace(trace_id=trace_id, attributes=attributes), scores)
+
+
+def random_score(chance: random.Random, name: str = "good") -> Score:
+    p = chance.choice([0.05, 0.5, 1.0])
+    kind = chance.random()
+    if kind < 0.1:
+        return Score(name, error=chance.choice(["timeout", "ValueError"]), sampling_probability=p)
+    if kind < 0.2:
+        return Score(name, label="not_applicable", sampling_probability=p)
+    value = chance.random()
+    label = None if kind < 0.3 else "pass" if value >= 0.5 else "fail"
+    return Score(name, value, label, sampling_probability=p)
+
+
+def expected(scores: list[Score]) -> tuple[Counter[str], Counter[str], Estimate | None, Estimate | None]:
+    """What a window must say, computed from all its scores."""
+    verdicts = Counter("error" if s.error else s.label or "none" for s in scores)
+    errors = Counter(s.error for s in scores if s.error)
+    judged = [s for s in scores if s.label in ("pass", "fail")]
+    valued = [s for s in scores if s.value is not None]
+    rate = weighted([float(s.label == "pass") for s in judged], [s.sampling_probability for s in judged], rate=True)
+    mean = weighted([s.value or 0.0 for s in valued], [s.sampling_probability for s in valued], rate=False)
+    return verdicts, errors, rate, mean
+
+
+def same(one: Estimate | None, other: Estimate | None) -> bool:
+    assert one is not None
+    assert other is not None
+    assert one.interval == pytest.approx(other.interval)
+    return (one.value, one.effective, one.count) == pytest.approx((other.value, other.effective, other.count))
+
+
+@pytest.mark.parametrize("length", [HOUR, DAY, WEEK])
+def test_a_window_is_what_a_count_by_hand_gives(length: int) -> None:
+    """Over ten days of scores, each window has the verdicts, errors and estimates of the scores in its buckets."""
+    chance = random.Random(3)
+    clock = Clock(1_000_000.0)
+    stream = Stream(evaluators=[good], clock=clock)
+    seen = []
+    while clock.now < 1_000_000 + 10 * DAY:
+        clock.tick(chance.expovariate(1 / 900))
+        score = random_score(chance)
+        stream(evaluation(score))
+        seen.append((clock.now, score))
+    width = HOUR if length == WEEK else 300
+    first = clock.now // width - length // width
+    verdicts, errors, rate, mean = expected([s for t, s in seen if t // width > first])
+    window = stream.window("rag", "good", length)
+    assert {name: n for name, n in window.verdicts.items() if n} == verdicts
+    if length == WEEK:
+        assert window.errors == errors
+    assert same(window.passes, rate)
+    assert same(window.score, mean)
+
+
+def test_the_worst_answers_of_a_day_are_known() -> None:
+    """The worst 20 of the last day, worst first, by the evaluator's direction; older ones go."""
+    clock = Clock()
+    stream = Stream(evaluators=[good, bad], clock=clock)
+    for i in range(100):
+        stream(evaluation(Score("good", i / 100), Score("bad", i / 100), trace_id=i))
+    assert [w.score for w in stream.worst("rag", "good")] == [i / 100 for i in range(20)]
+    assert [w.trace_id for w in stream.worst("rag", "bad")] == [f"{i:032x}" for i in range(99, 79, -1)]
+    clock.tick(DAY)
+    assert stream.worst("rag", "good") == []
+    stream(evaluation(Score("good", 0.99), trace_id=7))
+    assert [w.score for w in stream.worst("rag", "good")] == [0.99]
+
+
+def test_applications_are_kept_apart_and_bounded() -> None:
+    """Each application has series of its own; beyond the bound they share one."""
+    stream = Stream("mine")
+    stream(evaluation(Score("good", 1.0, "pass")))
+    stream(evaluation(Score("good", 0.0, "fail"), app="theirs"))
+    assert stream.series() == [("mine", "good"), ("theirs", "good")]
+    for i in range(2_000):
+        stream(evaluation(Score("good", 0.0, "fail"), app=f"app{i}"))
+    assert len(stream.series()) == 1_001
+    assert stream.window("other", "other").verdicts["fail"] == 1_002
+
+
+def test_a_clock_that_jumps_leaves_the_windows_right() -> None:
+    """After a year forward and back the windows hold what their time says, and nothing of the future."""
+    clock = Clock(1e9)
+    stream = Stream(clock=clock)
+    stream(evaluation(Score("good", 1.0, "pass")))
+    clock.tick(365.5 * DAY)
+    stream(evaluation(Score("good", 0.0, "fail")))
+    assert stream.window("rag", "good", WEEK).verdicts["pass"] == 0
+    clock.tick(-365.5 * DAY)
+    stream(evaluation(Score("good", 1.0, "pass")))
+    assert stream.window("rag", "good", HOUR).verdicts["pass"] == 2
+    assert stream.window("rag", "good", WEEK).verdicts["fail"] == 0
+    assert [w.score for w in stream.worst("rag", "good")] == [1.0]
+
+
+def test_alarms_of_a_stream() -> None:
+    """A rise is told once, stands, survives a restart, and can be acknowledged."""
+    clock = Clock()
+    told: list[tuple[str, str, Alarm]] = []
+    stream = Stream(clock=clock, on_alarm=lambda *alarm: told.append(alarm))
+    for i in range(2_000):
+        clock.tick(18)
+        label = "fail" if (i % 2 if i > 1_000 else i % 25 == 0) else "pass"
+        stream(evaluation(Score("good", 1.0, label)))
+    assert len(told) == 1
+    assert told[0][:2] == ("rag", "good")
+    restarted = Stream(clock=clock)
+    restarted.restore(stream.to_json())
+    assert restarted.alarms() == stream.alarms() == {("rag", "good"): told[0][2]}
+    restarted.acknowledge("rag", "good")
+    assert restarted.alarms() == {}
+    with pytest.raises(DataError):
+        restarted.restore("[[1]]")
+
+
+def test_only_windows_that_are_kept() -> None:
+    """Another length is refused, and what there is nothing of is a KeyError."""
+    stream = Stream()
+    with pytest.raises(ValueError, match="HOUR"):
+        stream.window("rag", "good", 60)
+    with pytest.raises(KeyError):
+        stream.window("rag", "good")
+
+
+# --- the change test ---------------------------------------------------------------------------------------
+
+
+def fed(test: ChangeTest, fails: float, count: int, *, start: float = 0.0, seed: int = 1, gap: float = 18.0) -> float:
+    """Feed evaluations of a failure rate, 200 an hour; the time after them."""
+    chance = random.Random(seed)
+    for i in range(count):
+        test.observe(chance.random() < fails, 1.0, start + i * gap)
+    return start + count * gap
+
+
+def test_a_rise_is_found_and_a_steady_rate_is_not() -> None:
+    """A month at 4 % raises nothing; from 4 to 12 % is found within some hundred evaluations, and told with its
+    begin and both rates."""
+    test = ChangeTest()
+    now = fed(test, 0.04, 144_000)
+    assert test.alarm is None
+    fed(test, 0.12, 1_000, start=now, seed=2)
+    assert test.alarm is not None
+    assert test.alarm.time - now < 6 * HOUR
+    assert abs(test.alarm.since - now) < 6 * HOUR
+    assert 0.03 < test.alarm.before < 0.05 < test.alarm.after
+
+
+def test_an_improvement_is_no_alarm() -> None:
+    """Fewer failures raise nothing."""
+    test = ChangeTest(Reference(0.2, 5_000))
+    fed(test, 0.02, 20_000)
+    assert test.alarm is None
+
+
+def test_acknowledging() -> None:
+    """An alarm stands until it is acknowledged; it comes again while the rate is high, unless that is accepted."""
+    test = ChangeTest(Reference(0.04, 5_000))
+    now = fed(test, 0.3, 500)
+    first = test.alarm
+    now = fed(test, 0.04, 2_000, start=now)
+    assert first is not None
+    assert test.alarm is first
+    test.acknowledge()
+    now = fed(test, 0.04, 2_000, start=now)
+    assert test.alarm is None
+    now = fed(test, 0.3, 500, start=now)
+    assert test.alarm is not None
+    test.acknowledge(accept=True)
+    fed(test, 0.3, 5_000, start=now)
+    assert test.alarm is None
+    assert test.reference is not None
+    assert test.reference.rate == pytest.approx(0.3, abs=0.05)
+
+
+@pytest.mark.parametrize("at", [100, 5_000, 5_460])
+def test_a_restart_changes_nothing(at: int) -> None:
+    """A test that is saved and restored in the middle goes on exactly as one that was not."""
+    kept, restarted = ChangeTest(), ChangeTest()
+    chance = random.Random(9)
+    for i in range(5_600):
+        if i == at:
+            restarted = ChangeTest.from_json(restarted.to_json())
+        failed, weight = chance.random() < (0.05 if i < 5_400 else 0.3), chance.choice([1.0, 1.2, 9.0])
+        assert kept.observe(failed, weight, i * 18.0) == restarted.observe(failed, weight, i * 18.0)
+    assert kept.alarm is not None
+    assert json.loads(kept.to_json()) == json.loads(restarted.to_json())
+
+
+@pytest.mark.parametrize("jump", [-400 * DAY, -HOUR, HOUR, 30 * DAY, 400 * DAY])
+def test_a_jump_of_the_clock_raises_nothing(jump: float) -> None:
+    """A jump or a gap leaves the statistic alone and moves the limit by no more than an hour can."""
+    one, other = ChangeTest(), ChangeTest()
+    chance = random.Random(4)
+    for i in range(20_000):
+        failed = chance.random() < 0.04
+        one.observe(failed, 1.0, 18.0 * i)
+        other.observe(failed, 1.0, 18.0 * i + (jump if i > 10_000 else 0.0))
+    assert one.alarm is other.alarm is None
+    assert other.limit == pytest.approx(one.limit, abs=0.1)
+    for i in range(20_000, 20_500):
+        failed = chance.random() < 0.3
+        one.observe(failed, 1.0, 18.0 * i)
+        other.observe(failed, 1.0, 18.0 * i + jump)
+    assert other.alarm is not None
+
+
+def test_uneven_weights_make_the_test_slower_not_louder() -> None:
+    """Under biased sampling a month of a steady rate raises nothing, the reference is the weighted rate, and a rise is
+    found."""
+    chance = random.Random(6)
+    test = ChangeTest()
+    time = 0.0
+    for fails, requests in ((0.04, 300_000), (0.2, 20_000)):
+        verdicts, chosen = sampled(chance, requests, fails)
+        for verdict, p in zip(verdicts, chosen, strict=True):
+            test.observe(verdict == 0.0, 1 / p, time)
+            time += 18.0
+        if fails == 0.04:
+            assert test.alarm is None
+            assert test.reference is not None
+            assert test.reference.rate == pytest.approx(0.04, abs=0.015)
+    assert test.alarm is not None
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(), st.floats(-1e12, 1e12)), max_size=400))
+def test_odd_input_leaves_a_state_that_can_be_saved(observations: list[tuple[bool, float, float]]) -> None:
+    """Weights that are none, and times in any order, raise nothing and leave finite numbers."""
+    test = ChangeTest()
+    for failed, weight, time in observations:
+        test.observe(failed, weight, time)
+    assert ChangeTest.from_json(test.to_json()).to_json() == test.to_json()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "alarm": null, "seen": "x"}'])
+def test_a_damaged_state_is_refused(text: str) -> None:
+    """What was not saved by it raises DataError."""
+    with pytest.raises(DataError):
+        ChangeTest.from_json(text)
