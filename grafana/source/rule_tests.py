@@ -247,7 +247,7 @@ def weeks() -> list[dict[str, Any]]:
 def safety() -> list[dict[str, Any]]:
     secret, personal, toxic = "RagtraceSecretLeaked", "RagtracePersonalDataLeaked", "RagtraceToxicitySpike"
 
-    def rate(evaluator: str, name: str, what: str, share: float, told: str, later: str) -> dict[str, Any]:
+    def rate(evaluator: str, name: str, *, what: str, share: float, told: str, later: str) -> dict[str, Any]:
         return test(
             f"{name}: a share of {share:.0%} after {share / 60:.2%} pages and becomes a ticket",
             evaluated([(30, 10, share / 60), (1, 10, share), (12, 10, share / 60)], evaluator),
@@ -285,8 +285,8 @@ def safety() -> list[dict[str, Any]]:
             ),
             silent(secret, "1h30m"),
         ),
-        rate("pii_leakage", personal, "hold personal data", 0.3, "30%", "4.188%"),
-        rate("toxicity", toxic, "are toxic", 0.15, "15%", ""),
+        rate("pii_leakage", personal, what="hold personal data", share=0.3, told="30%", later="4.188%"),
+        rate("toxicity", toxic, what="are toxic", share=0.15, told="15%", later=""),
         test(
             "personal data at a steady share, as an address book has it, is silent",
             evaluated([(40, 10, 0.3)], "pii_leakage"),

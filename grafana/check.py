@@ -1,0 +1,248 @@
+"""Checks all of grafana/: python grafana/check.py [--quick]
+
+Static: what is generated is what the sources write; every panel has a title, a description that names its metric, a
+unit, links that lead somewhere; every alert a severity, a summary, a runbook that exists. With Debian's prometheus and
+prometheus-alertmanager: every query in Prometheus's own parser, the rules, their unit tests, the routes. Every metric in
+a query or a rule stands in docs/metrics.md or is recorded here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+SEVERITIES = {"page", "ticket", "info"}
+_METRIC = re.compile(r"\b(?:ragtrace_[a-z0-9_]+|app_evaluator:[a-z0-9_:]+)\b")
+_SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
+_VARIABLE = re.compile(r"\$\{?(\w+)")
+_BUILT_IN = {"__range", "__rate_interval", "__interval", "__field", "__from", "__to", "__data", "__value", "__all"}
+ROUTES = {
+    "severity=page slo=quality": "pager,review",
+    "severity=page slo=safety": "pager,review",
+    "severity=page": "pager",
+    "severity=ticket slo=quality": "review,tickets",
+    "severity=ticket": "tickets",
+    "severity=info": "list",
+}
+
+
+def dashboards() -> dict[str, dict[str, Any]]:
+    """The shipped dashboards, by file name."""
+    return {p.name: json.loads(p.read_text(encoding="utf-8")) for p in sorted((HERE / "dashboards").glob("*.json"))}
+
+
+def panels(page: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The panels of a dashboard that show something."""
+    for panel in page["panels"]:
+        if panel["type"] == "row":
+            yield from panel.get("panels", ())
+        else:
+            yield panel
+
+
+def rules() -> list[dict[str, Any]]:
+    """Every rule of every group."""
+    files = sorted((HERE / "rules").glob("*.yml"))
+    return [r for f in files for g in yaml.safe_load(f.read_text(encoding="utf-8"))["groups"] for r in g["rules"]]
+
+
+def plain(expr: str) -> str:
+    """A panel's query with its variables filled in."""
+    filled = expr.replace("$__range", "6h").replace("$__rate_interval", "5m")
+    return re.sub(r"\$\{?\w+\}?", ".*", filled)
+
+
+def generated() -> Iterator[str]:
+    """Files that differ from what their source writes."""
+    for name in ("rules", "rule_tests", "dashboards"):
+        if name == "dashboards" and importlib.util.find_spec("grafana_foundation_sdk") is None:
+            continue
+        done = subprocess.run(
+            [sys.executable, str(HERE / "source" / f"{name}.py"), "--check"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        yield from done.stderr.splitlines()
+
+
+def lint() -> Iterator[str]:
+    """What is wrong with the dashboards, as they stand."""
+    uids = {page["uid"] for page in dashboards().values()}
+    for name, page in dashboards().items():
+        known = {v["name"] for v in page["templating"]["list"]} | _BUILT_IN
+        if name != f"{page['uid']}.json" or page.get("editable") or page.get("id") or "__inputs" in page:
+            yield f"{name}: uid, editable, id or __inputs"
+        ids = [panel["id"] for panel in page["panels"]]
+        if len(set(ids)) < len(ids):
+            yield f"{name}: two panels have one id"
+        for used in _VARIABLE.findall(json.dumps(page)):
+            if used not in known:
+                yield f"{name}: there is no variable {used}"
+        for source in _sources(page):
+            if source.get("uid") not in ("${datasource}", "-- Grafana --"):
+                yield f"{name}: a data source is {source}"
+        yield from _overlaps(name, page)
+        for panel in panels(page):
+            yield from _panel(f"{name}: {panel.get('title')!r}", panel)
+    for rule in rules():
+        if "alert" in rule:
+            yield from _alert(rule, uids)
+
+
+def _sources(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "datasource" and isinstance(inner, dict):
+                yield inner
+            else:
+                yield from _sources(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _sources(inner)
+
+
+def _overlaps(name: str, page: dict[str, Any]) -> Iterator[str]:
+    taken: dict[tuple[int, int], str] = {}
+    for panel in page["panels"]:
+        at = panel["gridPos"]
+        if at["x"] + at["w"] > 24:
+            yield f"{name}: {panel['title']!r} is wider than the page"
+        for x in range(at["x"], at["x"] + at["w"]):
+            for y in range(at["y"], at["y"] + at["h"]):
+                if (x, y) in taken:
+                    yield f"{name}: {panel['title']!r} lies over {taken[x, y]!r}"
+                    return
+                taken[x, y] = panel["title"]
+
+
+_TYPES = {"stat", "timeseries", "heatmap", "table"}
+
+
+def _panel(where: str, panel: dict[str, Any]) -> Iterator[str]:
+    if panel["type"] not in _TYPES:
+        yield f"{where}: type {panel['type']}"
+    if not panel.get("title"):
+        yield f"{where}: no title"
+    text = panel.get("description", "")
+    if "Metric: `" not in text:
+        yield f"{where}: the description names no metric"
+    elif text.split("Metric: `")[1].split("`")[0] not in json.dumps(panel["targets"]):
+        yield f"{where}: the metric in the description is not in its queries"
+    if panel["type"] != "heatmap" and not panel["fieldConfig"]["defaults"].get("unit"):
+        yield f"{where}: no unit"
+    refs = [target["refId"] for target in panel["targets"]]
+    if len(set(refs)) < len(refs) or not all(target.get("expr") for target in panel["targets"]):
+        yield f"{where}: its queries"
+    for target in panel["targets"]:
+        if re.search(r"\[[0-9]+s\]|\[1m\]", target["expr"]):
+            yield f"{where}: a window is shorter than two scrapes"
+    for found in panel.get("links") or ():
+        if (
+            "/docs/runbooks/" in found["url"]
+            and not (ROOT / "docs/runbooks" / found["url"].rsplit("/", 1)[1]).is_file()
+        ):
+            yield f"{where}: {found['url']} does not exist"
+    for found in panel["fieldConfig"]["defaults"].get("links") or ():
+        for label in re.findall(r"__field\.labels\.(\w+)", found["url"]):
+            if not all(_keeps(target["expr"], label) for target in panel["targets"]):
+                yield f"{where}: the link uses the label {label}, which its query does not keep"
+
+
+def _keeps(expr: str, label: str) -> bool:
+    found = re.findall(r"by \(([^)]*)\)", expr)
+    return all(label in by for by in found) if found else "app_evaluator:" in expr
+
+
+def _alert(rule: dict[str, Any], uids: set[str]) -> Iterator[str]:
+    where = f"alert {rule['alert']}"
+    if rule["labels"].get("severity") not in SEVERITIES:
+        yield f"{where}: severity {rule['labels'].get('severity')}"
+    notes = rule["annotations"]
+    if not notes.get("summary"):
+        yield f"{where}: no summary"
+    if not (ROOT / "docs/runbooks" / notes["runbook_url"].rsplit("/", 1)[1]).is_file():
+        yield f"{where}: {notes['runbook_url']} does not exist"
+    if notes["dashboard_url"].split("?")[0].rsplit("/", 1)[1] not in uids:
+        yield f"{where}: {notes['dashboard_url']} is no dashboard of ours"
+
+
+def catalogue() -> Iterator[str]:
+    """Metrics that nobody exports or records."""
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    known = set(_METRIC.findall(page)) | {rule["record"] for rule in rules() if "record" in rule}
+    used = [(rule.get("alert") or rule["record"], rule["expr"]) for rule in rules()]
+    used += [
+        (f"{name}: {panel['title']}", target["expr"])
+        for name, board in dashboards().items()
+        for panel in panels(board)
+        for target in panel["targets"]
+    ]
+    for where, expr in used:
+        for metric in _METRIC.findall(re.sub(r'"[^"]*"', '""', expr)):
+            if metric not in known and _SUFFIX.sub("", metric) not in known:
+                yield f"{where}: there is no metric {metric}"
+
+
+def parsed() -> Iterator[str]:
+    """Queries, rules, their tests, configuration and routes, by Prometheus's and Alertmanager's own tools."""
+    queries = [
+        {"record": f"q:{i}", "expr": plain(target["expr"])}
+        for i, target in enumerate(t for page in dashboards().values() for p in panels(page) for t in p["targets"])
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "queries.yml"
+        path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": queries}]}), encoding="utf-8")
+        yield from _run("promtool", "check", "rules", str(path))
+    files = [str(p) for p in sorted((HERE / "rules").glob("*.yml"))]
+    yield from _run("promtool", "check", "rules", "--lint=all", "--lint-fatal", *files)
+    yield from _run("amtool", "check-config", str(HERE / "alertmanager" / "alertmanager.yml"))
+    for labels, receivers in ROUTES.items():
+        yield from _run(
+            "amtool", "config", "routes", "test", f"--config.file={HERE / 'alertmanager' / 'alertmanager.yml'}",
+            f"--verify.receivers={receivers}", *labels.split(),
+        )  # fmt: skip
+
+
+def tested() -> Iterator[str]:
+    """The rules' unit tests."""
+    yield from _run("promtool", "test", "rules", *(str(p) for p in sorted((HERE / "rules" / "tests").glob("*.yml"))))
+
+
+def _run(*command: str) -> Iterator[str]:
+    if shutil.which(command[0]) is None:
+        yield f"{command[0]} is not installed: apt-get install prometheus prometheus-alertmanager"
+        return
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        yield f"{' '.join(command[:3])}: {(done.stdout + done.stderr).strip()}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="without the rules' unit tests")
+    options = parser.parse_args()
+    found = [*generated(), *lint(), *catalogue(), *parsed()]
+    if not options.quick:
+        found += tested()
+    for line in found:
+        print(line, file=sys.stderr)
+    print(f"grafana/: {len(found)} findings")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
