@@ -423,7 +423,7 @@ def test_uneven_weights_make_the_test_slower_not_louder() -> None:
     assert test.alarm is not None
 
 
-@given(st.lists(st.tuples(st.booleans(), st.floats(), st.floats(-1e12, 1e12)), max_size=400))
+@given(st.lists(st.tuples(st.booleans(), st.floats(), st.floats()), max_size=400))
 def test_odd_input_leaves_a_state_that_can_be_saved(observations: list[tuple[bool, float, float]]) -> None:
     """Weights that are none, and times in any order, raise nothing and leave finite numbers."""
     test = ChangeTest()

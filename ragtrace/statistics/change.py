@@ -39,8 +39,8 @@ _LEAST, _MOST = 0.01, 0.9
 """Bounds of p0: below, a handful of failures would be an alarm; above, nothing can become worse."""
 _MEMORY = 1_000
 """Evaluations over which the weights' means run."""
-_LIGHTEST = 1e-9
-"""Weights below it, or above its inverse, are none."""
+_LIGHTEST = 1e-6
+"""Weights below it, or above its inverse, count as the mean."""
 _MONTH = 30 * 86_400.0
 _QUIET = 20 * 720.0
 """The fewest evaluations in 30 days that h is made for: 20 an hour."""
@@ -139,10 +139,13 @@ class ChangeTest:
     def observe(self, failed: bool, weight: float = 1.0, time: float = 0.0) -> bool:
         """Take one evaluation; True if it raises the alarm, which then stands until it is acknowledged.
 
-        `weight` is 1/p, positive, of any scale; `time` is Unix time.
+        `weight` is 1/p, from 1e-6 to 1e6; `time` is Unix time. What is neither counts as the mean weight, and as
+        the time of the evaluation before.
         """
         state = self._state
         share = self._share(weight)
+        if not math.isfinite(time):
+            time = state.last or 0.0
         self._clock(time)
         if state.seen < LEARN:
             state.seen += share
@@ -190,8 +193,6 @@ class ChangeTest:
 
     def _clock(self, time: float) -> None:
         state = self._state
-        if not math.isfinite(time):
-            return
         if state.last is not None:
             state.elapsed += min(_GAP, max(0.0, time - state.last))
             state.paced += 1.0
@@ -239,7 +240,7 @@ class ChangeTest:
 
     def _raise(self, time: float) -> bool:
         state = self._state
-        state.statistic = self._state.limit
+        state.statistic = state.limit
         if self.alarm is not None:
             return False
         self.alarm = Alarm(time, state.since, state.failed / state.seen, state.run_failed / state.run_seen)

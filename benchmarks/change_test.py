@@ -1,0 +1,136 @@
+"""How soon the change test tells a rise of failures, and how often it cries wolf, beside the rule that is usually made.
+
+    python benchmarks/change_test.py [--seed 1]
+
+Each run learns a week (5,000 evaluations at most), then either stays as it is for 30 days, or rises at a random minute
+of the first hour. The usual rule is "the mean of 15 minutes passes less than 90 %", looked at every minute; an alarm
+that goes on counts once. `biased` is error-biased sampling: suspicious answers are chosen with a probability of 0.8 to
+1, others of 0.05 to 0.15, and counted with its inverse; the usual rule takes the plain mean, as it is usually made.
+Evaluations come at random moments. Under a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from ragtrace.statistics import DAY, HOUR, WEEK, ChangeTest
+
+BASE = 0.04
+RISES = (0.08, 0.12, 0.2, 0.6)
+HORIZON = 72 * HOUR
+MONTH = 30 * DAY
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def evaluations(rng: np.random.Generator, fails: float, hourly: float, span: float, biased: bool) -> Arrays:
+    """Times in seconds, failures and weights of what is evaluated in a span of time."""
+    if not biased:
+        count = rng.poisson(hourly * span / HOUR)
+        return np.sort(rng.uniform(0, span, count)), rng.random(count) < fails, np.ones(count)
+    # As many requests as leave `hourly` evaluations where nothing is wrong.
+    usual = BASE * (0.85 * 0.9 + 0.15 * 0.1) + (1 - BASE) * (0.05 * 0.9 + 0.95 * 0.1)
+    requests = rng.poisson(hourly / usual * span / HOUR)
+    failed = rng.random(requests) < fails
+    suspicious = rng.random(requests) < np.where(failed, 0.85, 0.05)
+    p = np.where(suspicious, rng.uniform(0.8, 1.0, requests), rng.uniform(0.05, 0.15, requests))
+    chosen = rng.random(requests) < p
+    return np.sort(rng.uniform(0, span, chosen.sum())), failed[chosen], 1 / p[chosen]
+
+
+def feed(test: ChangeTest, found: Arrays, start: float) -> Iterator[float]:
+    """Put evaluations to the test; the times of its alarms, each acknowledged at once."""
+    observe = test.observe
+    for moment, failed, weight in zip(found[0].tolist(), found[1].tolist(), found[2].tolist(), strict=True):
+        if observe(failed, weight, start + moment):
+            yield moment
+            test.acknowledge()
+
+
+def learnt(rng: np.random.Generator, hourly: float, biased: bool) -> ChangeTest:
+    """A test that knows the usual rate."""
+    span = min(WEEK, 6_000 / hourly * HOUR * (3 if biased else 1))
+    test = ChangeTest()
+    for _ in feed(test, evaluations(rng, BASE, hourly, span, biased), -span):
+        pass
+    return test
+
+
+def usual_rule(found: Arrays, span: float) -> np.ndarray:
+    """The minutes at which the usual rule begins to hold."""
+    minutes = int(span // 60)
+    at = np.minimum(minutes - 1, (found[0] // 60).astype(int))
+    fails = np.concatenate([[0], np.cumsum(np.bincount(at, weights=found[1], minlength=minutes))])
+    counts = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=minutes))])
+    begin = np.maximum(0, np.arange(1, minutes + 1) - 15)
+    failed, seen = fails[1:] - fails[begin], counts[1:] - counts[begin]
+    holds = np.divide(failed, seen, out=np.zeros(minutes), where=seen > 0) > 0.1
+    return np.flatnonzero(holds & ~np.concatenate([[False], holds[:-1]]))
+
+
+def false_alarms(rng: np.random.Generator, hourly: float, biased: bool, runs: int) -> tuple[float, float, int]:
+    """Alarms in 30 quiet days: of the test on average, of the usual rule on average, of the test at most."""
+    ours, usual = [], []
+    for _ in range(runs):
+        found = evaluations(rng, BASE, hourly, MONTH, biased)
+        ours.append(sum(1 for _ in feed(learnt(rng, hourly, biased), found, 0.0)))
+        usual.append(len(usual_rule(found, MONTH)))
+    return float(np.mean(ours)), float(np.mean(usual)), max(ours)
+
+
+def delays(
+    rng: np.random.Generator, hourly: float, biased: bool, rise: float, runs: int
+) -> tuple[list[float], list[float]]:
+    """Hours from the rise to the first alarm after it, of the test and of the usual rule; infinite after three days."""
+    ours, usual = [], []
+    for _ in range(runs):
+        test = learnt(rng, hourly, biased)
+        lead = rng.uniform(0, HOUR)
+        quiet = evaluations(rng, BASE, hourly, lead, biased)
+        for _ in feed(test, quiet, 0.0):
+            pass
+        times, failed, weights = evaluations(rng, rise, hourly, HORIZON, biased)
+        ours.append(next(feed(test, (times, failed, weights), lead), math.inf) / HOUR)
+        first = usual_rule((times, failed, weights), HORIZON)
+        usual.append((first[0] + 1) / 60 if len(first) else math.inf)
+    return ours, usual
+
+
+def told(hours: list[float]) -> str:
+    """Median and 90th percentile."""
+    ordered = sorted(hours)
+    return " / ".join(f"{ordered[math.ceil(q * len(ordered)) - 1]:.1f}" for q in (0.5, 0.9))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    rng = np.random.default_rng(parser.parse_args().seed)
+    started = time.perf_counter()
+    print(
+        "| evaluations | rule | "
+        + " | ".join(f"{BASE:.0%} → {rise:.0%}" for rise in RISES)
+        + " | false alarms in 30 days |"
+    )
+    print("|---|---|" + "---|" * (len(RISES) + 1))
+    for hourly, biased, runs, months in (
+        (20, False, 60, 80),
+        (200, False, 40, 25),
+        (200, True, 30, 20),
+        (2_000, False, 30, 3),
+    ):
+        found = [delays(rng, hourly, biased, rise, runs) for rise in RISES]
+        ours, usual, most = false_alarms(rng, hourly, biased, months)
+        name = f"{hourly} an hour{', biased' if biased else ''}"
+        alarms = f"{ours:.2f} ({most} at most, {months} runs)"
+        print(f"| {name} | change test | {' | '.join(told(o) for o, _ in found)} | {alarms} |")
+        print(f"| | 15 min > 10 % | {' | '.join(told(u) for _, u in found)} | {usual:.0f} |", flush=True)
+    print(f"\nHours from the rise to the alarm, median / 90 % of the runs. {time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
