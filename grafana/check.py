@@ -1,9 +1,9 @@
 """Checks all of grafana/: python grafana/check.py [--quick]
 
 Static: what is generated is what the sources write; every panel has a title, a description that names its metric, a
-unit, links that lead somewhere; every alert a severity, a summary, a runbook that exists. With Debian's prometheus and
-prometheus-alertmanager: every query in Prometheus's own parser, the rules, their unit tests, the routes. Every metric in
-a query or a rule stands in docs/metrics.md or is recorded here.
+unit, links that lead somewhere; every alert a severity, a summary, a runbook that exists. Every metric in a query or a
+rule stands in docs/metrics.md or is recorded here. With Debian's prometheus and prometheus-alertmanager: every query in
+Prometheus's own parser, the rules, their unit tests, the routes.
 """
 
 from __future__ import annotations
@@ -144,12 +144,20 @@ def _panel(where: str, panel: dict[str, Any]) -> Iterator[str]:
         yield f"{where}: the metric in the description is not in its queries"
     if panel["type"] != "heatmap" and not panel["fieldConfig"]["defaults"].get("unit"):
         yield f"{where}: no unit"
-    refs = [target["refId"] for target in panel["targets"]]
-    if len(set(refs)) < len(refs) or not all(target.get("expr") for target in panel["targets"]):
+    yield from _queries(where, panel["targets"])
+    yield from _links(where, panel)
+
+
+def _queries(where: str, targets: list[dict[str, Any]]) -> Iterator[str]:
+    refs = [target["refId"] for target in targets]
+    if len(set(refs)) < len(refs) or not all(target.get("expr") for target in targets):
         yield f"{where}: its queries"
-    for target in panel["targets"]:
+    for target in targets:
         if re.search(r"\[[0-9]+s\]|\[1m\]", target["expr"]):
             yield f"{where}: a window is shorter than two scrapes"
+
+
+def _links(where: str, panel: dict[str, Any]) -> Iterator[str]:
     for found in panel.get("links") or ():
         if (
             "/docs/runbooks/" in found["url"]

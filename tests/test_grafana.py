@@ -1,0 +1,131 @@
+"""Everything in grafana/ holds together, and Prometheus's own tools agree."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+_spec = importlib.util.spec_from_file_location("grafana_check", ROOT / "grafana" / "check.py")
+assert _spec is not None
+assert _spec.loader is not None
+check = importlib.util.module_from_spec(_spec)
+sys.modules["grafana_check"] = check
+_spec.loader.exec_module(check)
+
+needs_tools = pytest.mark.skipif(
+    shutil.which("promtool") is None or shutil.which("amtool") is None,
+    reason="promtool or amtool is not installed: apt-get install prometheus prometheus-alertmanager",
+)
+
+
+def test_sources_and_files_agree() -> None:
+    """What is generated was generated after the last change."""
+    pytest.importorskip("grafana_foundation_sdk", reason="grafana-foundation-sdk is not installed")
+    assert list(check.generated()) == []
+
+
+def test_dashboards_and_alerts_are_whole() -> None:
+    """Titles, units, descriptions, links, runbooks, variables, places."""
+    assert list(check.lint()) == []
+
+
+def test_every_metric_exists() -> None:
+    """No query asks for a series that nobody exports or records."""
+    assert list(check.catalogue()) == []
+
+
+@needs_tools
+def test_prometheus_and_alertmanager_agree() -> None:
+    """Their own parsers take every query, rule and route."""
+    assert list(check.parsed()) == []
+
+
+@needs_tools
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["quality", "weeks", "safety", "blindness", "service"])
+def test_alerts(name: str) -> None:
+    """Each alert fires when it should, with its labels and text, is silent when it should, and resolves."""
+    path = ROOT / "grafana" / "rules" / "tests" / f"{name}.yml"
+    done = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_is_tested() -> None:
+    """Each alert has a test in which it fires and one in which it is silent."""
+    fired, silent = set(), set()
+    for path in (ROOT / "grafana" / "rules" / "tests").glob("*.yml"):
+        for test in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]:
+            for case in test["alert_rule_test"]:
+                (fired if case["exp_alerts"] else silent).add(case["alertname"])
+    alerts = {rule["alert"] for rule in check.rules() if "alert" in rule}
+    assert alerts == fired
+    assert alerts <= silent | {"RagtraceQualityUnknown", "RagtraceEvaluatorSilent", "RagtraceJudgeUnreadable"}
+
+
+# --- what the check would catch ------------------------------------------------------------------
+
+
+def mutations() -> Iterator[tuple[str, Callable[[dict[str, Any]], object]]]:
+    def first(page: dict[str, Any]) -> dict[str, Any]:
+        return next(p for p in page["panels"] if p["type"] == "timeseries")
+
+    yield "no description", lambda page: first(page).update(description="")
+    yield "no unit", lambda page: first(page)["fieldConfig"]["defaults"].pop("unit")
+    yield "an unknown variable", lambda page: first(page)["targets"][0].update(expr="up{x=~'$nobody'}")
+    yield "its own data source", lambda page: first(page).update(datasource={"type": "prometheus", "uid": "mine"})
+    yield "two panels in one place", lambda page: page["panels"][1].update(gridPos=page["panels"][0]["gridPos"])
+    yield "two of one id", lambda page: page["panels"][1].update(id=page["panels"][0]["id"])
+    yield "editable", lambda page: page.update(editable=True)
+    yield "a lost runbook", lambda page: first(page).update(links=[{"url": "x/docs/runbooks/Nothing.md"}])
+    yield "a type that is not rendered", lambda page: first(page).update(type="gauge")
+
+
+@pytest.mark.parametrize(("name", "mutate"), list(mutations()), ids=lambda x: x if isinstance(x, str) else "")
+def test_a_mutated_dashboard_is_caught(
+    name: str, mutate: Callable[[dict[str, Any]], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What breaks a dashboard is found."""
+    pages = check.dashboards()
+    page = json.loads(json.dumps(pages["ragtrace-overview.json"]))
+    mutate(page)
+    monkeypatch.setattr(check, "dashboards", lambda: {**pages, "ragtrace-overview.json": page})
+    assert list(check.lint()) != [], name
+
+
+RULES = (
+    (" > 0.08\n", " > 0.8\n", "quality"),
+    ('verdict="fail"', 'verdict="pass"', "safety"),
+    ("ragtrace_evaluation_weight_total", "ragtrace_evaluations_total", "quality"),
+    (">= 30", ">= 0", "service"),
+    ("severity: page", "severity: ticket", "service"),
+    ("offset 6d23h", "offset 1h", "weeks"),
+    ("unless on (app, env)", "and on (app, env)", "blindness"),
+    ("humanizePercentage", "humanize", "service"),
+)
+
+
+@needs_tools
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("old", "new", "name"), RULES, ids=[f"{o.strip()} to {n.strip()}" for o, n, _ in RULES])
+def test_a_mutated_rule_is_caught(old: str, new: str, name: str, tmp_path: Path) -> None:
+    """What changes a rule's meaning makes a unit test fail."""
+    folder = tmp_path / "rules"
+    shutil.copytree(ROOT / "grafana" / "rules", folder)
+    changed = 0
+    for file in ("ragtrace-alerts.yml", "ragtrace-recording.yml"):
+        text = (folder / file).read_text(encoding="utf-8")
+        changed += text.count(old)
+        (folder / file).write_text(text.replace(old, new), encoding="utf-8")
+    assert changed
+    command = ["promtool", "test", "rules", str(folder / "tests" / f"{name}.yml")]
+    assert subprocess.run(command, capture_output=True, check=False).returncode != 0
