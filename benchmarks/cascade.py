@@ -20,7 +20,7 @@ from ragtrace import plugins
 from ragtrace.evaluation import run
 from ragtrace.records import Document, Trace
 
-BANDS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 1.01)
+BANDS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.3, 1.01)
 JUDGES = (0.75, 0.80, 0.85, 0.90)
 DRAWS = 200
 

@@ -50,6 +50,8 @@ def open_session(path: os.PathLike[str], threads: int = 1) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # The arena keeps what the longest text ever took: 180 MB more after 160 traces, for some 5 % of the time.
+    options.enable_cpu_mem_arena = False
     return onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
 
 

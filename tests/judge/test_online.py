@@ -126,9 +126,9 @@ def test_the_band_follows_the_budget() -> None:
     scripted = ScriptedJudge({})
     scripted.store = Store(hour=1.0, day=100.0, clock=Clock(86_400.0 * 5))
     use_judge(scripted)  # type: ignore[arg-type]
-    assert width() == pytest.approx(0.3)
+    assert width() == pytest.approx(0.05)
     scripted.store.reserve(NANO // 2)
-    assert width() == pytest.approx(0.15)
+    assert width() == pytest.approx(0.025)
     scripted.store.reserve(NANO // 2)
     assert width() == 0.0
 
