@@ -121,7 +121,7 @@ def main() -> None:
         (20, False, 60, 80),
         (200, False, 40, 25),
         (200, True, 30, 20),
-        (2_000, False, 30, 3),
+        (2_000, False, 20, 3),
     ):
         found = [delays(rng, hourly, biased, rise, runs) for rise in RISES]
         ours, usual, most = false_alarms(rng, hourly, biased, months)

@@ -1,4 +1,4 @@
-"""The command line: `ragtrace demo · eval · compare · evaluators · doctor`."""
+"""The command line: `ragtrace demo · eval · compare · report · evaluators · doctor`."""
 
 from __future__ import annotations
 
@@ -75,6 +75,15 @@ def _parser() -> argparse.ArgumentParser:
     comparison.add_argument("first", type=Path, help="a folder that `ragtrace eval --report` wrote")
     comparison.add_argument("second", type=Path, help="another one, with the same rows")
     comparison.set_defaults(run=_compare)
+
+    report = commands.add_parser("report", help="what live requests scored lately, and whether it became worse")
+    report.add_argument("--file", default="", help="the journal; default: the setting report_file")
+    report.add_argument("--since", default="24h", metavar="WHEN", help="30m, 24h, 7d ago, or 2026-01-31[T12:00]")
+    report.add_argument("--until", default="0m", metavar="WHEN", help="likewise; default: now")
+    report.add_argument("--app", help="this application alone")
+    report.add_argument("--html", type=Path, metavar="FILE", help="write a page that needs nothing else")
+    report.add_argument("--json", action="store_true", help="as one JSON object")
+    report.set_defaults(run=_report)
 
     listing = commands.add_parser("evaluators", help="what can be asked of an answer")
     listing.add_argument("--json", action="store_true", help="as one JSON array")
@@ -189,6 +198,24 @@ def _compare(options: argparse.Namespace) -> int:
 
     print(comparison_table(read_run(options.first), read_run(options.second)))
     return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from ragtrace import settings
+    from ragtrace.reporting import live, live_text
+
+    path = options.file or settings.load().report_file
+    if not path:
+        raise SettingError("name the journal with --file, or with the setting report_file that makes it")
+    now = time.time()
+    since, until = (live.when(getattr(options, name), now, f"--{name}") for name in ("since", "until"))
+    found = live.live(path, since, until, options.app)
+    if options.html is not None:
+        from ragtrace.reporting.live_html import write_live
+
+        print(f"ragtrace report: {write_live(found, options.html)}", file=sys.stderr)
+    print(live_text.as_json(found) if options.json else live_text.text(found))
+    return 1 if found.damaged else 0
 
 
 def _evaluators(options: argparse.Namespace) -> int:

@@ -49,11 +49,12 @@ DEFAULT_SUITE = (
 class Runtime:
     """A running ragtrace: what `init` returns. Everything it does goes on without it; keep it to stop or to look."""
 
-    def __init__(self, used: Settings, pipeline: Pipeline, telemetry: Any, metrics: Any) -> None:
+    def __init__(self, used: Settings, pipeline: Pipeline, telemetry: Any, metrics: Any, journal: Any = None) -> None:
         self.settings = used
         self.pipeline = pipeline
         self._telemetry = telemetry
         self._metrics = metrics
+        self._journal = journal
         self._closed = False
 
     @property
@@ -99,6 +100,8 @@ class Runtime:
             self._telemetry.close(max(seconds, 1.0))
         if self._metrics is not None:
             self._metrics.close()
+        if self._journal is not None:
+            self._journal.close()
 
 
 def init(
@@ -162,6 +165,12 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
         observers = (metrics.observe_request,)
     if telemetry is not None:
         sinks += tuple(telemetry.sinks)
+    journal = None
+    if used.report_file:
+        from ragtrace.journal import Journal
+
+        journal = Journal(used.report_file, app=used.app, env=used.env, evaluators=checks)
+        sinks += (journal,)
     from ragtrace.evaluators.causes import cause
 
     limits = Limits(used.queue_items, used.queue_bytes, used.batch, used.batch_wait, used.workers)
@@ -180,7 +189,7 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
     if metrics is not None:
         metrics.watch(pipeline, telemetry)
         server = metrics.serve(used.prometheus_port, used.prometheus_host)
-    runtime = Runtime(used, pipeline, telemetry, server)
+    runtime = Runtime(used, pipeline, telemetry, server, journal)
     pipeline.start()
     recorder.set_consumer(pipeline)
     _instrument(runtime, True, capture)

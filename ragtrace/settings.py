@@ -70,6 +70,10 @@ class Settings:
     """`http/protobuf` or `grpc`."""
     spans_file: str = ""
     """A file that gets every span as a line of JSON, beside an endpoint or without one."""
+    report_file: str = ""
+    """A file that gets one line of JSON for each evaluation, for `ragtrace report`: time, app, env, model, prompt
+    version, trace id, and of each score name, value, label, error, version, method, cost, failures and sampling
+    probability; no texts. With the file before it, `<name>.1`, it takes 64 MiB at most."""
     prometheus_port: int = -1
     """Port of /metrics; 0 for any free one, -1 for none."""
     prometheus_host: str = "127.0.0.1"

@@ -36,32 +36,44 @@ def write_report(analysis: Analysis, folder: str | os.PathLike[str]) -> Path:
 
 def report(analysis: Analysis) -> str:
     """The page as text. Raises MissingExtraError without jinja2."""
+    made = environment()
+    from markupsafe import Markup
+
+    made.filters |= {"shown": shown, "rule": rule, "date": _date, "number": views.number, "confused": _confused}
+    css, digest = style()
+    svgs = [(metric, Markup(svg), count) for metric, svg, count in _charts(analysis)]
+    template = made.get_template("report.html.j2")
+    return str(template.render(**_content(analysis), css=Markup(css), css_hash=Markup(digest), charts=svgs))
+
+
+def environment() -> Any:
+    """jinja2 as all pages use it: what is not markup of ours is escaped, what is not there is an error. Raises
+    MissingExtraError without jinja2."""
     try:
-        from jinja2 import Environment, StrictUndefined
-        from markupsafe import Markup
+        from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ModuleNotFoundError as error:
         raise MissingExtraError("jinja2", "eval", "The report") from error
 
     def finalize(value: Any) -> Any:
         return value.translate(_UNPRINTABLE) if type(value) is str else value
 
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=finalize
+    made = Environment(
+        loader=FunctionLoader(_read),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=finalize,
     )
-    environment.filters |= {
-        "shown": shown,
-        "clip": clip,
-        "rule": rule,
-        "date": _date,
-        "number": views.number,
-        "confused": _confused,
-    }
+    made.filters["clip"] = clip
+    return made
+
+
+def style() -> tuple[str, str]:
+    """The style sheet of all pages, and the digest by which their policy admits this very one and nothing else, so that
+    markup that slipped in could not even colour itself."""
     css = _read("report.css")
-    # The policy admits this very style sheet and nothing else, so markup that slipped in could not even colour itself.
-    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
-    template = environment.from_string(_read("report.html.j2"))
-    svgs = [(metric, Markup(svg), count) for metric, svg, count in _charts(analysis)]
-    return template.render(**_content(analysis), css=Markup(css), css_hash=Markup(f"sha256-{digest}"), charts=svgs)
+    return css, f"sha256-{base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()}"
 
 
 def _content(analysis: Analysis) -> dict[str, Any]:

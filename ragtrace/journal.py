@@ -1,0 +1,306 @@
+"""The journal: a file with one line of JSON for each evaluation, for `ragtrace report`. Scores and ids, no texts."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import math
+import os
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragtrace.errors import DataError, SettingError
+from ragtrace.evaluation import Evaluator
+from ragtrace.records import Evaluation, Score
+
+_log = logging.getLogger(__name__)
+SIZE = 64 * 1024 * 1024
+"""Bytes of the two files together: the one that is written, and the one before it, which is `<name>.1`."""
+_WORD = 200
+"""Characters of a name that somebody else chose."""
+
+
+class Journal:
+    """A sink that appends each evaluation to a file.
+
+    Every line is one write in append mode, in the pipeline's thread: a process that is killed loses none, and several
+    processes may share the file. What the disk does not take is counted and logged once, never raised. Requests that
+    were dropped are counted and told with the next line: a flood of them must not push the history out.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        app: str = "rag",
+        env: str = "dev",
+        evaluators: Iterable[Evaluator] = (),
+        size: int = SIZE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`app` is that of traces without the attribute `app`; of `evaluators` it takes which way is worse. Raises
+        SettingError if the file cannot be written."""
+        self._path = Path(path)
+        self._app, self._env = app, env
+        self._lower = frozenset(check.name for check in evaluators if check.direction == "lower")
+        self._half = size // 2
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._dropped: Counter[str] = Counter()
+        self._torn = False
+        self.lost = 0
+        """Lines that could not be written."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._opened()
+        except OSError as error:
+            raise SettingError(f"report_file {os.fspath(path)!r} cannot be written: {error}") from error
+        _reset_in_children(self)
+
+    def __call__(self, evaluation: Evaluation) -> None:
+        """Append an evaluation. Never raises."""
+        try:
+            with self._lock:
+                if evaluation.status == "dropped":
+                    self._dropped[evaluation.reason or "unknown"] += 1
+                else:
+                    self._append(_line(self._plain(evaluation)))
+                    self._dropped.clear()
+        except (OSError, ValueError) as error:
+            self.lost += 1
+            if self.lost == 1:
+                _log.warning("ragtrace: a line of %s was lost (%s); further ones are only counted", self._path, error)
+
+    def close(self) -> None:
+        """Tell what is left to be told, and close the file. Safe to call twice."""
+        with self._lock:
+            if self._file < 0:
+                return
+            try:
+                if self._dropped:
+                    self._append(_line(self._head(self._clock(), self._app)))
+                os.close(self._file)
+            except OSError:
+                self.lost += 1
+            self._file = -1
+
+    # --- the file ----------------------------------------------------------------------------------------
+
+    def _append(self, line: bytes) -> None:
+        if self._file < 0:
+            raise ValueError("it is closed")
+        state = os.fstat(self._file)
+        if state.st_nlink == 0 or state.st_size + len(line) > self._half:
+            self._rotate()
+        if self._torn:  # what follows half a line must not become its end
+            line = b"\n" + line
+        written = os.write(self._file, line)
+        self._torn = written < len(line)
+        if self._torn:
+            raise OSError(f"{written} of {len(line)} bytes were written")
+
+    def _rotate(self) -> None:
+        """Begin a new file, unless another process has done so: then the name belongs to another file than ours."""
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            if self._is_current() and os.fstat(self._file).st_size:
+                self._path.replace(before(self._path))
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        old, self._file = self._file, self._opened()
+        self._torn = False
+        os.close(old)
+
+    def _is_current(self) -> bool:
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(self._file))
+        except FileNotFoundError:
+            return False
+
+    def _opened(self) -> int:
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        size = os.fstat(file).st_size
+        if size:  # a process that died may have left half a line
+            with self._path.open("rb") as end:
+                end.seek(size - 1)
+                self._torn = end.read(1) != b"\n"
+        return file
+
+    # --- the line ----------------------------------------------------------------------------------------
+
+    def _head(self, moment: float, app: str) -> dict[str, Any]:
+        head: dict[str, Any] = {"time": round(moment, 3), "app": app, "env": self._env}
+        if self._dropped:
+            head["dropped"] = dict(self._dropped)
+        return head
+
+    def _plain(self, evaluation: Evaluation) -> dict[str, Any]:
+        trace = evaluation.trace
+        line = self._head(trace.started or self._clock(), _word(trace.attributes.get("app")) or self._app)
+        line["trace"] = f"{trace.trace_id:032x}"
+        for name in ("model", "prompt_version"):
+            if word := _word(trace.attributes.get(name)):
+                line[name] = word
+        line["probability"] = trace.sampling_probability
+        if evaluation.cause is not None:
+            line["cause"] = evaluation.cause
+        line["scores"] = [self._score(score) for score in evaluation.scores]
+        return line
+
+    def _score(self, score: Score) -> dict[str, Any]:
+        """What differs from the usual, so that a line stays short."""
+        plain: dict[str, Any] = {"name": score.name, "version": score.version, "method": score.method}
+        for name, value in (
+            ("value", _finite(score.value)),
+            ("label", _word(score.label)),
+            ("error", _word(score.error)),
+            ("failures", list(score.failures)),
+            ("cost", score.cost),
+            ("lower_is_better", score.name in self._lower),
+        ):
+            if value not in (None, [], 0.0, False) or (name == "value" and value is not None):
+                plain[name] = value
+        plain["probability"] = score.sampling_probability
+        return plain
+
+
+def _reset_in_children(journal: Journal) -> None:
+    """At a fork another thread may hold the lock, and what was dropped so far is the parent's to tell."""
+    reference = weakref.ref(journal)
+
+    def reset() -> None:
+        if (alive := reference()) is not None:
+            alive._lock = threading.Lock()
+            alive._dropped = Counter()
+
+    os.register_at_fork(after_in_child=reset)
+
+
+def before(path: Path) -> Path:
+    """Where the lines before those of `path` lie."""
+    return path.with_name(f"{path.name}.1")
+
+
+def _word(value: object) -> str | None:
+    return value[:_WORD] if isinstance(value, str) and value else None
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _line(plain: Mapping[str, Any]) -> bytes:
+    # Escaped to ASCII, so that a lone surrogate in a name costs nothing, and no line end stands inside.
+    return json.dumps(plain, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line: an evaluation with its scores, or (without a trace id) what was dropped."""
+
+    time: float
+    """Unix time of the request."""
+    app: str
+    env: str
+    trace_id: str
+    model: str
+    prompt_version: str
+    probability: float
+    """With which the request was sampled, in (0, 1]."""
+    cause: str | None
+    scores: tuple[Score, ...]
+    lower_is_better: frozenset[str]
+    dropped: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was met on the way."""
+
+    damaged: int = 0
+    """Lines that are none of a journal."""
+    not_numbers: int = 0
+    """Scores whose value was no finite number; they count as errors."""
+    files: list[Path] = field(default_factory=list)
+
+
+def read(path: str | os.PathLike[str], met: Reading | None = None) -> Iterator[Entry]:
+    """The entries of a journal, the older file first. The last line is left out as long as it is not finished; others
+    that cannot be read are counted in `met`. Raises DataError if there is no such file."""
+    met = Reading() if met is None else met
+    path = Path(path)
+    for file in (before(path), path):
+        try:
+            with file.open("rb") as lines:
+                met.files.append(file)
+                for line in lines:
+                    if line.endswith(b"\n") and line.strip():
+                        entry = _entry(line, met)
+                        if entry is not None:
+                            yield entry
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise DataError(f"{file} cannot be read: {error}") from error
+    if not met.files:
+        raise DataError(f"there is no journal {path}; the setting report_file makes one")
+
+
+def _entry(line: bytes, met: Reading) -> Entry | None:
+    try:
+        given = json.loads(line)
+        moment = float(given["time"])
+        if not math.isfinite(moment):
+            raise ValueError("no time")
+        scores = given.get("scores", [])
+        return Entry(
+            moment,
+            str(given["app"]),
+            str(given.get("env", "")),
+            str(given.get("trace", "")),
+            str(given.get("model", "")),
+            str(given.get("prompt_version", "")),
+            _probability(given.get("probability", 1.0)),
+            given.get("cause"),
+            tuple(_scored(score, met) for score in scores),
+            frozenset(str(score["name"]) for score in scores if score.get("lower_is_better")),
+            {str(reason): int(count) for reason, count in given.get("dropped", {}).items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        met.damaged += 1
+        return None
+
+
+def _scored(given: Mapping[str, Any], met: Reading) -> Score:
+    value, error, label = given.get("value"), given.get("error"), given.get("label")
+    if value is not None and not math.isfinite(float(value)):
+        met.not_numbers += 1
+        value, error, label = None, "not_a_number", None
+    return Score(
+        str(given["name"]),
+        None if value is None else float(value),
+        None if label is None else str(label),
+        error=None if error is None else str(error),
+        failures=tuple(str(kind) for kind in given.get("failures", ())),
+        version=str(given.get("version", "")),
+        method=str(given.get("method", "")),
+        cost=float(given.get("cost", 0.0)),
+        sampling_probability=_probability(given.get("probability", 1.0)),
+    )
+
+
+def _probability(value: Any) -> float:
+    p = float(value)
+    if not 0.0 < p <= 1.0:
+        raise ValueError("no probability")
+    return p
