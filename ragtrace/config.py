@@ -160,7 +160,13 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
         _require("prometheus_client", "prometheus", "prometheus_port")
         from ragtrace_prometheus import PrometheusSink
 
-        metrics = PrometheusSink(app=used.app, env=used.env, evaluators=checks)
+        metrics = PrometheusSink(
+            app=used.app,
+            env=used.env,
+            evaluators=checks,
+            prices=settings.prices(used.model_prices),
+            strata=_strata(used),
+        )
         sinks += (metrics,)
         observers = (metrics.observe_request,)
     if telemetry is not None:
@@ -322,6 +328,14 @@ def _sampler(used: Settings) -> sampling.Sampler:
     if used.sample_slower_than:
         always.append(sampling.slow(used.sample_slower_than))
     return sampling.any_of(*always, chosen) if always else chosen
+
+
+def _strata(used: Settings) -> list[str]:
+    """The reasons that `_sampler`'s decisions may have."""
+    ratio = ["ratio"] if used.sample != 1.0 or not used.sample_per_second else []
+    limit = ["rate_limit"] if used.sample_per_second else []
+    slow = ["slow"] if used.sample_slower_than else []
+    return [*ratio, *limit, *(["error"] if used.sample_errors else []), *slow]
 
 
 def _redaction(name: str) -> Callable[[str], str] | None:

@@ -116,7 +116,8 @@ def any_of(*samplers: Sampler) -> Sampler:
             if not d.consistent:
                 probability += (1.0 - probability) * d.probability
         kept = next((d for d in decisions if d.keep), None)
-        most_likely = max(decisions, key=lambda d: d.probability)
+        # Of equals the last: `errors()` and `slow()` stand first and say 0 of every other request.
+        most_likely = max(reversed(decisions), key=lambda d: d.probability)
         reason = (kept or most_likely).reason
         return Decision(kept is not None, probability, reason, all(d.consistent for d in decisions))
 

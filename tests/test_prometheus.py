@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from prometheus_client import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from ragtrace.config import _strata
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
 from ragtrace.pipeline import Limits, Pipeline
-from ragtrace.records import Evaluation, Score, Trace
+from ragtrace.records import Document, Evaluation, Score, Trace
 from ragtrace.sampling import Decision, ratio
+from ragtrace.settings import Settings
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
-from ragtrace_prometheus.labels import LabelCap
+from ragtrace_prometheus.exposition import PlainRegistry
+from ragtrace_prometheus.labels import LabelCap, clean
 
 
 @evaluator(needs={"answer"}, threshold=0.62)
@@ -147,7 +157,10 @@ def test_requests_are_counted_sampled_or_not(sink: PrometheusSink) -> None:
     assert {s.labels["status"]: s.value for s in scraped.samples("ragtrace_requests_total")} == {
         "ok": 1, "error": 1, "cancelled": 1,
     }  # fmt: skip
-    assert scraped.value("ragtrace_sampling_decisions_total", decision="sampled_out", reason="ratio") == 1
+    of = "ragtrace_sampling_decisions_total"
+    assert scraped.value(of, decision="sampled_out", stratum="ratio") == 1
+    assert scraped.value(of, decision="sampled", stratum="ratio") == 1
+    assert scraped.value(of, decision="sampled", stratum="x") == 1
     assert scraped.value("ragtrace_retrieval_empty_total") == 1
     assert scraped.value("ragtrace_request_duration_seconds_count") == 3
 
@@ -157,6 +170,26 @@ def test_labels_are_bounded() -> None:
     cap = LabelCap(3)
     assert [cap(v) for v in "abcdea"] == ["a", "b", "c", "other", "other", "a"]
     assert cap.overflows == 2
+    assert (cap(""), LabelCap(3, empty="")("")) == ("unknown", "")
+
+
+class Unspeakable:
+    """An object that cannot be written."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@given(st.one_of(st.text(alphabet=st.characters(codec=None, categories=None)), st.integers(), st.none()))
+@example("a\0b\nc\rd\u2028e\ud800f")
+@example("x" * 10_000)
+@example(Unspeakable())
+def test_any_value_makes_a_label(value: object) -> None:
+    """At most 100 characters, all printable and such as UTF-8 can write."""
+    label = clean(value)
+    assert len(label) <= 100
+    assert label.isprintable()
+    assert label.encode() or not value
 
 
 def test_odd_names_do_not_break_a_scrape() -> None:
@@ -164,6 +197,49 @@ def test_odd_names_do_not_break_a_scrape() -> None:
     sink = PrometheusSink(app='a"b\\c\nd é', env="", evaluators=[length])
     sink(Evaluation(make_trace(), (Score("length", error='odd "reason"\n'),), "error"))
     assert Scraped(sink).samples("ragtrace_evaluator_errors_total")[0].labels["app"] == 'a"b\\c\nd é'
+
+
+ODD: list[Any] = [
+    "a\0b", 'say "no"\n\r\u2028', "\ud800", "\\", "x" * 5_000, "é" * 200, {"a": [1]}, Unspeakable(), 3.5, b"\xff",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text"])
+def test_odd_values_of_a_request_do_not_break_a_scrape(accept: str) -> None:
+    """Models, versions, stages, tokens and reasons that an application made up: every scrape can be read."""
+    sink = PrometheusSink(app="\ud800\0", env="\udfff", evaluators=[length], prices={"\ud800": (1.0, 1.0)})
+    for odd in ODD:
+        stages, usage = {"tool": odd, "else": 1}, {"\ud800": (odd, odd)}
+        known = {"model": odd, "prompt_version": odd, "stages": stages, "usage": usage}
+        alone = {"model": odd, "stages": odd, "usage": odd, "time_to_first_chunk": odd, "input_tokens": odd}
+        for attributes in (known, alone):
+            trace = make_trace(attributes=attributes)
+            sink.observe_request(trace, Decision(True, 1.0, "\ud800"))
+            sink(Evaluation(trace, (Score("\ud800", 0.5), Score("length", error="\ud800\n"))))
+    sink.observe_feedback("\ud800")
+    scraped = Scraped(sink, accept)
+    assert sum(s.value for s in scraped.samples("ragtrace_requests_total")) == 2 * len(ODD)
+    assert sum(s.value for s in scraped.samples("ragtrace_stage_duration_seconds_count")) == len(ODD)
+
+
+def test_nothing_falls_and_nothing_is_nan(sink: PrometheusSink) -> None:
+    """Negative durations, scores, tokens and costs, NaN and infinity leave every counter and sum as it was."""
+    inf, nan = float("inf"), float("nan")
+    for bad in (-1.0, -inf, inf, nan):
+        known = {"stages": {"tool": bad}, "time_to_first_chunk": bad, "input_tokens": bad, "output_tokens": bad}
+        trace = make_trace(documents=[Document("d", "c", bad)], duration=bad, attributes=known)
+        sink.observe_request(trace, Decision(True, 1.0, "ratio"))
+        judged = Score("length", nan, "pass", model="m", cost=bad, input_tokens=-1, sampling_probability=nan)
+        sink(Evaluation(trace, (judged,), lag=bad))
+        sink.observe_duration("length", bad)
+    for family in Scraped(sink).families:
+        for sample in family.samples:
+            assert 0 <= sample.value < inf, sample
+            assert (
+                sample.value == 0
+                or not sample.name.endswith(("_sum", "tokens_total", "usd_total"))
+                or (sample.name == "ragtrace_retrieved_documents_sum")
+            ), sample
 
 
 def test_a_weight_is_cut_and_the_cut_counted(sink: PrometheusSink) -> None:
@@ -272,3 +348,226 @@ def test_a_broken_clock_costs_no_score(sink: PrometheusSink, stopping: list[Pipe
     assert pipeline.flush(10)
     assert pipeline.counts()["length"].scored == 1
     assert pipeline.stats().internal_errors == 1
+
+
+# --- models, prompts, stages, tokens, money ------------------------------------------------------
+
+
+def asked(**known: Any) -> Trace:
+    return make_trace(attributes={"model": "gpt", "prompt_version": "v2", **known})
+
+
+def test_requests_and_evaluations_by_model_and_prompt(sink: PrometheusSink) -> None:
+    """Both carry the model and the prompt's version; a verdict that may follow stands at 0 from the first one on."""
+    score = Score("length", 0.9, "pass", sampling_probability=0.5)
+    sink.observe_request(asked(), Decision(True, 0.5, "ratio"))
+    sink(Evaluation(asked(), (score,)))
+    scraped = Scraped(sink)
+    of = {"model": "gpt", "prompt_version": "v2"}
+    assert scraped.value("ragtrace_requests_total", status="ok", **of) == 1
+    assert scraped.value("ragtrace_evaluations_total", verdict="pass", **of) == 1
+    assert scraped.value("ragtrace_evaluations_total", verdict="fail", **of) == 0
+    assert scraped.value("ragtrace_evaluation_weight_total", verdict="pass", **of) == 2
+    assert scraped.value("ragtrace_evaluation_weight_squared_total", verdict="pass", **of) == 4
+    assert scraped.value("ragtrace_evaluation_weighted_score_total", **of) == pytest.approx(1.8)
+    assert scraped.value("ragtrace_evaluations_total", evaluator="length", verdict="pass", model="") == 0
+
+
+def test_models_and_prompts_are_bounded(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
+    """Beyond twenty a model is `other`, and so is a prompt; what went past is counted."""
+    stopping.append(Pipeline([length]))
+    sink.watch(stopping[0])
+    for i in range(30):
+        sink.observe_request(asked(model=f"m{i}", prompt_version=f"v{i}"), Decision(True, 1.0, "ratio"))
+    scraped = Scraped(sink)
+    samples = scraped.samples("ragtrace_requests_total")
+    assert {s.labels["model"] for s in samples} == {"", "other", *(f"m{i}" for i in range(20))}
+    assert {s.labels["prompt_version"] for s in samples} == {"", "other", *(f"v{i}" for i in range(20))}
+    assert scraped.value("ragtrace_requests_total", status="ok", model="other") == 10
+    assert scraped.value("ragtrace_label_overflow_total") == 20
+
+
+def test_stages_and_first_chunks(sink: PrometheusSink) -> None:
+    """A histogram for each stage; a request that did not stream has no first chunk."""
+    sink.observe_request(asked(stages={"retrieval": 0.2, "generation": 1.2}), Decision(True, 1.0, "ratio"))
+    sink.observe_request(asked(time_to_first_chunk=0.4), Decision(True, 1.0, "ratio"))
+    scraped = Scraped(sink)
+    assert scraped.value("ragtrace_stage_duration_seconds_sum", stage="retrieval") == 0.2
+    assert scraped.value("ragtrace_stage_duration_seconds_sum", stage="generation") == 1.2
+    assert scraped.value("ragtrace_time_to_first_chunk_seconds_count") == 1
+
+
+def test_the_retrievers_best_score(sink: PrometheusSink) -> None:
+    """Only of a retriever that gives scores."""
+    scored = [Document("a", "x", 0.3), Document("b", "y", 0.75), Document("c", "z")]
+    for documents in (scored, [Document("d", "w")], []):
+        sink.observe_request(make_trace(documents=documents, attributes={"retrievals": 1}), Decision(True, 1.0, "r"))
+    scraped = Scraped(sink)
+    assert scraped.value("ragtrace_retrieval_top_score_count") == 1
+    assert scraped.value("ragtrace_retrieval_top_score_sum") == 0.75
+    assert scraped.value("ragtrace_retrieval_empty_total") == 1
+
+
+def test_tokens_and_what_they_cost() -> None:
+    """Each model's tokens at its own price; a model without a price has tokens alone; the judge's cost beside them."""
+    sink = PrometheusSink(app="a", env="b", evaluators=[length], prices={"small": (1.0, 2.0), "large": (10.0, 20.0)})
+    usage = {"small": (1_000_000, 0), "large": (0, 500_000)}
+    sink.observe_request(asked(usage=usage, input_tokens=1_000_000, output_tokens=500_000), Decision(True, 1.0, "r"))
+    sink.observe_request(asked(model="small", input_tokens=0, output_tokens=1_000_000), Decision(True, 1.0, "r"))
+    sink.observe_request(asked(model="own", input_tokens=7, output_tokens=3), Decision(True, 1.0, "r"))
+    sink(Evaluation(asked(), (Score("length", 1.0, "pass", model="judge-1", input_tokens=9, cost=0.25),)))
+    scraped = Scraped(sink)
+    assert scraped.value("ragtrace_tokens_total", direction="input", model="small") == 1_000_000
+    assert scraped.value("ragtrace_tokens_total", direction="output", model="own") == 3
+    cost = {(s.labels["component"], s.labels["model"]): s.value for s in scraped.samples("ragtrace_cost_usd_total")}
+    assert cost == {("generation", "small"): 3.0, ("generation", "large"): 10.0, ("judge", "judge-1"): 0.25}
+
+
+def test_feedback(sink: PrometheusSink) -> None:
+    """Up, down, and whatever else somebody may send."""
+    for value in ("up", "up", "down", "meh", ""):
+        sink.observe_feedback(value)
+    assert {s.labels["value"]: s.value for s in Scraped(sink).samples("ragtrace_feedback_total")} == {
+        "up": 2, "down": 1, "other": 2,
+    }  # fmt: skip
+
+
+def test_requests_have_exemplars_where_their_spans_are_kept(sink: PrometheusSink) -> None:
+    """A trace that the application's own sampler drops is named by none: nobody could open it."""
+    sink.observe_request(make_trace(trace_id=0xABC, duration=0.2), Decision(True, 1.0, "ratio"))
+    gone = make_trace(trace_id=0xDEF, duration=20.0, attributes={"unrecorded": True})
+    sink.observe_request(gone, Decision(True, 1.0, "ratio"))
+    scraped = Scraped(sink, "application/openmetrics-text")
+    named = [s.exemplar for s in scraped.samples("ragtrace_request_duration_seconds_bucket") if s.exemplar]
+    assert [exemplar.labels["trace_id"] for exemplar in named] == [f"{0xABC:032x}"]
+
+
+def test_the_strata_of_the_settings_stand_at_0() -> None:
+    """A decision of each known reason has its series before the first one."""
+    strata = _strata(Settings(sample=0.5, sample_slower_than=9.0))
+    sink = PrometheusSink(app="a", env="b", evaluators=[], strata=strata)
+    samples = Scraped(sink).samples("ragtrace_sampling_decisions_total")
+    found = {(s.labels["stratum"], s.labels["decision"]) for s in samples}
+    assert found == {(s, d) for s in ("ratio", "rate_limit", "error", "slow") for d in ("sampled", "sampled_out")}
+    assert _strata(Settings()) == ["rate_limit", "error"]
+    assert _strata(Settings(sample_per_second=0.0, sample_errors=False)) == ["ratio"]
+
+
+# --- the text of a scrape ------------------------------------------------------------------------
+
+
+def busy(sink: PrometheusSink, rounds: int = 3) -> None:
+    """Traffic that touches every metric."""
+    for i in range(rounds):
+        known = {
+            "stages": {"retrieval": 0.1, "tool": 0.2}, "time_to_first_chunk": 0.3, "input_tokens": 5,
+            "output_tokens": 6, "retrievals": 1, "cancelled": i == 2, "prompt_version": f'v"\\\n{i}',
+        }  # fmt: skip
+        documents = [Document("d", "text", 0.5 + i / 10)] if i else []
+        attributes = asked(**known).attributes
+        trace = make_trace(trace_id=i + 1, documents=documents, duration=1.5e7 * i, attributes=attributes)
+        sink.observe_request(trace, Decision(i != 1, 0.5, "ratio"))
+        sink.observe_duration("length", 0.02)
+        sink.observe_feedback("up")
+        judged = {"failures": ("retrieval",), "model": "judge", "cost": 0.1}
+        failed = Score("length", 0.1, "fail", sampling_probability=1e-9, **judged)  # type: ignore[arg-type]
+        sink(Evaluation(trace, (Score("length", 0.7, "pass"), failed, Score("length", error="timeout")), cause="none"))
+        sink(Evaluation(make_trace(), (), "dropped", reason="queue_full"))
+
+
+@pytest.mark.parametrize("openmetrics", [False, True])
+def test_the_text_is_that_of_prometheus_client(sink: PrometheusSink, openmetrics: bool) -> None:
+    """Byte for byte, at the first scrape, after changes, and once more without any."""
+    assert isinstance(sink.registry, PlainRegistry)
+    generate = generate_openmetrics if openmetrics else generate_latest
+    for rounds in (0, 2, 3, 0):
+        busy(sink, rounds)
+        assert sink.registry.text(openmetrics).decode() == generate(sink.registry).decode()
+
+
+def test_values_that_are_kept_elsewhere(sink: PrometheusSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a release of prometheus_client whose insides are others, its own encoder writes the same."""
+    busy(sink)
+    assert isinstance(sink.registry, PlainRegistry)
+    expected = generate_latest(sink.registry)
+
+    def moved(*_: Any) -> None:
+        raise AttributeError
+
+    monkeypatch.setattr("ragtrace_prometheus.exposition.Encoder._family", moved)
+    assert sink.registry.text(openmetrics=False) == expected
+
+
+def test_a_scrape_is_compressed_where_that_is_asked_for(sink: PrometheusSink) -> None:
+    """As Prometheus asks; and names may be chosen."""
+    server = sink.serve(0)
+    try:
+        request = urllib.request.Request(server.url, headers={"Accept-Encoding": "gzip"})
+        with urllib.request.urlopen(request, timeout=10) as response:
+            assert response.headers["Content-Encoding"] == "gzip"
+            assert b"ragtrace_requests_total" in gzip.decompress(response.read())
+        with urllib.request.urlopen(f"{server.url}?name[]=ragtrace_requests_total", timeout=10) as response:
+            lines = [line for line in response.read().decode().splitlines() if line[0] != "#"]
+            assert {line.split("{")[0] for line in lines} == {"ragtrace_requests_total"}
+    finally:
+        server.close()
+
+
+def test_a_part_that_fails_costs_no_scrape(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
+    """What cannot be read is left out and counted; the rest is there."""
+
+    class Broken(Pipeline):
+        def counts(self) -> Any:
+            raise RuntimeError
+
+    stopping.append(Broken([length]))
+    sink.watch(stopping[0])
+    scraped = Scraped(sink)
+    assert not scraped.samples("ragtrace_evaluation_eligible_total")
+    assert scraped.value("ragtrace_internal_errors_total") == 1
+    assert scraped.value("ragtrace_build_info") == 1
+
+
+# --- the catalogue -------------------------------------------------------------------------------
+
+METRICS_PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
+
+
+def documented() -> dict[str, tuple[str, frozenset[str]]]:
+    """Type and labels of each metric, as docs/metrics.md tells them."""
+    rows = {}
+    for line in METRICS_PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("| `ragtrace_"):
+            name, kind, labels, _ = (cell.strip() for cell in line.strip("|").split(" | "))
+            rows[name.strip("`")] = (kind, frozenset(re.findall(r"`([a-z_]+)`", labels)))
+    return rows
+
+
+class Sent:
+    """An exporter's counts."""
+
+    def __init__(self) -> None:
+        export = SimpleNamespace(exported=3, failed={"unavailable": 1})
+        hold = SimpleNamespace(held=1, expired=2)
+        self._stats = SimpleNamespace(spans=export, events=export, spans_dropped=1, events_dropped=0, hold=hold)
+
+    def stats(self) -> Any:
+        return self._stats
+
+
+def test_the_catalogue_tells_what_is_served(stopping: list[Pipeline]) -> None:
+    """docs/metrics.md and a scrape of a sink that has seen everything agree in names, types and labels, both ways."""
+    judged = replace(breaks, method="judge")
+    sink = PrometheusSink(app="a", env="b", evaluators=[length, judged], prices={"gpt": (1.0, 2.0)})
+    stopping.append(Pipeline([length, judged]))
+    sink.watch(stopping[0], Sent())
+    busy(sink)
+    served = {}
+    for family in Scraped(sink).families:
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        assert family.samples, f"{name} was never counted"
+        of_all = [frozenset(sample.labels) - {"le"} for sample in family.samples]
+        assert len(set(of_all)) == 1, name
+        assert of_all[0] >= {"app", "env"}, name
+        served[name] = (family.type, of_all[0] - {"app", "env"})
+    assert served == documented()

@@ -1,17 +1,33 @@
-"""Label values that cannot grow without end."""
+"""Label values that cannot grow without end and cannot break the exposition."""
 
 from __future__ import annotations
 
 import threading
 
 OTHER = "other"
+_MAX_CHARS = 100
+
+
+def clean(value: object) -> str:
+    """Any object as a label value: at most 100 characters, each one printable; others become `_`. Never raises."""
+    if not isinstance(value, str):
+        try:
+            value = str(value)
+        except Exception:  # noqa: BLE001 an application's __str__
+            value = type(value).__name__
+    text = value[:_MAX_CHARS]
+    if text.isprintable():  # neither line ends nor NUL nor lone surrogates, which UTF-8 cannot encode
+        return text
+    return "".join(c if c.isprintable() else "_" for c in text)
 
 
 class LabelCap:
     """Lets the first `limit` values of a label pass and turns the rest into `other`."""
 
-    def __init__(self, limit: int = 50) -> None:
+    def __init__(self, limit: int = 50, empty: str = "unknown") -> None:
+        """`empty` stands for the empty value, and does not count against the limit."""
         self._limit = limit
+        self._empty = empty
         self._known: set[str] = set()
         self._lock = threading.Lock()
         self.overflows = 0
@@ -19,10 +35,14 @@ class LabelCap:
 
     def __call__(self, value: object) -> str:
         """The value as a label, or `other`."""
-        text = str(value)[:100] or "unknown"
+        text = clean(value)
         if text in self._known:
             return text
+        if not text:
+            return self._empty
         with self._lock:
+            if text in self._known:
+                return text
             if len(self._known) < self._limit:
                 self._known.add(text)
                 return text

@@ -233,4 +233,6 @@ def _sample_line(url: str | None) -> str | None:
         return None
     wanted = "ragtrace_evaluations_total{"
     found = [line for line in lines if line.startswith(wanted) and '"groundedness"' in line]
-    return next((line for line in found if '"fail"' in line), None)
+    failed = [line for line in found if '"fail"' in line]
+    # Not the first: one without a model stands at 0 from the start.
+    return max(failed, key=lambda line: float(line.rpartition(" ")[2]), default=None)
