@@ -74,6 +74,11 @@ class Row:
     """Effective evaluations that the change test compares with."""
     line: tuple[Step, ...]
 
+    @property
+    def eventful(self) -> bool:
+        """Whether there is anything to tell beside figures."""
+        return bool(self.now.failures or self.now.errors or self.now.cost)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

@@ -35,6 +35,8 @@ def live_page(report: Live) -> str:
         "effective": live_text.effective,
         "share": live_text.share,
         "verdict": live_text.verdict,
+        "brief": live_text.brief,
+        "halves": lambda told: told.rstrip(")").partition(" (")[::2],
         "counted": live_text.counted,
         "mark": live_text.mark,
         "summary": live_text.summary,

@@ -84,6 +84,13 @@ def verdict(row: Row) -> str:
     return "no rise found"
 
 
+def brief(row: Row) -> str:
+    """The same in a word or two."""
+    if row.now.passes is None:
+        return NONE
+    return {"rise": "more than before", "learning": "too little to tell", "steady": "no rise found"}[row.change]
+
+
 def counted(counts: Mapping[str, int]) -> str:
     """Counts by name."""
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or NONE

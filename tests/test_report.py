@@ -1,0 +1,410 @@
+"""The journal and `ragtrace report`: what live requests scored, from a file alone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import random
+import threading
+import time
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragtrace
+from ragtrace.cli import main
+from ragtrace.errors import DataError, SettingError
+from ragtrace.evaluation import evaluator
+from ragtrace.journal import Journal, Reading, before, read
+from ragtrace.pipeline import Limits, Pipeline
+from ragtrace.records import Evaluation, Score, Trace
+from ragtrace.reporting.live import live, when
+from ragtrace.testing import make_trace
+
+HOUR, DAY = 3_600.0, 86_400.0
+NOW = 1_700_000_000.0
+ATTACK = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'\x1b[31m\u202e</title>"
+
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def length(trace: Trace) -> float:
+    """Share of 100 characters."""
+    return min(1.0, len(trace.answer) / 100)
+
+
+@evaluator(direction="lower")
+def raises(trace: Trace) -> float:
+    """It cannot."""
+    raise TimeoutError
+
+
+def evaluation(moment: float, *scores: Score, app: str | None = None, **fields: Any) -> Evaluation:
+    fields.setdefault("trace_id", random.getrandbits(128))
+    attributes = {"model": "m", "prompt_version": "v1"} | ({} if app is None else {"app": app})
+    return Evaluation(make_trace(started=moment, attributes=attributes, **fields), scores)
+
+
+def judged(passed: bool, p: float = 1.0, value: float | None = None) -> Score:
+    value = value if value is not None else 0.9 if passed else 0.1
+    return Score("faithfulness", value, "pass" if passed else "fail", sampling_probability=p, method="model")
+
+
+def written(path: Path, evaluations: Sequence[Evaluation], **options: Any) -> Path:
+    journal = Journal(path, **options)
+    for each in evaluations:
+        journal(each)
+    journal.close()
+    return path
+
+
+def days(path: Path, fails: Sequence[float], hourly: int = 60) -> Path:
+    """A journal that ends at NOW, with a failure rate for each day."""
+    chance = random.Random(2)
+    found = []
+    for i, rate in enumerate(fails):
+        start = NOW - (len(fails) - i) * DAY
+        for _ in range(24 * hourly):
+            found.append((start + chance.random() * DAY, chance.random() >= rate))
+    return written(path, [evaluation(moment, judged(passed)) for moment, passed in sorted(found)])
+
+
+# --- the journal -------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_writes_its_evaluations_without_texts(tmp_path: Path) -> None:
+    """Each evaluated request is a line with ids, names and scores; its texts stand nowhere in the file."""
+    path = tmp_path / "deep" / "journal.jsonl"
+    runtime = ragtrace.init(
+        evaluators=[length, raises], report_file=str(path), app="desk", env="test", sample_per_second=0, isolate=False
+    )
+    secret = "SECRET " * 20
+    for i in range(5):
+        attributes = {"model": "gpt", "prompt_version": "v2"}
+        runtime.pipeline.submit(make_trace(secret, [secret], secret, trace_id=i + 1, attributes=attributes))
+    assert runtime.flush()
+    assert len(path.read_text().splitlines()) == 5, "readable while it is written"
+    runtime.close()
+    assert b"SECRET" not in path.read_bytes()
+    entries = list(read(path))
+    assert [entry.trace_id for entry in entries] == [f"{i + 1:032x}" for i in range(5)]
+    assert {(e.app, e.env, e.model, e.prompt_version) for e in entries} == {("desk", "test", "gpt", "v2")}
+    scores = {score.name: score for score in entries[0].scores}
+    assert (scores["length"].value, scores["length"].label) == (1.0, "pass")
+    assert (scores["raises"].error, scores["raises"].value) == ("TimeoutError", None)
+    assert entries[0].lower_is_better == {"raises"}
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    """Every field that the journal keeps comes back."""
+    score = Score(
+        "judge", 0.0, "fail", cost=0.25, failures=("retrieval", "generation"), version="3", method="judge",
+        sampling_probability=0.125,
+    )  # fmt: skip
+    path = written(tmp_path / "j", [evaluation(NOW, score, Score("other", label="not_applicable"))])
+    (entry,) = read(path)
+    assert entry.scores == (score, Score("other", label="not_applicable"))
+    assert (entry.time, entry.probability) == (NOW, 1.0)
+
+
+def test_two_files_hold_a_bounded_amount(tmp_path: Path) -> None:
+    """The files never exceed the bound together; the newest lines are there, in order, none of them cut."""
+    path = tmp_path / "j"
+    journal = Journal(path, size=20_000)
+    for i in range(1_000):
+        journal(evaluation(NOW + i, judged(True)))
+        assert path.stat().st_size + (before(path).stat().st_size if before(path).exists() else 0) <= 20_000
+    journal.close()
+    met = Reading()
+    times = [entry.time for entry in read(path, met)]
+    assert times == [NOW + i for i in range(1_000 - len(times), 1_000)]
+    assert len(times) > 30
+    assert met.damaged == journal.lost == 0
+
+
+def test_threads_and_processes_share_a_file(tmp_path: Path) -> None:
+    """Two journals on one file, used by several threads and rotating under each other, lose and cut no line."""
+    path = tmp_path / "j"
+    journals = [Journal(path, size=200_000), Journal(path, size=200_000)]
+
+    def write(journal: Journal, start: int) -> None:
+        for i in range(200):
+            journal(evaluation(NOW + start + i, judged(True), trace_id=start + i + 1))
+
+    threads = [threading.Thread(target=write, args=(journals[i % 2], 200 * i)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for journal in journals:
+        journal.close()
+    met = Reading()
+    entries = list(read(path, met))
+    assert met.damaged == 0
+    assert len({entry.trace_id for entry in entries}) == len(entries)
+    assert len(entries) > 300
+
+
+def test_dropped_requests_are_counted_with_the_next_line(tmp_path: Path) -> None:
+    """A flood of dropped requests is one count, and what is left is told at the end."""
+    dropped = Evaluation(make_trace(), (), "dropped", reason="queue_full")
+    path = written(tmp_path / "j", [dropped] * 1_000 + [evaluation(time.time(), judged(True))] + [dropped])
+    assert [entry.dropped for entry in read(path)] == [{"queue_full": 1_000}, {"queue_full": 1}]
+    (app,) = live(path, time.time() - HOUR, time.time() + 1).apps
+    assert (app.evaluated, app.dropped) == (1, {"queue_full": 1_001})
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+def test_a_full_disk_harms_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A disk that takes nothing raises nothing; losses are counted and logged once, other sinks get everything."""
+    path = tmp_path / "j"
+    path.symlink_to("/dev/full")
+    journal = Journal(path)
+    others: list[Evaluation] = []
+    with caplog.at_level(logging.WARNING):
+        pipeline = Pipeline([length], [journal, others.append], limits=Limits(wait=0.01))
+        for _ in range(5):
+            pipeline.submit(make_trace())
+        pipeline.flush()
+        pipeline.close()
+    assert journal.lost == len(others) == 5
+    assert sum("was lost" in record.getMessage() for record in caplog.records) == 1
+    assert pipeline.stats().sink_errors == {}
+
+
+def test_half_a_line_is_left_out_and_not_continued(tmp_path: Path) -> None:
+    """An unfinished last line is no error; what a restart appends stands on a line of its own."""
+    path = written(tmp_path / "j", [evaluation(NOW, judged(True))])
+    with path.open("a") as file:
+        file.write('{"time": 17')
+    met = Reading()
+    assert len(list(read(path, met))) == 1
+    assert met.damaged == 0
+    written(path, [evaluation(NOW + 1, judged(True))])
+    assert [entry.time for entry in read(path, met)] == [NOW, NOW + 1]
+    assert met.damaged == 1
+
+
+def test_a_journal_that_cannot_be_written_is_an_error_at_start(tmp_path: Path) -> None:
+    """A folder in the place of the file is told with the setting's name."""
+    with pytest.raises(SettingError, match="report_file"):
+        ragtrace.init(evaluators=[length], report_file=str(tmp_path))
+
+
+def test_a_closed_journal_takes_no_more(tmp_path: Path) -> None:
+    """Closing twice is fine; a later evaluation is counted as lost."""
+    journal = Journal(tmp_path / "j")
+    journal.close()
+    journal.close()
+    journal(evaluation(NOW, judged(True)))
+    assert journal.lost == 1
+
+
+# --- the report --------------------------------------------------------------------------------------------
+
+
+def test_figures_are_weighted(tmp_path: Path) -> None:
+    """Pass rate, mean, requests and coverage are those of the whole traffic, not of the sample."""
+    many = [evaluation(NOW - i, judged(False), sampling_probability=1.0) for i in range(1, 41)]
+    few = [evaluation(NOW - i, judged(True, 0.1), sampling_probability=0.1) for i in range(1, 37)]
+    path = written(tmp_path / "j", many + few)
+    (app,) = live(path, NOW - HOUR, NOW).apps
+    (row,) = app.rows
+    assert row.now.passes is not None
+    assert row.now.score is not None
+    assert row.now.passes.value == pytest.approx(0.9)
+    assert row.now.score.value == pytest.approx(0.9 * 0.9 + 0.1 * 0.1)
+    assert row.now.passes.effective == pytest.approx(400**2 / (40 + 3_600))
+    assert (app.evaluated, app.requests, row.coverage) == (76, pytest.approx(400), pytest.approx(1.0))
+    assert row.before.passes is None
+
+
+def test_a_rise_of_failures_is_told(tmp_path: Path) -> None:
+    """More failures than the day before are told with their begin; a steady rate is none, and too little says so."""
+    path = days(tmp_path / "j", [0.04, 0.04, 0.15])
+    (row,) = live(path, NOW - DAY, NOW).apps[0].rows
+    assert row.change == "rise"
+    assert row.alarm is not None
+    assert row.alarm.since == pytest.approx(NOW - DAY, abs=3 * HOUR)
+    (row,) = live(path, NOW - 2 * DAY, NOW - DAY).apps[0].rows
+    assert (row.change, row.alarm) == ("steady", None)
+    (row,) = live(path, NOW - 3 * DAY, NOW - 3 * DAY + HOUR).apps[0].rows
+    assert row.change == "learning"
+
+
+def test_the_time_line(tmp_path: Path) -> None:
+    """A point for each hour; longer times have longer steps; hours without verdicts are gaps."""
+    path = days(tmp_path / "j", [0.04, 0.04])
+    (row,) = live(path, NOW - DAY, NOW).apps[0].rows
+    assert len(row.line) in (24, 25)
+    assert (
+        sum(step.passes.count for step in row.line if step.passes)
+        == row.now.verdicts["pass"] + row.now.verdicts["fail"]
+    )
+    (row,) = live(path, NOW - 30 * DAY, NOW).apps[0].rows
+    assert len(row.line) <= 170
+    assert row.line[0].passes is None
+
+
+def test_the_worst_answers(tmp_path: Path) -> None:
+    """Twenty at most: those that fail most checks first, then those that score lowest."""
+    lots = [evaluation(NOW - 1, judged(False, value=i / 100), trace_id=i + 1) for i in range(40)]
+    double = evaluation(NOW - 1, judged(False, value=0.4), Score("pii", 1.0, "fail"), trace_id=99)
+    (app,) = live(written(tmp_path / "j", [*lots, double]), NOW - HOUR, NOW).apps
+    assert [int(answer.trace_id, 16) for answer in app.worst] == [99, *range(1, 20)]
+    assert {score.name for score in app.worst[0].scores} == {"pii", "faithfulness"}
+
+
+def test_numbers_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A NaN in a line is an error of that check, and told; the rest of the line counts."""
+    path = written(tmp_path / "j", [evaluation(time.time() - 60, judged(True)) for _ in range(3)])
+    lines = path.read_text().splitlines()
+    lines[0] = lines[0].replace("0.9", "NaN")
+    path.write_text("\n".join(lines) + "\n")
+    assert main(["report", "--file", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "1 values were no finite numbers" in out
+    assert "not_a_number 1" in out
+
+
+# --- the command -------------------------------------------------------------------------------------------
+
+
+class _Page(HTMLParser):
+    """Elements of a page; complains of tags that do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not any(name.startswith("on") or name == "style" for name, _ in attrs)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_odd_names_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of applications, models, evaluators, causes and errors are markup nowhere on the page, and do not move a
+    terminal's cursor."""
+    pytest.importorskip("jinja2")
+    odd = Evaluation(
+        make_trace(started=time.time() - 60, attributes={"app": ATTACK, "model": ATTACK, "prompt_version": ATTACK}),
+        (Score(ATTACK, 0.1, "fail", failures=(ATTACK,)), Score("b", error=ATTACK), Score("c", label=ATTACK)),
+        cause=ATTACK,
+    )
+    path = written(tmp_path / "j", [odd], env=ATTACK)
+    page = tmp_path / "new" / "page.html"
+    assert main(["report", "--file", str(path), "--html", str(page), "--app", ATTACK]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    text = page.read_text(encoding="utf-8")
+    parsed = _Page(text)
+    assert not {"script", "img", "link", "iframe"} & set(parsed.tags)
+    assert "default-src 'none'" in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert "\x1b" not in text
+    assert parsed.tags.count("svg") == 1
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text, JSON and a page say the same; the file may come from the setting."""
+    pytest.importorskip("jinja2")
+    now = time.time()
+    made = [evaluation(now - i, judged(i % 4 > 0), app=("a", "b")[i % 2]) for i in range(1, 201)]
+    path = written(tmp_path / "j", made)
+    monkeypatch.setenv("RAGTRACE_REPORT_FILE", str(path))
+    assert main(["report", "--since", "1h", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [app["name"] for app in found["apps"]] == ["a", "b"]
+    assert found["apps"][0]["rows"][0]["now"]["passes"]["value"] == pytest.approx(0.5)
+    assert main(["report", "--since", "1h", "--app", "b", "--html", str(tmp_path / "page.html")]) == 0
+    out = capsys.readouterr().out
+    assert "b: 100 requests evaluated, of about 100" in out
+    assert "100.0 % (96.3 to 100.0)" in out
+    assert "100.0 %" in (tmp_path / "page.html").read_text()
+
+
+def test_bad_input_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that is not there, empty or something else, a time in the future or without anything, an application that
+    nobody knows: each is one clear line and exit code 2."""
+    path = written(tmp_path / "j", [evaluation(NOW, judged(True))])
+    empty, other = tmp_path / "empty", tmp_path / "other"
+    empty.touch()
+    other.write_text("[1]\nnot json\n\n")
+    for arguments, told in (
+        (["--file", str(tmp_path / "none")], "there is no journal"),
+        (["--file", str(empty)], "it is empty"),
+        (["--file", str(other)], "none of its 2 lines"),
+        (["--file", str(tmp_path)], "cannot be read"),
+        (["--file", str(path)], "it reaches from 2023-11-14 22:13 UTC"),
+        (["--file", str(path), "--since", "2999-01-01"], "lies in the future"),
+        (["--file", str(path), "--since", "yesterday"], "give 30m, 24h, 7d"),
+        (["--file", str(path), "--since", "1h", "--until", "2h"], "not before --until"),
+        (["--file", str(path), "--app", "x"], "it has 'rag'"),
+        ([], "--file"),
+    ):
+        assert main(["report", *arguments]) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_damaged_lines_are_left_out_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines that are none of a journal cost the exit code 1, and nothing else."""
+    path = written(tmp_path / "j", [evaluation(time.time() - 60, judged(True))])
+    bad = ['{"time": "x", "app": "a"}', '{"time": NaN, "app": "a"}', "{", '{"time": 1, "app": "a", "probability": 0}']
+    with path.open("a") as file:
+        file.write("\n".join(bad) + "\n")
+    assert main(["report", "--file", str(path)]) == 1
+    assert f"{len(bad)} lines of the journal could not be read" in capsys.readouterr().out
+
+
+def test_when() -> None:
+    """What --since and --until take."""
+    assert when("90m", NOW, "--since") == NOW - 5_400
+    assert when("7d", NOW, "--since") == NOW - 7 * DAY
+    assert when("2023-11-14T22:13:20", NOW, "--since") == NOW
+    assert when("2023-11-14T23:13:20+01:00", NOW, "--since") == NOW
+    for text in ("", "-1h", "1y", "1e999d", "9999999999w", "24h ago"):
+        with pytest.raises(SettingError, match="--since"):
+            when(text, NOW, "--since")
+
+
+def test_no_such_journal(tmp_path: Path) -> None:
+    """A report of nothing raises, and no NaN comes out of a time without length."""
+    with pytest.raises(DataError):
+        live(tmp_path / "none", NOW - 1, NOW)
+    with pytest.raises(SettingError):
+        live(tmp_path / "none", NOW, NOW)
+    with pytest.raises(SettingError):
+        live(tmp_path / "none", math.nan, NOW)
+
+
+def test_a_fork_keeps_the_journal(tmp_path: Path) -> None:
+    """A forked child writes to the same file, and tells nothing of the parent's drops."""
+    journal = Journal(tmp_path / "j")
+    journal(Evaluation(make_trace(), (), "dropped", reason="queue_full"))
+    child = os.fork()
+    if child == 0:
+        try:
+            journal(evaluation(NOW, judged(True)))
+            journal.close()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    journal(evaluation(NOW + 1, judged(True)))
+    journal.close()
+    assert [(e.time, dict(e.dropped)) for e in read(tmp_path / "j")] == [(NOW, {}), (NOW + 1, {"queue_full": 1})]
