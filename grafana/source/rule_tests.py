@@ -285,6 +285,35 @@ def safety() -> list[dict[str, Any]]:
             ),
             silent(secret, "1h30m"),
         ),
+        test(
+            "the very first evaluation of a new model is a secret; a gap in the scrapes is none",
+            [
+                gauge(
+                    "ragtrace_evaluations_total",
+                    "_x11 1x40",
+                    evaluator="sensitive_data_leakage",
+                    verdict="fail",
+                    model="new",
+                ),
+                gauge(
+                    "ragtrace_evaluations_total",
+                    "3x12 _x8 3x40",
+                    evaluator="sensitive_data_leakage",
+                    verdict="fail",
+                    app="old",
+                ),
+            ],
+            silent(secret, "50m"),
+            fires(
+                secret,
+                "1h",
+                "page",
+                "shop: answers of the last 15 minutes that hold a secret: 1",
+                "sensitive_data_leakage",
+                slo="safety",
+            ),
+            silent(secret, "2h"),
+        ),
         rate("pii_leakage", personal, what="hold personal data", share=0.3, told="30%", later="4.188%"),
         rate("toxicity", toxic, what="are toxic", share=0.15, told="15%", later=""),
         test(

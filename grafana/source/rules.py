@@ -226,10 +226,13 @@ def safety() -> list[Rule]:
             BY,
         )
 
+    leaked = 'ragtrace_evaluations_total{evaluator="sensitive_data_leakage",verdict="fail"}'
     found = [
         alert(
             "RagtraceSecretLeaked",
-            f'sum by ({BY}) (increase(ragtrace_evaluations_total{{evaluator="sensitive_data_leakage",verdict="fail"}}[15m])) > 0',
+            # The first failure of a new model or prompt version comes with its series, which `increase` does not see.
+            f"sum by ({BY}) (increase({leaked}[15m])) > 0\n"
+            f"or sum by ({BY}) ({leaked} unless last_over_time({leaked}[1d] offset 15m)) > 0",
             "page",
             "{{ $labels.app }}: answers of the last 15 minutes that hold a secret: {{ $value | humanize }}",
             slo="safety",

@@ -1,0 +1,147 @@
+"""From an answer with a secret to the pager: application, scrape, rule, Alertmanager, webhook; all of them real."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace import plugins
+from ragtrace.evaluation import run
+from ragtrace.records import Evaluation
+from ragtrace.testing import make_trace
+from ragtrace_prometheus import PrometheusSink
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("prometheus") is None or shutil.which("prometheus-alertmanager") is None,
+    reason="prometheus or prometheus-alertmanager is not installed: apt-get install them",
+)
+GRAFANA = Path(__file__).parents[1] / "grafana"
+SECRET = "Use this:\n-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq3zvVJ0Pq9x8mYt4rWcXkZfN2\n"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Webhook:
+    """Keeps what Alertmanager posts, by path."""
+
+    def __init__(self) -> None:
+        self.posted: list[tuple[str, dict[str, Any]]] = []
+        owner = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                owner.posted.append((self.path, body))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+def wait_for(url: str, seconds: float = 30.0) -> None:
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < until, f"{url} does not answer"
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[tuple[PrometheusSink, Webhook, str]]:
+    """The shipped rules and routes, a second where they say a minute."""
+    sink = PrometheusSink(app="shop", env="prod", evaluators=[plugins.load("sensitive_data_leakage")])
+    metrics = sink.serve(0)
+    webhook = Webhook()
+    prometheus, alertmanager = free_port(), free_port()
+    shutil.copytree(GRAFANA / "rules", tmp_path / "rules")
+    for path in (tmp_path / "rules").glob("*.yml"):
+        path.write_text(path.read_text(encoding="utf-8").replace("interval: 1m", "interval: 1s"), encoding="utf-8")
+    routes = (GRAFANA / "alertmanager" / "alertmanager.yml").read_text(encoding="utf-8")
+    for old in ("localhost:9095", "localhost:8400"):
+        routes = routes.replace(old, f"127.0.0.1:{webhook.port}")
+    (tmp_path / "alertmanager.yml").write_text(routes.replace("group_wait: 30s", "group_wait: 1s"), encoding="utf-8")
+    target = metrics.url.removeprefix("http://").removesuffix("/metrics")
+    (tmp_path / "prometheus.yml").write_text(
+        "global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
+        f"scrape_configs: [{{job_name: ragtrace, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        "rule_files: [rules/*.yml]\n"
+        f"alerting: {{alertmanagers: [{{static_configs: [{{targets: ['127.0.0.1:{alertmanager}']}}]}}]}}\n",
+        encoding="utf-8",
+    )
+    commands = [
+        ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--enable-feature=exemplar-storage",
+         f"--web.listen-address=127.0.0.1:{prometheus}"],
+        ["prometheus-alertmanager", "--config.file=alertmanager.yml", "--storage.path=silences",
+         f"--web.listen-address=127.0.0.1:{alertmanager}", "--cluster.listen-address="],
+    ]  # fmt: skip
+    processes = [
+        subprocess.Popen(c, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for c in commands
+    ]
+    try:
+        wait_for(f"http://127.0.0.1:{prometheus}/-/ready")
+        wait_for(f"http://127.0.0.1:{alertmanager}/-/ready")
+        yield sink, webhook, f"http://127.0.0.1:{prometheus}"
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+        webhook.server.shutdown()
+        webhook.server.server_close()
+        metrics.close()
+
+
+def ask(url: str, query: str) -> list[Any]:
+    with urllib.request.urlopen(f"{url}/api/v1/{query}", timeout=5) as answer:
+        found: Any = json.load(answer)["data"]
+    return found["result"] if isinstance(found, dict) else found
+
+
+def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str]) -> None:
+    """One evaluated answer with a private key: the pager and the review queue are told within half a minute, with the
+    application, the evaluator and a runbook; and Prometheus knows the trace by an exemplar."""
+    sink, webhook, prometheus = chain
+    until = time.monotonic() + 60
+    while not ask(prometheus, 'query?query=ragtrace_evaluations_total{verdict="fail"}'):
+        assert time.monotonic() < until, "no scrape"
+        time.sleep(0.2)
+    trace = make_trace(answer=SECRET)
+    (scores,) = run(plugins.load("sensitive_data_leakage"), [trace])
+    sink(Evaluation(trace, tuple(scores)))
+    while {path for path, _ in webhook.posted} < {"/pager", "/api/alerts"}:
+        assert time.monotonic() < until, [path for path, _ in webhook.posted]
+        time.sleep(0.2)
+    (alert,) = next(body for path, body in webhook.posted if path == "/pager")["alerts"]
+    assert alert["labels"]["alertname"] == "RagtraceSecretLeaked"
+    assert alert["labels"]["app"] == "shop"
+    assert alert["labels"]["evaluator"] == "sensitive_data_leakage"
+    assert "shop: answers of the last 15 minutes that hold a secret" in alert["annotations"]["summary"]
+    assert alert["annotations"]["runbook_url"].endswith("RagtraceSecretLeaked.md")
+    now = time.time()
+    found = ask(
+        prometheus, f"query_exemplars?query=ragtrace_evaluations_total&start={now - 300:.0f}&end={now + 60:.0f}"
+    )
+    traces = {e["labels"]["trace_id"] for series in found for e in series["exemplars"]}
+    assert f"{trace.trace_id:032x}" in traces
