@@ -19,7 +19,7 @@ _COSTS = {
     "embedding": "sentence embeddings of the texts; chunks that recur are remembered",
     "composite": "that of the checks or embeddings that it is made of",
     "entities": "one pass of the embedded name model over the reference",
-    "grounding": "the groundedness model over answer and chunks, once for all checks by it; known chunks are remembered",
+    "grounding": "the groundedness model over answer and chunks, once for all its checks; known chunks are remembered",
     "references": "the groundedness model over each pair of texts that it compares",
     "safety": "one embedding of each sentence, shared by all checks of this kind",
     "likelihood": "one pass of a causal language model over the texts, two for texts told in each other's words",

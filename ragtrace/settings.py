@@ -156,7 +156,7 @@ class Settings:
     true or false."""
     g_eval_criteria: str = "Is the answer correct, complete, coherent and to the point?"
     """What the evaluator `g_eval` looks at."""
-    cascade_band: float = 0.3
+    cascade_band: float = 0.05
     """Half the width of the band around a local evaluator's threshold in which its `_cascade` form asks the judge; it
     shrinks with the budget that is left."""
 
