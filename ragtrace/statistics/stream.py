@@ -21,7 +21,7 @@ HOUR, DAY, WEEK = 3_600, 86_400, 604_800
 WORST = 20
 """Answers that are remembered as the worst of a day."""
 SERIES = 1_000
-"""Pairs of application and evaluator at most; further ones count for the application `other`. One takes 60 KB."""
+"""Pairs of application and evaluator at most; further ones count for the application `other`. One takes 70 KB."""
 _FINE, _COARSE = 300, 3_600
 _REASONS = 32
 """Error reasons told apart in an hour; further ones are `other`."""
