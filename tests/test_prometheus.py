@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, GCCollector, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -476,12 +476,18 @@ def busy(sink: PrometheusSink, rounds: int = 3) -> None:
 
 
 @pytest.mark.parametrize("openmetrics", [False, True])
-def test_the_text_is_that_of_prometheus_client(sink: PrometheusSink, openmetrics: bool) -> None:
+def test_the_text_is_that_of_prometheus_client(
+    sink: PrometheusSink, openmetrics: bool, stopping: list[Pipeline]
+) -> None:
     """Byte for byte, at the first scrape, after changes, and once more without any."""
     assert isinstance(sink.registry, PlainRegistry)
+    stopping.append(Pipeline([length, breaks]))
+    sink.watch(stopping[0], Sent())
+    sink.registry.register(GCCollector(CollectorRegistry()))
     generate = generate_openmetrics if openmetrics else generate_latest
     for rounds in (0, 2, 3, 0):
         busy(sink, rounds)
+        stopping[0].submit(make_trace(trace_id=rounds + 1), Decision(False, 0.5, "ratio"))
         assert sink.registry.text(openmetrics).decode() == generate(sink.registry).decode()
 
 

@@ -8,7 +8,7 @@ they were made from. What is not a counter, a gauge or a histogram goes through 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -16,10 +16,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
 _END = b"# EOF\n"
 _go: Callable[[float], str] = floatToGoString
+_MAX_SNAPSHOTS = 50_000
+"""Lines of snapshots that are kept; evaluators and reasons are bounded well below that."""
 
 
 class PlainRegistry(CollectorRegistry):
@@ -53,20 +56,53 @@ class PlainRegistry(CollectorRegistry):
         return body + _END if openmetrics else body
 
 
+class Snapshot(Metric):
+    """A counter or gauge whose values are read at a scrape. prometheus_client sees it as any other metric."""
+
+    def __init__(self, kind: str, name: str, text: str, base: Mapping[str, str], more: Sequence[str] = ()) -> None:
+        """`base` are labels of all its series, `more` the names of those that differ."""
+        super().__init__(name, text, kind)
+        self.base = tuple(base.items())
+        self.line = f"{name}_total" if kind == "counter" else name
+        """What its lines begin with."""
+        self.found: list[tuple[tuple[str, ...], float]] = []
+        """Values of the labels that differ, and the value."""
+        self._more = tuple(more)
+
+    def add(self, value: float, *labels: str) -> None:
+        """Add a series."""
+        self.found.append((labels, float(value)))
+
+    @property
+    def samples(self) -> list[Sample]:
+        """As prometheus_client wants them; made only for its encoders."""
+        return [Sample(self.line, self.labels(values), value) for values, value in self.found]
+
+    @samples.setter
+    def samples(self, _: list[Sample]) -> None:
+        """There is nothing to set: they follow from what was found."""
+
+    def labels(self, values: Sequence[str]) -> dict[str, str]:
+        """A series' labels."""
+        return {**dict(self.base), **dict(zip(self._more, values, strict=True))}
+
+
 def _plain(metric: Metric) -> Metric:
+    if isinstance(metric, Snapshot):
+        return metric
     metric.samples = [s for s in metric.samples if not s.name.endswith("_created")]
     return metric
 
 
 class _Alone(Collector):
-    """One collector where an encoder expects a registry."""
+    """One metric where an encoder expects a registry."""
 
-    def __init__(self, collector: Collector) -> None:
-        self._collector = collector
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
 
     def collect(self) -> Iterator[Metric]:
-        """Its metrics."""
-        return (_plain(metric) for metric in self._collector.collect())
+        """The metric."""
+        yield self._metric
 
 
 class Encoder:
@@ -76,6 +112,7 @@ class Encoder:
     def __init__(self, openmetrics: bool) -> None:
         self._openmetrics = openmetrics
         self._kept: dict[Collector, list[_Lines]] = {}
+        self._snapshots: dict[Any, tuple[float, str, str]] = {}
 
     def encode(self, collector: Collector) -> bytes:
         """The collector's lines, its HELP and TYPE before them."""
@@ -83,10 +120,25 @@ class Encoder:
         if kind is not None:
             try:
                 return self._family(collector, kind).encode()
-            except AttributeError:  # another release of prometheus_client keeps its values elsewhere
+            except AttributeError:  # another release of prometheus_client, or its multi-process mode: kept elsewhere
                 pass
-        generate = generate_openmetrics if self._openmetrics else generate_latest
-        return generate(_Alone(collector)).removesuffix(_END)
+        return b"".join(self._collected(_plain(metric)) for metric in collector.collect())
+
+    def _collected(self, metric: Metric) -> bytes:
+        if not isinstance(metric, Snapshot):
+            generate = generate_openmetrics if self._openmetrics else generate_latest
+            return generate(_Alone(metric)).removesuffix(_END)
+        found = [self._head(metric.name, metric.type, metric.documentation)]
+        for values, value in metric.found:
+            key = (metric.name, metric.base, values)
+            kept = self._snapshots.get(key)
+            if kept is None or kept[0] != value:
+                start = kept[1] if kept is not None else f"{metric.line}{{{_joined(metric.labels(values).items())}}} "
+                kept = (value, start, f"{start}{_number(value)}\n")
+                if len(self._snapshots) < _MAX_SNAPSHOTS:
+                    self._snapshots[key] = kept
+            found.append(kept[2])
+        return "".join(found).encode()
 
     def _family(self, metric: Any, kind: type[_Lines]) -> str:
         kept = self._kept.get(metric, [])
@@ -97,13 +149,15 @@ class Encoder:
             made = [kind(child, metric._name, zip(names, values, strict=True)) for values, child in fresh]
             kept = self._kept[metric] = [*kept, *made]
         openmetrics = self._openmetrics
-        return self._head(metric) + "".join([lines.text(openmetrics) for lines in kept])
+        head = self._head(metric._name, metric._type, metric._documentation)
+        return head + "".join([lines.text(openmetrics) for lines in kept])
 
-    def _head(self, metric: Any) -> str:
-        name = metric._name if self._openmetrics or metric._type != "counter" else f"{metric._name}_total"
-        text = metric._documentation.replace("\\", r"\\").replace("\n", r"\n")
+    def _head(self, name: str, kind: str, text: str) -> str:
+        if kind == "counter" and not self._openmetrics:
+            name += "_total"
+        text = text.replace("\\", r"\\").replace("\n", r"\n")
         text = text.replace('"', r"\"") if self._openmetrics else text
-        return f"# HELP {name} {text}\n# TYPE {name} {metric._type}\n"
+        return f"# HELP {name} {text}\n# TYPE {name} {kind}\n"
 
 
 class _Lines:
@@ -118,16 +172,17 @@ class _Lines:
 
 
 class _OfCounter(_Lines):
-    __slots__ = ("_exemplar", "_made", "_start", "_value")
+    __slots__ = ("_cell", "_made", "_start")
 
     def __init__(self, child: Any, name: str, labels: Iterable[tuple[str, str]]) -> None:
-        self._value, self._exemplar = child._value.get, child._value.get_exemplar
+        self._cell = child._value
         self._start = f"{name}_total{{{_joined(labels)}}} "
         self._made: tuple[float, Any, str] = (math.nan, None, "")
 
     def text(self, openmetrics: bool) -> str:
-        value, made = self._value(), self._made
-        exemplar = self._exemplar() if openmetrics else None
+        # Past `get()` and its lock: one attribute is read whole in any case, and this is most of a scrape's time.
+        cell, made = self._cell, self._made
+        value, exemplar = cell._value, cell._exemplar if openmetrics else None
         if value == made[0] and exemplar is made[1]:
             return made[2]
         text = f"{self._start}{_number(value)}{_exemplar(exemplar)}\n"
@@ -147,13 +202,13 @@ class _OfGauge(_Lines):
 
 
 class _OfHistogram(_Lines):
-    __slots__ = ("_buckets", "_exemplars", "_made", "_starts", "_sum", "_sum_start")
+    __slots__ = ("_cells", "_made", "_named", "_starts", "_sum", "_sum_start")
 
     def __init__(self, child: Any, name: str, labels: Iterable[tuple[str, str]]) -> None:
         known, bounds = list(labels), child._upper_bounds
-        self._buckets = [bucket.get for bucket in child._buckets]
-        self._exemplars = [bucket.get_exemplar for bucket in child._buckets]
-        self._sum = child._sum.get
+        self._cells = list(child._buckets)
+        self._named: list[tuple[Any, str]] = [(None, "")] * len(self._cells)
+        self._sum = child._sum
         places = [_joined([*known, ("le", _go(bound))]) for bound in bounds]
         self._starts = [f"{name}_bucket{{{place}}} " for place in places]
         self._starts.append(f"{name}_count{{{_joined(known)}}} ")
@@ -162,17 +217,17 @@ class _OfHistogram(_Lines):
         self._made: tuple[Any, str] = (None, "")
 
     def text(self, openmetrics: bool) -> str:
-        counts = [get() for get in self._buckets]
-        exemplars = [get() for get in self._exemplars] if openmetrics else [None] * len(counts)
-        state, made = (self._sum(), counts, exemplars), self._made
+        counts = [cell._value for cell in self._cells]
+        exemplars = [cell._exemplar for cell in self._cells] if openmetrics else None
+        state, made = (self._sum._value, counts, exemplars), self._made
         if state == made[0]:
             return made[1]
         seen = [*accumulate(counts)]
-        numbers = map(_number, [*seen, seen[-1]])
-        lines = [
-            f"{start}{number}{_exemplar(exemplar) if exemplar else ''}\n"
-            for start, number, exemplar in zip(self._starts, numbers, [*exemplars, None], strict=True)
-        ]
+        numbers = [_number(value) for value in (*seen, seen[-1])]
+        if exemplars is not None:
+            self._named = [n if n[0] is e else (e, _exemplar(e)) for n, e in zip(self._named, exemplars, strict=True)]
+            numbers[:-1] = [number + named[1] for number, named in zip(numbers[:-1], self._named, strict=True)]
+        lines = [f"{start}{number}\n" for start, number in zip(self._starts, numbers, strict=True)]
         if self._sum_start is not None:
             lines.append(f"{self._sum_start}{_number(state[0])}\n")
         text = "".join(lines)
@@ -200,5 +255,4 @@ def _quoted(value: str) -> str:
 def _exemplar(exemplar: Any) -> str:
     if exemplar is None:
         return ""
-    names = ",".join(f'{name}="{_quoted(value)}"' for name, value in sorted(exemplar.labels.items()))
-    return f" # {{{names}}} {_go(exemplar.value)} {exemplar.timestamp}"
+    return f" # {{{_joined(exemplar.labels.items())}}} {_go(exemplar.value)} {exemplar.timestamp}"

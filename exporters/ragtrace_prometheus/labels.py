@@ -35,9 +35,9 @@ class LabelCap:
 
     def __call__(self, value: object) -> str:
         """The value as a label, or `other`."""
+        if isinstance(value, str) and value in self._known:
+            return value
         text = clean(value)
-        if text in self._known:
-            return text
         if not text:
             return self._empty
         with self._lock:

@@ -150,8 +150,10 @@ class PrometheusSink:
         usual = ("none", "error") if check.threshold is None else ("pass", "fail", "error")
         self._of_evaluator[check.name] = self._known(name, usual)
         # Without a model and a prompt's version: rules sum over both, and each verdict needs one series from the start.
-        for verdict in (*usual, "refusal", NOT_APPLICABLE):
+        for verdict in usual:
             self._verdict(name, verdict, ("", ""))
+        for verdict in ("refusal", NOT_APPLICABLE):  # no rate is made of their weights
+            self._labelled(m.evaluations, name, verdict, "", "")
         self._weighted(name, ("", ""))
         for reason in _ERRORS:
             self._labelled(m.errors, name, self._reason(reason))

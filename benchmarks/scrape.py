@@ -1,0 +1,119 @@
+"""A scrape of many applications with many evaluators each: how long it takes, and how large it is.
+
+    python benchmarks/scrape.py [--apps 20] [--evaluators 30] [--rounds 15]
+
+Each application is a sink of its own, as in a process of its own; all are scraped one after the other, which stands for
+a process that serves them together. Between two scrapes every evaluator scores ten requests, so that no scrape finds
+things as the last one left them. Prints the median and the least time, the latter for machines that have other things
+to do; beside it prometheus_client's own encoder over the same registries, and gzip at level 1 and at its default, 9.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+from prometheus_client import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+
+from ragtrace.evaluation import Evaluator
+from ragtrace.pipeline import Pipeline
+from ragtrace.records import Document, Evaluation, Score, Trace
+from ragtrace.sampling import Decision
+from ragtrace_prometheus import PrometheusSink
+from ragtrace_prometheus.exposition import PlainRegistry
+
+
+def passes(_trace: Trace) -> float:
+    return 1.0
+
+
+def request(chance: random.Random) -> Trace:
+    known = {
+        "model": "large-1", "prompt_version": "v7", "stages": {"retrieval": 0.02, "generation": 1.3},
+        "time_to_first_chunk": 0.4, "input_tokens": 900, "output_tokens": 120,
+    }  # fmt: skip
+    documents = tuple(Document(str(i), "text", chance.random()) for i in range(5))
+    return Trace(chance.getrandbits(128), 1, "q", documents, "a", duration=chance.expovariate(1.0), attributes=known)
+
+
+def traffic(sinks: Sequence[PrometheusSink], checks: Sequence[Evaluator], chance: random.Random, count: int) -> None:
+    """Requests through each sink, all evaluated, a tenth of the verdicts failing."""
+    for sink in sinks:
+        for _ in range(count):
+            trace = request(chance)
+            sink.observe_request(trace, Decision(True, 0.5, "ratio"))
+            values = [chance.random() ** 0.2 for _ in checks]
+            verdicts = ["pass" if value >= 0.63 else "fail" for value in values]
+            scores = (
+                Score(check.name, value, verdict, sampling_probability=0.5)
+                for check, value, verdict in zip(checks, values, verdicts, strict=True)
+            )
+            sink(Evaluation(trace, tuple(scores), lag=chance.expovariate(1.0)))
+            for check in checks:
+                sink.observe_duration(check.name, chance.expovariate(50.0))
+
+
+def measure(work: Callable[[], object], before: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Median and least milliseconds; `before` runs untimed before each round."""
+    walls = []
+    for _ in range(rounds):
+        before()
+        started = time.perf_counter()
+        work()
+        walls.append(time.perf_counter() - started)
+    return statistics.median(walls) * 1000, min(walls) * 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--apps", type=int, default=20)
+    parser.add_argument("--evaluators", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    chance = random.Random(1)
+    checks = [Evaluator(f"evaluator_{i:02}", passes, threshold=0.63) for i in range(options.evaluators)]
+    sinks = [PrometheusSink(app=f"application-{i:02}", env="prod", evaluators=checks) for i in range(options.apps)]
+    registries = [sink.registry for sink in sinks]
+    for sink in sinks:
+        sink.watch(Pipeline(checks))
+    traffic(sinks, checks, chance, 20)
+
+    def texts(openmetrics: bool, count: int) -> list[bytes]:
+        return [r.text(openmetrics) for r in registries[:count] if isinstance(r, PlainRegistry)]
+
+    def more() -> None:
+        traffic(sinks, checks, chance, 10)
+
+    texts(False, options.apps), texts(True, options.apps)
+    print(f"{options.apps} applications x {options.evaluators} evaluators, {options.rounds} scrapes")
+    print(f"{'':46}{'median ms':>10}{'least ms':>9}{'bytes':>12}{'series':>9}")
+    whole = b"".join(texts(False, options.apps))
+    for name, openmetrics, count, before in (
+        ("one application, text", False, 1, more),
+        ("one application, OpenMetrics", True, 1, more),
+        ("all, text", False, options.apps, more),
+        ("all, OpenMetrics", True, options.apps, more),
+        ("all, text, nothing has changed", False, options.apps, lambda: None),
+    ):
+        median, least = measure(lambda o=openmetrics, c=count: texts(o, c), before, options.rounds)
+        found = b"".join(texts(openmetrics, count))
+        series = sum(not line.startswith(b"#") for line in found.splitlines())
+        print(f"{name:46}{median:10.1f}{least:9.1f}{len(found):12,}{series:9,}")
+    for name, work in (
+        ("all, prometheus_client's encoder, text", lambda: [generate_latest(r) for r in registries]),
+        ("all, prometheus_client's encoder, OpenMetrics", lambda: [generate_openmetrics(r) for r in registries]),
+    ):
+        median, least = measure(work, more, max(3, options.rounds // 3))
+        print(f"{name:46}{median:10.1f}{least:9.1f}")
+    for level in (1, 9):
+        median, least = measure(lambda level=level: gzip.compress(whole, level), lambda: None, 5)
+        print(f"{f'gzip of all at level {level}':46}{median:10.1f}{least:9.1f}{len(gzip.compress(whole, level)):12,}")
+
+
+if __name__ == "__main__":
+    main()
