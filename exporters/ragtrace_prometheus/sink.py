@@ -108,6 +108,7 @@ class PrometheusSink:
         self._prices = dict(prices or {})
         self._metrics = Catalogue(self.registry, evaluators)
         self._of_status: dict[Origin, dict[str, Counter]] = {}
+        self._of_model: dict[str, list[Counter]] = {}
         self._of_decision: dict[tuple[str, bool], Counter] = {}
         self._of_evaluator: dict[str, _OfEvaluator] = {}
         self._of_verdict: dict[tuple[str, str, Origin], _OfVerdict] = {}
@@ -216,6 +217,7 @@ class PrometheusSink:
         """Count a finished request. A handful of additions under short locks; never raises for what a trace holds."""
         known = trace.attributes
         origin = self._origin(known)
+        # On the two that somebody follows to a trace: checking an exemplar costs more than counting.
         exemplar = None if known.get("unrecorded") else _exemplar(trace)
         self._statuses(origin)["error" if trace.error else "cancelled" if known.get("cancelled") else "ok"].inc()
         self._decision(decision.reason, decision.keep).inc()
@@ -226,8 +228,8 @@ class PrometheusSink:
         if isinstance(stages, Mapping):
             for stage, seconds in stages.items():
                 if stage in _STAGES:
-                    self._stage(stage).observe(_amount(seconds), exemplar)
-        self._observe_documents(trace, exemplar)
+                    self._stage(stage).observe(_amount(seconds))
+        self._observe_documents(trace)
         self._observe_tokens(known)
 
     def observe_feedback(self, value: str) -> None:
@@ -247,16 +249,16 @@ class PrometheusSink:
             found = self._of_stage[stage] = self._labelled(self._metrics.stages, stage)
         return found
 
-    def _observe_documents(self, trace: Trace, exemplar: dict[str, str] | None) -> None:
+    def _observe_documents(self, trace: Trace) -> None:
         if not trace.documents:
             if trace.attributes.get("retrievals"):
-                self._documents.observe(0, exemplar)
+                self._documents.observe(0)
                 self._empty.inc()
             return
-        self._documents.observe(len(trace.documents), exemplar)
+        self._documents.observe(len(trace.documents))
         scores = [d.score for d in trace.documents if d.score is not None]
         if scores:
-            self._top_score.observe(_amount(max(scores)), exemplar)
+            self._top_score.observe(_amount(max(scores)))
 
     def _observe_tokens(self, known: Mapping[str, object]) -> None:
         usage = known.get("usage")
@@ -269,13 +271,17 @@ class PrometheusSink:
             self._spend(known.get("model") or "", counts)
 
     def _spend(self, model: object, counts: Sequence[float]) -> None:
-        m, label = self._metrics, self._model(model)
-        for direction, count in zip(_DIRECTIONS, counts, strict=True):
-            self._labelled(m.tokens, direction, label).inc(count)
+        label = self._model(model)
+        children = self._of_model.get(label)
+        if children is None:
+            children = [self._labelled(self._metrics.tokens, direction, label) for direction in _DIRECTIONS]
+            self._of_model[label] = children
+        for child, count in zip(children, counts, strict=True):
+            child.inc(count)
         prices = self._prices.get(model) if isinstance(model, str) else None
         if prices is not None:
             dollars = sum(count * price for count, price in zip(counts, prices, strict=True)) / 1e6
-            self._labelled(m.cost, "generation", label).inc(dollars)
+            self._labelled(self._metrics.cost, "generation", label).inc(dollars)
 
     # --- evaluations: in the pipeline's threads --------------------------------------------------
 
