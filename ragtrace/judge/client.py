@@ -351,12 +351,18 @@ def _reply(response: Any) -> _Reply:
 def _top(choice: Any) -> tuple[tuple[str, float], ...]:
     """The alternatives at the first place where a token is more than blank."""
     try:
-        for place in choice["logprobs"]["content"]:
-            if place["token"].strip():
-                return tuple((str(t["token"]), float(t["logprob"])) for t in place["top_logprobs"])
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+        for place in _of(_of(choice, "logprobs"), "content"):
+            if _of(place, "token").strip():
+                found = _of(place, "top_logprobs")
+                return tuple((str(_of(t, "token")), float(_of(t, "logprob"))) for t in found)
+    except (KeyError, TypeError, AttributeError, ValueError):
         pass
     return ()
+
+
+def _of(value: Any, key: str) -> Any:
+    """litellm mixes dictionaries and objects, by provider and by version."""
+    return value[key] if isinstance(value, Mapping) else getattr(value, key)
 
 
 def _render(prompt: Prompt, fields: Mapping[str, str]) -> tuple[list[Message], bool]:
