@@ -198,3 +198,9 @@ def test_a_wrong_setting_is_an_error_at_the_boundary(make: object) -> None:
     """A sampler that cannot be is refused when it is made, not when it is asked."""
     with pytest.raises(SettingError):
         make()  # type: ignore[operator]
+
+
+def test_what_nobody_keeps_is_the_last_rules() -> None:
+    """A request that no rule keeps, all with probability 0, is put down to the last one, not to the rule for errors."""
+    decision = any_of(errors(), slow(9.0), ratio(0.0))(make_trace())
+    assert (decision.keep, decision.reason) == (False, "ratio")
