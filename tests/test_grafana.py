@@ -103,12 +103,12 @@ def test_a_mutated_dashboard_is_caught(
 
 
 RULES = (
-    (" > 0.08\n", " > 0.8\n", "quality"),
+    (" > 0.08)", " > 0.8)", "quality"),
     ('verdict="fail"', 'verdict="pass"', "safety"),
     ("ragtrace_evaluation_weight_total", "ragtrace_evaluations_total", "quality"),
     (">= 30", ">= 0", "service"),
     ("severity: page", "severity: ticket", "service"),
-    ("offset 6d23h", "offset 1h", "weeks"),
+    ("unless app_evaluator", "and app_evaluator", "weeks"),
     ("unless on (app, env)", "and on (app, env)", "blindness"),
     ("humanizePercentage", "humanize", "service"),
 )
