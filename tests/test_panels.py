@@ -1,0 +1,163 @@
+"""Every query of every dashboard has an answer: over a simulated day with an incident, in a real Prometheus."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+pytestmark = [
+    pytest.mark.skipif(
+        shutil.which("prometheus") is None or shutil.which("promtool") is None,
+        reason="prometheus or promtool is not installed: apt-get install prometheus",
+    ),
+    pytest.mark.timeout(300),
+]
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"panels_{name}", ROOT / "grafana" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = made
+    spec.loader.exec_module(made)
+    return made
+
+
+check, simulate = module("check"), module("simulate")
+END = 1_772_467_200
+"""2 March 2026, 16:00 UTC."""
+SHOWN = 6 * 3_600
+STEP = 120
+BEYOND = {
+    "Error budget left, 7 days": (-math.inf, 1.0),
+    "Weight check": (0.85, 1.2),
+    "Judge's budget left": (-1.0, 1.0),
+}
+"""Shares that may leave 0..1, and how far."""
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    data = simulate.load(tmp_path_factory.mktemp("panels") / "day", step=STEP, end=END)
+    with simulate.serving(data) as url:
+        yield url
+
+
+def targets() -> Iterator[Any]:
+    for name, page in check.dashboards().items():
+        for panel in check.panels(page):
+            for target in panel["targets"]:
+                yield pytest.param(panel, target, id=f"{name[9:-5]}-{panel['title']}-{target['refId']}")
+
+
+def answers(url: str, target: dict[str, Any]) -> list[dict[str, Any]]:
+    """The series of a target, each with its values."""
+    expr = check.plain(target["expr"])
+    if target.get("instant"):
+        found = simulate.ask(url, "query", query=expr, time=END)["result"]
+        return [{**series, "values": [series["value"]]} for series in found]
+    asked = {"query": expr, "start": END - SHOWN, "end": END, "step": STEP}
+    return list(simulate.ask(url, "query_range", **asked)["result"])
+
+
+@pytest.mark.parametrize(("panel", "target"), targets())
+def test_a_query_has_an_answer(panel: dict[str, Any], target: dict[str, Any], prometheus: str) -> None:
+    """No error, some values, not too many series, shares between 0 and 1, and the labels that the legend shows."""
+    found = answers(prometheus, target)
+    assert found
+    assert len(found) <= 200
+    values = [float(value) for series in found for _, value in series["values"]]
+    assert any(not math.isnan(value) for value in values)
+    defaults = panel["fieldConfig"]["defaults"]
+    if defaults.get("unit") == "percentunit":
+        low, high = BEYOND.get(panel["title"], (-1e-6, 1.05))
+        assert all(math.isnan(value) or low <= value <= high for value in values), (min(values), max(values))
+    if defaults.get("unit") == "percent":
+        assert max(values) > 1.05, "0 to 1 is percentunit"
+    for label in re.findall(r"\{\{\s*(\w+)\s*\}\}", target["legendFormat"]):
+        assert all(label in series["metric"] for series in found), label
+    # What a legend shows tells the series apart.
+    if panel["type"] == "timeseries" and len(found) > 1:
+        shown = re.findall(r"\{\{\s*(\w+)\s*\}\}", target["legendFormat"])
+        named = {tuple(series["metric"][label] for label in shown) for series in found}
+        assert len(named) == len(found), target["legendFormat"]
+
+
+@pytest.mark.parametrize("name", [v["name"] for v in next(iter(check.dashboards().values()))["templating"]["list"]])
+def test_a_variable_has_values(name: str, prometheus: str) -> None:
+    """What label_values asks for is there, and the default is one of them."""
+    for page in check.dashboards().values():
+        (variable,) = (v for v in page["templating"]["list"] if v["name"] == name)
+        if variable["type"] != "query":
+            return
+        asked = variable["query"]
+        matched = re.fullmatch(r"label_values\((.+), (\w+)\)", asked if isinstance(asked, str) else asked["query"])
+        assert matched is not None
+        match, label = check.plain(matched[1]), matched[2]
+        found = simulate.ask(
+            prometheus, f"label/{label}/values", **{"match[]": match, "start": END - SHOWN, "end": END}
+        )
+        assert found
+        current = variable["current"]["value"]
+        assert current == "$__all" or current in found
+
+
+def test_the_incident_is_seen(prometheus: str) -> None:
+    """The first application is worse in the last two hours than before, the second is not, and the detector says so."""
+
+    def value(query: str, at: float = END) -> float:
+        (series,) = simulate.ask(prometheus, "query", query=query, time=at)["result"]
+        return float(series["value"][1])
+
+    rate, z = (
+        "app_evaluator:ragtrace_evaluation_fail:ratio_ipw_rate1h",
+        "app_evaluator:ragtrace_evaluation_fail:zscore1h",
+    )
+    bad, good = '{app="helpdesk",evaluator="faithfulness"}', '{app="shop",evaluator="faithfulness"}'
+    assert value(rate + bad) == pytest.approx(0.25, abs=0.06)
+    assert value(rate + bad, END - 3 * 3_600) == pytest.approx(0.07, abs=0.04)
+    assert value(rate + good) == pytest.approx(0.07, abs=0.04)
+    assert value(z + bad) > 5 > value(z + good)
+    empty = 'ragtrace_retrieval_empty_total{app="helpdesk"}[1h]'
+    whole = 'ragtrace_retrieved_documents_count{app="helpdesk"}[1h]'
+    assert value(f"rate({empty}) / rate({whole})") == pytest.approx(0.2, abs=0.05)
+
+
+def test_the_simulation_is_of_our_metrics() -> None:
+    """Names, types and labels as docs/metrics.md has them, which a live scrape is compared with."""
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    documented = {}
+    for line in page.splitlines():
+        if line.startswith("| `ragtrace_"):
+            name, kind, labels = (cell.strip() for cell in line.split("|")[1:4])
+            documented[name.strip("`")] = (kind, frozenset(re.findall(r"`(\w+)`", labels)))
+    simulated: dict[str, tuple[str, frozenset[str]]] = {}
+    made = simulate.history(hours=1, end=END)
+    for family, (kind, series) in made.families.items():
+        name = f"{family}_total" if kind == "counter" else family
+        for text, _ in series:
+            labels = frozenset(re.findall(r'(\w+)="', text)) - {"app", "env", "le"}
+            assert simulated.setdefault(name, (kind, labels)) == (kind, labels), name
+    assert simulated == documented
+
+
+def test_a_seed_gives_the_same_day() -> None:
+    """The same arguments, the same samples; another seed, others."""
+
+    def last(seed: int) -> list[float]:
+        made = simulate.history(hours=1, seed=seed, end=END)
+        return [float(values[-1]) for _, series in made.families.values() for _, values in series]
+
+    assert last(1) == last(1)
+    assert last(1) != last(2)
