@@ -1,0 +1,68 @@
+"""Draws the dashboards with @grafana/ui over a simulated day: python grafana/render/render.py OUT [--theme dark light]
+
+Needs node and npm, Chromium, Debian's prometheus. The first run installs Grafana's packages here (half a gigabyte).
+Panels, units, thresholds, legends and colours are Grafana's own components; heatmaps and tables are drawn by us, and
+no Grafana server has a part in it. Fails where a panel has no data or the page an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import ModuleType
+
+HERE = Path(__file__).resolve().parent
+END = 1_772_467_200
+
+
+def simulation() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("ragtrace_simulate", HERE.parent / "simulate.py")
+    if spec is None or spec.loader is None:
+        raise ImportError("grafana/simulate.py is not there")
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = made
+    spec.loader.exec_module(made)
+    return made
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, help="folder for the pictures")
+    parser.add_argument("--theme", nargs="+", choices=("dark", "light"), default=["dark", "light"])
+    parser.add_argument("--hours", type=float, default=6, help="how much is shown")
+    parser.add_argument("--data", type=Path, help="a data directory of simulate.py's, instead of a new one")
+    parser.add_argument("--chromium", default="/usr/bin/chromium")
+    options = parser.parse_args()
+    began = time.monotonic()
+    if not (HERE / "node_modules").is_dir():
+        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=HERE, check=True)
+    subprocess.run(["npm", "run", "--silent", "build"], cwd=HERE, check=True)
+    print(f"built after {time.monotonic() - began:.0f} s")
+    options.out.mkdir(parents=True, exist_ok=True)
+    simulate = simulation()
+    with tempfile.TemporaryDirectory() as folder:
+        data = options.data or simulate.load(Path(folder) / "day", end=END)
+        print(f"loaded after {time.monotonic() - began:.0f} s")
+        with simulate.serving(data) as url:
+            asked = {
+                "prometheus": url,
+                "pages": [str(p) for p in sorted((HERE.parent / "dashboards").glob("*.json"))],
+                "themes": options.theme,
+                "from": int((END - options.hours * 3_600) * 1_000),
+                "to": END * 1_000,
+                "chromium": options.chromium,
+                "out": str(options.out.resolve()),
+            }
+            done = subprocess.run(["node", str(HERE / "shoot.mjs"), json.dumps(asked)], check=False)
+    print(f"done after {time.monotonic() - began:.0f} s")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+/** What @grafana/ui has no component for: heatmaps as SVG, tables as HTML. */
+import { type DataFrame, type GrafanaTheme2, formattedValueToString } from "@grafana/data";
+import type { ReactNode } from "react";
+import type { Range, Target } from "./prometheus";
+
+export interface Panel {
+  id: number;
+  type: string;
+  title: string;
+  description: string;
+  gridPos: { x: number; y: number; w: number; h: number };
+  targets: Target[];
+  // The dashboards' own JSON: each type of panel has options of its own.
+  options: Record<string, any>;
+  fieldConfig: {
+    defaults: { custom?: Record<string, unknown>; noValue?: string; unit?: string };
+    overrides: { matcher: { id: string; options: string }; properties: { id: string; value: unknown }[] }[];
+  };
+}
+
+/** Buckets over time; Prometheus's are cumulative, so that each is less the one below. */
+export function Heatmap({ shown, width, height, theme, range, unit }: { shown: DataFrame[]; width: number; height: number; theme: GrafanaTheme2; range: Range; unit?: string }): ReactNode {
+  const bounds = shown
+    .map((frame) => ({ le: frame.fields[1].labels?.le ?? "", values: frame.fields[1].values as (number | null)[] }))
+    .sort((a, b) => (a.le === "+Inf" ? Infinity : Number(a.le)) - (b.le === "+Inf" ? Infinity : Number(b.le)));
+  const columns = Math.max(1, Math.min(120, Math.floor(width / 6)));
+  const length = bounds[0]?.values.length ?? 0;
+  const cells = bounds.map((row, i) =>
+    Array.from({ length: columns }, (_, column) => {
+      let sum = 0;
+      for (let at = Math.floor((column * length) / columns); at < Math.floor(((column + 1) * length) / columns); at++) {
+        sum += Math.max(0, (row.values[at] ?? 0) - (i ? (bounds[i - 1].values[at] ?? 0) : 0));
+      }
+      return sum;
+    }),
+  );
+  const most = Math.max(1e-9, ...cells.flat());
+  const left = 44;
+  const bottom = 20;
+  const [cellWidth, cellHeight] = [(width - left) / columns, (height - bottom) / bounds.length];
+  const text = { fill: theme.colors.text.secondary, fontSize: 12 };
+  const hours = Array.from({ length: 6 }, (_, i) => range.from + ((i + 0.5) * (range.to - range.from)) / 6);
+  return (
+    <svg width={width} height={height}>
+      {cells.map((row, i) =>
+        row.map((value, column) =>
+          value > 0 ? (
+            <rect key={`${i} ${column}`} x={left + column * cellWidth} y={(bounds.length - 1 - i) * cellHeight} width={cellWidth - 1} height={cellHeight - 1} fill="#ff780a" opacity={Math.sqrt(value / most)} />
+          ) : null,
+        ),
+      )}
+      {bounds.map(({ le }, i) => (
+        <text key={le} x={left - 6} y={(bounds.length - 0.5 - i) * cellHeight + 4} textAnchor="end" {...text}>
+          {le}
+          {le !== "+Inf" && unit ? ` ${unit}` : ""}
+        </text>
+      ))}
+      {hours.map((at) => (
+        <text key={at} x={left + ((at - range.from) / (range.to - range.from)) * (width - left)} y={height - 4} textAnchor="middle" {...text}>
+          {new Date(at).toISOString().slice(11, 16)}
+        </text>
+      ))}
+    </svg>
+  );
+}
+
+interface Transformation {
+  id: string;
+  options: { excludeByName?: Record<string, boolean>; indexByName?: Record<string, number>; renameByName?: Record<string, string> };
+}
+
+/** A table of the latest values: a column for each label, and the value. */
+export function Rows({ panel, shown, theme, height }: { panel: Panel & { transformations?: Transformation[] }; shown: DataFrame[]; theme: GrafanaTheme2; height: number }): ReactNode {
+  const { excludeByName: hidden = {}, indexByName: order = {}, renameByName: names = {} } =
+    panel.transformations?.find(({ id }) => id === "organize")?.options ?? {};
+  const labels = [...new Set(shown.flatMap((frame) => Object.keys(frame.fields[1].labels ?? {})))].filter((label) => label !== "__name__").sort();
+  const columns = ["Time", ...labels, "Value"].filter((column) => !hidden[column]).sort((a, b) => (order[a] ?? 0) - (order[b] ?? 0));
+  const value = ({ fields: [time, field] }: DataFrame, column: string): string => {
+    if (column === "Time") {
+      return new Date(time.values[0]).toISOString().slice(0, 16).replace("T", " ");
+    }
+    return column === "Value" ? formattedValueToString(field.display!(field.values[0])) : (field.labels?.[column] ?? "");
+  };
+  const cell = { padding: "4px 8px", textAlign: "left" as const, borderBottom: `1px solid ${theme.colors.border.weak}` };
+  return (
+    <div style={{ height, overflow: "hidden" }}>
+      <table style={{ width: "100%", fontSize: 13 }}>
+        <thead>
+          <tr>{columns.map((column) => <th key={column} style={{ ...cell, color: theme.colors.text.secondary }}>{names[column] ?? column}</th>)}</tr>
+        </thead>
+        <tbody>
+          {shown.map((frame, i) => <tr key={i}>{columns.map((column) => <td key={column} style={cell}>{value(frame, column)}</td>)}</tr>)}
+        </tbody>
+      </table>
+    </div>
+  );
+}
