@@ -121,7 +121,8 @@ class TransformersModel:
 
         try:
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name)
-            self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(name).eval()
+            loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(name)
+            self._model: Any = loaded.eval()
         except (OSError, ValueError) as error:
             raise ModelError(f"likelihood_model is {name!r}, which cannot be loaded: {error}") from error
         self.name = name
