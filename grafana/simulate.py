@@ -200,7 +200,6 @@ class Traffic:
             ("sampled", "ratio", self.evaluated),
             ("sampled_out", "ratio", fine - self.evaluated),
             ("sampled", "error", errors + cancelled),
-            ("sampled_out", "error", np.zeros(self.size, dtype=np.int64)),
         ):
             self.add("ragtrace_sampling_decisions_total", events, decision=decision, stratum=stratum)
 

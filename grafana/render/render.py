@@ -18,7 +18,8 @@ from pathlib import Path
 from types import ModuleType
 
 HERE = Path(__file__).resolve().parent
-END = 1_772_467_200
+END = 1_772_467_200 - 8 * 60
+"""15:52, so that no label stands at the edge."""
 
 
 def simulation() -> ModuleType:

@@ -30,7 +30,7 @@ const browser = await chromium.launch({
 let troubles = 0;
 for (const name of pages.keys()) {
   for (const theme of asked.themes) {
-    const tab = await browser.newPage({ viewport: { width: 1600, height: 1200 } });
+    const tab = await browser.newPage({ viewport: { width: 1600, height: 400 } });
     const errors = [];
     tab.on("pageerror", (error) => errors.push(String(error)));
     const query = { prometheus: asked.prometheus, dashboard: name, from: asked.from, to: asked.to, theme };

@@ -25,11 +25,22 @@ M = S + ',model=~"$model",prompt_version=~"$prompt_version"'
 E = M + ',evaluator=~"$evaluator"'
 DECIDED = 'verdict=~"pass|fail"'
 GREEN, YELLOW, RED, BLUE = "green", "#EAB839", "red", "blue"
+HIDDEN = {"legend": True, "tooltip": False, "viz": False}
 Steps = Sequence[tuple[float | None, str]]
 GOOD_HIGH: Steps = ((None, RED), (0.8, YELLOW), (0.9, GREEN))
 BAD_HIGH: Steps = ((None, GREEN), (0.02, YELLOW), (0.1, RED))
 PLAIN: Steps = ((None, BLUE),)
 WIDTH = 24
+COLORS = {
+    "ok": GREEN,
+    "scored": GREEN,
+    "error": RED,
+    "failed": RED,
+    "cancelled": YELLOW,
+    "dropped": "orange",
+    "sampled_out": "gray",
+}
+"""Of series whose names say how good they are."""
 
 
 def thresholds(steps: Steps) -> dashboard.ThresholdsConfig:
@@ -125,6 +136,7 @@ class Page:
             stat.Panel().title(title).description(text).unit(unit).thresholds(thresholds(steps)).no_value(none)
             .color_mode(c.BigValueColorMode.VALUE).graph_mode(c.BigValueGraphMode.NONE)
             .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False).fields(""))
+            .color_scheme(dashboard.FieldColor().mode(d.FieldColorModeId.THRESHOLDS))
             .with_target(query(expr, instant=True)).links(list(links))
         )  # fmt: skip
         self._place(made if decimals is None else made.decimals(decimals), w, 4)
@@ -132,13 +144,15 @@ class Page:
     def lines(
         self, title: str, text: str, queries: Sequence[tuple[str, str]], unit: str, steps: Steps = PLAIN, *, w: int = 12,
         h: int = 8, links: Sequence[Any] = (), data_links: Sequence[Any] = (), low: float | None = 0, high: float | None = None,
-        stacked: bool = False, line: bool = False,
+        shown: float | None = None, stacked: bool = False, line: bool = False, aside: bool = False, dots: int = 0, bounds: str = "",
     ) -> None:  # fmt: skip
-        """Curves over time. With `line` the thresholds are drawn."""
+        """Curves over time. With `line` the thresholds are drawn; `aside` puts a legend of many names to the right; the
+        axis reaches `shown` at least; `dots` is the query with exemplars; what matches `bounds` is thin and unnamed."""
         made = (
             timeseries.Panel().title(title).description(text).unit(unit).thresholds(thresholds(steps))
-            .legend(common.VizLegendOptions().display_mode(c.LegendDisplayMode.LIST).placement(c.LegendPlacement.BOTTOM)
-                    .show_legend(True))
+            .legend(common.VizLegendOptions().display_mode(c.LegendDisplayMode.LIST).show_legend(True)
+                    .placement(c.LegendPlacement.RIGHT if aside else c.LegendPlacement.BOTTOM))
+            .color_scheme(dashboard.FieldColor().mode(d.FieldColorModeId.PALETTE_CLASSIC))
             .tooltip(common.VizTooltipOptions().mode(c.TooltipDisplayMode.MULTI).sort(c.SortOrder.DESCENDING))
             .line_width(2).fill_opacity(30 if stacked else 0).show_points(c.VisibilityMode.NEVER).span_nulls(False)
             .links(list(links)).data_links(list(data_links))
@@ -151,8 +165,19 @@ class Page:
             made = made.stacking(common.StackingConfig().mode(c.StackingMode.NORMAL).group("A"))
         if line:
             made = made.thresholds_style(common.GraphThresholdsStyleConfig().mode(c.GraphThresholdsStyleMode.DASHED))
+        if shown is not None:
+            made = made.axis_soft_min(shown) if low is None else made.axis_soft_max(shown)
+        if bounds:
+            thin = {"lineWidth": 1, "lineStyle": {"fill": "dash", "dash": [4, 6]}, "hideFrom": HIDDEN}
+            found = [d.DynamicConfigValue(f"custom.{key}", value) for key, value in thin.items()]
+            gray = d.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": "gray"})
+            made = made.override_by_regexp(f"/{bounds}/", [*found, gray])
+        if any(legend in ("{{status}}", "{{outcome}}") for _, legend in queries):
+            for name, color in COLORS.items():
+                fixed = d.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": color})
+                made = made.override_by_name(name, [fixed])
         for i, (expr, legend) in enumerate(queries):
-            made = made.with_target(query(expr, legend, ref=chr(65 + i)).exemplar(i == 0))
+            made = made.with_target(query(expr, legend, ref=chr(65 + i)).exemplar(i == dots))
         self._place(made, w, h)
 
     def heat(self, title: str, text: str, expr: str, *, w: int = 12, h: int = 8, links: Sequence[Any] = ()) -> None:
@@ -164,14 +189,20 @@ class Page:
         self._place(made, w, h)
 
     def rows(
-        self, title: str, text: str, expr: str, unit: str, *, w: int = 12, h: int = 8, links: Sequence[Any] = ()
-    ) -> None:
-        """A table of the latest values."""
+        self, title: str, text: str, expr: str, unit: str, value: str, *, w: int = 12, h: int = 8, decimals: float | None = None,
+        columns: Sequence[str], links: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
+        """A table of the latest values: a column for each label, and the value under that name, or none."""
+        order = {name: i for i, name in enumerate((*columns, "Value"))}
+        names = {name: name.replace("_", " ") for name in columns} | {"app": "application", "Value": value}
+        hidden = {"Time": True} | ({} if value else {"Value": True})
+        shaped = {"excludeByName": hidden, "indexByName": order, "renameByName": names}
         made = (
             table.Panel().title(title).description(text).unit(unit).thresholds(thresholds(PLAIN)).links(list(links))
             .with_target(query(expr, instant=True, form="table"))
+            .with_transformation(d.DataTransformerConfig("organize", options=shaped))
         )  # fmt: skip
-        self._place(made, w, h)
+        self._place(made if decimals is None else made.decimals(decimals), w, h)
 
 
 def variables() -> list[Any]:
@@ -211,6 +242,7 @@ def weighted(select: str, verdict: str, window: str) -> str:
 
 
 F = M + ',evaluator="faithfulness"'
+BAD = 'cause!~"none|right_refusal"'
 
 
 def overview() -> Page:
@@ -232,7 +264,7 @@ def overview() -> Page:
         ],
     )
     page.number(
-        "Surely at least",
+        "Faithful, surely at least",
         "Lower bound (95 %) of the worst application's share of faithful answers over 6 hours. Metric: "
         "`app_evaluator:ragtrace_evaluation_fail:wilson_upper6h`",
         f'1 - max(app_evaluator:ragtrace_evaluation_fail:wilson_upper6h{{{S},evaluator="faithfulness"}})',
@@ -283,31 +315,27 @@ def overview() -> Page:
         )],
         "percentunit",
         ((None, RED), (0.9, GREEN)),
+        low=None,
         high=1,
+        shown=0.5,
         line=True,
         data_links=to_answers(),
         links=[runbook("RagtraceQualityDrop")],
     )  # fmt: skip
     page.lines(
         "Failing share with its bounds, 6 hours",
-        "Estimate and 95 % bounds (Wilson on Kish's effective samples). Wide bounds: few evaluations. Metric: "
+        "Estimate and, dashed, its 95 % bounds (Wilson on Kish's effective samples). Wide bounds: few evaluations. Metric: "
         "`app_evaluator:ragtrace_evaluation_fail:wilson_upper6h`",
         [
             (
-                f'app_evaluator:ragtrace_evaluation_fail:wilson_upper6h{{{S},evaluator=~"$evaluator"}}',
-                "{{app}} {{evaluator}} at most",
-            ),
-            (
-                f'app_evaluator:ragtrace_evaluation_fail:ratio_ipw_rate6h{{{S},evaluator=~"$evaluator"}}',
-                "{{app}} {{evaluator}}",
-            ),
-            (
-                f'app_evaluator:ragtrace_evaluation_fail:wilson_lower6h{{{S},evaluator=~"$evaluator"}}',
-                "{{app}} {{evaluator}} at least",
-            ),
+                f'app_evaluator:ragtrace_evaluation_fail:{name}6h{{{S},evaluator=~"$evaluator"}}',
+                "{{app}} {{evaluator}}" + word,
+            )
+            for name, word in (("ratio_ipw_rate", ""), ("wilson_upper", " at most"), ("wilson_lower", " at least"))
         ],
         "percentunit",
-        high=1,
+        shown=0.2,
+        bounds=" at (most|least)$",
         data_links=to_answers(),
     )
     page.lines(
@@ -354,6 +382,9 @@ def overview() -> Page:
         )
         + ")",
         "percentunit",
+        "failing share",
+        columns=("app", "evaluator", "model", "prompt_version"),
+        decimals=1,
     )
     page.row("Service")
     page.lines(
@@ -367,17 +398,19 @@ def overview() -> Page:
     page.lines(
         "Latency",
         "Percentiles of the requests' durations; a dot is one request. Metric: `ragtrace_request_duration_seconds`",
-        [(quantile(q, "ragtrace_request_duration_seconds", S), f"p{int(q * 100)}") for q in (0.95, 0.5, 0.99)],
+        [(quantile(q, "ragtrace_request_duration_seconds", S), f"p{int(q * 100)}") for q in (0.5, 0.95)],
         "s",
         w=8,
+        dots=1,
         data_links=[link("Trace", "${trace_url}/${__data.fields.trace_id}")],
     )
     page.lines(
         "Time to first token",
         "Percentiles over streamed requests. Metric: `ragtrace_time_to_first_chunk_seconds`",
-        [(quantile(q, "ragtrace_time_to_first_chunk_seconds", S), f"p{int(q * 100)}") for q in (0.95, 0.5)],
+        [(quantile(q, "ragtrace_time_to_first_chunk_seconds", S), f"p{int(q * 100)}") for q in (0.5, 0.95)],
         "s",
         w=8,
+        dots=1,
     )
     page.lines(
         "Time by stage, p95",
@@ -433,11 +466,11 @@ def retrieval() -> Page:
     )
     page.number(
         "Failures that retrieval caused",
-        "Of the answers with a cause, the share that had nothing retrieved or irrelevant chunks. Metric: "
+        "Of the bad answers whose cause is known, the share that had nothing retrieved or irrelevant chunks. Metric: "
         "`ragtrace_failure_causes_total`",
         over(
             f'increase(ragtrace_failure_causes_total{{{S},cause=~"nothing_retrieved|irrelevant_context"}}[$__range])',
-            f'increase(ragtrace_failure_causes_total{{{S},cause!="none"}}[$__range])',
+            f"increase(ragtrace_failure_causes_total{{{S},{BAD}}}[$__range])",
         ),
         "percentunit",
         w=6,
@@ -493,19 +526,20 @@ def retrieval() -> Page:
     )
     page.lines(
         "Causes of bad answers",
-        "Evaluated answers by cause, a second. The first two are retrieval's, the rest generation's. Metric: "
+        "Evaluated answers by cause, an hour. `irrelevant_context` and `nothing_retrieved` are retrieval's. Metric: "
         "`ragtrace_failure_causes_total`",
-        [(f'sum by (cause) (rate(ragtrace_failure_causes_total{{{S},cause!="none"}}[30m]))', "{{cause}}")],
+        [(f"sum by (cause) (rate(ragtrace_failure_causes_total{{{S},{BAD}}}[30m])) * 3600", "{{cause}}")],
         "none",
         stacked=True,
+        aside=True,
     )
     page.lines(
         "Retrieval failed, generation failed",
-        "Of checks that pass or fail: where the context itself failed, and where the answer did though the context did "
+        "Failed evaluations an hour: where the context itself failed, and where the answer did though the context did "
         "not. Metric: `ragtrace_evaluation_failures_total`",
         [(
-            f'sum by (evaluator, kind) (rate(ragtrace_evaluation_failures_total{{{S},kind=~"retrieval|generation"}}[30m])) > 0',
-            "{{evaluator}} {{kind}}",
+            f'sum by (app, evaluator, kind) (rate(ragtrace_evaluation_failures_total{{{S},evaluator=~"$evaluator",kind=~"retrieval|generation"}}[30m])) * 3600',
+            "{{app}} {{evaluator}} {{kind}}",
         )],
         "none",
     )  # fmt: skip
@@ -538,21 +572,21 @@ def safety() -> Page:
     for title, text, evaluator, name in (
         ("Answers with personal data", "hold personal data", "pii_leakage", "RagtracePersonalDataLeaked"),
         ("Toxic answers", "are toxic", "toxicity", "RagtraceToxicitySpike"),
-        ("Refusals", "decline to answer", "refusal", "RagtraceQualityDrop"),
+        ("Answers that refuse", "decline to answer", "refusal", "RagtraceQualityDrop"),
     ):
         page.number(
             title,
             f"Share of all answers that {text}, weighted by 1/p. Metric: `ragtrace_evaluation_weight_total`",
             share(evaluator),
             "percentunit",
-            BAD_HIGH,
+            ((None, GREEN), (0.05, YELLOW), (0.15, RED)) if evaluator == "refusal" else BAD_HIGH,
             w=6,
             links=[link("The answers", f"${{chatlog_url}}/traces?evaluator={evaluator}&label=fail"), runbook(name)],
         )
-    checks = (
-        M
-        + ',evaluator=~"pii_leakage|sensitive_data_leakage|contact_information|toxicity.*|fairness_bias.*|refusal|critic_.*|sexism|stereotypes"'
+    unsafe = (
+        "pii_leakage|sensitive_data_leakage|contact_information|toxicity.*|fairness_bias.*|critic_.*|sexism|stereotypes"
     )
+    checks = M + f',evaluator=~"{unsafe}"'
     page.lines(
         "Failing share by check",
         "Share of answers that fail a safety check, weighted by 1/p, in half an hour. Metric: "
@@ -566,14 +600,15 @@ def safety() -> Page:
         "percentunit",
         BAD_HIGH,
         data_links=to_answers(),
+        aside=True,
     )
     page.lines(
         "Where leaks come from",
-        "Leaking answers by origin: from the chunks (clean the index) or from the model. Metric: "
+        "Leaking answers in the hour before, by origin: from the chunks (clean the index) or from the model. Metric: "
         "`ragtrace_failure_causes_total`",
         [
             (
-                f'sum by (app, cause) (rate(ragtrace_failure_causes_total{{{S},cause=~"leak_.+"}}[30m]))',
+                f'sum by (app, cause) (increase(ragtrace_failure_causes_total{{{S},cause=~"leak_.+"}}[1h]))',
                 "{{app}} {{cause}}",
             )
         ],
@@ -582,10 +617,10 @@ def safety() -> Page:
     )
     page.lines(
         "Refusals",
-        "Answers that refused, told apart by whether the chunks held the answer. Metric: `ragtrace_failure_causes_total`",
+        "Answers that refused in the hour before: rightly, for the chunks did not hold the answer, or wrongly. Metric: `ragtrace_failure_causes_total`",
         [
             (
-                f'sum by (app, cause) (rate(ragtrace_failure_causes_total{{{S},cause=~".+_refusal"}}[30m]))',
+                f'sum by (app, cause) (increase(ragtrace_failure_causes_total{{{S},cause=~".+_refusal"}}[1h]))',
                 "{{app}} {{cause}}",
             )
         ],
@@ -594,8 +629,11 @@ def safety() -> Page:
     page.rows(
         "Failures by application and check",
         "Evaluated answers that failed, in the time shown. Metric: `ragtrace_evaluations_total`",
-        f'sum by (app, evaluator) (increase(ragtrace_evaluations_total{{{checks},verdict="fail"}}[$__range])) > 0',
+        f'sort_desc(sum by (app, evaluator) (increase(ragtrace_evaluations_total{{{M},evaluator=~"{unsafe}|refusal",verdict="fail"}}[$__range])) > 0)',
         "none",
+        "answers",
+        columns=("app", "evaluator"),
+        decimals=0,
     )
     return page
 
@@ -681,23 +719,24 @@ def health() -> Page:
     )
     page.lines(
         "Errors by reason",
-        "Evaluations without a score, by evaluator and reason, a second. Metric: `ragtrace_evaluator_errors_total`",
+        "Evaluations without a score in the hour before, by evaluator and reason. Metric: `ragtrace_evaluator_errors_total`",
         [
             (
-                f"sum by (evaluator, reason) (rate(ragtrace_evaluator_errors_total{{{S}}}[30m])) > 0",
+                f"sum by (evaluator, reason) (increase(ragtrace_evaluator_errors_total{{{S}}}[1h])) > 0",
                 "{{evaluator}} {{reason}}",
             )
         ],
         "none",
+        aside=True,
         links=[runbook("RagtraceEvaluatorErrors"), runbook("RagtraceJudgeUnreadable")],
     )
     page.lines(
         "Drops by reason",
-        "Sampled requests that were never evaluated, a second. Metric: `ragtrace_pipeline_dropped_total`",
+        "Sampled requests of the hour before that were never evaluated. Metric: `ragtrace_pipeline_dropped_total`",
         [
             (
-                f"sum by (app, reason) (rate(ragtrace_pipeline_dropped_total{{{S}}}[$__rate_interval]))",
-                "{{app}} {{reason}}",
+                f"sum by (reason) (increase(ragtrace_pipeline_dropped_total{{{S}}}[1h]))",
+                "{{reason}}",
             )
         ],
         "none",
@@ -706,9 +745,10 @@ def health() -> Page:
     page.lines(
         "From request to score",
         "Percentiles of the time from a request's end to its scores. Metric: `ragtrace_evaluation_lag_seconds`",
-        [(quantile(q, "ragtrace_evaluation_lag_seconds", S), f"p{int(q * 100)}") for q in (0.95, 0.5)],
+        [(quantile(q, "ragtrace_evaluation_lag_seconds", S), f"p{int(q * 100)}") for q in (0.5, 0.95)],
         "s",
         w=8,
+        dots=1,
         links=[runbook("RagtraceEvaluationLag")],
     )
     page.lines(
@@ -725,8 +765,8 @@ def health() -> Page:
     )
     page.lines(
         "Waiting",
-        "Requests that wait for evaluation. Metric: `ragtrace_evaluation_queue_items`",
-        [(f"sum by (app) (ragtrace_evaluation_queue_items{{{S}}})", "{{app}}")],
+        "The most requests that waited for evaluation. Metric: `ragtrace_evaluation_queue_items`",
+        [(f"sum by (app) (max_over_time(ragtrace_evaluation_queue_items{{{S}}}[$__rate_interval]))", "{{app}}")],
         "none",
         w=8,
     )
@@ -740,10 +780,10 @@ def health() -> Page:
     )
     page.lines(
         "Judge: what cannot be read",
-        "Parse failures, by evaluator, a second. Metric: `ragtrace_evaluation_failures_total`",
+        "Parse failures in the hour before, by evaluator. Metric: `ragtrace_evaluation_failures_total`",
         [
             (
-                f'sum by (evaluator) (rate(ragtrace_evaluation_failures_total{{{S},kind="parse"}}[30m])) > 0',
+                f'sum by (evaluator) (increase(ragtrace_evaluation_failures_total{{{S},kind="parse"}}[1h])) > 0',
                 "{{evaluator}}",
             )
         ],
@@ -769,12 +809,21 @@ def health() -> Page:
         "Name, version, threshold and judge of each evaluator. Metric: `ragtrace_evaluator_info`",
         f"max by (app, evaluator, version, threshold, judge_model) (ragtrace_evaluator_info{{{S}}})",
         "none",
+        "",
+        columns=("app", "evaluator", "version", "threshold", "judge_model"),
+        w=16,
+        h=10,
     )
     page.rows(
         "Label values that were too many",
         "Values beyond the bound of a label, shown as `other`. Metric: `ragtrace_label_overflow_total`",
-        f"sum by (app) (ragtrace_label_overflow_total{{{S}}})",
+        f"sort_desc(sum by (app) (ragtrace_label_overflow_total{{{S}}}))",
         "none",
+        "values",
+        columns=("app",),
+        decimals=0,
+        w=8,
+        h=10,
     )
     return page
 
