@@ -589,11 +589,11 @@ def safety() -> Page:
     checks = M + f',evaluator=~"{unsafe}"'
     page.lines(
         "Failing share by check",
-        "Share of answers that fail a safety check, weighted by 1/p, in half an hour. Metric: "
+        "Share of answers that fail a safety check, weighted by 1/p, in two hours. Metric: "
         "`ragtrace_evaluation_weight_total`",
         [
             (
-                over(weighted(checks, 'verdict="fail"', "30m"), weighted(checks, DECIDED, "30m"), "app, evaluator"),
+                over(weighted(checks, 'verdict="fail"', "2h"), weighted(checks, DECIDED, "2h"), "app, evaluator"),
                 "{{app}} {{evaluator}}",
             )
         ],

@@ -39,7 +39,9 @@ export function Heatmap({ shown, width, height, theme, range, unit }: { shown: D
   const bottom = 20;
   const [cellWidth, cellHeight] = [(width - left) / columns, (height - bottom) / bounds.length];
   const text = { fill: theme.colors.text.secondary, fontSize: 12 };
-  const hours = Array.from({ length: 6 }, (_, i) => range.from + ((i + 0.5) * (range.to - range.from)) / 6);
+  const hour = 3_600_000;
+  const first = Math.ceil(range.from / hour) * hour;
+  const hours = Array.from({ length: Math.floor((range.to - first) / hour) + 1 }, (_, i) => first + i * hour);
   return (
     <svg width={width} height={height}>
       {cells.map((row, i) =>
