@@ -319,8 +319,10 @@ class Traffic:
         self.add("ragtrace_internal_errors_total", nothing)
         self.add("ragtrace_label_overflow_total", nothing)
         self.history.gauge("ragtrace_build_info", 1, **self.base, version="0.1.0")
+        ago = self.history.times[-1] - self.history.times
+        outage = (ago > 3.9 * 3_600) & (ago < 4 * 3_600)
         for sink, each in (("spans", 6), ("events", 1)):
-            failed = self.random.binomial(self.requests * each, 0.0004)
+            failed = self.random.binomial(self.requests * each, np.where(outage, 0.05, 0.0))
             self.add("ragtrace_export_items_total", self.requests * each - failed, sink=sink)
             self.add("ragtrace_export_failures_total", failed, sink=sink, reason="timeout")
         self.add("ragtrace_spans_dropped_total", nothing)

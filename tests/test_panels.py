@@ -134,6 +134,26 @@ def test_the_incident_is_seen(prometheus: str) -> None:
     assert value(f"rate({empty}) / rate({whole})") == pytest.approx(0.2, abs=0.05)
 
 
+def test_the_incident_wakes_someone_and_nothing_else_does(prometheus: str) -> None:
+    """Of all alerts those on quality and retrieval hold at the end, for the first application, and none before."""
+
+    def holding(at: float) -> set[tuple[str, str, str]]:
+        found = set()
+        for rule in check.rules():
+            if "alert" in rule:
+                for series in simulate.ask(prometheus, "query", query=rule["expr"], time=at)["result"]:
+                    found.add((rule["alert"], rule["labels"]["severity"], series["metric"].get("app", "")))
+        return found
+
+    assert holding(END - 2.5 * 3_600) == set()
+    assert holding(END) == {
+        ("RagtraceQualityDrop", "page", "helpdesk"),
+        ("RagtraceQualityDrop", "ticket", "helpdesk"),
+        ("RagtraceQualityCreep", "ticket", "helpdesk"),
+        ("RagtraceRetrievalEmpty", "ticket", "helpdesk"),
+    }
+
+
 def test_the_simulation_is_of_our_metrics() -> None:
     """Names, types and labels as docs/metrics.md has them, which a live scrape is compared with."""
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
