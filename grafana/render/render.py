@@ -34,11 +34,11 @@ def simulation() -> ModuleType:
 
 
 def smaller(path: Path) -> None:
-    """The picture in 160 colours: a third of the bytes."""
+    """The picture in 256 colours: a third of the bytes."""
     from PIL import Image
 
     with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(160, dither=Image.Dither.NONE)
+        small = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
 
 
