@@ -52,7 +52,9 @@ def main() -> int:
     options = parser.parse_args()
     began = time.monotonic()
     if not (HERE / "node_modules").is_dir():
-        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=HERE, check=True)
+        # Not `npm ci`, which misses other systems' binaries in a lock file of npm's own.
+        command = ["npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund"]
+        subprocess.run(command, cwd=HERE, check=True)
     subprocess.run(["npm", "run", "--silent", "build"], cwd=HERE, check=True)
     print(f"built after {time.monotonic() - began:.0f} s")
     options.out.mkdir(parents=True, exist_ok=True)
