@@ -467,15 +467,16 @@ def blindness() -> list[dict[str, Any]]:
             ),
         ),
         test(
-            "spans cannot be exported",
-            [counter("ragtrace_export_failures_total", [(2, 0), (1, 4), (2, 0)], sink="spans", reason="unavailable")],
+            "a fifth of the spans cannot be exported; one in a thousand is no matter",
+            [
+                counter("ragtrace_export_items_total", [(5, 4)], sink="spans"),
+                counter("ragtrace_export_failures_total", [(2, 0), (1, 1), (2, 0)], sink="spans", reason="unavailable"),
+                counter("ragtrace_export_items_total", [(5, 10)], sink="events"),
+                counter("ragtrace_export_failures_total", [(5, 0.01)], sink="events", reason="unavailable"),
+            ],
             silent("RagtraceExportFailing", "2h"),
             fires(
-                "RagtraceExportFailing",
-                "2h30m",
-                "ticket",
-                "shop: 60 spans could not be exported in 15 minutes",
-                sink="spans",
+                "RagtraceExportFailing", "2h45m", "ticket", "shop: 20% of the spans could not be exported", sink="spans"
             ),
             silent("RagtraceExportFailing", "4h"),
         ),

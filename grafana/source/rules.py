@@ -266,6 +266,8 @@ def silence() -> list[Rule]:
     """Blindness: what nobody would see because nothing is shown."""
     sampled = 'sum by (app, env) (increase(ragtrace_sampling_decisions_total{decision="sampled"}[30m]))'
     evaluated = "sum by (app, env) (increase(ragtrace_evaluations_total[30m]))"
+    lost = "sum by (app, env, sink) (rate(ragtrace_export_failures_total[15m]))"
+    sent = "sum by (app, env, sink) (rate(ragtrace_export_items_total[15m]))"
     errors = _share(
         'rate(ragtrace_evaluations_total{verdict="error"}[30m])', "rate(ragtrace_evaluations_total[30m])", BY
     )
@@ -364,9 +366,9 @@ def silence() -> list[Rule]:
         ),
         alert(
             "RagtraceExportFailing",
-            "sum by (app, env, sink) (increase(ragtrace_export_failures_total[15m])) > 0",
+            f"{lost} / (({sent} or 0 * {lost}) + {lost} > 0) > 0.01",
             "ticket",
-            "{{ $labels.app }}: {{ $value | humanize }} {{ $labels.sink }} could not be exported in 15 minutes",
+            "{{ $labels.app }}: {{ $value | humanizePercentage }} of the {{ $labels.sink }} could not be exported",
             wait="10m",
             keep="15m",
         ),
