@@ -37,7 +37,7 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(INSTALL) --editable '.[$(EXTRAS),judge,eval]' --group test --group lint
+	$(INSTALL) --editable '.[$(EXTRAS),judge,eval,serve,postgres]' --group test --group lint
 	@touch $@
 
 clean:

@@ -1,0 +1,275 @@
+"""The tables. One description for SQLite and PostgreSQL; `migrations/` brings older files here, step by step.
+
+Times are Unix seconds. Whatever may quote a user stands in `contents` and `details` (and `reviews`, `feedback`): there
+it is sealed where the store has a key, and there it is deleted from.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+# SQLite counts rows only in a column of type INTEGER.
+_Id = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _id() -> Column[int]:
+    return Column("id", _Id, primary_key=True, autoincrement=True)
+
+
+def _of(table: str, name: str, *, primary_key: bool = False) -> Column[int]:
+    return Column(name, _Id, ForeignKey(f"{table}.id", ondelete="CASCADE"), primary_key=primary_key, nullable=False)
+
+
+traces = Table(
+    "traces",
+    metadata,
+    _id(),
+    Column("trace_id", String(32), nullable=False),  # lower-case hex
+    Column("span_id", String(16), nullable=False),
+    Column("started", Float(53), nullable=False),
+    Column("duration", Float, nullable=False),  # seconds
+    Column("app", String(200), nullable=False),
+    Column("env", String(200), nullable=False),
+    Column("model", String(200)),
+    Column("prompt_version", String(200)),
+    Column("session_id", String(200)),
+    # As the application gave it; in a store with a key its HMAC, so that it can be found and not read.
+    Column("user_key", String(200)),
+    Column("error", String(200)),
+    Column("cause", String(40)),
+    Column("probability", Float, nullable=False),  # in (0, 1], of being chosen for evaluation
+    Column("lag", Float),  # seconds
+    Column("stored", Float(53), nullable=False),
+    Column("size", Integer, nullable=False),  # bytes of its content
+    Column("thumbs", Integer),  # -1, 0 or 1: the last feedback
+    Column("reviewed", Boolean, nullable=False, default=False),
+    UniqueConstraint("trace_id", "span_id"),
+)
+
+contents = Table(
+    "contents",
+    metadata,
+    _of("traces", "trace", primary_key=True),
+    Column("query", Text),
+    Column("answer", Text),
+    Column("reference", Text),
+    Column("documents", Text),  # JSON: [{id, content, score, metadata}], by rank
+    Column("attributes", Text),  # JSON: what else is known of the trace, and its spans
+    Column("sealed", LargeBinary),  # all of the above instead, encrypted
+    Column("key", String(16)),  # which key sealed it
+)
+
+scores = Table(
+    "scores",
+    metadata,
+    _id(),
+    _of("traces", "trace"),
+    Column("evaluator", String(100), nullable=False),
+    Column("version", String(100), nullable=False),
+    Column("value", Float),
+    Column("label", String(40)),
+    Column("error", String(200)),
+    Column("method", String(20), nullable=False),
+    Column("cause", String(40)),
+    Column("failures", String(100)),  # comma-separated
+    Column("probability", Float, nullable=False),  # in (0, 1], with which this evaluator saw the trace
+    Column("model", String(200)),
+    Column("input_tokens", Integer, nullable=False, default=0),
+    Column("output_tokens", Integer, nullable=False, default=0),
+    Column("cost", Float, nullable=False, default=0.0),  # US dollars
+    Column("scored", Float(53), nullable=False),
+    UniqueConstraint("trace", "evaluator", "version"),
+)
+
+details = Table(
+    "details",
+    metadata,
+    _of("scores", "score", primary_key=True),
+    Column("explanation", Text),
+    Column("evidence", Text),  # JSON: [Evidence]
+    Column("sealed", LargeBinary),
+    Column("key", String(16)),
+)
+
+evaluators = Table(
+    "evaluators",
+    metadata,
+    Column("name", String(100), primary_key=True),
+    Column("version", String(100), primary_key=True),
+    Column("threshold", Float),
+    Column("direction", String(10), nullable=False),  # higher, lower
+    Column("method", String(20), nullable=False),
+    Column("description", Text),
+    Column("first_seen", Float(53), nullable=False),
+)
+
+users = Table(
+    "users",
+    metadata,
+    _id(),
+    Column("name", String(200), nullable=False, unique=True),
+    Column("role", String(20), nullable=False),  # viewer, reviewer, admin
+    Column("password", String(300)),  # argon2; None for one who comes by OIDC
+    Column("subject", String(300), unique=True),  # OIDC: issuer and sub
+    Column("disabled", Boolean, nullable=False, default=False),
+    Column("created", Float(53), nullable=False),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", String(64), primary_key=True),  # sha256 of the cookie
+    _of("users", "user"),
+    Column("csrf", String(64), nullable=False),
+    Column("created", Float(53), nullable=False),
+    Column("seen", Float(53), nullable=False),
+    Column("expires", Float(53), nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    _id(),
+    Column("hash", String(64), nullable=False, unique=True),  # sha256 of the token
+    Column("name", String(200), nullable=False),
+    _of("users", "user"),
+    Column("scopes", String(200), nullable=False),  # comma-separated: read, feedback, review, admin
+    Column("created", Float(53), nullable=False),
+    Column("expires", Float(53)),
+    Column("used", Float(53)),
+    Column("revoked", Boolean, nullable=False, default=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    _id(),
+    Column("time", Float(53), nullable=False, index=True),
+    Column("user", String(200)),  # a name: the line outlives the user
+    Column("action", String(60), nullable=False),  # e.g. trace.view, review.submit, user.add
+    Column("object", String(300)),
+    Column("detail", Text),  # JSON, never content
+    Column("address", String(60)),
+)
+
+attempts = Table(  # failed logins, for the rate limit; rows older than the window are removed
+    "attempts",
+    metadata,
+    _id(),
+    Column("time", Float(53), nullable=False, index=True),
+    Column("name", String(200), nullable=False),
+    Column("address", String(60), nullable=False),
+)
+
+views = Table(
+    "views",
+    metadata,
+    _id(),
+    _of("users", "user"),
+    Column("name", String(100), nullable=False),
+    Column("query", Text, nullable=False),  # the page's query string
+    UniqueConstraint("user", "name"),
+)
+
+feedback = Table(
+    "feedback",
+    metadata,
+    _id(),
+    Column("trace_id", String(32), nullable=False, index=True),  # may come before its trace
+    Column("thumbs", Integer),  # -1, 0 or 1
+    Column("comment", Text),
+    Column("sealed", LargeBinary),
+    Column("key", String(16)),
+    Column("source", String(100)),
+    Column("created", Float(53), nullable=False),
+)
+
+items = Table(  # what waits for people; one row for each review that is wanted
+    "items",
+    metadata,
+    _id(),
+    _of("traces", "trace"),
+    Column("slot", Integer, nullable=False),  # 0, and 1 for a second review
+    Column("reason", String(40), nullable=False),  # one of reviewing.REASONS
+    # Probability with which a stored trace like this one comes to review by any reason, in (0, 1]; times the trace's
+    # own probability it weights a verdict back to the whole traffic. None where it is not known.
+    Column("probability", Float),
+    Column("priority", Float, nullable=False),  # higher comes first
+    Column("state", String(20), nullable=False),  # open, done, skipped
+    Column("created", Float(53), nullable=False),
+    Column("assigned", _Id, ForeignKey("users.id", ondelete="SET NULL")),
+    Column("locked_by", _Id, ForeignKey("users.id", ondelete="SET NULL")),
+    Column("locked_until", Float(53)),
+    Column("skip_reason", String(200)),
+    UniqueConstraint("trace", "slot"),
+)
+
+reviews = Table(
+    "reviews",
+    metadata,
+    _id(),
+    _of("traces", "trace"),
+    Column("item", _Id, ForeignKey("items.id", ondelete="SET NULL")),
+    Column("user", _Id, ForeignKey("users.id", ondelete="SET NULL")),
+    Column("comment", Text),
+    Column("corrected", Text),  # the answer as it should be: a reference from then on
+    Column("sealed", LargeBinary),
+    Column("key", String(16)),
+    Column("source", String(100), nullable=False),  # console, api, import
+    Column("seconds", Float),  # from sight to verdict
+    Column("created", Float(53), nullable=False),
+    UniqueConstraint("trace", "user"),
+)
+
+verdicts = Table(
+    "verdicts",
+    metadata,
+    _of("reviews", "review", primary_key=True),
+    Column("evaluator", String(100), primary_key=True),
+    Column("label", String(20), nullable=False),  # pass, fail, not_applicable, unsure
+    Column("version", String(100)),  # of the score that was shown
+    Column("value", Float),  # and its value
+)
+
+calibrations = Table(
+    "calibrations",
+    metadata,
+    _id(),
+    Column("evaluator", String(100), nullable=False),
+    Column("version", String(100), nullable=False),  # of the evaluator that was fitted
+    Column("made", Float(53), nullable=False),
+    Column("user", String(200)),
+    Column("content", Text, nullable=False),  # JSON: what the file says of it, with its figures
+    Column("active", Boolean, nullable=False, default=False),
+)
+
+Index(None, traces.c.started)
+Index(None, traces.c.app, traces.c.started)
+Index(None, traces.c.model, traces.c.started)
+Index(None, traces.c.user_key)
+Index(None, scores.c.evaluator, scores.c.label, scores.c.trace)
+Index(None, scores.c.evaluator, scores.c.value, scores.c.trace)
+Index(None, items.c.state, items.c.priority)
+Index(None, reviews.c.created)
