@@ -7,11 +7,14 @@ import importlib
 import importlib.util
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from opentelemetry import trace as otel
@@ -26,6 +29,8 @@ from ragtrace.settings import Settings
 _log = logging.getLogger(__name__)
 _current: Runtime | None = None
 _lock = threading.Lock()
+_LOADING = 60
+"""Seconds that litellm may take to load."""
 
 DEFAULT_SUITE = (
     "answer_relevance",
@@ -56,6 +61,7 @@ class Runtime:
         self._metrics = metrics
         self._journal = journal
         self._closed = False
+        self._at_close: list[Callable[[], None]] = []
 
     @property
     def tracer_provider(self) -> Any:
@@ -102,6 +108,12 @@ class Runtime:
             self._metrics.close()
         if self._journal is not None:
             self._journal.close()
+        for action in self._at_close:
+            action()
+
+    def at_close(self, action: Callable[[], None]) -> None:
+        """Call this when everything has stopped."""
+        self._at_close.append(action)
 
 
 def init(
@@ -127,7 +139,6 @@ def init(
     if isinstance(redact, str):
         options["redact"] = redact
     used = settings.load(options, file=settings_file)
-    settings.use(used)
     mask = redact if callable(redact) else _redaction(used.redact)
     capture = _capture(used, mask)
     checks = [_evaluator(name) for name in used.evaluators] if used.evaluators else _default_suite()
@@ -137,11 +148,14 @@ def init(
     with _lock:
         if _current is not None:
             _current.close()
+        used, forget_spending = _shared_budget(used, checks)
+        settings.use(used)
         if used.embedding_model:
             from ragtrace.models.embedding import use_embedder
 
             use_embedder(used.embedding_model)
         _current = _start(used, capture, checks, chosen, tuple(sinks), tracer_provider)
+        _current.at_close(forget_spending)
     return _current
 
 
@@ -303,11 +317,29 @@ def _check_judge(used: Settings, checks: Sequence[Evaluator]) -> None:
         return
     code = "from ragtrace.judge import get_judge\nget_judge()"
     environment = {**isolation.environment(), **settings.for_evaluators(used)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=_LOADING
+        )
+    except subprocess.TimeoutExpired:
+        raise SettingError(f"the judge cannot be made: loading litellm took longer than {_LOADING} s") from None
     if done.returncode:
         raise SettingError((done.stderr.strip().splitlines() or ["the judge cannot be made"])[-1].partition(": ")[2])
+
+
+def _shared_budget(used: Settings, checks: Sequence[Evaluator]) -> tuple[Settings, Callable[[], None]]:
+    """A file with the judge's spending where the settings name none, and how it is removed: each worker evaluates in a
+    process of its own, and a child that hung is replaced, but all of them have one budget."""
+    named = used.judge_store or used.judge_budget_file
+    if named or not any(check.method == "judge" for check in checks):
+        return used, lambda: None
+    folder, owner = tempfile.mkdtemp(prefix="ragtrace-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # not in a forked worker that ends before the others
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return replace(used, judge_budget_file=os.path.join(folder, "spending")), remove
 
 
 def _capture(used: Settings, redact: Callable[[str], str] | None) -> Capture:

@@ -6,13 +6,14 @@ defaults.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import logging
 import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -149,8 +150,11 @@ class Settings:
     judge_budget_day: float = 10.0
     """US dollars that the judge may spend in a day (UTC)."""
     judge_store: str = ""
-    """A file (SQLite) with the judge's answers and spending, for all processes that name it; empty to keep both in
-    each process."""
+    """A file (SQLite) with the judge's answers and spending, for all processes that name it; empty to keep answers in
+    each process that evaluates."""
+    judge_budget_file: str = ""
+    """A file (SQLite) with the judge's spending alone, for all processes that name it; empty for judge_store, or where
+    that is empty, for a file of `init`'s own, which its processes share and which is removed at the end."""
     judge_prompt: str = ""
     """The prompt of the evaluator `judge`, with {question} {expected_answer} {context} {actual_answer}, answered with
     true or false."""
@@ -238,6 +242,17 @@ def use(settings: Settings | None) -> None:
     """Set what `in_force` returns in this process; None for environment and file."""
     global _in_force  # noqa: PLW0603 settings of the process
     _in_force = settings
+
+
+@contextlib.contextmanager
+def using(settings: Settings) -> Iterator[None]:
+    """`use`, for a while."""
+    before = _in_force
+    use(settings)
+    try:
+        yield
+    finally:
+        use(before)
 
 
 _OF_EVALUATORS = (

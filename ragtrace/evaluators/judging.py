@@ -8,8 +8,7 @@ from typing import Any
 
 from ragtrace.errors import EvaluationError, MissingExtraError, SettingError
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
-from ragtrace.judge import Answer, Judge, Prompt, Usage, get_judge
-from ragtrace.judge.client import gather
+from ragtrace.judge import Answer, Judge, Prompt, Usage, gather, get_judge
 from ragtrace.records import Document, Score, Trace
 
 TIMEOUT = 180.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import warnings
 from functools import lru_cache
 from typing import Any
@@ -83,12 +82,14 @@ rouge_1 = _rouge("1", "the single words")
 rouge_2 = _rouge("2", "the pairs of words")
 rouge_l = _rouge("L", "the longest common subsequence of words")
 
-_PUNCTUATION = re.compile(r"^\W+|\W+$")
+_MARKS = "\"'`“”‘’«»*_.,;:!?()[]{} \t\n"  # noqa: RUF001 quotes are what it is about
 
 
 def as_label(text: str) -> str:
-    """A label as it is compared: case, blanks and marks around it do not count."""
-    return " ".join(_PUNCTUATION.sub("", text.strip()).lower().split())
+    """A label as it is compared: case, blanks, quotes and punctuation around it do not count. Signs that tell labels
+    apart (A+, C#, -1) do."""
+    words = " ".join(text.split()).casefold()
+    return words.strip(_MARKS) or words
 
 
 @evaluator(needs=_NEEDS, threshold=0.75, source=f"{_H2O}, Classification Evaluator")

@@ -19,10 +19,8 @@ from ragtrace.errors import EvaluationError, SettingError
 NANO = 1_000_000_000
 _WINDOWS = {"hour": 3_600, "day": 86_400}
 _BUSY = 30.0
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS spending (kind TEXT, start INTEGER, nano INTEGER NOT NULL, PRIMARY KEY (kind, start));
-CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, made REAL NOT NULL);
-"""
+_SPENDING = "CREATE TABLE IF NOT EXISTS {} (kind TEXT, start INTEGER, nano INTEGER NOT NULL, PRIMARY KEY (kind, start))"
+_ANSWERS = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, made REAL NOT NULL)"
 
 
 class BudgetError(EvaluationError):
@@ -41,17 +39,26 @@ class Reservation:
 
 
 class Store:
-    """Spending and answers. All threads may call it; with a file, all processes that name it."""
+    """Spending and answers. All threads may call it; with files, all processes that name them."""
 
     def __init__(
-        self, path: str = "", *, hour: float, day: float, clock: Callable[[], float] = time.time, kept: int = 10_000
+        self,
+        path: str = "",
+        budget_file: str = "",
+        *,
+        hour: float,
+        day: float,
+        clock: Callable[[], float] = time.time,
+        kept: int = 10_000,
     ) -> None:
-        """`hour` and `day` are limits in US dollars; `kept` answers are remembered. Raises SettingError for a file that
-        cannot be used."""
+        """`path` is a file for both, `budget_file` one for the spending alone, which may then be shared without a text
+        on the disk; where both are empty, everything is in memory. `hour` and `day` are limits in US dollars; `kept`
+        answers are remembered. Raises SettingError for a file that cannot be used."""
         self._limits = {"hour": hour, "day": day}
         self._clock = clock
         self._kept = kept
-        self._path = path
+        self._path, self._budget_file = path, budget_file
+        self._spending = "money.spending" if budget_file else "spending"
         self._lock = threading.Lock()
         self._puts = 0
         self._pid = os.getpid()
@@ -59,16 +66,22 @@ class Store:
 
     def _open(self) -> sqlite3.Connection:
         try:
-            if self._path and not Path(self._path).exists():
-                os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))  # answers may quote what users typed
+            for path in filter(None, (self._path, self._budget_file)):
+                if not Path(path).exists():
+                    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # answers may quote what users typed
             made = sqlite3.connect(
                 self._path or ":memory:", timeout=_BUSY, isolation_level=None, check_same_thread=False
             )
             if self._path:
-                made.execute("PRAGMA journal_mode=WAL")
-            made.executescript(_SCHEMA)
+                made.execute("PRAGMA main.journal_mode=WAL")
+            if self._budget_file:
+                made.execute("ATTACH DATABASE ? AS money", (self._budget_file,))
+                made.execute("PRAGMA money.journal_mode=WAL")
+            made.execute(_SPENDING.format(self._spending))
+            made.execute(_ANSWERS)
         except (OSError, sqlite3.Error) as error:
-            raise SettingError(f"judge_store is {self._path!r}, which cannot be used: {error}") from error
+            names = " and ".join(filter(None, (self._path, self._budget_file)))
+            raise SettingError(f"judge_store or judge_budget_file ({names}) cannot be used: {error}") from error
         return made
 
     @contextlib.contextmanager
@@ -76,13 +89,9 @@ class Store:
         with self._lock:
             if self._pid != os.getpid():  # a connection must not be carried across a fork
                 self._pid, self._database = os.getpid(), self._open()
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
+            with self._database as database:  # commits at its end, or takes all of it back
+                database.execute("BEGIN IMMEDIATE")
+                yield database
 
     def reserve(self, nano: int) -> Reservation:
         """Set money aside. Raises BudgetError if a window has no room for it; then nothing is set aside."""
@@ -91,7 +100,7 @@ class Store:
         with self._transaction() as database:
             for kind, start in starts:
                 limit = self._limits[kind]
-                if limit != float("inf") and nano and _spent(database, kind, start) + nano > round(limit * NANO):
+                if limit != float("inf") and nano and self._sum(database, kind, start) + nano > round(limit * NANO):
                     raise BudgetError(kind, limit)
             reserved = Reservation(nano, starts)
             self._add(database, reserved, nano)
@@ -106,15 +115,21 @@ class Store:
     def _add(self, database: sqlite3.Connection, reserved: Reservation, nano: int) -> None:
         for kind, start in reserved.starts:
             database.execute(
-                "INSERT INTO spending VALUES (?, ?, ?) ON CONFLICT (kind, start) DO UPDATE SET nano = nano + ?",
-                (kind, start, nano, nano),
+                f"INSERT INTO {self._spending} VALUES (?, ?, ?) "
+                "ON CONFLICT (kind, start) DO UPDATE SET nano = nano + excluded.nano",
+                (kind, start, nano),
             )
 
     def spent(self, window: str) -> float:
         """US dollars spent or set aside in the present `hour` or `day`."""
         now, seconds = int(self._clock()), _WINDOWS[window]
         with self._transaction() as database:
-            return _spent(database, window, now - now % seconds) / NANO
+            return self._sum(database, window, now - now % seconds) / NANO
+
+    def _sum(self, database: sqlite3.Connection, kind: str, start: int) -> int:
+        query = f"SELECT nano FROM {self._spending} WHERE kind = ? AND start = ?"
+        row = database.execute(query, (kind, start)).fetchone()
+        return int(row[0]) if row else 0
 
     def headroom(self) -> float:
         """In [0, 1]: how the share of the budgets that is left compares with the share of their windows that is left.
@@ -150,8 +165,3 @@ class Store:
         """Close the database."""
         with self._lock:
             self._database.close()
-
-
-def _spent(database: sqlite3.Connection, kind: str, start: int) -> int:
-    row = database.execute("SELECT nano FROM spending WHERE kind = ? AND start = ?", (kind, start)).fetchone()
-    return int(row[0]) if row else 0

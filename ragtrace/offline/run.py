@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -100,14 +101,15 @@ def evaluate(
         checks = tuple(plugins.load(name) for name in names)
     target = out if isinstance(out, Path) else None
     with ExitStack() as stack:
+        long = len(head) == _LOOKED_AT
         if needs_judge(checks):
-            _ready_to_judge(target)
+            _ready_to_judge(target, _in_processes(plan, long), stack)
         part = _part(plan, names, target) if target is not None else None
         stream = stack.enter_context(_open(out)) if isinstance(out, Path) else out
         lines: list[Line] = []
         bad: list[DataError] = []
         done = 0
-        pool = _pool(plan, stack, len(head) == _LOOKED_AT)
+        pool = _pool(plan, stack) if _in_processes(plan, long) else None
         work = _Work(names, checks, pool, 3 * _workers(plan))
         for batch in _results(chain(head, items), part, work):
             for item in batch:
@@ -173,15 +175,23 @@ def _part(plan: Plan, names: Sequence[str], target: Path) -> Part:
     return Part(target.with_name(target.name + ".part"), belongs, fresh=plan.fresh)
 
 
-def _ready_to_judge(target: Path | None) -> None:
+def _ready_to_judge(target: Path | None, many: bool, stack: ExitStack) -> None:
     """Make the judge, so that what is missing is said before a row is touched. Its answers and its spending lie in a
-    file, for all processes of this run and for the next one after a kill."""
+    file, for all processes of this run and for the next one after a kill; without an output file, only what the
+    processes spend does."""
     from ragtrace.judge import get_judge, use_judge
 
     used = settings.in_force()
     if not used.judge_store and target is not None:
-        settings.use(replace(used, judge_store=str(_answers_of(target))))
+        used = replace(used, judge_store=str(_answers_of(target)))
+    elif many and not used.judge_store and not used.judge_budget_file:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ragtrace-"))
+        used = replace(used, judge_budget_file=str(Path(folder) / "spending"))
+    if used != settings.in_force():
+        stack.enter_context(settings.using(used))
         use_judge(None)
+        stack.callback(use_judge, None)
+        stack.callback(get_judge().store.close)
     get_judge()
 
 
@@ -200,18 +210,14 @@ class _Work:
     """Batches that are given to the processes before the first is taken back: memory stays flat."""
 
 
-def _pool(plan: Plan, stack: ExitStack, long: bool) -> ProcessPoolExecutor | None:
-    workers = _workers(plan)
-    if workers == 1 or not (long or plan.jobs > 1):
-        return None
+def _in_processes(plan: Plan, long: bool) -> bool:
+    return _workers(plan) > 1 and (long or plan.jobs > 1)
+
+
+def _pool(plan: Plan, stack: ExitStack) -> ProcessPoolExecutor:
     used = settings.in_force()
-    if not used.judge_store:  # each process would have the whole budget for itself
-        used = replace(
-            used,
-            judge_budget_hour=used.judge_budget_hour / workers,
-            judge_budget_day=used.judge_budget_day / workers,
-        )
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=settings.use, initargs=(used,))
+    context = get_context("spawn")
+    pool = ProcessPoolExecutor(_workers(plan), mp_context=context, initializer=settings.use, initargs=(used,))
     # What is queued is not waited for when something goes wrong.
     stack.callback(pool.shutdown, wait=True, cancel_futures=True)
     return pool

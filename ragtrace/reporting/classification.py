@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ragtrace.evaluators.overlap import as_label
 from ragtrace.reporting.results import Result
 
 NAME = "classification"
@@ -28,11 +29,6 @@ class Classification:
     """All labels expected or predicted, sorted."""
     confusion: tuple[tuple[str, str, int], ...]
     """(expected, predicted, rows) for pairs that occur. Pairs, not a table: answers in prose make many labels."""
-
-
-def as_label(text: str) -> str:
-    """A text as a label: white space at the ends and a full stop do not matter, nor does case."""
-    return " ".join(text.split()).rstrip(".").casefold()
 
 
 def classify(expected: Sequence[str], predicted: Sequence[str], model: str = "") -> Classification:

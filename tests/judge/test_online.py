@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,9 +15,9 @@ from ragtrace.config import Runtime
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator, run
 from ragtrace.evaluators.cascade import cascade
-from ragtrace.judge import use_judge
+from ragtrace.judge import Judge, use_judge
 from ragtrace.plugins import load
-from ragtrace.records import Score, Trace
+from ragtrace.records import Document, Trace
 from ragtrace.testing import Capture, ScriptedJudge, make_trace
 from tests.judge import server as s
 
@@ -133,9 +135,48 @@ def test_the_band_follows_the_budget() -> None:
     assert width() == 0.0
 
 
-def test_an_explanation_says_what_was_cut() -> None:
-    """A long context is read in part, and the score says so."""
-    use_judge(ScriptedJudge({"claims": {"claims": [{"claim": "c", "verdict": "supported"}]}}))  # type: ignore[arg-type]
-    ((score,),) = run(load("faithfulness_judge"), [make_trace()])
-    assert isinstance(score, Score)
-    assert "first part" not in (score.explanation or "")
+@pytest.mark.parametrize(("words", "cut"), [(20, False), (20_000, True)])
+def test_an_explanation_says_what_was_cut(judging: Callable[..., Judge], words: int, cut: bool) -> None:
+    """A context beyond 60,000 characters is read in part, and the score says so."""
+    trace = make_trace(documents=[Document("d", "word " * words)])
+    with s.serving(s.says(GOOD)) as served:
+        judging(served.url)
+        ((score,),) = run(load("faithfulness_judge"), [trace])
+    assert score.value == 0.5
+    assert ("only the first part" in (score.explanation or "")) is cut
+
+
+def test_all_workers_have_one_budget(runtimes: list[Runtime], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three evaluating processes and money for two requests: two are sent, whoever asks first, and what keeps the sum
+    is gone with the runtime."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    capture = Capture()
+    with s.serving(s.says(GOOD, tokens=(100, 100))) as served:
+        runtime = ragtrace.init(
+            evaluators=["faithfulness_judge"],
+            sinks=[capture],
+            judge_model="openai/x",
+            judge_api_base=served.url,
+            judge_price_input=0.0,
+            judge_price_output=1.0,
+            judge_max_tokens=100,
+            judge_budget_hour=0.00025,
+            judge_retries=0,
+            workers=3,
+            batch=1,
+            sample_per_second=0,
+            langchain=False,
+            llama_index=False,
+        )
+        runtimes.append(runtime)
+        for i in range(12):
+            runtime.pipeline.submit(make_trace(trace_id=i + 1, query=f"Question {i}?"))
+        assert runtime.flush(90.0)
+        (folder,) = tmp_path.iterdir()
+        assert b"Question" not in b"".join(file.read_bytes() for file in folder.iterdir())
+        runtime.close(1.0)
+    assert len(served.requests) == 2
+    errors = [score.error for e in capture.evaluations for score in e.scores]
+    assert errors.count(None) == 2  # the breaker spares the judge some of the others
+    assert set(errors) <= {None, "judge_budget", "circuit_open"}
+    assert not list(tmp_path.iterdir())

@@ -240,6 +240,25 @@ def test_the_judge_is_not_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert sum(row.scores["sexism"].cost for row in run.results) == pytest.approx(7 * 110e-6)
 
 
+def test_processes_have_one_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two processes, no file, and money for three questions: three are asked, and the settings are as before."""
+    pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
+    path = jsonl(tmp_path / "in.jsonl", ROWS * 4)
+    given = {"PRICE_INPUT": "0", "PRICE_OUTPUT": "1", "MAX_TOKENS": "100", "BUDGET_HOUR": "0.00035"}
+    for name, value in {**given, "MODEL": "openai/x", "RETRIES": "0"}.items():
+        monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
+    good = s.says('{"answer_fails": false, "context_fails": false, "reason": ""}', tokens=(100, 100))
+    with s.serving(good) as served:
+        monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", served.url)
+        main(["eval", str(path), "--evaluators", "sexism", "--jobs", "2"])
+    scores = [json.loads(line)["scores"]["sexism"] for line in capsys.readouterr().out.splitlines()]
+    assert len(served.requests) == 3
+    assert [score["error"] for score in scores].count(None) == 3
+    assert not settings.in_force().judge_budget_file
+
+
 def test_a_judge_that_cannot_be_asked_is_said_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

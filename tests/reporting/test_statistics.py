@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragtrace.evaluators.overlap import as_label
 from ragtrace.reporting import statistics
-from ragtrace.reporting.classification import as_label, classify
+from ragtrace.reporting.classification import classify
 
 numbers = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 3))
 
@@ -158,4 +159,5 @@ def test_classification_agrees_with_scikit_learn(pairs: list[tuple[str, str]]) -
 
 def test_labels() -> None:
     """What does not matter in a label."""
-    assert as_label("  Not  Spam.\n") == as_label("not spam") != as_label("spam")
+    assert as_label("  Not  Spam.\n") == as_label('**"not spam"**') == as_label("not spam") != as_label("spam")
+    assert len({as_label(label) for label in ("A", "A+", "A-", "C#", "C", "1", "-1", "?", ".")}) == 9
