@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragtrace import semconv
 
 if TYPE_CHECKING:
-    from ragtrace.recorder import Run
+    from ragtrace.runs import Request, Run
 
 STAGES = {
     semconv.OP_RETRIEVAL: "retrieval",
@@ -19,18 +19,56 @@ STAGES = {
     semconv.OP_TOOL: "tool",
 }
 """Operation → stage. A workflow is no stage: it is the request."""
+_TOLD = {
+    "model": semconv.REQUEST_MODEL,
+    "input_tokens": semconv.INPUT_TOKENS,
+    "output_tokens": semconv.OUTPUT_TOKENS,
+}
 _MAX_SPANS = 10_000
 """Spans of a request whose seconds are kept: one that embeds a whole library must not fill the memory."""
+
+_MAX_LISTED = 200
+"""Spans of a request that its trace lists."""
 
 Took = tuple[str, int]
 """A stage and the nanoseconds of one of its spans."""
 
 
-def note(took: list[Took], run: Run, finished: int) -> None:
-    """Keep what a span took that ends at `finished` (Unix nanoseconds). A list, because threads append to it."""
+def note(request: Request, run: Run, finished: int) -> None:
+    """Keep what a span took that ends at `finished` (Unix nanoseconds). In lists, because threads append to them."""
+    if len(request.finished) < _MAX_LISTED:
+        request.finished.append((run, finished))
     stage = STAGES.get(run.operation)
-    if stage is not None and len(took) < _MAX_SPANS and not _inside(run, stage):
-        took.append((stage, max(0, finished - run.started)))
+    if stage is not None and len(request.took) < _MAX_SPANS and not _inside(run, stage):
+        request.took.append((stage, max(0, finished - run.started)))
+
+
+def spans(root: Run, finished: Sequence[tuple[Run, int]]) -> list[dict[str, object]]:
+    """The request's spans in the order of their starts, for a waterfall: `name`, `operation`, `start` (seconds after
+    the request's), `duration` (seconds), `parent` (index of the nearest listed span above, or None), and where known
+    `model`, `input_tokens`, `output_tokens`, `error`."""
+    ordered = sorted(finished, key=lambda each: (each[0].started, each[0] is not root))
+    places = {id(run): place for place, (run, _) in enumerate(ordered)}
+    return [_span(root, run, end, places) for run, end in ordered]
+
+
+def _span(root: Run, run: Run, end: int, places: Mapping[int, int]) -> dict[str, object]:
+    above = run.parent
+    while above is not None and id(above) not in places:
+        above = above.parent
+    found: dict[str, object] = {
+        "name": run.name,
+        "operation": run.operation,
+        "start": max(0, run.started - root.started) / 1e9,
+        "duration": max(0, end - run.started) / 1e9,
+        "parent": places[id(above)] if above is not None else None,
+    }
+    for key, name in _TOLD.items():
+        if name in run.attributes:
+            found[key] = run.attributes[name]
+    if run.failure is not None:
+        found["error"] = run.failure
+    return found
 
 
 def _inside(run: Run, stage: str) -> bool:

@@ -6,15 +6,12 @@ explicitly and no context is ever attached: a callback may run on another thread
 
 from __future__ import annotations
 
-import json
 import logging
-import random
 import threading
 import time
 import weakref
-import zlib
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any, Protocol
 
 from opentelemetry import context as otel_context
@@ -24,32 +21,23 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from ragtrace import measuring, semconv
 from ragtrace._version import __version__
 from ragtrace.capture import (
-    Attributes,
     Capture,
-    Message,
-    document_attributes,
-    io_attributes,
-    length,
-    message_attributes,
     sendable,
-    structured_messages,
     tag_attributes,
 )
-from ragtrace.records import Document, Trace
+from ragtrace.describing import context_of, emit_inference, span_attributes
+from ragtrace.records import Trace
+from ragtrace.runs import MAX_STEPS, MODEL_CALLS, Request, Run, trace_of
 from ragtrace.sampling import Decision
 
 _log = logging.getLogger(__name__)
 _CLIENT = frozenset({semconv.OP_RETRIEVAL, semconv.OP_EMBEDDINGS, semconv.OP_CHAT, semconv.OP_TEXT, semconv.OP_RERANK})
-_MODEL_CALLS = frozenset({semconv.OP_CHAT, semconv.OP_TEXT})
 _NO_REQUESTS = frozenset({semconv.OP_EMBEDDINGS, semconv.OP_RERANK, semconv.OP_TOOL})
 """Operations that, standing alone, answer nobody: indexing embeds without end."""
 _EXPIRE = 900.0
 """Seconds after which a request whose end never came is ended."""
 _MAX_OPEN = 10_000
 """Open requests at most; the oldest is ended beyond that."""
-_MAX_STEPS = 200
-_MAX_STEP_CHARS = 500
-"""Tool calls of a request that its trace tells, and characters of each one's arguments and result."""
 
 
 class Consumer(Protocol):
@@ -74,63 +62,6 @@ def set_consumer(consumer: Consumer | None) -> None:
 def current_consumer() -> Consumer | None:
     """The process's consumer, if there is one."""
     return _consumer
-
-
-@dataclass(slots=True)
-class Run:
-    """One operation in progress, a span of its own. Adapters fill it in; nobody else holds it."""
-
-    key: Hashable
-    request: Request
-    parent: Run | None
-    span: Span
-    operation: str
-    name: str
-    started: int
-    """Unix nanoseconds."""
-    recording: bool
-    query: str | None = None
-    answer: str | None = None
-    attributes: Attributes = field(default_factory=dict)
-    """What the adapter knows besides; written when the span ends."""
-    documents: Sequence[Document] | None = None
-    given: Sequence[Document] | None = None
-    """The documents that a reranker was given."""
-    messages: Sequence[Message] = ()
-    reply: Sequence[Message] = ()
-    """The model's answer where it is more than text: tool calls."""
-    instructions: str | None = None
-    chunks: list[str] = field(default_factory=list)
-    first_chunk: int = 0
-    finish_reason: str | None = None
-    owner: object = None
-    """The handler that opened it: of two that see the same run, only this one adds to it."""
-    failure: str | None = None
-    """Why it failed, where it did: the error's type."""
-
-
-@dataclass(slots=True, eq=False)
-class Request:
-    """What one root run gathers."""
-
-    common: Attributes = field(default_factory=dict)
-    session: str | None = None
-    user: str | None = None
-    tags: Sequence[str] = ()
-    metadata: Mapping[str, object] = field(default_factory=dict)
-    open: dict[Hashable, Run | None] = field(default_factory=dict)
-    """Every key of the request that has not ended, plumbing included, in the order of their starts."""
-    retrieved: list[Run] = field(default_factory=list)
-    model_calls: list[Run] = field(default_factory=list)
-    seen: Sequence[Document] | None = None
-    """What the model saw, where the framework says so itself."""
-    tool_calls: list[Run] = field(default_factory=list)
-    took: list[measuring.Took] = field(default_factory=list)
-    """What the spans took that have ended."""
-    prompt_version: object = None
-    """The application's word for the prompt that a model was asked with, where it stands on the model's call."""
-    reference: str | None = None
-    ended: bool = False
 
 
 class _Suppressed:
@@ -216,16 +147,16 @@ class Recorder:
         self._runs[key] = run
         if operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
             request.retrieved.append(run)
-        elif operation in _MODEL_CALLS:
+        elif operation in MODEL_CALLS:
             request.model_calls.append(run)
-        elif operation == semconv.OP_TOOL and len(request.tool_calls) < _MAX_STEPS:
+        elif operation == semconv.OP_TOOL and len(request.tool_calls) < MAX_STEPS:
             request.tool_calls.append(run)
         return run
 
     def _span(self, title: str, operation: str, started: int, above: Span | None) -> Span:
         kind = SpanKind.CLIENT if operation in _CLIENT else SpanKind.INTERNAL
         # Without a parent of ours the ambient span (a web framework's, say) becomes the parent.
-        context = _context_of(above) if above is not None else None
+        context = context_of(above) if above is not None else None
         return self._tracer.start_span(title, context, kind, {semconv.OPERATION: operation}, start_time=started)
 
     def _describe(
@@ -326,12 +257,14 @@ class Recorder:
             self._end_span(root, error, cancelled)
             return
         finished = _end_of(root)
-        measuring.note(request.took, root, finished)
-        trace = self._trace(root, error, cancelled, finished)
+        measuring.note(request, root, finished)
+        trace = trace_of(root, error, cancelled, finished)
         decision = consumer.sample(trace)
         root.attributes[semconv.SAMPLED] = decision.keep
         root.attributes[semconv.PROBABILITY] = decision.probability
-        if not decision.keep:
+        if decision.keep:
+            trace = replace(trace, attributes={**trace.attributes, "spans": measuring.spans(root, request.finished)})
+        else:
             root.attributes[semconv.STATUS] = "sampled_out"
         self._end_span(root, error, cancelled, finished)
         consumer.submit(trace, decision)
@@ -340,82 +273,15 @@ class Recorder:
         self, run: Run, error: BaseException | str | None, cancelled: bool, finished: int | None = None
     ) -> None:
         if run.recording:
-            run.span.set_attributes(self._attributes(run, cancelled))
+            run.span.set_attributes(span_attributes(self.capture, run, cancelled))
             if error is not None:
                 _mark_failed(run.span, error, self.capture.spans)
         finished = finished or _end_of(run)
         if run.parent is not None:  # a root was noted before its trace was made
-            measuring.note(run.request.took, run, finished)
+            measuring.note(run.request, run, finished)
         run.span.end(finished)
-        if self.capture.events and run.operation in _MODEL_CALLS:
-            self._emit_inference(run)
-
-    def _attributes(self, run: Run, cancelled: bool) -> Attributes:
-        """In the order in which a span's limit would drop them: first what matters least."""
-        capture, attributes = self.capture, {}
-        if run.documents is not None:
-            prefix = semconv.OI_RERANK_OUT if run.operation == semconv.OP_RERANK else semconv.OI_DOCUMENTS
-            attributes.update(document_attributes(capture, run.documents, prefix))
-        if run.given is not None:
-            attributes.update(document_attributes(capture, run.given, semconv.OI_RERANK_IN))
-        attributes.update(run.attributes)
-        if run.first_chunk:
-            attributes[semconv.REQUEST_STREAM] = True
-            attributes[semconv.TIME_TO_FIRST_CHUNK] = max(0, run.first_chunk - run.started) / 1e9
-        if cancelled:
-            attributes[semconv.CANCELLED] = True
-        attributes.update(run.request.common)
-        attributes.update(_content_attributes(capture, run))
-        if capture.openinference:
-            attributes[semconv.OI_KIND] = semconv.OI_KINDS[run.operation]
-        if run.given is not None:  # two lists of documents may pass a span's limit: what was set first goes first
-            attributes[semconv.OPERATION] = run.operation
-        return attributes
-
-    def _trace(self, root: Run, error: BaseException | str | None, cancelled: bool, finished: int) -> Trace:
-        request = root.request
-        last = request.model_calls[-1] if request.model_calls else None
-        root.query = root.query or next((r.query for r in request.retrieved if r.query), None)
-        if root.answer is None and last is not None:
-            root.answer = last.answer or "".join(last.chunks)
-        context = root.span.get_span_context()
-        return Trace(
-            # Without an SDK there are no ids; evaluation wants one that samples like any other.
-            trace_id=context.trace_id or random.getrandbits(128),
-            span_id=context.span_id or random.getrandbits(64),
-            query=root.query or "",
-            documents=_seen_documents(request),
-            answer=root.answer or "",
-            reference=request.reference,
-            started=root.started / 1e9,
-            duration=(finished - root.started) / 1e9,
-            error=None if error is None else error if isinstance(error, str) else type(error).__name__,
-            attributes=_trace_attributes(root, last, cancelled),
-        )
-
-    def _emit_inference(self, run: Run) -> None:
-        """Messages as an event: structured, and on no span."""
-        from opentelemetry import _logs
-
-        logger = _logs.get_logger("ragtrace", __version__, self._logger_provider)
-        body: dict[str, Any] = {semconv.OPERATION: run.operation}
-        if run.messages:
-            body[semconv.INPUT_MESSAGES] = structured_messages(self.capture, run.messages)
-        answer = run.answer or "".join(run.chunks)
-        reply = run.reply or ([("assistant", answer)] if answer else ())
-        if reply:
-            body[semconv.OUTPUT_MESSAGES] = structured_messages(self.capture, reply)
-        for name in (semconv.REQUEST_MODEL, semconv.PROVIDER):
-            if name in run.attributes:
-                body[name] = run.attributes[name]
-        logger.emit(
-            _logs.LogRecord(
-                timestamp=time.time_ns(),
-                context=_context_of(run.span),
-                event_name=semconv.EVENT_INFERENCE,
-                attributes=body,
-            )
-        )
+        if self.capture.events and run.operation in MODEL_CALLS:
+            emit_inference(self.capture, run, self._logger_provider)
 
     # --- care ------------------------------------------------------------------------------------
 
@@ -482,10 +348,6 @@ def _is_suppressed() -> bool:
     return bool(otel_context.get_value(otel_context._SUPPRESS_INSTRUMENTATION_KEY))
 
 
-def _context_of(span: Span) -> otel_context.Context:
-    return otel.set_span_in_context(span, otel_context.Context())
-
-
 def _mark_failed(span: Span, error: BaseException | str, with_message: bool) -> None:
     """Status and `error.type`; the message only where content may go out, for it often quotes the input."""
     name = error if isinstance(error, str) else type(error).__name__
@@ -495,109 +357,3 @@ def _mark_failed(span: Span, error: BaseException | str, with_message: bool) -> 
         span.record_exception(error)
     else:
         span.set_status(Status(StatusCode.ERROR, name))
-
-
-def _content_attributes(capture: Capture, run: Run) -> Attributes:
-    """Query, messages and answer of a span, by what kind of operation it is."""
-    answer = run.answer if run.answer is not None else "".join(run.chunks) or None
-    attributes: Attributes = {}
-    if run.operation in _MODEL_CALLS:
-        if capture.spans:
-            if run.instructions:
-                attributes[semconv.SYSTEM_INSTRUCTIONS] = json.dumps(
-                    [{"type": "text", "content": capture.text(run.instructions)}]
-                )
-            if run.messages:
-                attributes.update(
-                    message_attributes(capture, run.messages, semconv.INPUT_MESSAGES, semconv.OI_INPUT_MESSAGES)
-                )
-            reply = run.reply or ([("assistant", answer)] if answer is not None else ())
-            if reply:
-                attributes.update(
-                    message_attributes(capture, reply, semconv.OUTPUT_MESSAGES, semconv.OI_OUTPUT_MESSAGES)
-                )
-        else:
-            attributes[semconv.INPUT_LENGTH] = sum(length(content) for _, content in run.messages)
-            attributes[semconv.OUTPUT_LENGTH] = len(answer or "")
-        if run.parent is not None:
-            return attributes
-    if capture.spans and run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK) and run.query:
-        key = semconv.RETRIEVAL_QUERY if run.operation == semconv.OP_RETRIEVAL else semconv.OI_RERANK_QUERY
-        attributes[key] = capture.text(run.query)
-    elif capture.spans and run.operation not in _MODEL_CALLS and run.parent is None:
-        if run.query is not None:
-            attributes.update(message_attributes(capture, [("user", run.query)], semconv.INPUT_MESSAGES, None))
-        if answer is not None:
-            attributes.update(message_attributes(capture, [("assistant", answer)], semconv.OUTPUT_MESSAGES, None))
-    attributes.update(io_attributes(capture, run.query, answer))
-    return attributes
-
-
-def _seen_documents(request: Request) -> tuple[Document, ...]:
-    """What the model saw: the framework's word for it, or the last reranking, or the outermost retrievals together."""
-    if request.seen is not None:
-        return tuple(request.seen)
-    outer = [run for run in request.retrieved if run.documents is not None and not _inside_retrieval(run)]
-    reranked = [run for run in outer if run.operation == semconv.OP_RERANK]
-    if reranked:
-        return tuple(reranked[-1].documents or ())
-    if len(outer) == 1:
-        return tuple(outer[0].documents or ())
-    found = {document.id: document for run in reversed(outer) for document in reversed(run.documents or ())}
-    return tuple(reversed(found.values()))
-
-
-def _inside_retrieval(run: Run) -> bool:
-    above = run.parent
-    while above is not None:
-        if above.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
-            return True
-        above = above.parent
-    return False
-
-
-def _trace_attributes(root: Run, last: Run | None, cancelled: bool) -> dict[str, object]:
-    request = root.request
-    attributes: dict[str, object] = {"name": root.name}
-    attributes.update((key, value) for key, value in request.metadata.items() if isinstance(key, str))
-    if request.session is not None:
-        attributes["session_id"] = request.session
-    if request.user is not None:
-        attributes["user_id"] = request.user
-    if request.tags:
-        attributes["tags"] = tuple(request.tags)
-    if last is not None:
-        for key, name in (("model", semconv.REQUEST_MODEL), ("provider", semconv.PROVIDER)):
-            if name in last.attributes:
-                attributes[key] = last.attributes[name]
-        if last.finish_reason:
-            attributes["finish_reason"] = last.finish_reason
-    if request.retrieved:
-        attributes["retrievals"] = len(request.retrieved)
-    attributes.update(measuring.attributes(root, request.took, request.model_calls))
-    if request.prompt_version is not None:
-        attributes["prompt_version"] = request.prompt_version
-    if request.tool_calls:
-        attributes["steps"] = [_step(call) for call in request.tool_calls]
-    if cancelled:
-        attributes["cancelled"] = True
-    if not root.span.get_span_context().trace_flags.sampled:
-        attributes["unrecorded"] = True  # the application's own sampler keeps no span: nothing may hang below it
-    return attributes
-
-
-def _step(call: Run) -> dict[str, str]:
-    """A tool call as `looping_tool_calls` reads it. One that failed, or has not ended, has no result of its own."""
-    step = {"tool": call.name, "args": _brief(call.query or "")}
-    if call.answer is not None:
-        step["result"] = _brief(call.answer)
-    elif call.failure is not None:
-        step["result"] = f"error: {call.failure}"
-    return step
-
-
-def _brief(text: str) -> str:
-    """A text of bounded length that still differs from others with the same beginning: two long pages, say."""
-    if len(text) <= _MAX_STEP_CHARS:
-        return text
-    return f"{text[: _MAX_STEP_CHARS - 12]}... {zlib.crc32(text.encode('utf-8', 'replace')):08x}"

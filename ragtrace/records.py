@@ -41,8 +41,8 @@ class Trace:
     """Probability in (0, 1] with which this trace was chosen for evaluation."""
     attributes: Mapping[str, object] = field(default_factory=dict)
     """What else is known: `app`, `session_id`, `user_id`, `model`, `prompt_version`, `finish_reason`, `cancelled`,
-    `stages` (seconds by stage), `time_to_first_chunk` (seconds), `input_tokens`, `output_tokens`, `usage` (both by
-    model, of several), tags, metadata."""
+    `stages` (seconds by stage), `spans` (of a sampled request, as `measuring.spans` has them), `time_to_first_chunk`
+    (seconds), `input_tokens`, `output_tokens`, `usage` (both by model, of several), tags, metadata."""
 
 
 @dataclass(frozen=True, slots=True)

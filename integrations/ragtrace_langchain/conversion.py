@@ -8,8 +8,8 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.adapting import content_id, number
 from ragtrace.capture import Attributes, Message, sendable
-from ragtrace.recorder import Run
 from ragtrace.records import Document
+from ragtrace.runs import Run
 
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
 _QUERY_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")

@@ -12,7 +12,8 @@ from langchain_core.callbacks import BaseCallbackHandler
 from ragtrace import semconv
 from ragtrace.adapting import is_cancellation
 from ragtrace.capture import Capture
-from ragtrace.recorder import Recorder, Run, all_recorders, shared_recorder
+from ragtrace.recorder import Recorder, all_recorders, shared_recorder
+from ragtrace.runs import Run
 from ragtrace_langchain import conversion
 
 _Method = Callable[..., None]

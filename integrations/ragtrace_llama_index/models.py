@@ -8,7 +8,7 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.capture import Attributes
-from ragtrace.recorder import Run
+from ragtrace.runs import Run
 from ragtrace_llama_index import conversion
 from ragtrace_llama_index.conversion import field_of
 

@@ -14,7 +14,8 @@ from contextvars import ContextVar
 from queue import SimpleQueue
 from typing import Any
 
-from ragtrace.recorder import Recorder, Run
+from ragtrace.recorder import Recorder
+from ragtrace.runs import Run
 from ragtrace_llama_index import conversion
 
 

@@ -743,6 +743,39 @@ def test_stages_tokens_and_the_prompts_version(recorded: Recorded, config: Any) 
     assert "usage" not in trace.attributes
 
 
+def test_the_spans_for_a_waterfall(recorded: Recorded, config: Any) -> None:
+    """The trace lists the exported spans in the order of their starts, with times, parents, model and tokens."""
+    make_chain(model=Named(responses=["yes"])).invoke("q", config)
+    (trace,) = recorded.traces
+    listed: Any = trace.attributes["spans"]
+    exported = sorted(recorded.spans, key=lambda span: (span.start_time or 0, span.parent is not None))
+    root = exported[0]
+    assert [span["operation"] for span in listed] == [(s.attributes or {})["gen_ai.operation.name"] for s in exported]
+    for span, own in zip(listed, exported, strict=True):
+        assert span["start"] == pytest.approx(((own.start_time or 0) - (root.start_time or 0)) / 1e9)
+        assert span["duration"] == pytest.approx(((own.end_time or 0) - (own.start_time or 0)) / 1e9)
+        above = next(
+            (i for i, s in enumerate(exported) if own.parent and s.context.span_id == own.parent.span_id), None
+        )
+        assert span["parent"] == above
+    (chat,) = (span for span in listed if span["operation"] == "chat")
+    assert (chat["input_tokens"], chat["output_tokens"]) == (7, 3)
+    assert "error" not in chat
+
+
+class Failing(FakeListChatModel):
+    def _generate(self, *args: Any, **kwargs: Any) -> Any:
+        raise ValueError("no luck")
+
+
+def test_the_span_that_failed_says_so(recorded: Recorded, config: Any) -> None:
+    """The waterfall names the error's type where it arose."""
+    with pytest.raises(ValueError, match="no luck"):
+        make_chain(model=Failing(responses=["x"])).invoke("q", config)
+    listed: Any = recorded.traces[0].attributes["spans"]
+    assert {span["operation"]: span.get("error") for span in listed}["chat"] == "ValueError"
+
+
 def test_the_prompts_version_of_one_step(recorded: Recorded, config: Any) -> None:
     """A version that is configured on the model alone is the request's."""
     model = FakeListChatModel(responses=["yes"]).with_config(metadata={"prompt_version": "v4"})
