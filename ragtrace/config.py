@@ -19,11 +19,11 @@ from typing import Any
 
 from opentelemetry import trace as otel
 
-from ragtrace import isolation, plugins, recorder, redaction, sampling, settings
+from ragtrace import isolation, plugins, recorder, redaction, sampling, settings, thresholds
 from ragtrace.capture import Capture
-from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.errors import DataError, MissingExtraError, SettingError
 from ragtrace.evaluation import Evaluator
-from ragtrace.pipeline import Counts, Limits, Observer, Pipeline, Sink
+from ragtrace.pipeline import Adjust, Counts, Limits, Observer, Pipeline, Sink
 from ragtrace.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -167,6 +167,8 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
     sinks: tuple[Sink, ...],
     tracer_provider: Any,
 ) -> Runtime:
+    calibration = _calibration(used)
+    now = checks if calibration is None else calibration(checks)
     telemetry = _telemetry(used, tracer_provider)
     metrics = None
     observers: tuple[Observer, ...] = ()
@@ -177,7 +179,7 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
         metrics = PrometheusSink(
             app=used.app,
             env=used.env,
-            evaluators=checks,
+            evaluators=now,
             prices=settings.prices(used.model_prices),
             strata=_strata(used),
         )
@@ -204,6 +206,7 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
         timed=metrics.observe_duration if metrics is not None else None,
         isolated=_isolated(used, checks),
         environment=settings.for_evaluators(used),
+        adjust=calibration,
     )
     server = None
     if metrics is not None:
@@ -215,6 +218,15 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
     _instrument(runtime, True, capture)
     _close_at_exit(runtime)
     return runtime
+
+
+def _calibration(used: Settings) -> Adjust | None:
+    if not used.calibration_file:
+        return None
+    try:
+        return thresholds.File(used.calibration_file)
+    except DataError as error:
+        raise SettingError(str(error)) from error
 
 
 def _isolated(used: Settings, checks: Sequence[Evaluator]) -> list[str]:

@@ -237,6 +237,18 @@ def label(check: Evaluator, value: float) -> str | None:
     return "pass" if good else "fail"
 
 
+def under(check: Evaluator, score: Score) -> Score:
+    """A score as this evaluator labels it, where it was made under another threshold or version.
+
+    What the evaluator says of the cause belongs to a failure: a score that passes now has none.
+    """
+    score = replace(score, version=check.version)
+    if score.name != check.name or score.value is None or score.label not in ("pass", "fail", None):
+        return score
+    said = label(check, score.value)
+    return replace(score, label=said, cause=None, failures=()) if said == "pass" else replace(score, label=said)
+
+
 def _stamp(check: Evaluator, score: Score) -> Score:
     if score.version == check.version and score.method == check.method:
         return score

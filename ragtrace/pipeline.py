@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragtrace.breaker import Breaker, Runners
-from ragtrace.evaluation import NOT_APPLICABLE, Evaluator
+from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, under
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Decision, Sampler, joint, ratio
 
 _log = logging.getLogger(__name__)
 
 Sink = Callable[[Evaluation], None]
+Adjust = Callable[[Sequence[Evaluator]], Sequence[Evaluator]]
+"""Evaluators under the thresholds and versions of this moment, in their order; asked before each batch."""
 Observer = Callable[[Trace, Decision], None]
 """Told of every finished request, sampled or not, in the request's thread: it must cost microseconds."""
 
@@ -114,12 +116,17 @@ class Pipeline:
         timed: Callable[[str, float], None] | None = None,
         isolated: Iterable[str] = (),
         environment: Mapping[str, str] | None = None,
+        adjust: Adjust | None = None,
     ) -> None:
         """`sampler` defaults to all; `cause` names the cause of a bad answer from its scores. `timed` is told, for each
         trace that an evaluator was given, the evaluator's name and its seconds for that trace. `isolated` are the
         evaluators that run in a child process; they must be loadable there by their names. `environment` is set in
-        it."""
-        self.evaluators = tuple(evaluators)
+        it. `adjust` may give evaluators other thresholds and versions while they run: they run as they were given, and
+        their scores are labelled anew here, where those of child processes and threads come together."""
+        self._given = tuple(evaluators)
+        self._adjust = adjust
+        self.evaluators = self._adjusted()
+        """As they label now."""
         self.limits = limits or Limits()
         self._sinks = tuple(sinks)
         self._observers = tuple(observers)
@@ -281,7 +288,8 @@ class Pipeline:
         scores: list[list[Score]] = [[] for _ in items]
         tally: Counter[tuple[str, str]] = Counter()
         errors: Counter[tuple[str, str]] = Counter()
-        for check in self.evaluators:
+        self.evaluators = now = self._adjusted()
+        for check, labelling in zip(self._given, now, strict=True):
             chosen = []
             for i, item in enumerate(items):
                 if not check.applies(traces[i]):
@@ -294,6 +302,8 @@ class Pipeline:
             started = time.perf_counter()
             results = self._breakers[check.name].run(check, traces, [i for i, _ in chosen], runners)
             self._clock(check.name, time.perf_counter() - started, len(chosen))
+            if labelling is not check:
+                results = [[under(labelling, score) for score in found] for found in results]
             for (i, probability), found in zip(chosen, results, strict=True):
                 scores[i].extend(replace(s, sampling_probability=probability) for s in found)
                 failed = [s for s in found if s.error is not None]
@@ -304,6 +314,9 @@ class Pipeline:
             self._errors.update(errors)
         for item, trace, found in zip(items, traces, scores, strict=True):
             self._deliver(self._conclude(item, trace, tuple(found)))
+
+    def _adjusted(self) -> tuple[Evaluator, ...]:
+        return self._given if self._adjust is None else tuple(self._adjust(self._given))
 
     def _clock(self, name: str, seconds: float, traces: int) -> None:
         self._busy[name] += seconds

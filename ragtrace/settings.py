@@ -75,6 +75,9 @@ class Settings:
     """A file that gets one line of JSON for each evaluation, for `ragtrace report`: time, app, env, model, prompt
     version, trace id, and of each score name, value, label, error, version, method, cost, failures and sampling
     probability; no texts. With the file before it, `<name>.1`, it takes 64 MiB at most."""
+    calibration_file: str = ""
+    """A file with thresholds that people's verdicts have set, as `ragtrace calibrate` writes it; it is looked at every
+    few seconds, and need not be there yet. Scores under it have a version like `3+c2`."""
     prometheus_port: int = -1
     """Port of /metrics; 0 for any free one, -1 for none."""
     prometheus_host: str = "127.0.0.1"
