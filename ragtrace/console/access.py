@@ -1,0 +1,184 @@
+"""Who asks, and whether they may. Routes depend on `viewer`, `reviewer` or `admin` and get a `User`.
+
+Three ways to be known: a session's cookie; an API token (`Authorization: Bearer …`, under /api alone); or nothing at
+all at a console that listens on loopback and has no users, where everybody is `local`, an admin. What changes something
+and comes with a cookie, or to an open console from a browser, needs the session's CSRF token.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+
+from ragtrace.console import accounts, audit, sessions, tokens
+from ragtrace.console.options import ROLES, ConsoleSettings
+from ragtrace.console.problems import LoginNeededError, Problem
+
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks."""
+
+    id: int
+    name: str
+    role: str
+    """`viewer`, `reviewer` or `admin`."""
+
+    def may(self, role: str) -> bool:
+        """Whether they have that role or a higher one."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks, and how they are known."""
+
+    user: User
+    via: str
+    """`session`, `token` or `open`."""
+    csrf: str = field(default="", repr=False)
+    scopes: frozenset[str] = frozenset()
+
+
+def settings_of(request: Request) -> ConsoleSettings:
+    """The settings that the application runs under."""
+    found: ConsoleSettings = request.app.state.settings
+    return found
+
+
+def store_of(request: Request) -> Store:
+    """The store that the application shows."""
+    found: Store = request.app.state.store
+    return found
+
+
+def cookie_name(request: Request) -> str:
+    """Over https a name that browsers tie to this very host; otherwise a plain one."""
+    return "__Host-ragtrace" if request.url.scheme == "https" else "ragtrace"
+
+
+def address_of(request: Request) -> str:
+    """The client's address; behind a proxy that is trusted, the one that it names."""
+    return request.client.host if request.client else "unknown"
+
+
+async def identity(request: Request) -> Identity | None:
+    """Who asks; None for a stranger. Looked up once for each request."""
+    if not hasattr(request.state, "identity"):
+        request.state.identity = await run_in_threadpool(_identity, request)
+    found: Identity | None = request.state.identity
+    if found is not None:
+        audit.note(request, user=found.user.name)
+    return found
+
+
+def _identity(request: Request) -> Identity | None:
+    store, settings = store_of(request), settings_of(request)
+    if request.headers.get("authorization") is not None:
+        return _by_token(request, store)  # what is said aloud is what counts, even if it is wrong
+    if cookie := request.cookies.get(cookie_name(request)):
+        session = sessions.find(store, cookie, settings.idle_hours * 3600)
+        if session is not None:
+            return Identity(User(session.user, session.name, session.role), "session", session.csrf)
+    if is_open(request):
+        session = sessions.local(store, accounts.local(store).id)
+        return Identity(User(session.user, session.name, "admin"), "open", session.csrf)
+    return None
+
+
+def _by_token(request: Request, store: Store) -> Identity | None:
+    kind, _, secret = request.headers["authorization"].partition(" ")
+    if kind.lower() != "bearer" or not request.url.path.startswith("/api/"):
+        return None
+    token = tokens.find(store, secret.strip())
+    if token is None:
+        return None
+    return Identity(User(token.user, token.user_name, token.role), "token", scopes=token.scopes)
+
+
+def is_open(request: Request) -> bool:
+    """Whether everybody is let in: it listens on loopback, and nobody could sign in."""
+    state, settings = request.app.state, settings_of(request)
+    if not settings.loopback or settings.oidc is not None or getattr(state, "has_users", False):
+        return False
+    with store_of(request).reading() as connection:
+        state.has_users = accounts.exist(connection)  # once there are some, there always are
+    return not state.has_users
+
+
+async def known(request: Request) -> Identity:
+    """Anybody who is known, whatever they may do; the CSRF token is looked at here, so on every route."""
+    found = await identity(request)
+    if found is None:
+        raise LoginNeededError()
+    if request.method not in SAFE and found.via != "token":
+        await _check_csrf(request, found)
+    return found
+
+
+async def _check_csrf(request: Request, found: Identity) -> None:
+    given = request.headers.get("x-csrf-token")
+    if given is None and _is_form(request):
+        value = (await request.form(max_fields=1_000, max_files=4)).get("csrf")
+        given = value if isinstance(value, str) else None
+    if given is None and found.via == "open" and not _from_browser(request):
+        return
+    if given is None or not hmac.compare_digest(given.encode(), found.csrf.encode()):
+        raise Problem(403, "The form is older than your session", "Load the page again, and repeat what you did.")
+
+
+def _is_form(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in {"application/x-www-form-urlencoded", "multipart/form-data"}
+
+
+def _from_browser(request: Request) -> bool:
+    """Browsers send one of these with every request that changes something; a program on this machine does not."""
+    return any(name in request.headers for name in ("origin", "referer", "sec-fetch-site", "cookie"))
+
+
+def _needs(role: str, scope: str) -> Callable[[Request, Identity], Awaitable[User]]:
+    async def dependency(request: Request, found: Annotated[Identity, Depends(known)]) -> User:
+        if not found.user.may(role):
+            raise Problem(403, "Not for your role", f"This needs the role {role}; you are {found.user.role}.")
+        if found.via == "token" and scope not in found.scopes:
+            raise Problem(403, "Not for this token", f"This needs a token with the scope {scope}.")
+        return found.user
+
+    dependency.__name__ = f"needs_{role}_{scope}"
+    return dependency
+
+
+viewer = _needs("viewer", "read")
+reviewer = _needs("reviewer", "review")
+admin = _needs("admin", "admin")
+feedback = _needs("viewer", "feedback")
+"""What an application's token needs to pass on what its users say."""
+
+Known = Annotated[Identity, Depends(known)]
+Viewer = Annotated[User, Depends(viewer)]
+Reviewer = Annotated[User, Depends(reviewer)]
+Admin = Annotated[User, Depends(admin)]
+GivesFeedback = Annotated[User, Depends(feedback)]
+
+
+def csrf_token(request: Request) -> str:
+    """What a form sends back in its field `csrf`, a script in the header X-CSRF-Token; empty for a stranger."""
+    found: Identity | None = getattr(request.state, "identity", None)
+    return found.csrf if found is not None else ""
+
+
+def user_of(request: Request) -> User | None:
+    """Who asks, after one of the dependencies; None for a stranger."""
+    found: Identity | None = getattr(request.state, "identity", None)
+    return found.user if found is not None else None

@@ -1,0 +1,170 @@
+"""Users, their roles and passwords. Whoever reviewed something stays in the table; they are disabled, not deleted."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, RowMapping, insert, or_, select, update
+
+from ragtrace.chatlogs import schema
+from ragtrace.console import sessions
+from ragtrace.console.options import ROLES
+from ragtrace.errors import DataError, MissingExtraError, SettingError
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
+    from ragtrace.chatlogs.store import Store
+
+LOCAL = "local"
+"""Who works at a console without users, on the machine's own address."""
+SHORTEST, LONGEST = 12, 1_000
+_NAME = re.compile(r"[\w.@+-]{1,100}")
+# Each verification takes 64 MiB: more at a time would let strangers fill the memory.
+_AT_A_TIME = threading.BoundedSemaphore(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user as lists show them."""
+
+    id: int
+    name: str
+    role: str
+    disabled: bool
+    created: float
+    sign_in: str
+    """`password`, `oidc` or `none`."""
+
+
+def exist(connection: Connection) -> bool:
+    """Whether anybody could sign in, disabled or not: a console that once had users never opens again by itself."""
+    users = schema.users
+    able = select(users.c.id).where(or_(users.c.password.is_not(None), users.c.subject.is_not(None))).limit(1)
+    return connection.execute(able).first() is not None
+
+
+def everybody(connection: Connection) -> list[Account]:
+    """All users, by name."""
+    return [_account(row) for row in connection.execute(select(schema.users).order_by(schema.users.c.name)).mappings()]
+
+
+def find(connection: Connection, name: str) -> Account:
+    """That user. Raises DataError where there is none."""
+    row = connection.execute(select(schema.users).where(schema.users.c.name == name)).mappings().one_or_none()
+    if row is None:
+        raise DataError(f"there is no user {name!r}")
+    return _account(row)
+
+
+def _account(row: RowMapping) -> Account:
+    sign_in = "password" if row["password"] else "oidc" if row["subject"] else "none"
+    return Account(row["id"], row["name"], row["role"], bool(row["disabled"]), row["created"], sign_in)
+
+
+def add(store: Store, name: str, role: str, password: str | None = None, subject: str | None = None) -> Account:
+    """A new user. Raises SettingError for a name, role or password that will not do, DataError where the name is
+    taken."""
+    if not _NAME.fullmatch(name) or (name == LOCAL and (password or subject)):
+        raise SettingError("a user's name has 1 to 100 letters, digits or . _ @ + - and is not 'local'")
+    _check_role(role)
+    kept = None if password is None else hash_password(password)
+    with store.writing() as connection:
+        if connection.execute(select(schema.users.c.id).where(schema.users.c.name == name)).first():
+            raise DataError(f"there is a user {name!r} already")
+        row = {"name": name, "role": role, "password": kept, "subject": subject, "disabled": False}
+        connection.execute(insert(schema.users).values(**row, created=time.time()))
+        return find(connection, name)
+
+
+def local(store: Store) -> Account:
+    """The user of a console without users. They have a row, because reviews name their reviewer, but cannot sign in."""
+    try:
+        with store.reading() as connection:
+            return find(connection, LOCAL)
+    except DataError:
+        try:
+            return add(store, LOCAL, "admin")
+        except DataError:  # another request was first
+            with store.reading() as connection:
+                return find(connection, LOCAL)
+
+
+def set_role(store: Store, name: str, role: str) -> Account:
+    """Give a role. It holds from the next request on."""
+    _check_role(role)
+    return _change(store, name, {"role": role}, end=False)
+
+
+def set_disabled(store: Store, name: str, disabled: bool) -> Account:
+    """Shut out, or let in again. Sessions end at once, and tokens do not work while it lasts."""
+    return _change(store, name, {"disabled": disabled}, end=disabled)
+
+
+def set_password(store: Store, name: str, password: str) -> Account:
+    """A new password; every session of the user ends."""
+    return _change(store, name, {"password": hash_password(password)}, end=True)
+
+
+def _change(store: Store, name: str, values: dict[str, object], *, end: bool) -> Account:
+    with store.writing() as connection:
+        account = find(connection, name)
+        if name == LOCAL:
+            raise DataError("'local' is the user of a console without users; add one of your own")
+        connection.execute(update(schema.users).where(schema.users.c.id == account.id).values(**values))
+        if end:
+            sessions.end_all(connection, account.id)
+        return find(connection, name)
+
+
+def verify(store: Store, name: str, password: str) -> Account | None:
+    """The user, if that is their password. Takes as long for a name that does not exist."""
+    from argon2.exceptions import InvalidHashError, VerificationError
+
+    with store.reading() as connection:
+        row = connection.execute(select(schema.users).where(schema.users.c.name == name)).mappings().one_or_none()
+    kept = row["password"] if row is not None and row["password"] else _dummy()
+    try:
+        with _AT_A_TIME:
+            _hasher().verify(kept, password[: LONGEST + 1])
+    except (VerificationError, InvalidHashError):
+        return None
+    if row is None or not row["password"] or row["disabled"]:
+        return None
+    if _hasher().check_needs_rehash(kept):
+        better = _hasher().hash(password)
+        with store.writing() as connection:
+            connection.execute(update(schema.users).where(schema.users.c.id == row["id"]).values(password=better))
+    return _account(row)
+
+
+def hash_password(password: str) -> str:
+    """argon2id with RFC 9106's parameters for little memory. Raises SettingError for a password that is too short."""
+    if not SHORTEST <= len(password) <= LONGEST:
+        raise SettingError(f"a password has {SHORTEST} to {LONGEST} characters")
+    with _AT_A_TIME:
+        return _hasher().hash(password)
+
+
+def _check_role(role: str) -> None:
+    if role not in ROLES:
+        raise SettingError(f"there is no role {role!r}; give one of {', '.join(ROLES)}")
+
+
+@cache
+def _hasher() -> PasswordHasher:
+    try:
+        from argon2 import PasswordHasher
+    except ImportError as error:
+        raise MissingExtraError("argon2-cffi", "serve", "a password") from error
+    return PasswordHasher()
+
+
+@cache
+def _dummy() -> str:
+    return _hasher().hash("the password of somebody who does not exist")

@@ -1,0 +1,74 @@
+"""The application, put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Depends, FastAPI, Request
+from sqlalchemy import select
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from ragtrace._version import __version__
+from ragtrace.chatlogs import schema
+from ragtrace.console import access, api, audit, guards, login, problems, templating
+from ragtrace.console.options import ConsoleSettings
+
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
+
+
+def create_app(store: Store, settings: ConsoleSettings | None = None) -> FastAPI:
+    """The console over that store, as an ASGI application. Whoever runs it closes the store."""
+    settings = settings or ConsoleSettings()
+    app = FastAPI(
+        title="ragtrace",
+        version=__version__,
+        description="Chat logs for review: traces, scores, reviews, calibration.",
+        docs_url=None,  # they load scripts from elsewhere
+        redoc_url=None,
+        openapi_url=None,
+        middleware=_guards(store, settings),
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # requests here quote chat logs
+    )
+    app.state.store, app.state.settings = store, settings
+    problems.install(app)
+    app.add_api_route("/healthz", _healthz, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
+    app.include_router(login.router)
+    app.include_router(api.router)
+    _pages(app)
+    app.mount("/static", StaticFiles(directory=templating.FOLDER / "static", check_dir=False), "static")
+    return app
+
+
+def _guards(store: Store, settings: ConsoleSettings) -> list[Middleware]:
+    return [  # the outermost first
+        Middleware(guards.AccessLog),
+        Middleware(guards.SecurityHeaders),
+        Middleware(problems.Catching),
+        Middleware(guards.HostCheck, settings=settings),
+        Middleware(guards.OriginCheck, settings=settings),
+        Middleware(guards.BodyLimit, settings=settings, longer=("/api/labels",)),
+        Middleware(audit.Auditing, store=store),
+    ]
+
+
+def _pages(app: FastAPI) -> None:
+    try:
+        from ragtrace.console.pages import router
+    except ImportError:
+        return
+    app.include_router(router, dependencies=[Depends(access.known)], include_in_schema=False)
+
+
+def _healthz(request: Request) -> Response:
+    """Whether it serves, for whoever restarts it. Says nothing of what is stored."""
+    with access.store_of(request).reading() as connection:
+        connection.execute(select(schema.users.c.id).limit(1)).first()
+    return JSONResponse({"status": "ok"})
+
+
+def _openapi(request: Request) -> Any:
+    return JSONResponse(request.app.openapi())

@@ -1,0 +1,58 @@
+"""How often somebody may try to sign in. Failures are counted in the database, so for all workers together."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select
+
+from ragtrace.chatlogs import schema
+from ragtrace.console.sessions import hashed
+
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
+
+WINDOW = 15 * 60.0
+"""Seconds."""
+# By name and address together few, so that nobody locks somebody else out from afar; by name alone many, against
+# guessing from everywhere at once.
+PER_NAME_AND_ADDRESS, PER_ADDRESS, PER_NAME = 5, 20, 100
+
+
+def begin(store: Store, name: str, address: str, now: float | None = None) -> int:
+    """Count an attempt before it is judged, so that attempts at the same time count too. Seconds to wait; 0 to go on.
+
+    Names are kept as hashes: people type passwords into the field for the name.
+    """
+    now = time.time() if now is None else now
+    table = schema.attempts
+    who, whence = _name(name), table.c.address == address[:60]
+    named = table.c.name == who
+    with store.writing() as connection:
+        connection.execute(delete(table).where(table.c.time < now - WINDOW))
+        waits = [
+            _wait(connection, and_(named, whence), PER_NAME_AND_ADDRESS, now),
+            _wait(connection, whence, PER_ADDRESS, now),
+            _wait(connection, named, PER_NAME, now),
+        ]
+        if not any(waits):
+            connection.execute(insert(table).values(time=now, name=who, address=address[:60]))
+    return max(waits)
+
+
+def forget(connection: Connection, name: str, address: str) -> None:
+    """It was the right password: what this name failed from this address no longer counts."""
+    table = schema.attempts
+    connection.execute(delete(table).where(table.c.name == _name(name), table.c.address == address[:60]))
+
+
+def _wait(connection: Connection, which: ColumnElement[bool], allowed: int, now: float) -> int:
+    table = schema.attempts
+    failed, oldest = connection.execute(select(func.count(), func.min(table.c.time)).where(which)).one()
+    return 0 if failed < allowed else max(1, math.ceil(oldest + WINDOW - now))
+
+
+def _name(name: str) -> str:
+    return hashed(name.casefold())

@@ -1,0 +1,90 @@
+"""Signing in with a password, and out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Depends, Form, Query, Request
+from starlette.responses import RedirectResponse, Response
+
+from ragtrace.console import access, accounts, attempts, audit, sessions
+from ragtrace.console.access import Known, address_of, cookie_name, identity, settings_of, store_of
+from ragtrace.console.templating import render
+
+router = APIRouter(include_in_schema=False)
+Stranger = Annotated["access.Identity | None", Depends(identity)]
+
+
+@router.get("/login")
+def form(request: Request, known: Stranger, next: Annotated[str, Query(max_length=2_000)] = "/") -> Response:
+    """The form; who is signed in already goes on."""
+    if known is not None:
+        return RedirectResponse(inside(next), 303)
+    return _page(request, inside(next))
+
+
+def _page(request: Request, next: str, message: str = "", status: int = 200) -> Response:
+    oidc = settings_of(request).oidc
+    label = oidc.label if oidc else ""
+    return render(request, "login.html.j2", next=next, message=message, oidc=label, status_code=status)
+
+
+@router.post("/login")
+def sign_in(
+    request: Request,
+    name: Annotated[str, Form(max_length=200)] = "",
+    password: Annotated[str, Form(max_length=accounts.LONGEST)] = "",
+    next: Annotated[str, Form(max_length=2_000)] = "/",
+) -> Response:
+    """A session for the right password. Its id is new in every case, whatever cookie came with the request."""
+    store, address = store_of(request), address_of(request)
+    if wait := attempts.begin(store, name, address):
+        audit.failed_login(request, "rate_limit")
+        minutes = -(-wait // 60)
+        told = f"Too many attempts. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
+        made = _page(request, inside(next), told, 429)
+        made.headers["Retry-After"] = str(wait)
+        return made
+    account = accounts.verify(store, name, password)
+    if account is None:
+        audit.failed_login(request, "password")
+        return _page(request, inside(next), "That name and password do not belong together.", 401)
+    with store.writing() as connection:
+        attempts.forget(connection, name, address)
+    audit.note(request, user=account.name, by="password")
+    return start(request, account.id, inside(next))
+
+
+def start(request: Request, user: int, next: str) -> Response:
+    """Sign that user in, and send them on."""
+    store, settings = store_of(request), settings_of(request)
+    lifetime, name = settings.session_hours * 3600, cookie_name(request)
+    with store.writing() as connection:
+        if old := request.cookies.get(name):
+            sessions.end(connection, old)
+        cookie = sessions.begin(connection, user, lifetime)
+    made = RedirectResponse(next, 303)
+    secure = request.url.scheme == "https"
+    made.set_cookie(name, cookie, int(lifetime), path="/", secure=secure, httponly=True, samesite="lax")
+    return made
+
+
+@router.post("/logout")
+def sign_out(request: Request, known: Known) -> Response:
+    """End the session here and in the database."""
+    name = cookie_name(request)
+    if cookie := request.cookies.get(name):
+        with store_of(request).writing() as connection:
+            sessions.end(connection, cookie)
+    made = RedirectResponse("/login", 303)
+    made.delete_cookie(name, path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax")
+    return made
+
+
+def inside(next: str) -> str:
+    """A path on this very console, or `/`: nobody is sent elsewhere by a link to the login page."""
+    parts = urlsplit(next) if next.isprintable() and "\\" not in next else None
+    if parts is None or parts.scheme or parts.netloc or not next.startswith("/") or next.startswith("//"):
+        return "/"
+    return next

@@ -1,0 +1,153 @@
+"""What went wrong, said without content: problem details (RFC 9457) under /api, pages elsewhere."""
+
+from __future__ import annotations
+
+import http
+import logging
+import traceback
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ragtrace.errors import DataError, RagtraceError, SettingError, StoreError
+
+_log = logging.getLogger("ragtrace.console")
+
+
+class Problem(HTTPException):
+    """An answer that is an error: its status, a title, and what to do."""
+
+    def __init__(self, status: int, title: str, detail: str = "", headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, detail, dict(headers) if headers else None)
+        self.title = title
+
+
+class LoginNeededError(Problem):
+    """Somebody who is not known wants what is not for strangers."""
+
+    def __init__(self) -> None:
+        headers = {"WWW-Authenticate": 'Bearer realm="ragtrace"'}
+        super().__init__(401, "Sign in", "Send a session's cookie or an API token: Authorization: Bearer …", headers)
+
+
+def answer(request: Request, status: int, title: str, detail: str = "", **more: object) -> Response:
+    """The error as its reader wants it."""
+    if is_api(request.url.path):
+        content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
+        return JSONResponse(content, status, media_type="application/problem+json")
+    from ragtrace.console.templating import render
+
+    try:
+        return render(request, "error.html.j2", status=status, title=title, detail=detail, status_code=status)
+    except Exception as error:  # noqa: BLE001 what tells of an error must not fail itself
+        _log.error("ragtrace console: %s", where(error))
+        return PlainTextResponse(f"{title}\n{detail}", status)
+
+
+def is_api(path: str) -> bool:
+    """Whether a program asks."""
+    return path == "/healthz" or path.startswith("/api/")
+
+
+def install(app: FastAPI) -> None:
+    """Give the application these answers."""
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(RagtraceError, _ours)
+    app.add_exception_handler(SQLAlchemyError, _database)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if isinstance(error, LoginNeededError) and not is_api(request.url.path):
+        back = request.url.path if request.method == "GET" else "/"
+        query = f"?{request.url.query}" if request.method == "GET" and request.url.query else ""
+        return RedirectResponse(f"/login?next={quote(back + query)}", 303)
+    title = error.title if isinstance(error, Problem) else http.HTTPStatus(error.status_code).phrase
+    # The framework's own details quote what was sent.
+    detail = error.detail if isinstance(error, Problem) else ""
+    made = answer(request, error.status_code, title, detail)
+    made.headers.update(error.headers or {})
+    return made
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Where and why; what was sent (pydantic's `input`) is not sent back."""
+    assert isinstance(error, RequestValidationError)
+    errors = [{"where": _place(one["loc"]), "why": str(one["msg"])[:200]} for one in error.errors()[:20]]
+    told = "; ".join(f"{one['where']}: {one['why']}" for one in errors)
+    return answer(request, 422, "Not what is expected here", told[:2_000], errors=errors)
+
+
+def _place(where: tuple[int | str, ...]) -> str:
+    # The name of a field that is unknown is the client's own text.
+    return ".".join(str(part)[:60] for part in where[:8])
+
+
+async def _ours(request: Request, error: Exception) -> Response:
+    if isinstance(error, StoreError):
+        return _away(request, str(error))  # which names the database, for the log alone
+    status = 422 if isinstance(error, SettingError) else 409 if isinstance(error, DataError) else 500
+    if status == 500:
+        _log.error("ragtrace console: %s", type(error).__name__)
+    return answer(request, status, "That cannot be done", str(error)[:1_000])
+
+
+async def _database(request: Request, error: Exception) -> Response:
+    if isinstance(error, (OperationalError, InterfaceError, PoolTimeoutError)):
+        return _away(request, where(error))
+    _log.error("ragtrace console: %s", where(error))  # its message may hold the statement and its parameters
+    return answer(request, 500, "Something went wrong", "The server's log says where.")
+
+
+def _away(request: Request, why: str) -> Response:
+    _log.error("ragtrace console: %s", why)
+    made = answer(request, 503, "The database is away", "Nothing was changed. Try again in a moment.")
+    made.headers["Retry-After"] = "5"
+    return made
+
+
+def where(error: BaseException) -> str:
+    """An exception's type and the lines of code it came through, innermost first: no message, no values."""
+    frames = traceback.extract_tb(error.__traceback__)[-4:]
+    return f"{type(error).__name__} at " + " < ".join(f"{f.filename}:{f.lineno} {f.name}" for f in reversed(frames))
+
+
+class Catching:
+    """ASGI middleware: what nobody expected becomes an answer and one line of log, without its message."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        except Exception as error:  # noqa: BLE001 the last place where it can be kept from the log
+            _log.error("ragtrace console: %s", where(error))
+            if begun:
+                return  # the server sees an answer without end, and closes the connection
+            request = Request(scope, receive)
+            if isinstance(error, StoreError):
+                made = _away(request, str(error))
+            elif isinstance(error, SQLAlchemyError):
+                made = await _database(request, error)
+            else:
+                made = answer(request, 500, "Something went wrong", "The server's log says where.")
+            await made(scope, receive, send)

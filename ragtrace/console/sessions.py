@@ -1,0 +1,95 @@
+"""Sessions: a random cookie, of which the database knows only the hash."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from ragtrace.chatlogs import schema
+
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
+
+_LOCAL = "local"  # the hash of no cookie: the row of the open console
+_SEEN_EVERY = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Who is signed in, as the database says."""
+
+    user: int
+    name: str
+    role: str
+    csrf: str
+    hash: str
+
+
+def hashed(secret: str) -> str:
+    """sha256, hexadecimal. Enough for secrets of 256 random bits, which nobody can guess one after the other."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def begin(connection: Connection, user: int, lifetime: float, now: float | None = None) -> str:
+    """A new session; the cookie's value, which is nowhere else."""
+    now = time.time() if now is None else now
+    cookie = secrets.token_urlsafe(32)
+    connection.execute(delete(schema.sessions).where(schema.sessions.c.expires < now))
+    row = {"user": user, "csrf": secrets.token_urlsafe(32), "created": now, "seen": now, "expires": now + lifetime}
+    connection.execute(insert(schema.sessions).values(hash=hashed(cookie), **row))
+    return cookie
+
+
+def find(store: Store, cookie: str, idle: float, now: float | None = None) -> Session | None:
+    """The session of that cookie, unless it ended or its user is disabled."""
+    now = time.time() if now is None else now
+    sessions, users = schema.sessions, schema.users
+    found = (
+        select(sessions.c.user, users.c.name, users.c.role, sessions.c.csrf, sessions.c.hash, sessions.c.seen)
+        .join(users, users.c.id == sessions.c.user)
+        .where(sessions.c.hash == hashed(cookie), users.c.disabled.is_(False))
+        .where(sessions.c.expires > now, sessions.c.seen > now - idle)
+    )
+    with store.reading() as connection:
+        row = connection.execute(found).one_or_none()
+    if row is None:
+        return None
+    if row.seen < now - min(_SEEN_EVERY, idle / 10):  # not a write for every click
+        with store.writing() as connection:
+            connection.execute(update(sessions).where(sessions.c.hash == row.hash).values(seen=now))
+    return Session(row.user, row.name, row.role, row.csrf, row.hash)
+
+
+def end(connection: Connection, cookie: str) -> None:
+    """Log out."""
+    connection.execute(delete(schema.sessions).where(schema.sessions.c.hash == hashed(cookie)))
+
+
+def end_all(connection: Connection, user: int) -> None:
+    """Every session of a user: after a change of the password, or when they are disabled."""
+    connection.execute(delete(schema.sessions).where(schema.sessions.c.user == user))
+
+
+def local(store: Store, user: int) -> Session:
+    """The one session of the open console, kept so that a page survives a restart and works beside several workers."""
+    sessions, users = schema.sessions, schema.users
+    found = (
+        select(sessions.c.user, users.c.name, users.c.role, sessions.c.csrf, sessions.c.hash)
+        .join(users, users.c.id == sessions.c.user)
+        .where(sessions.c.hash == _LOCAL)
+    )
+    with store.reading() as connection:
+        row = connection.execute(found).one_or_none()
+    if row is None:
+        with store.writing() as connection:
+            if (row := connection.execute(found).one_or_none()) is None:
+                times = {"created": 0.0, "seen": 0.0, "expires": 1e18}
+                made = insert(sessions).values(hash=_LOCAL, user=user, csrf=secrets.token_urlsafe(32), **times)
+                connection.execute(made)
+                row = connection.execute(found).one()
+    return Session(*row)

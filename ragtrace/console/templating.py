@@ -1,0 +1,39 @@
+"""Templates. Everything that is put into one is escaped."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import jinja2
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from ragtrace.console.access import csrf_token, settings_of, user_of
+
+FOLDER = Path(__file__).parent
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The one environment; `environment().globals` and `.filters` take what the pages need."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+
+
+def render(request: Request, template: str, /, *, status_code: int = 200, **context: object) -> HTMLResponse:
+    """A page. Every template also has `request`, `user` (a `User`, or None), `csrf` and `settings`."""
+    context = {
+        "request": request,
+        "user": user_of(request),
+        "csrf": csrf_token(request),
+        "settings": settings_of(request),
+        **context,
+    }
+    return HTMLResponse(environment().get_template(template).render(context), status_code)

@@ -1,0 +1,127 @@
+"""API tokens: shown once, kept as hashes, good for some scopes and for a time."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, insert, select, update
+
+from ragtrace.chatlogs import schema
+from ragtrace.console import accounts
+from ragtrace.console.options import SCOPES
+from ragtrace.console.sessions import hashed
+from ragtrace.errors import DataError, SettingError
+
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
+
+PREFIX = "rt_"
+"""By which scanners of code find one that was committed."""
+_USED_EVERY = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as the database knows it."""
+
+    id: int
+    name: str
+    user: int
+    user_name: str
+    role: str
+    scopes: frozenset[str]
+    created: float
+    expires: float | None
+    used: float | None
+    revoked: bool
+
+
+def add(store: Store, name: str, user: str, scopes: Sequence[str], days: float | None = None) -> tuple[Token, str]:
+    """A new token of that user, and its secret, which cannot be had again. `days` None for one without an end.
+
+    Raises SettingError for a name, scope or time that will not do, DataError for a user that is not there.
+    """
+    wanted = [scope for scope in SCOPES if scope in scopes]
+    if unknown := sorted(set(scopes) - set(SCOPES)):
+        raise SettingError(f"there is no scope {unknown[0]!r}; give some of {', '.join(SCOPES)}")
+    if not wanted:
+        raise SettingError(f"a token needs a scope: some of {', '.join(SCOPES)}")
+    if not 1 <= len(name) <= 100 or not name.isprintable():
+        raise SettingError("a token's name has 1 to 100 printable characters")
+    if days is not None and not 0 < days <= 3_660:
+        raise SettingError("a token is good for more than 0 and up to 3660 days")
+    secret, now = PREFIX + secrets.token_urlsafe(32), time.time()
+    with store.writing() as connection:
+        owner = accounts.find(connection, user)
+        if owner.disabled or owner.sign_in == "none":
+            raise DataError(f"the user {user!r} cannot sign in, and so has no tokens")
+        row = {"name": name, "user": owner.id, "scopes": ",".join(wanted), "created": now, "revoked": False}
+        expires = None if days is None else now + days * 86_400
+        made = connection.execute(insert(schema.tokens).values(hash=hashed(secret), expires=expires, **row))
+        (found,) = _rows(connection, made.inserted_primary_key[0])  # type: ignore[index]
+    return found, secret
+
+
+def find(store: Store, secret: str, now: float | None = None) -> Token | None:
+    """The token with that secret, if it is good and its user may come in."""
+    if not secret.startswith(PREFIX):
+        return None
+    now = time.time() if now is None else now
+    table, users = schema.tokens, schema.users
+    with store.reading() as connection:
+        good = (
+            select(table.c.id)
+            .join(users, users.c.id == table.c.user)
+            .where(table.c.hash == hashed(secret), table.c.revoked.is_(False), users.c.disabled.is_(False))
+        )
+        row = connection.execute(good).one_or_none()
+        if row is None:
+            return None
+        (found,) = _rows(connection, row.id)
+    if found.expires is not None and found.expires <= now:
+        return None
+    if found.used is None or found.used < now - _USED_EVERY:
+        with store.writing() as connection:
+            connection.execute(update(table).where(table.c.id == found.id).values(used=now))
+    return found
+
+
+def every(store: Store) -> list[Token]:
+    """All tokens, newest first, without their secrets."""
+    with store.reading() as connection:
+        return _rows(connection)
+
+
+def revoke(store: Store, token: int) -> None:
+    """End it at once. Raises DataError where there is none of that id."""
+    with store.writing() as connection:
+        done = connection.execute(update(schema.tokens).where(schema.tokens.c.id == token).values(revoked=True))
+    if not done.rowcount:
+        raise DataError(f"there is no token {token}")
+
+
+def _rows(connection: Connection, token: int | None = None) -> list[Token]:
+    table, users = schema.tokens, schema.users
+    query = select(table, users.c.name.label("user_name"), users.c.role)
+    query = query.join(users, users.c.id == table.c.user).order_by(table.c.id.desc())
+    if token is not None:
+        query = query.where(table.c.id == token)
+    return [
+        Token(
+            id=row["id"],
+            name=row["name"],
+            user=row["user"],
+            user_name=row["user_name"],
+            role=row["role"],
+            scopes=frozenset(row["scopes"].split(",")),
+            created=row["created"],
+            expires=row["expires"],
+            used=row["used"],
+            revoked=bool(row["revoked"]),
+        )
+        for row in connection.execute(query).mappings()
+    ]
