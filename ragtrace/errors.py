@@ -29,6 +29,10 @@ class DataError(RagtraceError):
     """An input file cannot be read: the message names the file and the line."""
 
 
+class StoreError(RagtraceError):
+    """The store of chat logs cannot be read or written now: the message says why and what to do, without content."""
+
+
 class EvaluationError(RagtraceError):
     """An evaluator cannot say anything of a trace. `reason` becomes the score's `error`: a short, fixed word."""
 

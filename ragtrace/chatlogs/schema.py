@@ -2,9 +2,16 @@
 
 Times are Unix seconds. Whatever may quote a user stands in `contents` and `details` (and `reviews`, `feedback`): there
 it is sealed where the store has a key, and there it is deleted from.
+
+A trace's id grows with the request's start, not with the order of storing: "newest first" is descending ids, a stretch
+of time is a range of ids, and every index that ends in the trace's id serves both. What was stored last is told by
+`traces.stored`. The full-text index (`search`) differs by database and stands in `words` and the migrations.
 """
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -16,6 +23,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    SmallInteger,
     String,
     Table,
     Text,
@@ -32,6 +40,40 @@ metadata = MetaData(
 )
 # SQLite counts rows only in a column of type INTEGER.
 _Id = BigInteger().with_variant(Integer(), "sqlite")
+
+
+_EPOCH = 1_577_836_800
+"""2020-01-01: ids are positive and fit into the 53 bits that JavaScript counts with until 2088."""
+_SECOND = 22
+"""Bits of an id below the second: 10 for the millisecond, 12 that tell traces of the same one apart."""
+NO_VALUE = -32_768
+"""The bucket of a score without a value."""
+
+
+def lowest_id(started: float) -> int:
+    """The least id that a trace of this second can have. Ids of earlier seconds are smaller."""
+    return min(max(int(started) - _EPOCH, 0), 2**31 - 1) << _SECOND
+
+
+def id_for(started: float, salt: int) -> int:
+    """The id that a trace that started then gets, unless it is taken: then any free one of the same second."""
+    return lowest_id(started) | int(started % 1 * 1000) << 12 | salt & 0xFFF
+
+
+def bucket(value: float | None) -> int:
+    """The coarse value of a score, which grows with it: in (0, 1) steps of 0.01, from 1 on (and below 0) eight steps
+    for each doubling; 0 and 1 have buckets of their own."""
+    if value is None:
+        return NO_VALUE
+    if value < 0:
+        return -bucket(-value)
+    if value < 1:
+        return 0 if value == 0 else 1 + int(value * 100)
+    return 101 if value == 1 else min(102 + int(math.log2(value) * 8), 10_000)
+
+
+def _bucket(context: Any) -> int:
+    return bucket(context.get_current_parameters().get("value"))
 
 
 def _id() -> Column[int]:
@@ -89,6 +131,8 @@ scores = Table(
     Column("evaluator", String(100), nullable=False),
     Column("version", String(100), nullable=False),
     Column("value", Float),
+    # Of the value, by `bucket`: a range of values is a few ranges of an index in the order of time.
+    Column("bucket", SmallInteger, nullable=False, default=_bucket, server_default=str(NO_VALUE)),
     Column("label", String(40)),
     Column("error", String(200)),
     Column("method", String(20), nullable=False),
@@ -265,11 +309,52 @@ calibrations = Table(
     Column("active", Boolean, nullable=False, default=False),
 )
 
-Index(None, traces.c.started)
-Index(None, traces.c.app, traces.c.started)
-Index(None, traces.c.model, traces.c.started)
-Index(None, traces.c.user_key)
+sums = Table(  # what the overview adds up: one row for each stretch of time and each of its columns before `count`
+    "sums",
+    metadata,
+    Column("step", Integer, primary_key=True),  # seconds: 300, 3,600 or 86,400
+    Column("start", BigInteger, primary_key=True),  # Unix time, a multiple of step
+    Column("kind", String(20), primary_key=True),  # see `summing`
+    Column("app", String(200), primary_key=True),
+    Column("model", String(200), primary_key=True),
+    Column("name", String(100), primary_key=True),
+    Column("version", String(100), primary_key=True),
+    # Those of `ragtrace.statistics.Sums`.
+    Column("count", Float, nullable=False),
+    Column("clipped", Float, nullable=False),
+    Column("w", Float, nullable=False),
+    Column("w2", Float, nullable=False),
+    Column("wv", Float, nullable=False),
+    Column("wv2", Float, nullable=False),
+    Column("w2v", Float, nullable=False),
+    Column("w2v2", Float, nullable=False),
+)
+
+meta = Table(  # what the store knows of itself; `key:<id>`: a key that has sealed something here
+    "meta",
+    metadata,
+    Column("name", String(60), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+for _name in ("app", "env", "model", "prompt_version", "session_id", "user_key", "cause", "thumbs", "reviewed"):
+    Index(None, traces.c[_name], traces.c.id)
+Index(
+    "ix_traces_failed",
+    traces.c.id,
+    sqlite_where=traces.c.error.is_not(None),
+    postgresql_where=traces.c.error.is_not(None),
+)
+Index(None, traces.c.stored)
 Index(None, scores.c.evaluator, scores.c.label, scores.c.trace)
-Index(None, scores.c.evaluator, scores.c.value, scores.c.trace)
+Index(None, scores.c.evaluator, scores.c.bucket, scores.c.trace, scores.c.value)
+Index(
+    "ix_scores_failed",
+    scores.c.evaluator,
+    scores.c.trace,
+    sqlite_where=scores.c.error.is_not(None),
+    postgresql_where=scores.c.error.is_not(None),
+)
 Index(None, items.c.state, items.c.priority)
 Index(None, reviews.c.created)
+Index(None, reviews.c.item)
