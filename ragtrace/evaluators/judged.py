@@ -7,8 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragtrace.evaluators.arithmetic import average_precision, f1, mean, share
-from ragtrace.evaluators.judging import FLAG, NUMBERS, TEXT, Asker, chunks, judged, listing, numbered, quoted, shape
+from ragtrace.evaluators.arithmetic import average_precision, f1, mean
+from ragtrace.evaluators.judging import (
+    FLAG,
+    NUMBERS,
+    TEXT,
+    Asker,
+    chunks,
+    judged,
+    listing,
+    numbered,
+    portion,
+    quoted,
+    shape,
+)
 from ragtrace.evaluators.sentences import split
 from ragtrace.judge import Prompt
 from ragtrace.records import Score, Trace
@@ -116,8 +128,7 @@ def faithfulness_judge(trace: Trace, ask: Asker) -> Score | None:
     """Claims of the answer that the context supports / claims of the answer, by the judge."""
     claims = _claims(trace, ask)
     bad = [c for c, verdict in claims if verdict != "supported"]
-    value = share([v == "supported" for _, v in claims])
-    return None if value is None else Score("faithfulness_judge", value, explanation=quoted(bad, "not supported"))
+    return portion([v == "supported" for _, v in claims], quoted(bad, "not supported"))
 
 
 @judged(needs={"documents", "answer"}, threshold=0.25, direction="lower", source=_RAG)
@@ -125,8 +136,7 @@ def hallucination_judge(trace: Trace, ask: Asker) -> Score | None:
     """Claims of the answer that the context does not support / claims of the answer, by the judge."""
     claims = _claims(trace, ask)
     bad = [c for c, verdict in claims if verdict != "supported"]
-    value = share([v != "supported" for _, v in claims])
-    return None if value is None else Score("hallucination_judge", value, explanation=quoted(bad, "not supported"))
+    return portion([v != "supported" for _, v in claims], quoted(bad, "not supported"))
 
 
 @judged(needs={"documents", "answer"}, threshold=0.25, direction="lower", source=f"{_GUIDE}, Hallucination Check")
@@ -142,11 +152,8 @@ def context_contradiction_judge(trace: Trace, ask: Asker) -> Score:
 def answer_relevancy_statements(trace: Trace, ask: Asker) -> Score | None:
     """Statements of the answer that are relevant to the question / statements of the answer, by the judge."""
     found = ask(STATEMENTS, {"question": trace.query, "answer": trace.answer}).value["statements"]
-    value = share([s["relevant"] for s in found])
     beside = [s["statement"] for s in found if not s["relevant"]]
-    if value is None:
-        return None
-    return Score("answer_relevancy_statements", value, explanation=quoted(beside, "not relevant"))
+    return portion([s["relevant"] for s in found], quoted(beside, "not relevant"))
 
 
 @judged(
@@ -204,24 +211,21 @@ _NOISE_NEEDS = ("query", "documents", "answer", "reference")
 def noise_sensitivity_judge(trace: Trace, ask: Asker) -> Score | None:
     """Incorrect claims / claims of the answer, by the judge."""
     wrong, _, _ = _noise(trace, ask)
-    value = share(wrong)
-    return None if value is None else Score("noise_sensitivity_judge", value)
+    return portion(wrong)
 
 
 @judged(needs=_NOISE_NEEDS, threshold=0.25, direction="lower", source=f"{_RAG}, Relevant Noise Sensitivity")
 def noise_sensitivity_relevant_judge(trace: Trace, ask: Asker) -> Score | None:
     """Incorrect claims that a relevant chunk entails / claims of the answer, by the judge."""
     wrong, entailed, relevant = _noise(trace, ask)
-    value = share([w and bool(e & relevant) for w, e in zip(wrong, entailed, strict=True)])
-    return None if value is None else Score("noise_sensitivity_relevant_judge", value)
+    return portion([w and bool(e & relevant) for w, e in zip(wrong, entailed, strict=True)])
 
 
 @judged(needs=_NOISE_NEEDS, threshold=0.25, direction="lower", source=f"{_RAG}, Irrelevant Noise Sensitivity")
 def noise_sensitivity_irrelevant_judge(trace: Trace, ask: Asker) -> Score | None:
     """Incorrect claims that an irrelevant chunk entails / claims of the answer, by the judge."""
     wrong, entailed, relevant = _noise(trace, ask)
-    value = share([w and bool(e - relevant) for w, e in zip(wrong, entailed, strict=True)])
-    return None if value is None else Score("noise_sensitivity_irrelevant_judge", value)
+    return portion([w and bool(e - relevant) for w, e in zip(wrong, entailed, strict=True)])
 
 
 @judged(needs={"query", "documents"}, threshold=0.75, source=f"{_GUIDE}, Contextual Precision; {_H2O}; RAGAS")
@@ -243,8 +247,7 @@ def context_precision_statements_judge(trace: Trace, ask: Asker) -> Score | None
     """Retrieved statements that support the reference / retrieved statements, by the judge."""
     fields = {"question": trace.query, "reference": trace.reference or "", "context": chunks(trace.documents)}
     found = ask(SUPPORTING, fields).value["statements"]
-    value = share([s["supporting"] for s in found])
-    return None if value is None else Score("context_precision_statements_judge", value)
+    return portion([s["supporting"] for s in found])
 
 
 @judged(needs={"documents", "reference"}, threshold=0.75, source=f"{_EJENTO}, 2.1; {_GUIDE}; {_H2O}; RAGAS")
@@ -252,9 +255,8 @@ def context_recall_judge(trace: Trace, ask: Asker) -> Score | None:
     """Claims of the reference that can be attributed to the context / claims of the reference, by the judge."""
     fields = {"reference": trace.reference or "", "context": chunks(trace.documents)}
     found = ask(ATTRIBUTED, fields).value["claims"]
-    value = share([c["attributed"] for c in found])
     missing = [c["claim"] for c in found if not c["attributed"]]
-    return None if value is None else Score("context_recall_judge", value, explanation=quoted(missing, "missing"))
+    return portion([c["attributed"] for c in found], quoted(missing, "missing"))
 
 
 @judged(needs={"documents", "reference"}, threshold=0.75, source=f"{_EJENTO}, 2.2")
@@ -262,11 +264,8 @@ def context_entities_recall_judge(trace: Trace, ask: Asker) -> Score | None:
     """Entities of the reference that the context names / entities of the reference, by the judge."""
     fields = {"reference": trace.reference or "", "context": chunks(trace.documents)}
     found = ask(ENTITIES, fields).value["entities"]
-    value = share([e["found"] for e in found])
     missing = [e["entity"] for e in found if not e["found"]]
-    if value is None:
-        return None
-    return Score("context_entities_recall_judge", value, explanation=quoted(missing, "missing"))
+    return portion([e["found"] for e in found], quoted(missing, "missing"))
 
 
 @judged(needs={"query", "documents"}, threshold=0.75, source=f"{_GUIDE}, Contextual Relevancy; {_H2O}; RAGAS")

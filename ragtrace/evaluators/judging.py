@@ -8,6 +8,7 @@ from typing import Any
 
 from ragtrace.errors import EvaluationError, MissingExtraError, SettingError
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
+from ragtrace.evaluators.arithmetic import share
 from ragtrace.judge import Answer, Judge, Prompt, Usage, gather, get_judge
 from ragtrace.records import Document, Score, Trace
 
@@ -101,12 +102,19 @@ def _asked(name: str, ask: Ask, judge: Judge, trace: Trace) -> Score:
         found = replace(found, explanation=f"{found.explanation or ''} (only the first part of a long text was read)")
     return replace(
         found,
+        name=name,
         method="judge",
         model=judge.model,
         input_tokens=asker.usage.input_tokens,
         output_tokens=asker.usage.output_tokens,
         cost=asker.usage.cost,
     )
+
+
+def portion(flags: Sequence[bool], said: str | None = None) -> Score | None:
+    """The share of true flags as the score of the check that returns it; None where there are none."""
+    value = share(flags)
+    return None if value is None else Score("", value, explanation=said)
 
 
 def listing(of: Mapping[str, Any]) -> dict[str, Any]:
