@@ -89,6 +89,10 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_argument("--json", action="store_true", help="as one JSON array")
     listing.set_defaults(run=_evaluators)
 
+    from ragtrace.console.cli import add_commands as console_commands
+
+    console_commands(commands)
+
     doctor = commands.add_parser("doctor", help="what is installed, set and reachable here")
     doctor.add_argument("--json", action="store_true", help="as one JSON array")
     doctor.set_defaults(run=_doctor)

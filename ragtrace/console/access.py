@@ -16,12 +16,13 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from ragtrace.console import accounts, audit, sessions, tokens
-from ragtrace.console.options import ROLES, ConsoleSettings
+from ragtrace.console.options import ROLES, ConsoleSettings, is_loopback
 from ragtrace.console.problems import LoginNeededError, Problem
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -107,9 +108,15 @@ def _by_token(request: Request, store: Store) -> Identity | None:
 
 
 def is_open(request: Request) -> bool:
-    """Whether everybody is let in: it listens on loopback, and nobody could sign in."""
-    state, settings = request.app.state, settings_of(request)
-    if not settings.loopback or settings.oidc is not None or getattr(state, "has_users", False):
+    """Whether everybody is let in: it listens on loopback, the request comes from there, and nobody could sign in.
+
+    The request is looked at as well, because the application may run under another server than ours, or behind a proxy
+    that nobody told us of.
+    """
+    state = request.app.state
+    if not settings_of(request).private or getattr(state, "has_users", False):
+        return False
+    if not is_loopback(address_of(request)) or any(name in request.headers for name in _FORWARDED):
         return False
     with store_of(request).reading() as connection:
         state.has_users = accounts.exist(connection)  # once there are some, there always are

@@ -76,6 +76,12 @@ class ConsoleSettings:
         return is_loopback(self.host)
 
     @property
+    def private(self) -> bool:
+        """Whether nobody but this machine's own users is meant to reach it, under no other name: only then may it do
+        without users of its own."""
+        return self.loopback and not (self.url or self.hosts or self.proxies or self.oidc)
+
+    @property
     def names(self) -> frozenset[str]:
         """The Host names that it answers to, lower case, without port; IP addresses are judged apart."""
         own = {"localhost", self.host, urlsplit(self.url).hostname or "localhost", *self.hosts}
@@ -113,6 +119,14 @@ def oidc_from(environ: Mapping[str, str] | None = None) -> Oidc | None:
     if "claim" not in given and set(roles) != {"*"}:
         raise SettingError(f"{_OIDC}CLAIM is missing: {_OIDC}ROLES names values of a claim")
     return Oidc(roles=roles, **given)
+
+
+def roles_from(text: str) -> frozenset[str]:
+    """Roles, comma-separated. Raises SettingError for one that does not exist."""
+    found = frozenset(part.strip() for part in text.split(",") if part.strip())
+    if unknown := sorted(found.difference(ROLES)):
+        raise SettingError(f"there is no role {unknown[0]!r}; give some of {', '.join(ROLES)}")
+    return found
 
 
 def _roles(text: str) -> dict[str, str]:

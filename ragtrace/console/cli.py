@@ -1,0 +1,228 @@
+"""`ragtrace serve`, `ragtrace user …`, `ragtrace token …`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import getpass
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ragtrace.errors import MissingExtraError, SettingError
+
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
+
+_ROLES = ("viewer", "reviewer", "admin")
+
+
+def add_commands(commands: Any) -> None:
+    """Add them to the parser of `ragtrace`."""
+    serve = commands.add_parser("serve", help="the console: chat logs for review, in a browser")
+    _with_store(serve)
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    serve.add_argument("--port", type=int, default=8400, help="%(default)s; 0 for any that is free")
+    serve.add_argument("--url", default="", help="the address people type, where a proxy stands before the console")
+    serve.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="a further name it answers to")
+    serve.add_argument(
+        "--trusted-proxy", action="append", default=[], metavar="ADDRESS", help="whose X-Forwarded-* are believed"
+    )
+    serve.add_argument(
+        "--unmasked-roles", default="reviewer,admin", metavar="A,B", help="who sees personal data (%(default)s)"
+    )
+    serve.add_argument("--idle-hours", type=float, default=8.0, help="a session ends when unused for so long (8)")
+    serve.add_argument("--session-hours", type=float, default=168.0, help="and in any case after this (168)")
+    serve.add_argument("--trace-url", default="", metavar="URL", help="the trace backend's page, with {trace_id}")
+    serve.add_argument("--calibration-file", default="", metavar="FILE", help="where activated calibrations go")
+    serve.add_argument("--tls-certificate", default="", metavar="FILE", help="serve https with this certificate")
+    serve.add_argument("--tls-key", default="", metavar="FILE", help="and this private key")
+    serve.set_defaults(run=_serve)
+    _users(commands.add_parser("user", help="who may use the console").add_subparsers(required=True, metavar="ACTION"))
+    _tokens(commands.add_parser("token", help="API tokens").add_subparsers(required=True, metavar="ACTION"))
+
+
+def _with_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--store", default="", metavar="URL", help="file or URL of the store; default: setting store")
+
+
+def _users(actions: Any) -> None:
+    for name, run, told in (
+        ("add", _user_add, "a new user; the password is asked for"),
+        ("list", _user_list, "all users"),
+        ("disable", _user_disable, "shut somebody out, now"),
+        ("enable", _user_disable, "let them in again"),
+        ("role", _user_role, "give another role"),
+        ("password", _user_password, "set a new password; it is asked for"),
+    ):
+        action = actions.add_parser(name, help=told)
+        if name != "list":
+            action.add_argument("name")
+        if name == "add":
+            action.add_argument("--role", choices=_ROLES, default="viewer", help="%(default)s unless given")
+        if name == "role":
+            action.add_argument("role", choices=_ROLES)
+        if name in {"add", "password"}:
+            action.add_argument("--password-stdin", action="store_true", help="read it from standard input")
+        _with_store(action)
+        action.set_defaults(run=run, action=name)
+
+
+def _tokens(actions: Any) -> None:
+    add = actions.add_parser("add", help="a new token, shown once")
+    add.add_argument("name", help="what it is for")
+    add.add_argument("--user", required=True, help="whose it is; it may what they may, within its scopes")
+    add.add_argument("--scopes", default="read", metavar="A,B", help="of read, feedback, review, admin")
+    add.add_argument("--days", type=float, default=365.0, help="how long it is good for (365); 0 for no end")
+    add.set_defaults(run=_token_add)
+    listing = actions.add_parser("list", help="all tokens, without their secrets")
+    listing.set_defaults(run=_token_list)
+    revoke = actions.add_parser("revoke", help="end one")
+    revoke.add_argument("id", type=int)
+    revoke.set_defaults(run=_token_revoke)
+    for action in (add, listing, revoke):
+        _with_store(action)
+
+
+@contextlib.contextmanager
+def opened(options: argparse.Namespace) -> Iterator[Store]:
+    """The store that `--store` names, or the setting; its key comes from the setting `store_key`, never from the
+    command line, where others see it."""
+    from ragtrace import settings
+    from ragtrace.chatlogs.store import open_store
+
+    found = settings.load()
+    url = options.store or found.store
+    if not url:
+        raise SettingError("name the store with --store, or with the setting store")
+    store = open_store(url, key=found.store_key or None)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from ragtrace.console.options import ConsoleSettings, oidc_from, roles_from
+
+    try:
+        from ragtrace.console.server import serve
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(error.name or "fastapi", "serve", "The console") from error
+
+    settings = ConsoleSettings(
+        host=options.host,
+        port=options.port,
+        url=options.url.rstrip("/"),
+        hosts=tuple(options.allow_host),
+        proxies=tuple(options.trusted_proxy),
+        idle_hours=options.idle_hours,
+        session_hours=options.session_hours,
+        unmasked_roles=roles_from(options.unmasked_roles),
+        trace_url=options.trace_url,
+        calibration_file=options.calibration_file,
+        oidc=oidc_from(),
+    )
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    with opened(options) as store:
+        serve(store, settings, options.tls_certificate, options.tls_key)
+    return 0
+
+
+def _user_add(options: argparse.Namespace) -> int:
+    from ragtrace.console import accounts
+
+    with opened(options) as store:
+        account = accounts.add(store, options.name, options.role, _password(options))
+        _audited(store, "user.add", account.name, role=account.role)
+    print(f"ragtrace: {account.name} may sign in, as {account.role}")
+    return 0
+
+
+def _user_list(options: argparse.Namespace) -> int:
+    from ragtrace.console import accounts
+
+    with opened(options) as store, store.reading() as connection:
+        for account in accounts.everybody(connection):
+            state = "disabled" if account.disabled else "active"
+            print(f"{account.name:32} {account.role:10} {account.sign_in:10} {state}")
+    return 0
+
+
+def _user_disable(options: argparse.Namespace) -> int:
+    from ragtrace.console import accounts
+
+    with opened(options) as store:
+        accounts.set_disabled(store, options.name, options.action == "disable")
+        _audited(store, f"user.{options.action}", options.name)
+    return 0
+
+
+def _user_role(options: argparse.Namespace) -> int:
+    from ragtrace.console import accounts
+
+    with opened(options) as store:
+        accounts.set_role(store, options.name, options.role)
+        _audited(store, "user.change", options.name, role=options.role)
+    return 0
+
+
+def _user_password(options: argparse.Namespace) -> int:
+    from ragtrace.console import accounts
+
+    with opened(options) as store:
+        accounts.set_password(store, options.name, _password(options))
+        _audited(store, "user.password", options.name)
+    return 0
+
+
+def _password(options: argparse.Namespace) -> str:
+    if options.password_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise SettingError("there is no terminal to ask for the password on; give --password-stdin")
+    first = getpass.getpass("Password: ")
+    if getpass.getpass("Again: ") != first:
+        raise SettingError("the two passwords differ")
+    return first
+
+
+def _token_add(options: argparse.Namespace) -> int:
+    from ragtrace.console import tokens
+
+    scopes = [scope.strip() for scope in options.scopes.split(",") if scope.strip()]
+    with opened(options) as store:
+        token, secret = tokens.add(store, options.name, options.user, scopes, options.days or None)
+        _audited(store, "token.add", str(token.id), user=token.user_name, scopes=",".join(sorted(token.scopes)))
+    print("ragtrace: this is the only time that it is shown", file=sys.stderr)
+    print(secret)
+    return 0
+
+
+def _token_list(options: argparse.Namespace) -> int:
+    from ragtrace.console import tokens
+
+    with opened(options) as store:
+        for token in tokens.every(store):
+            state = "revoked" if token.revoked else "expired" if (token.expires or 9e99) < time.time() else "good"
+            until = time.strftime("%Y-%m-%d", time.gmtime(token.expires)) if token.expires else "no end"
+            scopes = ",".join(sorted(token.scopes))
+            print(f"{token.id:5} {token.name:32} {token.user_name:24} {scopes:28} {until:10} {state}")
+    return 0
+
+
+def _token_revoke(options: argparse.Namespace) -> int:
+    from ragtrace.console import tokens
+
+    with opened(options) as store:
+        tokens.revoke(store, options.id)
+        _audited(store, "token.revoke", str(options.id))
+    return 0
+
+
+def _audited(store: Store, action: str, what: str, **detail: object) -> None:
+    from ragtrace.console import audit
+
+    audit.write(store, "(command line)", action, what, detail=detail)
