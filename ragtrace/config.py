@@ -182,6 +182,7 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
             evaluators=now,
             prices=settings.prices(used.model_prices),
             strata=_strata(used),
+            directory=os.environ.get("PROMETHEUS_MULTIPROC_DIR"),  # as prometheus_client: empty is unset
         )
         sinks += (metrics,)
         observers = (metrics.observe_request,)
@@ -208,11 +209,10 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
         environment=settings.for_evaluators(used),
         adjust=calibration,
     )
-    server = None
     if metrics is not None:
         metrics.watch(pipeline, telemetry)
-        server = metrics.serve(used.prometheus_port, used.prometheus_host)
-    runtime = Runtime(used, pipeline, telemetry, server, journal)
+        metrics.serve(used.prometheus_port, used.prometheus_host)
+    runtime = Runtime(used, pipeline, telemetry, metrics, journal)
     pipeline.start()
     recorder.set_consumer(pipeline)
     _instrument(runtime, True, capture)

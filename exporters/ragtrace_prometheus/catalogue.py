@@ -6,9 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
 from ragtrace.evaluation import Evaluator
+from ragtrace_prometheus.families import Family, Merge, Spec, upper_bounds
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 3, 4, 5, 7, 10, 15, 20, 30, 60)
 _STAGE_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -24,11 +23,11 @@ _ORIGIN = ("model", "prompt_version")
 
 
 class Catalogue:
-    """Every metric once, in a registry. `app` and `env` are the first two labels of each."""
+    """Every metric once, in the order of a scrape. `app` and `env` are the first two labels of each."""
 
-    def __init__(self, registry: CollectorRegistry, evaluators: Sequence[Evaluator]) -> None:
-        """Raises ValueError for a registry that holds one of them already."""
-        self._registry = registry
+    def __init__(self, evaluators: Sequence[Evaluator]) -> None:
+        """Every threshold of an evaluator is a bound of the scores' histogram."""
+        self.families: list[Family] = []
         self._of_requests()
         self._of_evaluations(evaluators)
         self._of_evaluators()
@@ -83,11 +82,8 @@ class Catalogue:
         self.dropped = self._counter(
             "evaluations_dropped", "Sampled requests that were not evaluated.", (*_BASE, "reason")
         )
-        self.last = Gauge(
-            "ragtrace_last_evaluation_timestamp_seconds",
-            "When an evaluation ended last.",
-            _BASE,
-            registry=self._registry,
+        self.last = self._gauge(
+            "last_evaluation_timestamp_seconds", "When an evaluation ended last.", _BASE, merge="latest"
         )
 
     def _of_evaluators(self) -> None:
@@ -98,8 +94,15 @@ class Catalogue:
         self.judge_tokens = self._counter("judge_tokens", "Tokens of the judge.", (*_PER, "direction"))
         self.judge_cost = self._counter("judge_cost_usd", "What the judge cost.", _PER)
 
-    def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:
-        return Counter(f"ragtrace_{name}", text, labels, registry=self._registry)
+    def _counter(self, name: str, text: str, labels: Sequence[str]) -> Family:
+        return self._add(Spec(f"ragtrace_{name}", "counter", text, tuple(labels)))
 
-    def _histogram(self, name: str, text: str, labels: Sequence[str], buckets: Sequence[float]) -> Histogram:
-        return Histogram(f"ragtrace_{name}", text, labels, buckets=buckets, registry=self._registry)
+    def _gauge(self, name: str, text: str, labels: Sequence[str], merge: Merge) -> Family:
+        return self._add(Spec(f"ragtrace_{name}", "gauge", text, tuple(labels), merge=merge))
+
+    def _histogram(self, name: str, text: str, labels: Sequence[str], buckets: Sequence[float]) -> Family:
+        return self._add(Spec(f"ragtrace_{name}", "histogram", text, tuple(labels), upper_bounds(buckets)))
+
+    def _add(self, spec: Spec) -> Family:
+        self.families.append(Family(spec))
+        return self.families[-1]

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field, fields
 
 OTHER = "other"
 _MAX_CHARS = 100
+_MAX_ORIGIN = 20
+"""Models, and prompt versions, that have a series of their own."""
+
+Origin = tuple[str, str]
+"""Model and prompt version, as labels; "" where unknown."""
 
 
 def clean(value: object) -> str:
@@ -33,6 +39,11 @@ class LabelCap:
         self.overflows = 0
         """How often a value was turned into `other`."""
 
+    def forked(self) -> None:
+        """In a forked child: another thread may have held the lock, and what overflowed is the parent's."""
+        self._lock = threading.Lock()
+        self.overflows = 0
+
     def __call__(self, value: object) -> str:
         """The value as a label, or `other`."""
         if isinstance(value, str) and value in self._known:
@@ -48,3 +59,22 @@ class LabelCap:
                 return text
             self.overflows += 1
         return OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The caps of one sink."""
+
+    evaluator: LabelCap = field(default_factory=lambda: LabelCap(100))
+    reason: LabelCap = field(default_factory=lambda: LabelCap(50))
+    stratum: LabelCap = field(default_factory=lambda: LabelCap(20))
+    model: LabelCap = field(default_factory=lambda: LabelCap(_MAX_ORIGIN, empty=""))
+    prompt_version: LabelCap = field(default_factory=lambda: LabelCap(_MAX_ORIGIN, empty=""))
+
+    def all(self) -> list[LabelCap]:
+        """Each of them."""
+        return [getattr(self, each.name) for each in fields(self)]
+
+    def origin(self, model: object, version: object) -> Origin:
+        """Where an answer came from, as labels."""
+        return ("" if model is None else self.model(model), "" if version is None else self.prompt_version(version))

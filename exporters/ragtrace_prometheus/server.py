@@ -34,6 +34,10 @@ class MetricsServer:
         self._server.server_close()
         self._thread.join(2.0)
 
+    def forked(self) -> None:
+        """In a forked child, where nobody answers: let go of the parent's port."""
+        self._server.socket.close()
+
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
@@ -67,19 +71,21 @@ def make_app(registry: CollectorRegistry) -> App:
     return app
 
 
-def serve(registry: CollectorRegistry, port: int, host: str = "127.0.0.1") -> MetricsServer:
-    """Serve the registry from a daemon thread; port 0 takes any free one.
+def serve(registry: CollectorRegistry, port: int, host: str = "127.0.0.1", shared: bool = False) -> MetricsServer:
+    """Serve the registry from a daemon thread; port 0 takes any free one. A `shared` port may be had by several
+    processes of this user, all of which say so.
 
     Raises SettingError that names prometheus_port if the port cannot be had.
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        kind = type("_ServerOfFamily", (_Server,), {"address_family": family})
+        kind = type("_ServerOfFamily", (_Server,), {"address_family": family, "allow_reuse_port": shared})
         server: WSGIServer = make_server(str(address[0]), port, make_app(registry), kind, handler_class=_Silent)
     except (OSError, OverflowError) as error:
         raise SettingError(
             f"prometheus_port is {port}, which cannot be had on {host} ({getattr(error, 'strerror', None) or error}); "
-            "give another one, 0 for any free one, or -1 for none"
+            "give another one, 0 for any free one, or -1 for none; for several processes of one application, set "
+            "PROMETHEUS_MULTIPROC_DIR"
         ) from error
     thread = Thread(target=server.serve_forever, name="ragtrace-metrics", daemon=True)
     thread.start()
