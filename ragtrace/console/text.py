@@ -41,7 +41,7 @@ def visible(text: object) -> Markup:
 
 def _coded(character: str, count: int) -> Markup:
     name = unicodedata.name(character, "surrogate" if "\ud800" <= character <= "\udfff" else "control character")
-    times = f" × {count:,}" if count > 1 else ""
+    times = f" \N{MULTIPLICATION SIGN} {count:,}" if count > 1 else ""
     return Markup('<span class="ctl" title="{}">U+{:04X}{}</span>').format(name.lower(), ord(character), times)
 
 

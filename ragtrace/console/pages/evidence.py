@@ -1,0 +1,161 @@
+"""An answer and its chunks, cut where sentences and the passages that they rest on begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ragtrace.records import Document, Evidence
+
+SIGNS = {"supported": "✓", "unsupported": "?", "contradicted": "✗"}
+"""What stands beside the colour."""
+_GRADE = {"contradicted": 0, "unsupported": 1, "supported": 2}
+_FOLD = 2_400
+"""Characters of a text that are shown before it is folded."""
+_CUTS = 2_000
+"""Claims that are marked at most: an answer of more is no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of text with one set of claims."""
+
+    text: str
+    claims: tuple[int, ...] = ()
+    """Numbers of the claims, from 1; the worst one first."""
+    verdict: str = ""
+    opens: tuple[int, ...] = ()
+    """Claims whose first stretch this is: links lead here."""
+    ends: bool = False
+    """Whether the worst claim ends here: its sign follows."""
+    told: str = ""
+    """The verdict in words, with its probability."""
+    target: str = ""
+    """Where the link leads, an id on the page; empty where the other side has nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text in pieces, and what of it is folded away at first."""
+
+    shown: tuple[Piece, ...]
+    rest: tuple[Piece, ...] = ()
+    left: int = 0
+    """Characters in `rest`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A retrieved chunk as the page shows it."""
+
+    rank: int
+    """From 1."""
+    document: Document
+    text: Text
+    claims: tuple[int, ...]
+    """Those that have their closest passage here."""
+
+
+def answer_text(answer: str, evidence: Sequence[Evidence], chunks: Sequence[Document]) -> Text:
+    """The answer, its sentences marked; where claims overlap, the worst one counts. Offsets outside it are cut."""
+    spans = [
+        (max(0, e.start), min(len(answer), e.end), number, e) for number, e in enumerate(evidence[:_CUTS], start=1)
+    ]
+    made = []
+    opened: set[int] = set()
+    for start, end, over in _cut(answer, spans):
+        claims = tuple(number for number, _ in over)
+        opens = tuple(n for n in claims if n not in opened)
+        opened.update(opens)
+        if not over:
+            made.append(Piece(answer[start:end]))
+            continue
+        number, worst = over[0]
+        ends = min(len(answer), worst.end) == end
+        target = f"p{number}" if _passage(worst, chunks) else ""
+        made.append(Piece(answer[start:end], claims, _verdict(worst), opens, ends, _told(worst), target))
+    return _fold(made, bool(spans))
+
+
+def chunk_texts(chunks: Sequence[Document], evidence: Sequence[Evidence]) -> tuple[Chunk, ...]:
+    """The chunks by rank, the passages in them marked."""
+    by_rank: dict[int, list[tuple[int, int, int, Evidence]]] = {}
+    for number, e in enumerate(evidence[:_CUTS], start=1):
+        if (found := _passage(e, chunks)) is not None:
+            by_rank.setdefault(found[0], []).append((found[1], found[2], number, e))
+    return tuple(_chunk(rank, document, by_rank.get(rank, [])) for rank, document in enumerate(chunks))
+
+
+def _chunk(rank: int, document: Document, spans: list[tuple[int, int, int, Evidence]]) -> Chunk:
+    text, made = document.content, []
+    opened: set[int] = set()
+    for start, end, over in _cut(text, spans):
+        claims = tuple(number for number, _ in over)
+        opens = tuple(n for n in claims if n not in opened)
+        opened.update(opens)
+        if not over:
+            made.append(Piece(text[start:end]))
+        else:
+            made.append(Piece(text[start:end], claims, _verdict(over[0][1]), opens, target=f"s{claims[0]}"))
+    return Chunk(rank + 1, document, _fold(made, bool(spans)), tuple(sorted(opened)))
+
+
+_Span = tuple[int, int, int, Evidence]
+
+
+def _cut(text: str, spans: Sequence[_Span]) -> list[tuple[int, int, list[tuple[int, Evidence]]]]:
+    usable = [span for span in spans if span[0] < span[1]]
+    cuts = sorted({0, len(text), *(at for a, b, *_ in usable for at in (a, b))})
+    starts = sorted(usable, key=lambda span: span[0])
+    found, active, at = [], [], 0
+    for start, end in pairwise(cuts):
+        while at < len(starts) and starts[at][0] <= start:
+            active.append(starts[at])
+            at += 1
+        active = [span for span in active if span[1] > start]
+        over = sorted(((n, e) for _, _, n, e in active), key=lambda pair: (_badness(pair[1]), pair[0]))
+        found.append((start, end, over))
+    return found
+
+
+def _fold(pieces: list[Piece], marked: bool) -> Text:
+    """All of a marked text, for a link must lead to what is seen, unless it is very long; else its beginning."""
+    limit = 4 * _FOLD if marked else _FOLD
+    if sum(len(piece.text) for piece in pieces) <= limit + 400:
+        return Text(tuple(pieces))
+    shown: list[Piece] = []
+    room = limit
+    for i, piece in enumerate(pieces):
+        if len(piece.text) > room:
+            if not piece.claims:
+                shown.append(Piece(piece.text[:room]))
+                rest = (Piece(piece.text[room:]), *pieces[i + 1 :])
+            else:
+                rest = tuple(pieces[i:])
+            return Text(tuple(shown), rest, sum(len(p.text) for p in rest))
+        shown.append(piece)
+        room -= len(piece.text)
+    return Text(tuple(shown))
+
+
+def _passage(e: Evidence, chunks: Sequence[Document]) -> tuple[int, int, int] | None:
+    """Rank, start and end of the closest passage, where there is one."""
+    rank, start, end = e.document_rank, e.document_start, e.document_end
+    if rank is None or start is None or end is None or not 0 <= rank < len(chunks):
+        return None
+    start, end = max(0, start), min(len(chunks[rank].content), end)
+    return (rank, start, end) if start < end else None
+
+
+def _verdict(e: Evidence) -> str:
+    return e.verdict if e.verdict in SIGNS else "unsupported"
+
+
+def _told(e: Evidence) -> str:
+    verdict = _verdict(e)
+    return verdict if e.probability is None else f"{verdict}, supported with probability {e.probability:.2f}"
+
+
+def _badness(e: Evidence) -> tuple[int, float]:
+    return _GRADE.get(e.verdict, 1), 1.0 if e.probability is None else e.probability

@@ -1,0 +1,171 @@
+"""`/traces`: search and filters with their state in the address, saved views; `/traces/{trace_id}`: one of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Form, Request
+from sqlalchemy import delete, select
+from sqlalchemy.exc import IntegrityError
+from starlette.responses import RedirectResponse, Response
+
+from ragtrace.chatlogs import schema, searching
+from ragtrace.chatlogs.records import Page, Row, Stored
+from ragtrace.chatlogs.store import Store
+from ragtrace.console.access import User, Viewer, settings_of, store_of
+from ragtrace.console.pages import case as cases
+from ragtrace.console.pages.filters import RANGE_NAMES, chosen
+from ragtrace.console.pages.masking import masked_row, masked_stored, masks
+from ragtrace.console.pages.rendering import render
+from ragtrace.console.problems import Problem
+from ragtrace.errors import SettingError
+
+router = APIRouter()
+LABELS = (
+    ("fail", "fail"),
+    ("pass", "pass"),
+    ("error", "check failed"),
+    ("refusal", "refusal"),
+    ("not_applicable", "not applicable"),
+)
+_VIEWS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of the list."""
+
+    row: Row
+    main: tuple[str, float | None, str | None] | None
+    """The evaluator that matters most, with its value and label."""
+    failed: tuple[str, ...]
+    """The others that fail."""
+
+
+@router.get("/traces")
+def traces(request: Request, user: Viewer) -> Response:
+    """The list."""
+    store = store_of(request)
+    choices, problem = searching.choices(store), ""
+    asked = chosen(request.query_params, time.time(), next(iter(cases.ordered(choices.get("evaluator", []))), ""))
+    try:
+        page = searching.find(store, asked.filter, after=asked.after, order=asked.order)
+    except SettingError as error:  # nobody can search an encrypted store, for one
+        page, problem = Page((), None, 0), str(error)
+    hidden = masks(request, user)
+    rows = [masked_row(row) if hidden else row for row in page.rows]
+    return render(
+        request,
+        "traces.html.j2",
+        asked=asked,
+        page=page,
+        lines=[_line(row, asked.filter.evaluator) for row in rows],
+        choices=choices,
+        problem=problem,
+        views=_views(store, user),
+        ranges=RANGE_NAMES,
+        labels=LABELS,
+    )
+
+
+def _line(row: Row, wanted: str) -> Line:
+    names = cases.ordered(list(row.scores))
+    main = wanted if wanted in row.scores else next((n for n in names if row.scores[n][1] in ("pass", "fail")), "")
+    failed = [name for name in names if name != main and row.scores[name][1] == "fail"]
+    known = (main, *row.scores[main]) if main else None
+    return Line(row, known, tuple(failed))
+
+
+@router.get("/traces/{trace_id}")
+def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> Response:
+    """One trace."""
+    store = store_of(request)
+    found = stored_of(store, trace_id)
+    if masks(request, user):
+        found = masked_stored(found)
+    return render(
+        request,
+        "trace.html.j2",
+        trace_id=f"{found.trace.trace_id:032x}",
+        case=cases.case(found, evidence, limits(store, found)),
+        known=known_of(found),
+        question=cases.plain_text(found.trace.query),
+        reference=cases.plain_text(found.trace.reference or ""),
+        reviews=(),
+        backend=cases.trace_link(settings_of(request).trace_url, f"{found.trace.trace_id:032x}"),
+        may_review=user.may("reviewer"),
+    )
+
+
+def stored_of(store: Store, trace_id: str) -> Stored:
+    """A stored trace by its id. Raises Problem where there is none."""
+    found = store.get(trace_id.lower()) if len(trace_id) == 32 and trace_id.isascii() and trace_id.isalnum() else None
+    if found is None:
+        raise Problem(404, "There is no such trace", "It was never stored, or its time was over and it was deleted.")
+    return found
+
+
+def known_of(stored: Stored) -> dict[str, str]:
+    """What the facts of a trace name and link to."""
+    known = stored.trace.attributes
+    keys = ("app", "env", "model", "prompt_version", "session_id", "user_id")
+    return {key: str(known[key])[:200] if known.get(key) else "" for key in keys}
+
+
+def limits(store: Store, stored: Stored) -> dict[tuple[str, str], tuple[float | None, str]]:
+    """Threshold and direction of every evaluator that scored a trace, by name and version."""
+    table = schema.evaluators
+    names = {score.name for _, score in stored.history} | {score.name for score in stored.evaluation.scores}
+    wanted = select(table.c.name, table.c.version, table.c.threshold, table.c.direction).where(table.c.name.in_(names))
+    with store.reading() as connection:
+        return {(name, version): (limit, way) for name, version, limit, way in connection.execute(wanted)}
+
+
+def _views(store: Store, user: User) -> Sequence[tuple[int, str, str]]:
+    table = schema.views
+    wanted = select(table.c.id, table.c.name, table.c.query).where(table.c.user == user.id).order_by(table.c.name)
+    with store.reading() as connection:
+        return [(found.id, found.name, found.query) for found in connection.execute(wanted.limit(_VIEWS))]
+
+
+@router.post("/views")
+def save_view(
+    request: Request, user: Viewer, name: Annotated[str, Form()], query: Annotated[str, Form()] = ""
+) -> Response:
+    """Keep the list's state under a name; an existing one of that name is replaced."""
+    name, table, store = name.strip()[:100], schema.views, store_of(request)
+    if not name:
+        raise Problem(422, "The view has no name", "Give it one.")
+    query = chosen(dict(_pairs(query)), time.time()).query
+    mine = (table.c.user == user.id) & (table.c.name == name)
+    try:
+        with store.writing() as connection:
+            connection.execute(delete(table).where(mine))
+            connection.execute(table.insert().values(user=user.id, name=name, query=query))
+    except IntegrityError:
+        raise Problem(409, "The view was just saved elsewhere", "Load the page again.") from None
+    return RedirectResponse(f"/traces?{query}", 303)
+
+
+def _pairs(query: str) -> list[tuple[str, str]]:
+    from urllib.parse import parse_qsl
+
+    return parse_qsl(query[:4_000], max_num_fields=50)
+
+
+@router.post("/views/{view}/delete")
+def delete_view(request: Request, user: Viewer, view: int) -> Response:
+    """Forget one of one's own views."""
+    table = schema.views
+    with store_of(request).writing() as connection:
+        connection.execute(delete(table).where((table.c.id == view) & (table.c.user == user.id)))
+    return RedirectResponse("/traces", 303)
+
+
+def address(**values: str) -> str:
+    """The list with these filters."""
+    return "/traces?" + urlencode(values)

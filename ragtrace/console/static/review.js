@@ -1,0 +1,183 @@
+// One log after the other: two keys judge one, and the next one, fetched in advance, is there at once. What was judged is
+// sent meanwhile; it stays in this page until the server has said that it is stored.
+const work = document.querySelector("[data-work]");
+let prefetched = null;
+let unsaved = 0;
+
+const current = () => work.querySelector("[data-task]");
+const form = () => work.querySelector("[data-review]");
+const asks = () => [...work.querySelectorAll("[data-ask]")];
+
+function say(text, bad = false) {
+  const place = work.querySelector("[data-state]");
+  if (!place) return;
+  place.textContent = text;
+  place.classList.toggle("bad", bad);
+}
+
+function choose(at) {
+  const all = asks();
+  all.forEach((ask) => ask.classList.remove("now"));
+  const ask = all[Math.max(0, Math.min(all.length - 1, at))];
+  if (!ask) return;
+  ask.classList.add("now");
+  ask.closest("details")?.setAttribute("open", "");
+  if (at > 0) ask.scrollIntoView({ block: "nearest" });
+}
+
+const chosen = () => Math.max(0, asks().findIndex((ask) => ask.classList.contains("now")));
+
+async function fetchNext() {
+  const item = current()?.dataset.task;
+  if (!item || item === "0") return null;
+  const response = await fetch(`/review/next?skip=${encodeURIComponent(item)}`, { headers: { Accept: "text/html" } });
+  if (!response.ok) throw new Error(String(response.status));
+  return response.text();
+}
+
+function ahead() {
+  prefetched = fetchNext().catch(() => null);
+}
+
+function show(html) {
+  // Our own server's markup, escaped there like every page; innerHTML runs no script, and the policy allows none.
+  work.innerHTML = html;
+  scrollTo({ top: 0, behavior: "instant" });
+  begin();
+}
+
+function begin() {
+  choose(0);
+  const target = form();
+  target?.addEventListener("submit", submit);
+  // What the lock's clock says is the server's.
+  if (current()?.dataset.task !== "0") ahead();
+  tick();
+}
+
+async function send(body, tries = 4) {
+  for (let i = 1; ; i++) {
+    try {
+      const response = await fetch("/review", { method: "POST", body, headers: { Accept: "application/json" } });
+      if (response.ok) return null;
+      if (response.status < 500 || i === tries) {
+        const told = await response.json().catch(() => ({}));
+        return told.detail || told.title || `the server said ${response.status}`;
+      }
+    } catch {
+      if (i === tries) return "the server is away";
+    }
+    await new Promise((done) => setTimeout(done, 400 * 2 ** i));
+  }
+}
+
+function judged(data) {
+  return [...data.keys()].some((name) => name.startsWith("v-")) || data.get("comment").trim() || data.get("corrected").trim();
+}
+
+async function submit(event) {
+  event.preventDefault();
+  const target = event.target;
+  const data = new FormData(target);
+  const action = event.submitter?.value ?? "submit";
+  data.set("do", action);
+  const question = asks()[0];
+  if (action === "submit" && (question ? !data.has(question.querySelector("input").name) && !judged(data) : !judged(data))) {
+    return say("First press 1 or 2, or write something.", true);
+  }
+  const body = new URLSearchParams(data);
+  const old = { html: work.innerHTML, trace: current().dataset.trace };
+  const next = current().dataset.task === "0" ? null : prefetched;
+  unsaved++;
+  const stored = send(body);
+  if (next === null) {
+    const failed = await stored;
+    unsaved--;
+    if (failed) return say(`Not saved: ${failed}`, true);
+    return location.assign("/review");
+  }
+  const html = await next;
+  if (html === null) {  // it could not be fetched in advance
+    const failed = await stored;
+    unsaved--;
+    return failed ? say(`Not saved: ${failed}`, true) : location.assign("/review");
+  }
+  show(html);
+  performance.mark("ragtrace-next");
+  say("saving …");
+  const failed = await stored;
+  unsaved--;
+  if (failed) {
+    const place = work.querySelector("[data-state]");
+    say(`The last one was not saved (${failed}). `, true);
+    const link = document.createElement("a");
+    link.href = `/review?trace=${old.trace}`;
+    link.textContent = "Judge it again";
+    place?.append(link);
+    return;
+  }
+  if (action === "submit") count();
+  say(action === "submit" ? "saved" : "skipped");
+}
+
+function count() {
+  const done = document.querySelector("[data-done]");
+  if (done) done.textContent = String(Number(done.textContent) + 1);
+}
+
+function evidence() {
+  work.querySelector("[data-body]")?.classList.toggle("bare");
+  const scores = work.querySelector("[data-scores]");
+  if (scores) scores.open = !work.querySelector("[data-body]").classList.contains("bare");
+}
+work.addEventListener("toggle", (event) => {
+  if (event.target.matches?.("[data-scores]")) work.querySelector("[data-body]")?.classList.toggle("bare", !event.target.open);
+}, true);
+
+function unfold(name, field) {
+  const part = work.querySelector(name);
+  if (part instanceof HTMLDetailsElement) part.open = true;
+  work.querySelector(field)?.focus();
+}
+
+function tick() {
+  const place = work.querySelector("[data-until]");
+  if (!place) return;
+  const left = Math.round(Number(place.dataset.until) - Date.now() / 1000);
+  place.textContent = left > 0 ? `yours for ${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}` : "no longer held for you";
+}
+setInterval(tick, 1000);
+
+addEventListener("keydown", (event) => {
+  if (document.querySelector("dialog[open]") || event.altKey) return;
+  const field = event.target instanceof Element && event.target.matches("textarea, select, input:not([type=radio])");
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    form()?.requestSubmit();
+    return event.preventDefault();
+  }
+  if (field || event.ctrlKey || event.metaKey || !form()) return;
+  const ask = asks()[chosen()];
+  if (/^[1-4]$/.test(event.key) && ask) {
+    const radio = ask.querySelectorAll("input")[Number(event.key) - 1];
+    radio.checked = true;
+    say("");
+  } else if (event.key === "Enter") {
+    if (event.target instanceof Element && event.target.matches("a, button, summary")) return;
+    form().requestSubmit();
+  } else if (event.key === "j" || event.key === "k") choose(chosen() + (event.key === "j" ? 1 : -1));
+  else if (event.key === "c") unfold("[data-review]", "#comment");
+  else if (event.key === "e") unfold("[data-corrected]", "#corrected");
+  else if (event.key === "s") unfold("[data-skip]", "#reason");
+  else if (event.key === "h") evidence();
+  else if (event.key === "m") { const more = work.querySelector("[data-review] > details:has([data-ask])"); if (more) more.open = !more.open; }
+  else return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+}, true);
+
+work.addEventListener("focusin", (event) => {
+  const at = asks().indexOf(event.target.closest?.("[data-ask]"));
+  if (at >= 0 && at !== chosen()) choose(at);
+});
+addEventListener("beforeunload", (event) => { if (unsaved) event.preventDefault(); });
+begin();
