@@ -1,0 +1,80 @@
+"""The shipped alerts over a history: when each of them fires, for which application."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import history
+import numpy as np
+import shipped
+from firing import Episode, episodes
+from traffic import Array
+
+NAIVE = shipped.Alert("naive", "", 'avg_over_time(naive_score{evaluator="faithfulness"}[15m]) < 0.8', 0, 0)
+"""What is usually made."""
+_RECORDED = re.compile(r"(app_evaluator:[a-z0-9_:]+)(?:\s+offset\s+(\d+)s)?")
+_RAW = re.compile(r"(?<![:\w])ragtrace_(?!objective)")
+Grid = Sequence[tuple[int, Array]]
+"""Steps in seconds and the times that lie so far apart."""
+Fired = dict[str, dict[str, list[Episode]]]
+"""By alert and application."""
+
+
+def fired(writer: history.Writer, alerts: Sequence[shipped.Alert], grid: Grid, since: float = 0.0) -> Fired:
+    """When alerts fire over what was written, evaluated at the times of the grid that are later than `since`.
+
+    Rates over windows are recorded first, at all times of the grid, and written into a second Prometheus: what reads
+    recorded names alone is asked there. To ask windows of days over and over again takes too long.
+    """
+    known = shipped.records()
+    rates = {n: expr for n, expr in known.items() if not _RECORDED.search(expr) and _RAW.search(expr)}
+    short = {a.name: a.expr for a in shipped.alerts(known={n: e for n, e in known.items() if n not in rates})}
+    second = [a for a in alerts if a.name in short and not _RAW.search(short[a.name])]
+    late = [(step, times[times > since]) for step, times in grid]
+    late = [(step, times) for step, times in late if len(times)]
+    recorded = history.Writer(np.concatenate([times for _, times in grid]))
+    active: dict[str, dict[str, list[float]]] = {}
+    with history.served(writer) as url:
+        for alert in alerts:
+            if alert not in second:
+                active[alert.name] = _active(url, alert.expr, late)
+        for name, shifts in sorted(_shifts(short[a.name] for a in second).items()):
+            for step, times in _read(grid, shifts, since):
+                for labels, values in history.asked(url, rates[name], times.tolist(), step).items():
+                    recorded.put(name, values, **dict(labels))
+    with history.served(recorded) as url:
+        for alert in second:
+            active[alert.name] = _active(url, short[alert.name], late)
+    moments = [t for _, times in late for t in times.tolist()]
+    return {a.name: {app: episodes(moments, at, a.wait, a.keep) for app, at in active[a.name].items()} for a in alerts}
+
+
+def _shifts(exprs: Iterable[str]) -> dict[str, set[int]]:
+    """The recorded names in expressions, and by which offsets they are read."""
+    found: dict[str, set[int]] = {}
+    for expr in exprs:
+        for name, offset in _RECORDED.findall(expr):
+            found.setdefault(name, set()).add(int(offset or 0))
+    return found
+
+
+def _read(grid: Grid, shifts: Iterable[int], since: float) -> Grid:
+    """The part of the grid that is read with these offsets by what is evaluated after `since`."""
+    end = max(times[-1] for _, times in grid)
+    found = []
+    for step, times in grid:
+        wanted = np.zeros(len(times), dtype=bool)
+        for shift in shifts:
+            wanted |= (times >= since - shift - 600) & (times <= end - shift)
+        edges = np.flatnonzero(np.diff(wanted.astype(int), prepend=0, append=0))
+        found += [(step, times[a:b]) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    return found
+
+
+def _active(url: str, expr: str, grid: Grid) -> dict[str, list[float]]:
+    apps: dict[str, list[float]] = {}
+    for step, times in grid:
+        for labels, values in history.asked(url, expr, times.tolist(), step).items():
+            apps.setdefault(dict(labels).get("app", ""), []).extend(t for t, _ in values)
+    return apps

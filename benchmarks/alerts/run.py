@@ -1,0 +1,143 @@
+"""Do the shipped alerts page when they should, and only then?
+
+    python benchmarks/alerts/run.py [--quick] [--only quiet falls targets rules estimates troubles] [--jobs 2]
+        [--rates 20 200 2000] [--sampling 1% 5% 20% biased] [--runs 40] [--months 2] [--days 30] [--step 60] [--seed 1]
+
+Needs prometheus and promtool, numpy and pyyaml. Applications with a daily and weekly rhythm are simulated minute by
+minute and written as OpenMetrics; promtool makes them blocks; a Prometheus evaluates the recording and alerting rules
+of grafana/rules over them; `for` and `keep_firing_for` are applied to what it answers. Beside them stands what is
+usually made: avg_over_time(score[15m]) < 0.8, over a gauge with the mean score since the last scrape, where an answer
+that passes scores 1 and another 0.
+
+Scrapes and evaluations come every `--step` seconds where nothing happens; around a sudden fall every minute, in the
+eight days before it, later than three hours after it, and for creeping falls every five minutes. Delays beyond three
+hours are therefore up to five minutes too long. Progress goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import estimates
+import falls
+import quiet
+import report
+import troubles
+from traffic import SAMPLINGS
+
+LEVELS = (0.85, 0.75, 0.5)
+PARTS = ("quiet", "falls", "targets", "rules", "estimates", "troubles")
+Job = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def calm_jobs(o: argparse.Namespace) -> list[Job]:
+    """30 days in which nothing happens."""
+    calms = [quiet.Calm(rate, sampling) for rate in o.rates for sampling in o.sampling]
+    calms += [quiet.Calm(rate, "5%", kind) for kind in ("noisy", "bad nights") for rate in o.rates]
+    return [(quiet.pages, (calm, o.months, o.seed, o.days, o.step)) for calm in calms]
+
+
+def fall_jobs(o: argparse.Namespace) -> list[Job]:
+    """Sudden falls under every sampling, others at 5 %."""
+    found = [falls.Fall(r, s, level) for r in o.rates for s in o.sampling for level in LEVELS]
+    others = ("creeping", False), ("tenant", False), ("sudden", True)
+    found += [falls.Fall(r, "5%", level, shape, noisy=n) for shape, n in others for r in o.rates for level in LEVELS]
+    return [(falls.delays, (fall, o.runs, o.seed)) for fall in found]
+
+
+def target_jobs(o: argparse.Namespace) -> list[Job]:
+    """The falls for which there is a target."""
+    found = [falls.Fall(r, "5%", level, when=w) for w in falls.WHEN for r, level in report.TARGETS]
+    return [(falls.delays, (fall, 5 * o.runs, o.seed + 1)) for fall in found]
+
+
+def rule_jobs(o: argparse.Namespace) -> list[Job]:
+    """Falls whose delays are shown by rule."""
+    found = [falls.Fall(200, "5%", level) for level in LEVELS] + [falls.Fall(200, "5%", 0.75, "creeping")]
+    return [(falls.delays, (fall, o.runs, o.seed + 2)) for fall in found]
+
+
+def estimate_jobs(o: argparse.Namespace) -> list[Job]:
+    """Rates under error-biased sampling."""
+    some = [(usual, sampling) for sampling in ("biased", "biased 10%") for usual in (0.96, 0.92, 0.85)]
+    return [(estimates.errors, (usual, sampling, 5 * o.runs, o.seed)) for usual, sampling in some]
+
+
+def jobs(o: argparse.Namespace) -> dict[str, list[Job]]:
+    """All that is to be done, by part."""
+    found: dict[str, list[Job]] = {
+        "quiet": calm_jobs(o),
+        "falls": fall_jobs(o),
+        "targets": target_jobs(o),
+        "rules": rule_jobs(o),
+        "estimates": estimate_jobs(o),
+        "troubles": [(troubles.harm, (kind, rate, 4, o.seed)) for kind in troubles.KINDS for rate in (20, 200)],
+    }
+    return {part: found[part] for part in PARTS if part in o.only}
+
+
+def run(todo: dict[str, list[Job]], workers: int) -> dict[str, list[Any]]:
+    """Do it, with a line for each thing that is done."""
+    started, done, whole = time.monotonic(), 0, sum(map(len, todo.values()))
+    found: dict[str, list[Any]] = {}
+    with ProcessPoolExecutor(workers) as pool:
+        waiting = {part: [pool.submit(f, *arguments) for f, arguments in some] for part, some in todo.items()}
+        for part, some in waiting.items():
+            found[part] = []
+            for future, (_, arguments) in zip(some, todo[part], strict=True):
+                found[part].append(future.result())
+                done += 1
+                seconds = time.monotonic() - started
+                print(f"{seconds:5.0f} s, {done} of {whole}: {part} {arguments[0]}", file=sys.stderr, flush=True)
+    return found
+
+
+def show(found: dict[str, list[Any]]) -> None:
+    """Print the tables."""
+    titles: dict[str, tuple[str, tuple[Callable[..., str], ...]]] = {
+        "quiet": ("False pages where nothing happens", (report.quiet, report.quiet_rules)),
+        "falls": ("From a fall to the first page, at any hour of the week", (report.falls,)),
+        "targets": ("Targets, at 5 % sampling", (report.targets,)),
+        "rules": ("By rule, at 200 requests a minute and 5 %: median / p90", (report.rules,)),
+        "estimates": ("Failure rate under error-biased sampling, in percentage points", (report.estimates,)),
+        "troubles": ("Resets, deaths, clocks: three days of two workers", (report.troubles,)),
+    }
+    for part, results in found.items():
+        title, tables = titles[part]
+        print(f"## {title}\n")
+        for make in tables:
+            print(make(results) + "\n")
+
+
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of it, every five minutes: for a look")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--rates", nargs="+", type=float, default=[20, 200, 2000], help="requests a minute")
+    parser.add_argument("--sampling", nargs="+", choices=list(SAMPLINGS), default=list(SAMPLINGS)[:4])
+    parser.add_argument("--runs", type=int, default=40, help="falls in each scenario; five times as many for targets")
+    parser.add_argument("--months", type=int, default=2, help="applications in each scenario where nothing happens")
+    parser.add_argument("--days", type=float, default=30, help="how long nothing happens")
+    parser.add_argument("--step", type=int, default=60, help="seconds between evaluations where nothing happens")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--seed", type=int, default=1)
+    found = parser.parse_args(arguments)
+    if found.quick:
+        found.runs, found.months, found.step, found.sampling = 8, 1, 300, [s for s in found.sampling if s != "20%"]
+    return found
+
+
+def main() -> None:
+    o = options()
+    print(f"seed {o.seed}, {o.runs} runs, {o.months} months of {o.days:g} days at {o.step} s\n")
+    show(run(jobs(o), o.jobs))
+
+
+if __name__ == "__main__":
+    main()
