@@ -43,6 +43,11 @@ def iso(value: float | None) -> str:
     return _date(value, "%Y-%m-%dT%H:%M:%SZ")
 
 
+def clock(value: float) -> str:
+    """A time of today, in UTC."""
+    return _date(value, "%H:%M UTC")
+
+
 def _date(value: float | None, form: str) -> str:
     try:
         return NONE if value is None else datetime.fromtimestamp(value, UTC).strftime(form)
@@ -119,7 +124,8 @@ def install() -> None:
     made = templating.environment()
     made.finalize = _finalize
     made.filters |= {
-        "visible": visible, "clip": clip, "link": link, "moment": moment, "iso": iso, "ago": ago, "percent": percent,
+        "visible": visible, "clip": clip, "link": link, "moment": moment, "iso": iso, "clock": clock, "ago": ago,
+        "percent": percent,
         "range_percent": range_percent, "figure": figure, "count": count, "size": size, "words": words,
         "seconds": seconds, "host": lambda url: urlsplit(url).hostname or "", "svg": Markup,
     }  # fmt: skip

@@ -21,6 +21,7 @@ from ragtrace.console.pages import case as cases
 from ragtrace.console.pages.filters import RANGE_NAMES, chosen
 from ragtrace.console.pages.masking import masked_row, masked_stored, masks
 from ragtrace.console.pages.rendering import render
+from ragtrace.console.pages.said import reviews_of
 from ragtrace.console.problems import Problem
 from ragtrace.errors import SettingError
 
@@ -95,7 +96,7 @@ def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> 
         known=known_of(found),
         question=cases.plain_text(found.trace.query),
         reference=cases.plain_text(found.trace.reference or ""),
-        reviews=(),
+        reviews=reviews_of(store, found) if not masks(request, user) else (),
         backend=cases.trace_link(settings_of(request).trace_url, f"{found.trace.trace_id:032x}"),
         may_review=user.may("reviewer"),
     )

@@ -3,6 +3,8 @@
 const work = document.querySelector("[data-work]");
 let prefetched = null;
 let unsaved = 0;
+let since = 0;
+let held = 0;  // the item that was fetched in advance
 
 const current = () => work.querySelector("[data-task]");
 const form = () => work.querySelector("[data-review]");
@@ -32,7 +34,9 @@ async function fetchNext() {
   if (!item || item === "0") return null;
   const response = await fetch(`/review/next?skip=${encodeURIComponent(item)}`, { headers: { Accept: "text/html" } });
   if (!response.ok) throw new Error(String(response.status));
-  return response.text();
+  const html = await response.text();
+  held = Number(/data-task="(\d+)"/.exec(html)?.[1] ?? 0);
+  return html;
 }
 
 function ahead() {
@@ -40,6 +44,7 @@ function ahead() {
 }
 
 function show(html) {
+  held = 0;
   // Our own server's markup, escaped there like every page; innerHTML runs no script, and the policy allows none.
   work.innerHTML = html;
   scrollTo({ top: 0, behavior: "instant" });
@@ -47,6 +52,7 @@ function show(html) {
 }
 
 function begin() {
+  since = performance.now();
   choose(0);
   const target = form();
   target?.addEventListener("submit", submit);
@@ -81,6 +87,7 @@ async function submit(event) {
   const data = new FormData(target);
   const action = event.submitter?.value ?? "submit";
   data.set("do", action);
+  data.set("seconds", ((performance.now() - since) / 1000).toFixed(2));
   const question = asks()[0];
   if (action === "submit" && (question ? !data.has(question.querySelector("input").name) && !judged(data) : !judged(data))) {
     return say("First press 1 or 2, or write something.", true);
@@ -180,4 +187,14 @@ work.addEventListener("focusin", (event) => {
   if (at >= 0 && at !== chosen()) choose(at);
 });
 addEventListener("beforeunload", (event) => { if (unsaved) event.preventDefault(); });
+// Whoever leaves gives back what was fetched in advance and never seen.
+addEventListener("pagehide", () => {
+  const csrf = form()?.elements.csrf?.value;
+  if (held && csrf) navigator.sendBeacon("/review", new URLSearchParams({ csrf, item: String(held), do: "release" }));
+});
+// Whoever leaves gives back what was fetched in advance and never seen.
+addEventListener("pagehide", () => {
+  const csrf = form()?.elements.csrf?.value;
+  if (held && csrf) navigator.sendBeacon("/review", new URLSearchParams({ csrf, item: String(held), do: "release" }));
+});
 begin();

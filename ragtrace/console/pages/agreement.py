@@ -1,0 +1,117 @@
+"""`/agreement`: how far evaluators agree with people, and people with each other."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request
+from sqlalchemy import func, select
+from starlette.responses import Response
+
+from ragtrace.chatlogs import agreement as figures
+from ragtrace.chatlogs import schema
+from ragtrace.chatlogs.agreement import Alpha, Confusion, OfEvaluator
+from ragtrace.chatlogs.store import Store
+from ragtrace.console.access import Viewer, store_of
+from ragtrace.console.pages.case import ordered
+from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
+from ragtrace.console.pages.rendering import percent, render
+from ragtrace.statistics import Estimate
+
+router = APIRouter()
+ENOUGH = 30
+"""Logs below which a row says that it is thin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One of the four cells of a confusion."""
+
+    text: str
+    share: float
+    """Of all logs, in [0, 1]."""
+    good: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An evaluator's row and card."""
+
+    of: OfEvaluator
+    cells: tuple[Cell, ...]
+    """Hits, misses, false alarms, passes; empty without any."""
+    sentence: str
+    thin: bool
+
+
+@router.get("/agreement")
+def agreement(request: Request, user: Viewer, evaluator: str = "", range: str = "", view: str = "") -> Response:
+    """The page; `view=reviewed` gives the reviewed logs as they are."""
+    store, weighted = store_of(request), view != "reviewed"
+    since = time.time() - RANGES[range] if range in RANGES else None
+    found = figures.agreement(store, evaluator[:100], since, weighted=weighted)
+    by_name = {each.evaluator: each for each in found.evaluators}
+    lines = [_line(by_name[name], weighted) for name in ordered(list(by_name))]
+    return render(
+        request,
+        "agreement.html.j2",
+        lines=lines,
+        pairs=sorted(found.pairs, key=lambda pair: -pair.count),
+        alpha=found.alphas.get("", Alpha(None, None, 0)),
+        alphas=[(name, alpha) for name, alpha in sorted(found.alphas.items()) if name and alpha.units],
+        names=_judged_names(store),
+        evaluator=evaluator,
+        range=range if range in RANGES else "",
+        ranges=RANGE_NAMES,
+        weighted=weighted,
+        reliable=_reliable(found.alphas.get("")),
+    )
+
+
+def _judged_names(store: Store) -> list[str]:
+    table = schema.verdicts
+    with store.reading() as connection:
+        found = connection.execute(select(table.c.evaluator, func.count()).group_by(table.c.evaluator))
+        return ordered([name for name, _ in found])
+
+
+def _line(of: OfEvaluator, weighted: bool) -> Line:
+    cells = _cells(of.whole, True) if weighted else _cells(of.seen, False)
+    return Line(of, cells, _sentence(of), of.counted < ENOUGH)
+
+
+def _cells(table: Confusion | None, shares: bool) -> tuple[Cell, ...]:
+    if table is None:
+        return ()
+    total = table.hits + table.misses + table.false_alarms + table.passes
+    if not total:
+        return ()
+    values = ((table.hits, True), (table.misses, False), (table.false_alarms, False), (table.passes, True))
+    return tuple(Cell(percent(v) if shares else f"{v:g}", v / total, good) for v, good in values)
+
+
+def _sentence(of: OfEvaluator) -> str:
+    """What precision and recall say, for people."""
+    if of.recall is None and of.precision is None:
+        return "No bad answer was judged yet, so nothing can be said of how well it finds them."
+    found = f"It finds {_of_ten(of.recall)} bad answers" if of.recall else "No bad answer was judged yet"
+    right = f"{_of_ten(of.precision)} that it fails are bad" if of.precision else "it failed none"
+    return f"{found}; {right}."
+
+
+def _of_ten(estimate: Estimate) -> str:
+    return (
+        "all" if estimate.value == 1 else "none of the" if estimate.value == 0 else f"{10 * estimate.value:.0f} of 10"
+    )
+
+
+def _reliable(alpha: Alpha | None) -> str:
+    """Krippendorff's own bounds."""
+    if alpha is None or alpha.value is None:
+        return ""
+    if alpha.value >= 0.8:
+        return "People agree well enough to rely on what they say."
+    if alpha.value >= 0.667:
+        return "People agree well enough for tentative conclusions."
+    return "People agree too little: make the questions clearer before an evaluator is blamed."

@@ -1,0 +1,204 @@
+"""`/review`: one log at a time. The form works by itself; script fetches the next log in advance, and sends verdicts
+while that one is already shown."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request
+from sqlalchemy import select
+from starlette.datastructures import FormData
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from ragtrace.chatlogs import reviewing, schema
+from ragtrace.chatlogs.records import Review, Stored, Task, Verdict
+from ragtrace.chatlogs.store import Store
+from ragtrace.console import audit
+from ragtrace.console.access import Admin, Reviewer, User, store_of
+from ragtrace.console.pages import case as cases
+from ragtrace.console.pages.masking import masked_stored, masks
+from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, asks
+from ragtrace.console.pages.rendering import render
+from ragtrace.console.pages.said import reviewed_since, reviews_of
+from ragtrace.console.pages.traces import limits, stored_of
+from ragtrace.console.problems import Problem
+from ragtrace.errors import DataError
+
+router = APIRouter()
+_DAY = 86_400.0
+_LONGEST = 100_000
+FOLDED_FROM = 5
+"""The question from which on they are folded away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Today's reviews (UTC)."""
+
+    done: int
+    own: int
+    quota: int
+    waiting: int
+
+    @property
+    def share(self) -> float:
+        """Percent of the quota, up to 100."""
+        return min(100.0, 100.0 * self.done / self.quota) if self.quota else 0.0
+
+
+@router.get("/review")
+def review(request: Request, user: Reviewer, trace: str = "", main: str = "", last: str = "") -> Response:
+    """The log that comes next, or one that was chosen."""
+    store, now = store_of(request), time.time()
+    task, stored = (None, stored_of(store, trace)) if trace else _next(store, user, now)
+    context: dict[str, Any] = {"case": None, "task": None}
+    if stored is not None:
+        context = _context(request, user, task, stored, main)
+    if last and not trace and _is_hex(last):
+        context["before"] = last
+    context = {"before": "", "why_empty": _why_empty(store), "progress": _progress(store, user, now), **context}
+    return render(request, "review.html.j2", **context)
+
+
+@router.get("/review/next")
+def following(request: Request, user: Reviewer, skip: int, main: str = "") -> Response:
+    """The log after the one that is shown, as a part of a page."""
+    store = store_of(request)
+    task, stored = _next(store, user, time.time(), skip)
+    if stored is None:
+        return render(request, "review_end.html.j2")
+    return render(request, "review_task.html.j2", **_context(request, user, task, stored, main))
+
+
+def _next(store: Store, user: User, now: float, but: int | None = None) -> tuple[Task | None, Stored | None]:
+    task = reviewing.next_task(store, user.id, now, but=but)
+    if task is not None and task.item == but:  # its lock has expired, and nothing else waits
+        task = None
+    return task, store.get(task.trace) if task is not None else None
+
+
+def _context(request: Request, user: User, task: Task | None, stored: Stored, main: str) -> dict[str, Any]:
+    store = store_of(request)
+    trace_id = f"{stored.trace.trace_id:032x}"
+    audit.note(request, object=trace_id)
+    own = reviews_of(store, stored, user.id)
+    given = own[-1] if own else None
+    stored = masked_stored(stored) if masks(request, user) else stored
+    asked = asks(stored, main, given, _descriptions(store))
+    return {
+        "task": task,
+        "trace_id": trace_id,
+        "case": cases.case(stored, asked[0].evaluator if asked else "", limits(store, stored)),
+        "question": cases.plain_text(stored.trace.query),
+        "reference": cases.plain_text(stored.trace.reference or ""),
+        "reason": REASONS.get(task.reason, task.reason) if task else "",
+        "asks": asked,
+        "main": main,
+        "given": given or Review(trace_id, ()),
+        "choices": CHOICES,
+        "skip_reasons": SKIP_REASONS,
+        "folded_from": FOLDED_FROM,
+        "open": any(ask.given for ask in asked[FOLDED_FROM - 1 :]),
+        "shown_at": f"{time.time():.3f}",
+    }
+
+
+def _descriptions(store: Store) -> dict[str, str]:
+    table = schema.evaluators
+    with store.reading() as connection:
+        return {
+            row.name: row.description or "" for row in connection.execute(select(table.c.name, table.c.description))
+        }
+
+
+def _progress(store: Store, user: User, now: float) -> Progress:
+    waiting = sum(states["open"] for states in reviewing.queue(store, now).values())
+    everybody, own = reviewed_since(store, now - now % _DAY, user.id)
+    return Progress(everybody, own, reviewing.Policy().quota, waiting)
+
+
+def _why_empty(store: Store) -> str:
+    with store.reading() as connection:
+        some = connection.execute(select(schema.traces.c.id).limit(1)).first()
+    if some is None:
+        return "No log is stored yet. Point an application at this store, or fill it with ragtrace ingest."
+    return "Everything that was picked is judged, or is with somebody else. More is picked as traffic comes in."
+
+
+@router.post("/review")
+async def judge(request: Request, user: Reviewer) -> Response:
+    """Keep a verdict, skip a log, or give it back."""
+    from starlette.concurrency import run_in_threadpool
+
+    form = await request.form(max_fields=300, max_files=0)
+    return await run_in_threadpool(_judge, request, user, form)
+
+
+def _judge(request: Request, user: User, form: FormData) -> Response:
+    store, action = store_of(request), _field(form, "do")
+    trace_id, item = _field(form, "trace"), _number(_field(form, "item"))
+    audit.note(request, object=trace_id if _is_hex(trace_id) else None, did=action[:10])
+    if action == "release" and item is not None:
+        reviewing.release(store, item, user.id)
+        return JSONResponse({"released": True})
+    if action == "skip" and item is not None:
+        if not reviewing.skip(store, item, user.id, _field(form, "reason")):
+            raise Problem(409, "Somebody else has this log now", "It was not skipped.")
+        return _done(request, "skipped", "")
+    stored = stored_of(store, trace_id)
+    task: Task | str = trace_id
+    if item is not None:
+        task = Task(item, stored.id, trace_id, "", 0.0)
+    reviewing.submit(store, task, _review(trace_id, form), user.id)
+    return _done(request, "saved", trace_id)
+
+
+def _review(trace_id: str, form: FormData) -> Review:
+    verdicts = tuple(
+        Verdict(name[2:], value)
+        for name, value in form.multi_items()
+        if name.startswith("v-") and isinstance(value, str)
+    )
+    comment, corrected = _field(form, "comment").strip() or None, _field(form, "corrected").strip() or None
+    if not (verdicts or comment or corrected):
+        raise DataError("nothing was said of this log: choose pass or fail, or write something")
+    return Review(trace_id, verdicts, comment, corrected, seconds=_seconds(form))
+
+
+def _seconds(form: FormData) -> float | None:
+    """From sight to verdict: as the page measured it, else since it was made."""
+    measured, shown = _number(_field(form, "seconds"), float), _number(_field(form, "shown"), float)
+    found = measured if measured is not None else time.time() - shown if shown is not None else None
+    return found if found is not None and math.isfinite(found) and 0 <= found < _DAY else None
+
+
+def _field(form: FormData, name: str) -> str:
+    value = form.get(name)
+    return value[:_LONGEST] if isinstance(value, str) else ""
+
+
+def _number(text: str, kind: type[Any] = int) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        return None
+
+
+def _is_hex(text: str) -> bool:
+    return len(text) == 32 and all(c in "0123456789abcdef" for c in text)
+
+
+def _done(request: Request, what: str, trace_id: str) -> Response:
+    if "application/json" in request.headers.get("accept", ""):
+        return JSONResponse({what: trace_id})
+    return RedirectResponse(f"/review?last={trace_id}" if trace_id else "/review", 303)
+
+
+@router.post("/review/fill")
+def pick(request: Request, user: Admin) -> Response:
+    """Bring logs into the queue now."""
+    audit.note(request, picked=reviewing.fill(store_of(request)))
+    return RedirectResponse("/review", 303)
