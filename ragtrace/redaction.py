@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 _MASKS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("private_key", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S)),
@@ -27,6 +27,29 @@ def mask_pii(text: str) -> str:
     for kind, pattern in _MASKS:
         text = pattern.sub(f"[{kind}]", text)
     return text
+
+
+def mask_pii_at(text: str, places: Sequence[int]) -> tuple[str, dict[int, int]]:
+    """`mask_pii(text)`, and for each of these offsets into the text where it stands in what comes out: within what was
+    masked, at the mask's end."""
+    moved = {place: place for place in places}
+    for kind, pattern in _MASKS:
+        masks = [found.span() for found in pattern.finditer(text)]
+        text = pattern.sub(f"[{kind}]", text)
+        if masks and moved:
+            moved = {place: _after(at, masks, len(kind) + 2) for place, at in moved.items()}
+    return text, moved
+
+
+def _after(at: int, masks: Sequence[tuple[int, int]], length: int) -> int:
+    shift = 0
+    for start, end in masks:
+        if at <= start:
+            break
+        if at < end:
+            return start + shift + length
+        shift += length - (end - start)
+    return at + shift
 
 
 BUILT_IN: dict[str, Callable[[str], str]] = {"pii": mask_pii}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI, Request
 from sqlalchemy import select
@@ -70,5 +70,5 @@ def _healthz(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def _openapi(request: Request) -> Any:
-    return JSONResponse(request.app.openapi())
+def _openapi(request: Request) -> Response:
+    return JSONResponse(api.described(request.app))

@@ -25,6 +25,7 @@ READS: Mapping[str, str] = {
     "/traces/{trace_id}": "trace.view",
     "/traces/{trace_id}/scores": "trace.view",
     "/review": "review.view",
+    "/review/next": "review.view",
     "/export": "export",
     "/audit": "audit.view",
     "/users": "user.list",
@@ -42,6 +43,8 @@ CHANGES: Mapping[str, str] = {
     "DELETE /tokens/{token}": "token.revoke",
     "POST /feedback": "feedback",
     "POST /review/next": "review.view",
+    "POST /review": "review.submit",
+    "POST /review/fill": "review.fill",
     "POST /review/submit": "review.submit",
     "POST /review/{item}/skip": "review.skip",
     "POST /review/{item}/release": "review.release",
@@ -50,6 +53,7 @@ CHANGES: Mapping[str, str] = {
     "POST /calibrations/{calibration}/activate": "calibration.activate",
     "POST /views": "view.add",
     "DELETE /views/{view}": "view.delete",
+    "POST /views/{view}/delete": "view.delete",
     "POST /webhooks/alertmanager": "webhook.alertmanager",
 }
 

@@ -58,16 +58,21 @@ def sign_in(
 
 def start(request: Request, user: int, next: str) -> Response:
     """Sign that user in, and send them on."""
+    made = RedirectResponse(next, 303)
+    set_session(request, made, user)
+    return made
+
+
+def set_session(request: Request, made: Response, user: int) -> None:
+    """Begin a session of that user with this answer; the one that the request came with ends."""
     store, settings = store_of(request), settings_of(request)
     lifetime, name = settings.session_hours * 3600, cookie_name(request)
     with store.writing() as connection:
         if old := request.cookies.get(name):
             sessions.end(connection, old)
         cookie = sessions.begin(connection, user, lifetime)
-    made = RedirectResponse(next, 303)
     secure = request.url.scheme == "https"
     made.set_cookie(name, cookie, int(lifetime), path="/", secure=secure, httponly=True, samesite="lax")
-    return made
 
 
 @router.post("/logout")

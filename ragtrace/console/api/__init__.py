@@ -1,15 +1,16 @@
-"""The API, under /api. Routes say what they need; what they all share stands here."""
+"""The API, under /api: a module for each subject. `description` says what stands in all of them."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Depends
 
 from ragtrace.console import access
+from ragtrace.console.api import admin, reviews, traces, views
+from ragtrace.console.api.description import described, only_known_parameters
 
-router = APIRouter(prefix="/api", dependencies=[Depends(access.known)])
+__all__ = ["described", "router"]
 
-
-@router.get("/me")
-def me(known: access.Known) -> dict[str, object]:
-    """Who asks."""
-    return {"name": known.user.name, "role": known.user.role, "via": known.via}
+# The prefix stands in each module: FastAPI's routes of an included router do not know the prefix of the outer one.
+router = APIRouter(dependencies=[Depends(access.known), Depends(only_known_parameters)])
+for _module in (traces, reviews, views, admin):
+    router.include_router(_module.router)

@@ -18,8 +18,8 @@ from ragtrace.chatlogs.records import Review, Stored, Task, Verdict
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Reviewer, User, store_of
+from ragtrace.console.masking import masked_stored, masks
 from ragtrace.console.pages import case as cases
-from ragtrace.console.pages.masking import masked_stored, masks
 from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, asks
 from ragtrace.console.pages.rendering import render
 from ragtrace.console.pages.said import reviewed_since, reviews_of

@@ -17,9 +17,9 @@ from ragtrace.chatlogs import schema, searching
 from ragtrace.chatlogs.records import Page, Row, Stored
 from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import User, Viewer, settings_of, store_of
+from ragtrace.console.masking import allowed, masked_row, masked_stored, masks
 from ragtrace.console.pages import case as cases
 from ragtrace.console.pages.filters import RANGE_NAMES, chosen
-from ragtrace.console.pages.masking import masked_row, masked_stored, masks
 from ragtrace.console.pages.rendering import render
 from ragtrace.console.pages.said import reviews_of
 from ragtrace.console.problems import Problem
@@ -54,7 +54,7 @@ def traces(request: Request, user: Viewer) -> Response:
     choices, problem = searching.choices(store), ""
     asked = chosen(request.query_params, time.time(), next(iter(cases.ordered(choices.get("evaluator", []))), ""))
     try:
-        page = searching.find(store, asked.filter, after=asked.after, order=asked.order)
+        page = searching.find(store, allowed(request, user, asked.filter), after=asked.after, order=asked.order)
     except SettingError as error:  # nobody can search an encrypted store, for one
         page, problem = Page((), None, 0), str(error)
     hidden = masks(request, user)

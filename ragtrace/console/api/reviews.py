@@ -1,0 +1,124 @@
+"""Reviews: the next log, a verdict, and how far evaluators and people agree."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtrace.chatlogs import agreement as agreements
+from ragtrace.chatlogs import reviewing
+from ragtrace.chatlogs.records import Review, Task, Verdict
+from ragtrace.console import audit
+from ragtrace.console.access import Admin, Reviewer, Viewer, store_of
+from ragtrace.console.api.types import Body, Evaluator, Id, Long, Short, TraceId, Unix
+from ragtrace.console.problems import Problem
+
+router = APIRouter(prefix="/api", tags=["reviews"])
+Item = Annotated[int, Path(ge=1, le=2**53 - 1)]
+
+
+class Next(BaseModel):
+    """What waits for this reviewer."""
+
+    task: Task | None
+
+
+class Submission(Body):
+    """What a person says of one trace."""
+
+    trace_id: TraceId
+    item: Id | None = Field(None, description="The task's, where it came from the queue")
+    verdicts: Annotated[dict[Evaluator, Literal["pass", "fail", "not_applicable", "unsure"]], Field(max_length=100)] = (
+        Field(default_factory=dict, description="Evaluator → verdict")
+    )
+    comment: Long | None = None
+    corrected: Long | None = Field(None, description="The answer as it should be")
+    seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] | None = None
+
+
+class Submitted(BaseModel):
+    """The review that was kept."""
+
+    review: int
+
+
+class Skip(Body):
+    """Why a log is left unjudged."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
+
+
+class Picked(BaseModel):
+    """How many logs came into the queue."""
+
+    picked: int
+
+
+class Period(BaseModel):
+    """Of which reviews."""
+
+    model_config = ConfigDict(extra="forbid")
+    evaluator: Short = ""
+    since: Unix | None = None
+    until: Unix | None = None
+    weighted: bool = Field(True, description="For the whole traffic, or for the reviewed logs alone")
+
+
+@router.get("/review/queue")
+def get_queue(request: Request, user: Viewer) -> dict[str, dict[str, int]]:
+    """How many logs wait, by reason and state."""
+    return reviewing.queue(store_of(request))
+
+
+@router.post("/review/next")
+def next_review(request: Request, user: Reviewer) -> Next:
+    """The log that this reviewer judges next, held for them for a quarter of an hour."""
+    task = reviewing.next_task(store_of(request), user.id)
+    audit.note(request, object=task.trace_id if task else None)
+    return Next(task=task)
+
+
+@router.post("/review/submit")
+def submit_review(request: Request, user: Reviewer, said: Submission) -> Submitted:
+    """Keep a review. A person has one review of a trace; a second one replaces it."""
+    store = store_of(request)
+    audit.note(request, object=said.trace_id, verdicts=len(said.verdicts))
+    if not (said.verdicts or said.comment or said.corrected):
+        raise Problem(422, "Nothing was said", "Give verdicts, a comment or a corrected answer.")
+    stored = store.get(said.trace_id)
+    if stored is None:
+        raise Problem(404, "There is no such trace", "It was never stored, or its time was over and it was deleted.")
+    verdicts = tuple(Verdict(name, label) for name, label in said.verdicts.items())
+    made = Review(said.trace_id, verdicts, said.comment, said.corrected, seconds=said.seconds, source="api")
+    task = said.trace_id if said.item is None else Task(said.item, stored.id, said.trace_id, "", 0.0)
+    return Submitted(review=reviewing.submit(store, task, made, user.id))
+
+
+@router.post("/review/{item}/skip", status_code=204)
+def skip_review(request: Request, user: Reviewer, item: Item, why: Skip) -> None:
+    """Take a log out of the queue unjudged."""
+    if not reviewing.skip(store_of(request), item, user.id, why.reason):
+        raise Problem(409, "It was not skipped", "It is not open, or somebody else holds it.")
+
+
+@router.post("/review/{item}/release", status_code=204)
+def release_review(request: Request, user: Reviewer, item: Item) -> None:
+    """Give a log back to the queue."""
+    if not reviewing.release(store_of(request), item, user.id):
+        raise Problem(409, "It was not given back", "You do not hold it.")
+
+
+@router.post("/review/fill")
+def fill_queue(request: Request, user: Admin) -> Picked:
+    """Bring logs into the queue now, instead of at the next hour."""
+    picked = reviewing.fill(store_of(request))
+    audit.note(request, picked=picked)
+    return Picked(picked=picked)
+
+
+@router.get("/agreement")
+def get_agreement(request: Request, user: Viewer, asked: Annotated[Period, Query()]) -> agreements.Agreement:
+    """How far each evaluator agrees with people, and people with each other."""
+    return agreements.agreement(store_of(request), asked.evaluator, asked.since, asked.until, weighted=asked.weighted)

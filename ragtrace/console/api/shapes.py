@@ -1,0 +1,227 @@
+"""Stored traces as the API gives them out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from ragtrace.chatlogs.records import Page, Row, Stored
+from ragtrace.records import Score
+
+
+class Mark(BaseModel):
+    """What an evaluator says, in short."""
+
+    value: float | None
+    label: str | None
+
+
+class TraceRow(BaseModel):
+    """A trace as lists show it."""
+
+    id: int
+    trace_id: str
+    started: float
+    duration: float
+    app: str
+    model: str | None
+    prompt_version: str | None
+    error: str | None
+    cause: str | None
+    thumbs: int | None
+    reviewed: bool
+    query: str
+    answer: str
+    scores: dict[str, Mark]
+
+
+class TracePage(BaseModel):
+    """Some traces."""
+
+    rows: list[TraceRow]
+    after: str | None
+    """Give it as `after` for the next page."""
+    total: int | None
+
+
+class DocumentOut(BaseModel):
+    """A retrieved chunk; its rank is its place."""
+
+    id: str
+    content: str
+    score: float | None
+    metadata: dict[str, Any]
+
+
+class EvidenceOut(BaseModel):
+    """A sentence of the answer and where it stands in the documents. Offsets are in Unicode code points."""
+
+    start: int
+    end: int
+    verdict: str
+    probability: float | None
+    document_id: str | None
+    document_rank: int | None
+    document_start: int | None
+    document_end: int | None
+
+
+class ScoreOut(BaseModel):
+    """What one evaluator said."""
+
+    name: str
+    version: str
+    value: float | None
+    label: str | None
+    explanation: str | None
+    cause: str | None
+    error: str | None
+    method: str
+    failures: list[str]
+    sampling_probability: float
+    model: str | None
+    input_tokens: int
+    output_tokens: int
+    cost: float
+    evidence: list[EvidenceOut]
+
+
+class DatedScore(ScoreOut):
+    """And when."""
+
+    scored: float
+
+
+class FeedbackOut(BaseModel):
+    """What a user of the application said."""
+
+    thumbs: int | None
+    comment: str | None
+    source: str | None
+    created: float
+
+
+class TraceOut(BaseModel):
+    """A trace, whole."""
+
+    id: int
+    trace_id: str
+    span_id: str
+    started: float
+    duration: float
+    stored: float
+    query: str
+    answer: str
+    reference: str | None
+    documents: list[DocumentOut]
+    attributes: dict[str, Any]
+    error: str | None
+    cause: str | None
+    sampling_probability: float
+    thumbs: int | None
+    reviewed: bool
+    scores: list[ScoreOut]
+    feedback: list[FeedbackOut]
+
+
+def page(found: Page) -> TracePage:
+    """A page of rows."""
+    return TracePage(rows=[_row(row) for row in found.rows], after=found.after, total=found.total)
+
+
+def _row(row: Row) -> TraceRow:
+    return TraceRow(
+        id=row.id,
+        trace_id=row.trace_id,
+        started=row.started,
+        duration=row.duration,
+        app=row.app,
+        model=row.model,
+        prompt_version=row.prompt_version,
+        error=row.error,
+        cause=row.cause,
+        thumbs=row.thumbs,
+        reviewed=row.reviewed,
+        query=clean(row.query),
+        answer=clean(row.answer),
+        scores={name: Mark(value=finite(value), label=label) for name, (value, label) in row.scores.items()},
+    )
+
+
+def whole(found: Stored) -> TraceOut:
+    """A stored trace."""
+    trace = found.trace
+    return TraceOut(
+        id=found.id,
+        trace_id=f"{trace.trace_id:032x}",
+        span_id=f"{trace.span_id:016x}",
+        started=trace.started,
+        duration=trace.duration,
+        stored=found.stored,
+        query=clean(trace.query),
+        answer=clean(trace.answer),
+        reference=None if trace.reference is None else clean(trace.reference),
+        documents=[
+            DocumentOut(id=clean(d.id), content=clean(d.content), score=finite(d.score), metadata=plain(d.metadata))
+            for d in trace.documents
+        ],
+        attributes=plain(trace.attributes),
+        error=trace.error,
+        cause=found.evaluation.cause,
+        sampling_probability=trace.sampling_probability,
+        thumbs=found.thumbs,
+        reviewed=found.reviewed,
+        scores=[ScoreOut(**_score(score)) for score in found.evaluation.scores],
+        feedback=[
+            FeedbackOut(thumbs=f.thumbs, comment=f.comment and clean(f.comment), source=f.source, created=f.created)
+            for f in found.feedback
+        ],
+    )
+
+
+def history(found: Stored) -> list[DatedScore]:
+    """Every score that was ever made of a trace, oldest first."""
+    return [DatedScore(scored=when, **_score(score)) for when, score in found.history]
+
+
+def _score(score: Score) -> dict[str, Any]:
+    names = ("name", "version", "label", "cause", "error", "method", "sampling_probability", "model", "input_tokens")
+    return {
+        **{name: getattr(score, name) for name in (*names, "output_tokens", "cost")},
+        "value": finite(score.value),
+        "explanation": score.explanation and clean(score.explanation),
+        "failures": list(score.failures),
+        "evidence": [
+            EvidenceOut(**{name: getattr(one, name) for name in EvidenceOut.model_fields}) for one in score.evidence
+        ],
+    }
+
+
+def finite(value: float | None) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def clean(text: str) -> str:
+    """Text that UTF-8 can say: halves of surrogate pairs become question marks."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def plain(value: object) -> Any:
+    """A value of the application's own making as JSON knows it."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 2**63 else str(value)
+    if isinstance(value, float):
+        return finite(value)
+    if isinstance(value, Mapping):
+        return {clean(str(key)): plain(inner) for key, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return [plain(inner) for inner in value]
+    return clean(str(value))

@@ -1,0 +1,110 @@
+"""Stored traces: lists and searches, one of them, what evaluators there are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import select
+
+from ragtrace.chatlogs import schema, searching
+from ragtrace.chatlogs.records import Filter, Stored
+from ragtrace.console import masking
+from ragtrace.console.access import User, Viewer, store_of
+from ragtrace.console.api import shapes
+from ragtrace.console.api.types import Short, Thumbs, TracePath, Unix, Value, Words, trace_key
+from ragtrace.console.problems import Problem
+
+router = APIRouter(prefix="/api", tags=["traces"])
+
+
+class Filters(BaseModel):
+    """Which stored traces; every filter that is given must hold."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: Words = Field("", description='Words that query, answer or chunks contain; "words in quotes" stand together')
+    app: Short = ""
+    env: Short = ""
+    model: Short = ""
+    prompt_version: Short = ""
+    session_id: Short = ""
+    user_id: Short = ""
+    cause: Short = ""
+    since: Unix | None = Field(None, description="Of the request's start, in Unix seconds, inclusive")
+    until: Unix | None = Field(None, description="Exclusive")
+    evaluator: Short = Field("", description="The one that version, label, low and high speak of")
+    version: Short = ""
+    label: Literal["", "pass", "fail", "not_applicable", "refusal", "error"] = ""
+    low: Value | None = Field(None, description="The least value, inclusive")
+    high: Value | None = Field(None, description="The greatest value, inclusive")
+    thumbs: Thumbs | None = None
+    reviewed: bool | None = None
+    errors: bool | None = Field(None, description="Requests that ended in an error")
+
+    def filter(self) -> Filter:
+        """As the store takes it."""
+        return Filter(**{name: getattr(self, name) for name in Filters.model_fields})
+
+
+class ListQuery(Filters):
+    """And which part of them."""
+
+    after: Annotated[str, Field(max_length=60, pattern=r"^[!-~]*$")] = Field("", description="`after` of the last page")
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    order: Literal["newest", "worst"] = Field("newest", description="`worst`: by the value of `evaluator`")
+
+
+class EvaluatorOut(BaseModel):
+    """A version of an evaluator that scored something here."""
+
+    name: str
+    version: str
+    threshold: float | None
+    direction: str
+    method: str
+    description: str | None
+    first_seen: float
+
+
+@router.get("/traces")
+def list_traces(request: Request, user: Viewer, asked: Annotated[ListQuery, Query()]) -> shapes.TracePage:
+    """Stored traces, a page at a time."""
+    wanted = masking.allowed(request, user, asked.filter())
+    found = searching.find(store_of(request), wanted, after=asked.after or None, limit=asked.limit, order=asked.order)
+    return shapes.page(masking.shown_page(request, user, found))
+
+
+@router.get("/traces/{trace_id}")
+def get_trace(request: Request, user: Viewer, trace_id: TracePath) -> shapes.TraceOut:
+    """One trace with its documents, the newest score of each evaluator, and feedback."""
+    return shapes.whole(stored(request, user, trace_id))
+
+
+@router.get("/traces/{trace_id}/scores")
+def get_scores(request: Request, user: Viewer, trace_id: TracePath) -> list[shapes.DatedScore]:
+    """Every score that was ever made of a trace, oldest first."""
+    return shapes.history(stored(request, user, trace_id))
+
+
+def stored(request: Request, user: User, trace_id: str) -> Stored:
+    """That trace as this user may see it. Raises Problem (404) where there is none."""
+    found = store_of(request).get(trace_key(trace_id))
+    if found is None:
+        raise Problem(404, "There is no such trace", "It was never stored, or its time was over and it was deleted.")
+    return masking.shown(request, user, found)
+
+
+@router.get("/choices")
+def get_choices(request: Request, user: Viewer) -> dict[str, list[str]]:
+    """What there is to filter by: known apps, models, versions, evaluators, labels."""
+    return searching.choices(store_of(request))
+
+
+@router.get("/evaluators")
+def list_evaluators(request: Request, user: Viewer) -> list[EvaluatorOut]:
+    """Every version of every evaluator that scored something here."""
+    table = schema.evaluators
+    with store_of(request).reading() as connection:
+        rows = connection.execute(select(table).order_by(table.c.name, table.c.first_seen)).mappings()
+        return [EvaluatorOut(**{name: row[name] for name in EvaluatorOut.model_fields}) for row in rows]

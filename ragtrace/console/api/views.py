@@ -1,0 +1,108 @@
+"""Saved views: a search under a name, everybody's own. And who asks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, Field
+from sqlalchemy import delete, func, insert, select
+from starlette.responses import Response
+
+from ragtrace.chatlogs import schema
+from ragtrace.console import accounts, attempts, audit, login
+from ragtrace.console.access import Known, Viewer, address_of, store_of
+from ragtrace.console.api.types import Body
+from ragtrace.console.problems import Problem
+
+router = APIRouter(prefix="/api", tags=["views"])
+_MOST = 200
+
+
+class View(BaseModel):
+    """A saved view."""
+
+    id: int
+    name: str
+    query: str
+
+
+class NewView(Body):
+    """Its name and the query string of the page of traces."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$")]
+    query: Annotated[str, Field(max_length=4_000, pattern=r"^[^\x00-\x1f]*$")]
+
+
+class Me(BaseModel):
+    """Who asks."""
+
+    name: str
+    role: Literal["viewer", "reviewer", "admin"]
+    via: Literal["session", "token", "open"]
+    scopes: list[str]
+
+
+class NewPassword(Body):
+    """The old one and the new one."""
+
+    old: Annotated[str, Field(max_length=accounts.LONGEST)]
+    new: Annotated[str, Field(min_length=accounts.SHORTEST, max_length=accounts.LONGEST)]
+
+
+@router.get("/me")
+def get_me(known: Known) -> Me:
+    """Who asks, and how they are known."""
+    return Me(name=known.user.name, role=known.user.role, via=known.via, scopes=sorted(known.scopes))  # type: ignore[arg-type]
+
+
+@router.post("/me/password", status_code=204)
+def change_password(request: Request, known: Known, new: NewPassword) -> Response:
+    """A new password for oneself. Every session ends but this one, which goes on under a new cookie."""
+    store, user = store_of(request), known.user
+    if known.via != "session":
+        raise Problem(403, "Only where you are signed in", "A password is changed in a session, not with a token.")
+    if wait := attempts.begin(store, user.name, address_of(request)):
+        raise Problem(403, "Too many attempts", f"Try again in {wait} seconds.", {"Retry-After": str(wait)})
+    if accounts.verify(store, user.name, new.old) is None:
+        raise Problem(403, "Not changed", "The old password is another one.")
+    accounts.set_password(store, user.name, new.new)
+    with store.writing() as connection:
+        attempts.forget(connection, user.name, address_of(request))
+    made = Response(status_code=204)
+    login.set_session(request, made, user.id)
+    return made
+
+
+@router.get("/views")
+def list_views(request: Request, user: Viewer) -> list[View]:
+    """One's own saved views, by name."""
+    table = schema.views
+    wanted = select(table).where(table.c.user == user.id).order_by(table.c.name)
+    with store_of(request).reading() as connection:
+        return [View(id=row.id, name=row.name, query=row.query) for row in connection.execute(wanted)]
+
+
+@router.post("/views", status_code=201)
+def save_view(request: Request, user: Viewer, view: NewView) -> View:
+    """Keep a view; one of the same name is replaced."""
+    table = schema.views
+    own = table.c.user == user.id
+    with store_of(request).writing() as connection:
+        connection.execute(delete(table).where(own, table.c.name == view.name))
+        if connection.execute(select(func.count()).where(own)).scalar_one() >= _MOST:
+            raise Problem(409, "Too many views", f"There may be {_MOST} of them; delete one.")
+        made = insert(table).values(user=user.id, name=view.name, query=view.query).returning(table.c.id)
+        own_id = connection.execute(made).scalar_one()
+    audit.note(request, object=str(own_id))
+    return View(id=own_id, name=view.name, query=view.query)
+
+
+@router.delete("/views/{view}", status_code=204)
+def delete_view(request: Request, user: Viewer, view: Annotated[int, Path(ge=1, le=2**53 - 1)]) -> None:
+    """Forget one of one's own views."""
+    table = schema.views
+    with store_of(request).writing() as connection:
+        done = connection.execute(delete(table).where(table.c.id == view, table.c.user == user.id))
+    if not done.rowcount:
+        raise Problem(404, "There is no such view", "It is not yours, or is gone already.")
