@@ -26,6 +26,8 @@ from ragtrace_prometheus.merging import Part, Process, merge
 _log = logging.getLogger(__name__)
 _ENDED = "ragtrace-ended.json"
 _LOCK = "ragtrace.lock"
+_TRIES = 100
+"""How often a file is opened that is replaced meanwhile; its process writes once in a second."""
 _UNREADABLE = (ValueError, LookupError, TypeError)
 """What `_parts` raises."""
 _OLD = 60.0
@@ -82,7 +84,7 @@ class Processes:
     def merged(self, own: Sequence[Taken] | None) -> list[Taken]:
         """What all processes wrote; `own` is what this one wrote last, None to read that too. Raises OSError."""
         with self._locked(fcntl.LOCK_SH):
-            files = [file for file in self._others(self._name if own is not None else "") if file.readable]
+            files = list(self._others(self._name if own is not None else ""))
             ended, absorbed = self._ended()
         found = [Process([Part(each) for each in own])] if own is not None else []
         found += [file.process for file in files if file.path.name not in absorbed]
@@ -173,19 +175,24 @@ def _replace(path: Path, text: bytes, lock: bool = False) -> int:
 
 def _read(path: Path) -> _File | None:
     """A process's file and whether its process lives; None if it is gone."""
-    while True:
-        try:
-            with path.open("rb") as stream:
-                alive = _is_locked(stream.fileno())
-                if not alive and os.fstat(stream.fileno()).st_nlink == 0:
-                    continue  # its process wrote a new one just now
-                text = stream.read()
-        except FileNotFoundError:
-            return None
-        try:
-            return _File(path, Process(_parts(json.loads(text)), alive))
-        except _UNREADABLE:  # the machine went down while it was written
-            return _File(path, Process((), alive), readable=False)
+    try:
+        text, alive = _opened(path)
+    except FileNotFoundError:
+        return None
+    try:
+        return _File(path, Process(_parts(json.loads(text)), alive))
+    except _UNREADABLE:  # the machine went down while it was written
+        return _File(path, Process((), alive), readable=False)
+
+
+def _opened(path: Path) -> tuple[bytes, bool]:
+    for _ in range(_TRIES):
+        with path.open("rb") as stream:
+            alive = _is_locked(stream.fileno())
+            if alive or os.fstat(stream.fileno()).st_nlink:
+                return stream.read(), alive
+            # Its process has written a new one just now.
+    return path.read_bytes(), True
 
 
 def _is_locked(file: int) -> bool:

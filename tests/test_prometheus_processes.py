@@ -1,0 +1,352 @@
+"""Several processes of one application: whoever is scraped shows the sum, and nothing falls when one of them dies."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from ragtrace.errors import SettingError
+from ragtrace.evaluation import evaluator
+from ragtrace.pipeline import Pipeline
+from ragtrace.records import Evaluation, Score, Trace
+from ragtrace.sampling import Decision, ratio
+from ragtrace.testing import make_trace
+from ragtrace_prometheus import PrometheusSink
+from ragtrace_prometheus.exposition import PlainRegistry
+from ragtrace_prometheus.families import Spec, Taken, upper_bounds
+from ragtrace_prometheus.merging import Part, Process, exact, merge
+
+Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+LASTING = ("_total", "_bucket", "_count", "_sum")
+
+
+@evaluator(needs={"answer"}, threshold=0.6)
+def length(trace: Trace) -> float:
+    """Share of 100 characters."""
+    return min(1.0, len(trace.answer) / 100)
+
+
+def read(text: str) -> Values:
+    """The samples of a scrape in the text format."""
+    return {(s.name, tuple(sorted(s.labels.items()))): s.value for f in parse_text(text) for s in f.samples}
+
+
+def scraped(sink: PrometheusSink) -> Values:
+    assert isinstance(sink.registry, PlainRegistry)
+    return read(sink.registry.text(openmetrics=False).decode())
+
+
+def total(values: Values, name: str, **labels: str) -> float:
+    """The sum over the series with these labels."""
+    return sum(v for (n, of), v in values.items() if n == name and labels.items() <= dict(of).items())
+
+
+def assert_whole(before: Values, now: Values) -> None:
+    """No counter fell or went, and what became of the requests adds up."""
+    for key, value in before.items():
+        if key[0].endswith(LASTING):
+            assert now[key] >= value, key
+    eligible = total(now, "ragtrace_evaluation_eligible_total")
+    assert eligible == total(now, "ragtrace_evaluation_outcomes_total")
+
+
+class Worker:
+    """A process's sink, with a pipeline."""
+
+    def __init__(self, directory: Path) -> None:
+        self.sink = PrometheusSink(app="shop", env="test", evaluators=[length], directory=directory)
+        self.pipeline = Pipeline([length], [self.sink], sampler=ratio(0.5), observers=[self.sink.observe_request])
+        self.sink.watch(self.pipeline)
+
+    def work(self, requests: int) -> None:
+        for i in range(requests):
+            trace_id = random.Random(i).getrandbits(128)
+            self.pipeline.submit(make_trace(trace_id=trace_id, answer="x" * (1 + i % 99), duration=0.1 * i))
+        assert self.pipeline.flush(10)
+
+    def stop(self) -> None:
+        self.pipeline.close(1.0)
+        self.sink.close()
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[list[Worker]]:
+    made = [Worker(tmp_path / "metrics") for _ in range(3)]
+    yield made
+    for worker in made:
+        worker.stop()
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.glob("*.json"))
+
+
+# --- sums ----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 1e300), min_size=1, max_size=30), st.randoms(use_true_random=False))
+@example([0.1] * 10, random.Random(1))
+@example([1e16, 1.0, 1e-16, 1.0], random.Random(1))
+def test_a_sum_is_the_same_however_it_is_grouped(values: list[float], chance: random.Random) -> None:
+    """Processes end one after the other, in any order, some of them together: the total stays, to the last bit."""
+    spec = Spec("cost", "counter", "", ("app",))
+    living = [Process([Part(Taken(spec, [("a",)], [value]))]) for value in values]
+    ended = Process((), alive=False)
+    expected = math.fsum(values)
+    while living:
+        (shown,) = merge([*living, ended])
+        assert shown.taken.values == [expected]
+        chance.shuffle(living)
+        count = chance.randint(1, len(living))
+        ended = Process(merge([ended, *living[:count]], keep=True), alive=False)
+        ended = Process([json_round(part) for part in ended.parts], alive=False)
+        living = living[count:]
+    (shown,) = merge([ended])
+    assert shown.taken.values == [expected]
+
+
+def json_round(part: Part) -> Part:
+    """As a file gives it back."""
+    more = dict(json.loads(json.dumps(list(part.more.items()))))
+    return Part(Taken(part.taken.spec, part.taken.keys, json.loads(json.dumps(part.taken.values))), more)
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [math.inf], [1e308, 1e308], [math.nan], [math.inf, 1.0]])
+def test_a_sum_of_odd_values_ends(values: list[float]) -> None:
+    """What is no sum is one value, and nothing raises."""
+    assert len(exact(values)) == 1
+
+
+def test_buckets_of_another_threshold() -> None:
+    """A process with an older threshold has other bounds: its counts go to the next bound above, none is lost."""
+    old = Spec("score", "histogram", "", (), upper_bounds([0.5, 0.62, 1.0]))
+    new = Spec("score", "histogram", "", (), upper_bounds([0.5, 0.7, 1.0]))
+    mine, theirs = Taken(new, [()], [1.0, 1.0, 1.0, 0.0, 2.0]), Taken(old, [()], [1.0, 1.0, 1.0, 1.0, 3.0])
+    (part,) = merge([Process([Part(mine)]), Process([Part(theirs)])])
+    assert part.taken.values == [2.0, 2.0, 2.0, 1.0, 5.0]
+
+
+def test_another_releases_metric_is_left_out() -> None:
+    """One name with other labels cannot be added up."""
+    mine, theirs = Spec("requests", "counter", "", ("a",)), Spec("requests", "counter", "", ("a", "b"))
+    processes = [Process([Part(Taken(mine, [("x",)], [1.0]))]), Process([Part(Taken(theirs, [("x", "y")], [5.0]))])]
+    (part,) = merge(processes)
+    assert part.taken.values == [1.0]
+
+
+# --- processes that share a directory ------------------------------------------------------------
+
+
+def test_every_process_shows_the_sum(workers: list[Worker]) -> None:
+    """Counters, histograms and the accounting are those of all; gauges are sums or the largest, each as it is meant."""
+    for count, worker in enumerate(workers, 1):
+        worker.work(10 * count)
+    for worker in workers[:2]:
+        scraped(worker.sink)  # writes its file, as its thread does each second
+    values = scraped(workers[2].sink)
+    assert total(values, "ragtrace_requests_total") == 60
+    assert total(values, "ragtrace_request_duration_seconds_count") == 60
+    assert total(values, "ragtrace_evaluation_eligible_total") == 60
+    assert total(values, "ragtrace_build_info") == 1
+    assert total(values, "ragtrace_evaluator_info") == 1
+    assert total(values, "ragtrace_evaluation_queue_items") == 0
+    assert abs(total(values, "ragtrace_last_evaluation_timestamp_seconds") - time.time()) < 60
+    assert_whole({}, values)
+
+
+def test_exemplars_of_all(workers: list[Worker]) -> None:
+    """A trace of another process is named too."""
+    workers[0].sink(Evaluation(make_trace(trace_id=0xABC), (Score("length", 0.1, "fail"),)))
+    scraped(workers[0].sink)
+    registry = workers[1].sink.registry
+    assert isinstance(registry, PlainRegistry)
+    families = parse_openmetrics(registry.text(openmetrics=True).decode())
+    assert {s.exemplar.labels["trace_id"] for f in families for s in f.samples if s.exemplar} == {f"{0xABC:032x}"}
+
+
+def test_a_process_that_ends_is_remembered(workers: list[Worker], tmp_path: Path) -> None:
+    """Its counts stay, to the last bit; its gauges go; its file goes into the one of those that ended."""
+    for worker in workers:
+        worker.work(20)
+    values = [scraped(worker.sink) for worker in workers][-1]
+    assert total(values, "ragtrace_judge_budget_usd") == 0
+    for ended, worker in enumerate(workers[:2], 1):
+        worker.stop()
+        for _ in range(2):  # before it is compacted, and after
+            now = scraped(workers[2].sink)
+            assert_whole(values, now)
+            values = now
+        assert total(values, "ragtrace_requests_total") == 60
+        assert total(values, "ragtrace_last_evaluation_timestamp_seconds") > 0
+        assert len(files(tmp_path / "metrics")) == 4 - ended
+    assert "ragtrace-ended.json" in files(tmp_path / "metrics")
+    assert list((tmp_path / "metrics").glob("*.tmp")) == []
+
+
+def test_gauges_of_a_process_that_ended_go(tmp_path: Path) -> None:
+    """What waited there waits no more."""
+    first, second = Worker(tmp_path), Worker(tmp_path)
+    try:
+        first.pipeline.stats = lambda: replaced_queue(7)  # type: ignore[method-assign]
+        scraped(first.sink)
+        assert total(scraped(second.sink), "ragtrace_evaluation_queue_items") == 7
+        first.sink.close()
+        assert total(scraped(second.sink), "ragtrace_evaluation_queue_items") == 0
+    finally:
+        first.stop()
+        second.stop()
+
+
+def replaced_queue(queued: int) -> Any:
+    from ragtrace.pipeline import Stats
+
+    return Stats(queued, 0, 0, queued, 0, 0, 0.0, {}, {}, {}, {}, {}, 0)
+
+
+def test_a_file_that_was_added_and_not_taken_away(workers: list[Worker], tmp_path: Path) -> None:
+    """A process that is killed between the two leaves a file whose counts are in the sum already: not counted twice."""
+    directory = tmp_path / "metrics"
+    workers[0].work(10)
+    scraped(workers[0].sink)
+    (left,) = directory.glob("ragtrace-*-*.json")
+    text = left.read_bytes()
+    workers[0].stop()
+    assert total(scraped(workers[1].sink), "ragtrace_requests_total") == 10
+    assert not left.exists()
+    left.write_bytes(text)
+    for _ in range(2):
+        assert total(scraped(workers[1].sink), "ragtrace_requests_total") == 10
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'{"families": 1}', b'{"families": [{}]}', b"\xff", b"[]", b"null"])
+def test_a_file_that_cannot_be_read(workers: list[Worker], tmp_path: Path, text: bytes) -> None:
+    """What a machine that went down left half written costs its own counts and no scrape."""
+    directory = tmp_path / "metrics"
+    (directory / "ragtrace-1-00.json").write_bytes(text)
+    (directory / "ragtrace-ended.json").write_bytes(text)
+    workers[0].work(10)
+    for _ in range(2):
+        assert total(scraped(workers[0].sink), "ragtrace_requests_total") == 10
+    assert not (directory / "ragtrace-1-00.json").exists()
+
+
+def test_a_directory_that_vanishes(workers: list[Worker], tmp_path: Path) -> None:
+    """Somebody wipes it while processes run: it is made again, and they show what they have."""
+    workers[0].work(10)
+    scraped(workers[0].sink)
+    for path in (tmp_path / "metrics").iterdir():
+        path.unlink()
+    (tmp_path / "metrics").rmdir()
+    workers[0].work(5)
+    assert total(scraped(workers[0].sink), "ragtrace_requests_total") == 15
+    assert total(scraped(workers[1].sink), "ragtrace_requests_total") == 15
+
+
+def test_a_disk_that_is_full(workers: list[Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be written is not shown, for it could not be kept; the scrape shows what stood before, and the
+    failure is counted."""
+    from ragtrace_prometheus import processes
+
+    workers[0].work(10)
+    scraped(workers[0].sink)
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(processes, "_replace", full)
+        workers[0].work(5)
+        assert total(scraped(workers[0].sink), "ragtrace_requests_total") == 10
+    values = scraped(workers[0].sink)
+    assert total(values, "ragtrace_requests_total") == 15
+    assert total(values, "ragtrace_internal_errors_total") >= 1
+
+
+def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
+    """The error names the variable."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingError, match="PROMETHEUS_MULTIPROC_DIR"):
+        PrometheusSink(app="a", env="b", evaluators=[], directory=tmp_path / "file")
+
+
+def test_two_scrapes_at_once(workers: list[Worker]) -> None:
+    """While processes count, end and are compacted, no scrape of any thread sees less than its one before."""
+    done = threading.Event()
+    found: list[str] = []
+
+    def scrape(worker: Worker) -> None:
+        values: Values = {}
+        while not done.is_set():
+            now = scraped(worker.sink)
+            try:
+                assert_whole(values, now)
+            except AssertionError as error:
+                found.append(str(error))
+                return
+            values = now
+
+    threads = [threading.Thread(target=scrape, args=(worker,)) for worker in workers[:2]]
+    for thread in threads:
+        thread.start()
+    directory = workers[0].sink._processes._directory  # type: ignore[union-attr]
+    for _ in range(5):
+        short = Worker(directory)
+        short.work(20)
+        short.stop()
+        workers[0].work(5)
+    done.set()
+    for thread in threads:
+        thread.join(30)
+    assert found == []
+    scraped(workers[0].sink)  # writes what it counted last
+    assert total(scraped(workers[2].sink), "ragtrace_requests_total") == 125
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_forked_child_is_a_process_of_its_own(workers: list[Worker], killed: bool) -> None:
+    """It begins at 0, counts for itself, and what it wrote stays when it is killed; its parent's file is not its."""
+    parent = workers[0]
+    parent.work(10)
+    scraped(parent.sink)
+    child = os.fork()
+    if child == 0:
+        try:
+            parent.work(5)
+            scraped(parent.sink)
+            if killed:
+                os.kill(os.getpid(), signal.SIGKILL)
+            parent.stop()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    for _ in range(2):
+        values = scraped(workers[1].sink)
+        assert total(values, "ragtrace_requests_total") == 15
+        assert total(values, "ragtrace_evaluation_eligible_total") == 15
+    parent.work(1)
+    assert total(scraped(parent.sink), "ragtrace_requests_total") == 16
+
+
+def test_the_thread_writes_by_itself(workers: list[Worker]) -> None:
+    """A process that nobody scrapes shows up in the others' scrapes within seconds, by its first request alone."""
+    workers[0].sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
+    deadline = time.monotonic() + 60
+    while total(scraped(workers[1].sink), "ragtrace_requests_total") < 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

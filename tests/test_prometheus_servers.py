@@ -1,0 +1,251 @@
+"""Real servers with several workers: gunicorn and uvicorn. Their workers die, are recycled and killed."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("gunicorn") is None, reason="gunicorn is not installed"),
+    pytest.mark.skipif(importlib.util.find_spec("uvicorn") is None, reason="uvicorn is not installed"),
+    pytest.mark.skipif(not hasattr(socket, "SO_REUSEPORT"), reason="this system shares no ports"),
+    pytest.mark.timeout(300),
+]
+
+Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+WAIT = 60.0
+"""Seconds within which what must come has come, on the slowest machine."""
+APPLICATION = """
+import os, random, time
+import ragtrace
+from ragtrace.evaluation import evaluator
+from ragtrace.testing import make_trace
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def length(trace):
+    return min(1.0, len(trace.answer) / 100)
+
+runtime = ragtrace.init(
+    app="shop", env="test", evaluators=[length], prometheus_port=int(os.environ["METRICS_PORT"]), langchain=False,
+    llama_index=False, sample_per_second=0, batch_wait=0.01,
+)
+
+def answer():
+    time.sleep(0.02)
+    answer = "x" * random.randint(1, 100)
+    runtime.pipeline.submit(make_trace(trace_id=random.getrandbits(128), answer=answer, duration=random.random()))
+    return str(os.getpid()).encode()
+
+def wsgi(environ, start_response):
+    start_response("200 OK", [])
+    return [answer()]
+
+async def asgi(scope, receive, send):
+    if scope["type"] == "http":
+        body = answer()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Server:
+    """A server of the application above, with its metrics."""
+
+    def __init__(self, folder: Path, *command: str) -> None:
+        (folder / "application.py").write_text(APPLICATION)
+        self.directory = folder / "metrics"
+        self.port, self.metrics_port = free_port(), free_port()
+        environment = {
+            **os.environ,
+            "METRICS_PORT": str(self.metrics_port),
+            "PROMETHEUS_MULTIPROC_DIR": str(self.directory),
+        }
+        filled = [part.format(port=self.port) for part in command]
+        self.log = (folder / "log").open("w+b")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", *filled], cwd=folder, env=environment, stdout=self.log, stderr=self.log
+        )
+
+    def ask(self, requests: int) -> list[int]:
+        """So many requests, six at a time; the processes that answered."""
+        with ThreadPoolExecutor(6) as pool:
+            return list(pool.map(lambda _: int(self._get(f"http://127.0.0.1:{self.port}/")), range(requests)))
+
+    def ask_all(self) -> int:
+        """Requests until each worker has answered; how many."""
+        asked: list[int] = []
+        while len(set(asked)) < 3:
+            asked += self.ask(20)
+        return len(asked)
+
+    def scrape(self) -> Values:
+        text = self._get(f"http://127.0.0.1:{self.metrics_port}/metrics")
+        return {(s.name, tuple(sorted(s.labels.items()))): s.value for f in parse(text) for s in f.samples}
+
+    def _get(self, url: str) -> str:
+        """Tries again where a connection went to a worker that died of it, as clients and Prometheus do."""
+        deadline = time.monotonic() + WAIT
+        while True:
+            try:
+                with urllib.request.urlopen(url, timeout=10) as response:
+                    return str(response.read().decode())
+            except (OSError, http.client.HTTPException):
+                assert self.process.poll() is None, self.output()
+                assert time.monotonic() < deadline, self.output()
+                time.sleep(0.05)
+
+    def wait(self, true: Callable[[Values], bool]) -> Values:
+        """Scrape until it is so."""
+        deadline = time.monotonic() + WAIT
+        while True:
+            values = self.scrape()
+            assert_whole({}, values)
+            if true(values):
+                return values
+            assert time.monotonic() < deadline, (values, self.output())
+            time.sleep(0.1)
+
+    def output(self) -> str:
+        self.log.flush()
+        self.log.seek(0)
+        return self.log.read().decode()
+
+    def stop(self) -> int:
+        self.process.terminate()
+        try:
+            return self.process.wait(60)
+        finally:
+            self.process.kill()
+            self.log.close()
+
+
+def total(values: Values, name: str) -> float:
+    return sum(value for (found, _), value in values.items() if found == name)
+
+
+def requests(values: Values) -> float:
+    return total(values, "ragtrace_requests_total")
+
+
+def assert_whole(before: Values, now: Values) -> None:
+    """No counter fell or went, and what became of the requests adds up."""
+    for key, value in before.items():
+        if key[0].endswith(("_total", "_bucket", "_count", "_sum")):
+            assert now[key] >= value, key
+    eligible = total(now, "ragtrace_evaluation_eligible_total")
+    assert eligible == total(now, "ragtrace_evaluation_outcomes_total")
+
+
+@contextlib.contextmanager
+def scraping(server: Server) -> Iterator[list[str]]:
+    """Two scrapers at once, for as long as it lasts; what they found wrong."""
+    done = threading.Event()
+    wrong: list[str] = []
+
+    def scrape() -> None:
+        values: Values = {}
+        while not done.is_set() and not wrong:
+            try:
+                now = server.scrape()
+                assert_whole(values, now)
+                values = now
+            except (AssertionError, KeyError) as error:
+                wrong.append(repr(error))
+            time.sleep(0.05)
+
+    threads = [threading.Thread(target=scrape) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield wrong
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join(60)
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *command: str) -> Iterator[Server]:
+    server = Server(folder, *command)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+GUNICORN = ("gunicorn", "--bind", "127.0.0.1:{port}", "--workers", "3", "application:wsgi")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [GUNICORN, (*GUNICORN, "--preload"), ("uvicorn", "--port", "{port}", "--workers", "3", "application:asgi")],
+    ids=["gunicorn", "gunicorn --preload", "uvicorn"],
+)
+def test_a_scrape_is_the_sum_of_the_workers(command: tuple[str, ...], tmp_path: Path) -> None:
+    """Requests to all workers, scrapes from any: the sum, the accounting, and one build."""
+    with serving(tmp_path, *command) as server:
+        sent = server.ask_all()
+        values = server.wait(lambda v: total(v, "ragtrace_evaluations_total") == sent)
+        assert requests(values) == sent
+        assert total(values, "ragtrace_evaluation_eligible_total") == sent
+        assert total(values, "ragtrace_build_info") == 1
+
+
+def test_a_worker_that_is_killed(tmp_path: Path) -> None:
+    """kill -9 of one after the other, while two scrape: no counter falls, and what was written is not lost."""
+    with serving(tmp_path, *GUNICORN) as server:
+        sent = server.ask_all()
+        with scraping(server) as wrong:
+            for _ in range(3):
+                asked = server.ask(20)
+                sent += len(asked)
+                server.wait(lambda v, n=sent: total(v, "ragtrace_evaluations_total") == n)  # type: ignore[misc]
+                os.kill(asked[-1], signal.SIGKILL)
+            values = server.wait(lambda v: requests(v) == sent)
+        assert wrong == []
+        assert total(values, "ragtrace_evaluation_eligible_total") == sent
+
+
+def test_workers_that_are_recycled(tmp_path: Path) -> None:
+    """Each worker ends after five requests and leaves its counts; the directory does not grow."""
+    with serving(tmp_path, *GUNICORN, "--max-requests", "5") as server:
+        with scraping(server) as wrong:
+            asked = server.ask(60)
+        assert wrong == []
+        assert len(set(asked)) > 6
+        server.wait(lambda v: total(v, "ragtrace_evaluations_total") == 60)
+        server.scrape()
+        assert len(list(server.directory.glob("*.json"))) <= 5  # three alive, one about to be, those that ended
+
+
+def test_a_stop_and_a_start(tmp_path: Path) -> None:
+    """All workers end in time with their last counts written; who starts in the same directory goes on from there."""
+    with serving(tmp_path, *GUNICORN, "--preload") as server:
+        server.ask(20)
+        server.process.terminate()
+        assert server.process.wait(30) == 0, server.output()
+    with serving(tmp_path, *GUNICORN) as server:
+        values = server.wait(lambda v: requests(v) >= 20)
+        assert requests(values) == 20
+        assert total(values, "ragtrace_evaluations_total") == 20
