@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ragtrace.chatlogs.records import Review, Task, Verdict
 from ragtrace.chatlogs.schema import items, reviews, scores, traces, verdicts
+from ragtrace.chatlogs.sealing import clean
 from ragtrace.errors import DataError
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _check(given: Sequence[Verdict]) -> None:
     for verdict in given:
         if verdict.label not in LABELS:
             raise DataError(f"{verdict.label!r} is no verdict; give one of {', '.join(LABELS)}")
-        if not 0 < len(verdict.evaluator) <= 100:
+        if not 0 < len(verdict.evaluator) <= 100 or clean(verdict.evaluator) != verdict.evaluator:
             raise DataError("a verdict names no evaluator")
         if names.count(verdict.evaluator) > 1:
             raise DataError(f"{verdict.evaluator} has two verdicts in one review")

@@ -304,6 +304,11 @@ def _parquet(path: Path) -> Iterator[_Record]:
 
 
 def _dataset(path: Path) -> Iterator[_Record]:
+    shards = sorted((path / "data").glob("*.parquet"))
+    if shards:  # the layout of Hugging Face's hub, as `ragtrace export` writes it
+        numbered = enumerate(fields for shard in shards for _, fields in _parquet(shard))
+        yield from ((number + 1, fields) for number, fields in numbered)
+        return
     if importlib.util.find_spec("datasets") is None:
         raise MissingExtraError("datasets", "eval", f"Reading the folder {path}")
     import datasets
