@@ -36,7 +36,7 @@ def add_commands(commands: Any) -> None:
     serve.add_argument("--idle-hours", type=float, default=8.0, help="a session ends when unused for so long (8)")
     serve.add_argument("--session-hours", type=float, default=168.0, help="and in any case after this (168)")
     serve.add_argument("--trace-url", default="", metavar="URL", help="the trace backend's page, with {trace_id}")
-    serve.add_argument("--calibration-file", default="", metavar="FILE", help="where activated calibrations go")
+    serve.add_argument("--calibration", default="", metavar="FILE", help="where calibrations in force are written")
     serve.add_argument("--tls-certificate", default="", metavar="FILE", help="serve https with this certificate")
     serve.add_argument("--tls-key", default="", metavar="FILE", help="and this private key")
     serve.set_defaults(run=_serve)
@@ -94,10 +94,10 @@ def opened(options: argparse.Namespace) -> Iterator[Store]:
     from ragtrace.chatlogs.store import open_store
 
     found = settings.load()
-    url = options.store or found.store
+    url = options.store or getattr(found, "store", "")
     if not url:
         raise SettingError("name the store with --store, or with the setting store")
-    store = open_store(url, key=found.store_key or None)
+    store = open_store(url, key=getattr(found, "store_key", "") or None)
     try:
         yield store
     finally:
@@ -106,12 +106,14 @@ def opened(options: argparse.Namespace) -> Iterator[Store]:
 
 def _serve(options: argparse.Namespace) -> int:
     from ragtrace.console.options import ConsoleSettings, oidc_from, roles_from
+    from ragtrace.settings import load
 
     try:
         from ragtrace.console.server import serve
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", "The console") from error
 
+    given = load()
     settings = ConsoleSettings(
         host=options.host,
         port=options.port,
@@ -122,7 +124,7 @@ def _serve(options: argparse.Namespace) -> int:
         session_hours=options.session_hours,
         unmasked_roles=roles_from(options.unmasked_roles),
         trace_url=options.trace_url,
-        calibration_file=options.calibration_file,
+        calibration_file=options.calibration or given.calibration_file,
         oidc=oidc_from(),
     )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

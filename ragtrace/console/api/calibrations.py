@@ -1,0 +1,160 @@
+"""Thresholds: what a candidate would do on reviewed logs, fitting one, putting one in force."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import select, update
+
+from ragtrace import thresholds
+from ragtrace.chatlogs import calibration, consequences, reviewing
+from ragtrace.chatlogs.figures import Figures
+from ragtrace.chatlogs.picking import Known, known
+from ragtrace.chatlogs.schema import calibrations
+from ragtrace.chatlogs.store import Store
+from ragtrace.console import audit
+from ragtrace.console.access import Admin, Viewer, settings_of, store_of
+from ragtrace.console.api.types import Body, Value
+from ragtrace.console.problems import Problem
+
+router = APIRouter(prefix="/api", tags=["calibration"])
+Name = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
+
+
+class Candidates(BaseModel):
+    """Which thresholds."""
+
+    model_config = ConfigDict(extra="forbid")
+    threshold: Annotated[list[Value], Field(max_length=100)] = Field(
+        default_factory=list, description="Candidates; without any, up to 41 that divide the reviewed scores"
+    )
+    weighted: bool = Field(True, description="For the whole traffic, or for the reviewed logs alone")
+
+
+class Fit(Body):
+    """How to fit."""
+
+    weighted: bool = True
+    activate: bool = Field(False, description="Put it in force at once; otherwise it is only shown")
+
+
+class Fitted(BaseModel):
+    """What was fitted, with figures on logs that it had not seen."""
+
+    evaluator: str
+    version: str
+    threshold: float
+    previous: float | None
+    direction: str
+    aim: str
+    count: int
+    curve: dict[str, Any]
+    before: Figures | None
+    after: Figures
+    number: int | None
+    """Of the calibration file, where it was put in force."""
+
+
+class CalibrationOut(BaseModel):
+    """A calibration of the history."""
+
+    id: int
+    evaluator: str
+    version: str
+    made: float
+    user: str | None
+    active: bool
+    content: dict[str, Any]
+
+
+@router.get("/evaluators/{name}/consequences")
+def get_consequences(
+    request: Request, user: Viewer, name: Name, asked: Annotated[Candidates, Query()]
+) -> list[consequences.Consequence]:
+    """What candidate thresholds would do, on the logs that people reviewed."""
+    store = store_of(request)
+    about = _known(store, name)
+    direction = "higher" if about.higher else "lower"
+    judged = reviewing.judged(store, name)
+    return consequences.consequences(judged, asked.threshold or None, direction, weighted=asked.weighted)  # type: ignore[arg-type]
+
+
+@router.get("/evaluators/{name}/calibrations")
+def list_calibrations(request: Request, user: Viewer, name: Name) -> list[CalibrationOut]:
+    """The evaluator's calibrations, newest first."""
+    wanted = select(calibrations).where(calibrations.c.evaluator == name).order_by(calibrations.c.id.desc()).limit(100)
+    with store_of(request).reading() as connection:
+        rows = connection.execute(wanted).mappings().all()
+    return [CalibrationOut(**{**row, "content": json.loads(row["content"])}) for row in rows]
+
+
+@router.post("/evaluators/{name}/calibrations")
+def fit_calibration(request: Request, user: Admin, name: Name, how: Fit) -> Fitted:
+    """Fit a threshold and a probability to what people said."""
+    store = store_of(request)
+    about = _known(store, name)
+    file = _file(request) if how.activate else ""
+    direction = "higher" if about.higher else "lower"
+    judged = reviewing.judged(store, name)
+    made = calibration.fit(judged, about.threshold, direction, weighted=how.weighted)  # type: ignore[arg-type]
+    number = None
+    if file:
+        (entry,) = calibration.save(file, [made], store=store, user=user.name)
+        number = entry.number
+    audit.note(request, threshold=made.threshold, number=number)
+    return Fitted(
+        evaluator=made.evaluator,
+        version=made.version,
+        threshold=made.threshold,
+        previous=made.previous,
+        direction=made.direction,
+        aim=made.aim,
+        count=made.count,
+        curve=made.curve.as_json(),
+        before=made.before,
+        after=made.after,
+        number=number,
+    )
+
+
+@router.post("/calibrations/{calibration}/activate", status_code=204)
+def activate_calibration(
+    request: Request, user: Admin, number: Annotated[int, Path(alias="calibration", ge=1, le=2**53 - 1)]
+) -> None:
+    """Put one of the history in force again."""
+    store, file = store_of(request), _file(request)
+    with store.reading() as connection:
+        row = connection.execute(select(calibrations).where(calibrations.c.id == number)).mappings().first()
+    if row is None:
+        raise Problem(404, "There is no such calibration", "GET /api/evaluators/NAME/calibrations lists them.")
+    entry = thresholds.entry(row["evaluator"], json.loads(row["content"]))
+    audit.note(request, evaluator=entry.evaluator, threshold=entry.threshold, number=entry.number)
+    there = thresholds.load(file) if _exists(file) else {}
+    with store.writing() as connection:
+        same = calibrations.c.evaluator == entry.evaluator
+        connection.execute(update(calibrations).where(same).values(active=calibrations.c.id == number))
+        thresholds.save(file, {**there, entry.evaluator: entry}.values())  # a failure here takes the above back
+
+
+def _known(store: Store, name: str) -> Known:
+    with store.reading() as connection:
+        found = known(connection).get(name)
+    if found is None:
+        raise Problem(404, "There is no such evaluator", "Nothing in this store was scored by one of that name.")
+    return found
+
+
+def _file(request: Request) -> str:
+    file = settings_of(request).calibration_file
+    if not file:
+        raise Problem(409, "There is no calibration file", "Start the console with --calibration FILE.")
+    return file
+
+
+def _exists(file: str) -> bool:
+    from pathlib import Path
+
+    return Path(file).exists()
