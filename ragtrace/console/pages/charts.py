@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from html import escape
 
 WIDTH, HEIGHT = 400, 150
-_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 8, 8, 20
-_INNER = WIDTH - _LEFT - _RIGHT
+LEFT, RIGHT, _TOP, _BOTTOM = 40, 8, 8, 20
+_INNER = WIDTH - LEFT - RIGHT
 _FLOOR = HEIGHT - _BOTTOM
 
 
@@ -72,7 +72,7 @@ def _round(step: float) -> float:
 
 
 def _x(i: float, count: int) -> float:
-    return _LEFT + _INNER * i / max(1, count)
+    return LEFT + _INNER * i / max(1, count)
 
 
 def _y(scale: Axis, value: float) -> float:
@@ -126,8 +126,8 @@ def _frame(scale: Axis, points: Sequence[Point]) -> str:
     made = _rules(scale)
     if len(points) > 1:
         start, end = points[0].x, points[-1].x + (points[-1].x - points[-2].x)
-        made += f'<text x="{_LEFT}" y="{HEIGHT - 5}">{_when(start, end - start)}</text>'
-        made += f'<text x="{WIDTH - _RIGHT}" y="{HEIGHT - 5}" text-anchor="end">{_when(end, end - start)}</text>'
+        made += f'<text x="{LEFT}" y="{HEIGHT - 5}">{_when(start, end - start)}</text>'
+        made += f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 5}" text-anchor="end">{_when(end, end - start)}</text>'
     return made
 
 
@@ -136,8 +136,8 @@ def _rules(scale: Axis) -> str:
     for tick in scale.ticks:
         y = _y(scale, tick)
         kind = "zero" if tick == scale.low else "axis"
-        made.append(f'<line class="{kind}" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        made.append(f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{scale.told(tick)}</text>')
+        made.append(f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        made.append(f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{scale.told(tick)}</text>')
     return "".join(made)
 
 
@@ -220,12 +220,12 @@ def reliability(points: Sequence[Point], label: str) -> str:
     """A calibration curve: the probability that was said (x, in [0, 1]) against the share that people passed, with
     intervals, and the line on which both are equal."""
     scale = Axis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0), "%")
-    drawn = [_rules(scale), f'<line class="limit" x1="{_LEFT}" y1="{_FLOOR}" x2="{WIDTH - _RIGHT}" y2="{_TOP}"/>']
+    drawn = [_rules(scale), f'<line class="limit" x1="{LEFT}" y1="{_FLOOR}" x2="{WIDTH - RIGHT}" y2="{_TOP}"/>']
     spots = []
     for p in points:
         if p.value is None:
             continue
-        x, y = _LEFT + _INNER * min(1.0, max(0.0, p.x)), _y(scale, p.value)
+        x, y = LEFT + _INNER * min(1.0, max(0.0, p.x)), _y(scale, p.value)
         if p.low is not None and p.high is not None:
             drawn.append(_upright("trend", x, _y(scale, p.low), _y(scale, p.high)))
         drawn.append(f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{escape(p.told)}</title></circle>')
@@ -239,40 +239,45 @@ def reliability(points: Sequence[Point], label: str) -> str:
 def _unit_marks() -> str:
     marks = ((0.0, "start"), (0.25, "middle"), (0.5, "middle"), (0.75, "middle"), (1.0, "end"))
     return "".join(
-        f'<text x="{_LEFT + _INNER * at:.0f}" y="{HEIGHT - 5}" text-anchor="{anchor}">{at:g}</text>'
+        f'<text x="{LEFT + _INNER * at:.0f}" y="{HEIGHT - 5}" text-anchor="{anchor}">{at:g}</text>'
         for at, anchor in marks
     )
+
+
+WIDE, WIDE_LEFT = 640, 34
 
 
 def distribution(
     passed: Sequence[float], failed: Sequence[float], ends: tuple[float, float], threshold: float | None, label: str
 ) -> str:
-    """How scores lie for logs that people passed (upwards) and failed (downwards), by weight in equal bins
-    between the ends, with a line at the threshold (its class `threshold` is moved by script)."""
+    """How scores lie for logs that people passed (upwards) and failed (downwards), in percent in equal bins between the
+    ends, with a line at the threshold (its class `threshold` is moved by script)."""
     low, high = ends
-    most = max([*passed, *failed, 1e-12])
-    middle, n = (_TOP + _FLOOR) / 2, len(passed)
-    half = (_FLOOR - _TOP) / 2
-    drawn = [f'<line class="zero" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{middle}" y2="{middle}"/>']
+    most, n, inner = max([*passed, *failed, 1e-12]), len(passed), WIDE - WIDE_LEFT - RIGHT
+    middle, half = (_TOP + _FLOOR) / 2, (_FLOOR - _TOP) / 2
+    drawn = [f'<line class="zero" x1="{WIDE_LEFT}" x2="{WIDE - RIGHT}" y1="{middle}" y2="{middle}"/>']
     for i, (up, down) in enumerate(zip(passed, failed, strict=True)):
-        x, width = _x(i, n) + 0.5, _INNER / n - 1
+        x, width = WIDE_LEFT + inner * i / n + 0.5, inner / n - 1
         bounds = f"{low + (high - low) * i / n:.3g} to {low + (high - low) * (i + 1) / n:.3g}"
-        for amount, kind, y in ((up, "good", middle - half * up / most), (down, "bad", middle)):
+        for amount, kind, height in ((up, "good", half * up / most), (down, "bad", half * down / most)):
             if amount:
-                told = f"{bounds}: {'passed' if kind == 'good' else 'failed'} by people, {amount:.3g}"
-                height = half * amount / most
+                told = f"{bounds}: {'passed' if kind == 'good' else 'failed'} by people, {amount:.3g} %"
+                y = middle - height if kind == "good" else middle
                 drawn.append(
                     f'<rect class="f-{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}">'
                     f"<title>{told}</title></rect>"
                 )
-    drawn.append(f'<text x="{_LEFT}" y="{HEIGHT - 5}">{low:.3g}</text>')
-    drawn.append(f'<text x="{WIDTH - _RIGHT}" y="{HEIGHT - 5}" text-anchor="end">{high:.3g}</text>')
-    drawn.append(f'<text x="{_LEFT - 5}" y="{_TOP + 8}" text-anchor="end">pass</text>')
-    drawn.append(f'<text x="{_LEFT - 5}" y="{_FLOOR}" text-anchor="end">fail</text>')
+    for place in range(5):
+        at = WIDE_LEFT + inner * place / 4
+        anchor = ("start", "middle", "middle", "middle", "end")[place]
+        told = f"{low + (high - low) * place / 4:.3g}"
+        drawn.append(f'<text x="{at:.1f}" y="{HEIGHT - 5}" text-anchor="{anchor}">{told}</text>')
+    drawn.append(f'<text x="{WIDE_LEFT - 5}" y="{_TOP + 8}" text-anchor="end">pass</text>')
+    drawn.append(f'<text x="{WIDE_LEFT - 5}" y="{_FLOOR}" text-anchor="end">fail</text>')
     if threshold is not None:
-        x = _LEFT + _INNER * min(1.0, max(0.0, (threshold - low) / (high - low)))
-        drawn.append(f'<line class="limit threshold" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_FLOOR}"/>')
-    return _svg(label, "".join(drawn))
+        x = WIDE_LEFT + inner * min(1.0, max(0.0, (threshold - low) / (high - low)))
+        drawn.append(_upright("limit threshold", x, _TOP, _FLOOR))
+    return _svg(label, "".join(drawn), WIDE)
 
 
 def shares(counts: Sequence[tuple[str, float]]) -> list[tuple[str, float, float]]:

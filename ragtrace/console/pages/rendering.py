@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import time
 from datetime import UTC, datetime
 from functools import cache
@@ -114,6 +115,13 @@ def words(name: str) -> str:
     return clip(name.replace("_", " "), 60)
 
 
+def sentence(text: str) -> str:
+    """The first sentence of a description that may have been cut off."""
+    whole = clip(text, 600)
+    found = re.match(r"(.{20,}?[.:])(\s|$)", whole)
+    return found[1].rstrip(":") if found else whole if whole.endswith(".") or not whole else f"{whole} …"
+
+
 def _finalize(value: object) -> object:
     """The last sieve: nothing unseen in any text, nothing that UTF-8 cannot say. Markup has been through `visible`."""
     return printable(value) if type(value) is str else value
@@ -125,9 +133,9 @@ def install() -> None:
     made.finalize = _finalize
     made.filters |= {
         "visible": visible, "clip": clip, "link": link, "moment": moment, "iso": iso, "clock": clock, "ago": ago,
-        "percent": percent,
-        "range_percent": range_percent, "figure": figure, "count": count, "size": size, "words": words,
-        "seconds": seconds, "host": lambda url: urlsplit(url).hostname or "", "svg": Markup,
+        "percent": percent, "range_percent": range_percent, "figure": figure, "count": count, "size": size,
+        "words": words, "sentence": sentence, "seconds": seconds, "svg": Markup,
+        "host": lambda url: urlsplit(url).hostname or "",
     }  # fmt: skip
     made.globals |= {"static": static, "signs": SIGNS}
 

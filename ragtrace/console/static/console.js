@@ -20,6 +20,8 @@ for (const button of document.querySelectorAll("[data-keys]")) {
 // What is open where there is room is folded on a phone.
 if (matchMedia("(max-width: 40rem)").matches) for (const part of document.querySelectorAll("[data-wide]")) part.open = false;
 
+document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 // Selects that need no button where there is script.
 for (const control of document.querySelectorAll("[data-submit]")) {
   control.addEventListener("change", () => control.form.requestSubmit());

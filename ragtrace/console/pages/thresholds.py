@@ -1,0 +1,124 @@
+"""What the page of one evaluator shows of its threshold: the candidates with their consequences, how scores lie for
+logs that people pass and fail, and how far scores and calibrated probabilities come true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragtrace.chatlogs.consensus import Log, logs, newest, rate
+from ragtrace.chatlogs.consequences import Consequence, consequences
+from ragtrace.chatlogs.curves import Curve
+from ragtrace.chatlogs.records import Judged
+from ragtrace.console.pages import charts
+from ragtrace.console.pages.charts import Point
+from ragtrace.console.pages.rendering import percent, range_percent
+from ragtrace.evaluation import Direction
+
+BINS = 20
+_PARTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """All that hangs on the threshold, with one of the candidates chosen."""
+
+    steps: tuple[Consequence, ...]
+    """By threshold, ascending."""
+    at: int
+    """The chosen one among them."""
+    now: Consequence | None
+    """What the threshold in force does."""
+    picture: str
+    place: tuple[float, float, float, float]
+    """Left and right edge of the picture's axis, and the scores that they stand for."""
+    logs: int
+    """That weigh anything."""
+    judged: int
+
+    @property
+    def chosen(self) -> Consequence:
+        """The candidate that is shown."""
+        return self.steps[self.at]
+
+
+def board(
+    judged: Sequence[Judged], threshold: float | None, direction: Direction, wanted: float | None, *, weighted: bool
+) -> Board | None:
+    """The board, with the candidate nearest to `wanted`, or else to the threshold in force; None where no reviewed log
+    has a score that weighs anything."""
+    steps = tuple(sorted(consequences(judged, None, direction, weighted=weighted), key=lambda step: step.threshold))
+    if not steps:
+        return None
+    now = None
+    if threshold is not None:
+        (now,) = consequences(judged, [threshold], direction, weighted=weighted)
+        if all(step.threshold != threshold for step in steps):
+            steps = tuple(sorted((*steps, now), key=lambda step: step.threshold))
+    aim = wanted if wanted is not None else threshold if threshold is not None else steps[len(steps) // 2].threshold
+    at = min(range(len(steps)), key=lambda i: abs(steps[i].threshold - aim))
+    found = _usable(judged, weighted)
+    low, high = _ends(found)
+    picture = _picture(found, (low, high), steps[at].threshold)
+    place = (charts.WIDE_LEFT, charts.WIDE - charts.RIGHT, low, high)
+    return Board(steps, at, now, picture, place, len(found), len(_usable(judged, False)))
+
+
+def _usable(judged: Sequence[Judged], weighted: bool) -> list[Log]:
+    if not judged:
+        return []
+    found = logs(newest(judged)[1], weighted=weighted)
+    return [log for log in found if log.value is not None and math.isfinite(log.value)]
+
+
+def _ends(found: Sequence[Log]) -> tuple[float, float]:
+    values = [log.value or 0.0 for log in found]
+    low, high = min(values), max(values)
+    if low >= 0.0 and high <= 1.0:
+        return 0.0, 1.0
+    return low, high if high > low else low + 1.0
+
+
+def _picture(found: Sequence[Log], ends: tuple[float, float], threshold: float) -> str:
+    low, high = ends
+    passed, failed = [0.0] * BINS, [0.0] * BINS
+    total = sum(log.weight for log in found) or 1.0
+    for log in found:
+        at = min(BINS - 1, max(0, math.floor(((log.value or 0.0) - low) / (high - low) * BINS + 1e-9)))
+        passed[at] += 100.0 * log.weight * (1 - log.bad) / total
+        failed[at] += 100.0 * log.weight * log.bad / total
+    told = f"Scores of logs that people passed (upwards) and failed (downwards), {len(found)} logs"
+    return charts.distribution(passed, failed, ends, threshold, told)
+
+
+def reliability(judged: Sequence[Judged], curve: Curve | None, *, weighted: bool) -> str:
+    """How often people fail answers of which so much was said: of the curve's probability, or of the bare score where
+    there is no curve and scores lie in [0, 1]. Empty where nothing can be shown."""
+    found = _usable(judged, weighted)
+    if not found:
+        return ""
+    values = [log.value or 0.0 for log in found]
+    if curve is not None:
+        said, what = curve(values), "calibrated probability of a bad answer"
+    elif min(values) >= 0.0 and max(values) <= 1.0:
+        said, what = values, "score"
+    else:
+        return ""
+    outcome = [log.bad if curve is not None else 1 - log.bad for log in found]
+    label = f"Calibration: {what} against what people say"
+    return charts.reliability(_bins(said, outcome, [log.weight for log in found]), label)
+
+
+def _bins(said: Sequence[float], outcome: Sequence[float], weights: Sequence[float]) -> list[Point]:
+    points = []
+    for part in range(_PARTS):
+        inside = [i for i, p in enumerate(said) if min(_PARTS - 1, int(p * _PARTS)) == part]
+        estimate = rate([(outcome[i], weights[i]) for i in inside])
+        if estimate is None:
+            continue
+        x = sum(said[i] * weights[i] for i in inside) / sum(weights[i] for i in inside)
+        told = f"said {percent(x)}, came true {percent(estimate.value)} ({range_percent(estimate.interval)}), "
+        low, high = estimate.interval or (None, None)
+        points.append(Point(x, estimate.value, low, high, f"{told}{len(inside)} logs"))
+    return points
