@@ -22,6 +22,7 @@ from ragtrace.errors import SettingError
 
 _FILE = "ragtrace.toml"
 _PREFIX = "RAGTRACE_"
+_CONSOLE = "RAGTRACE_CONSOLE_"  # of `ragtrace serve` alone, see console/options.py
 _NO_SETTINGS = frozenset({"RAGTRACE_CONFIG", "RAGTRACE_ENABLED"})
 _log = logging.getLogger(__name__)
 
@@ -220,7 +221,7 @@ def load(
         for name, value in _read(Path(path)).items():
             values[name] = _checked(name, value, f"{name} in {path}")
     for variable, text in environ.items():
-        if variable.startswith(_PREFIX) and variable not in _NO_SETTINGS:
+        if variable.startswith(_PREFIX) and variable not in _NO_SETTINGS and not variable.startswith(_CONSOLE):
             name = variable[len(_PREFIX) :].lower()
             if name in _TYPES or difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.8):
                 values[name] = _checked(name, text, variable)

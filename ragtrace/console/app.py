@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 
 from ragtrace._version import __version__
 from ragtrace.chatlogs import schema
-from ragtrace.console import access, api, audit, guards, login, problems, templating
+from ragtrace.console import access, api, audit, guards, login, oidc, problems, templating
 from ragtrace.console.options import ConsoleSettings
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def create_app(store: Store, settings: ConsoleSettings | None = None) -> FastAPI
     app.add_api_route("/healthz", _healthz, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
     app.include_router(login.router)
+    app.include_router(oidc.router)
     app.include_router(api.router)
     _pages(app)
     app.mount("/static", StaticFiles(directory=templating.FOLDER / "static", check_dir=False), "static")

@@ -1,0 +1,188 @@
+"""Signing in with an OpenID Connect provider: the authorization code flow with PKCE, state and nonce, by Authlib.
+
+What must be remembered between leaving for the provider and coming back (state, nonce, PKCE's verifier) travels in a
+cookie of its own, sealed so that nobody can read or make one: no row is written for strangers, and any worker can take
+the way back. A role comes from a claim at every sign-in, so that the provider's administrators give and take it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from sqlalchemy import select, update
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from ragtrace.chatlogs import schema
+from ragtrace.console import accounts, audit, login, sessions
+from ragtrace.console.access import settings_of, store_of
+from ragtrace.console.options import ROLES, Oidc
+from ragtrace.console.problems import Problem, where
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
+router = APIRouter(include_in_schema=False)
+_log = logging.getLogger("ragtrace.console")
+_SIGNED = frozenset(f"{kind}{bits}" for kind in ("RS", "PS", "ES") for bits in (256, 384, 512)) | {"EdDSA"}
+_MINUTES = 10
+"""For signing in at the provider."""
+
+
+@router.get("/login/oidc")
+async def leave(request: Request, next: Annotated[str, Query(max_length=2_000)] = "/") -> Response:
+    """To the provider."""
+    found = _configured(request)
+    request.scope["session"] = remembered = {"next": login.inside(next)}
+    try:
+        client = await _client(request, found)
+        made: Response = await client.authorize_redirect(request, _way_back(request))
+    except Exception as error:  # noqa: BLE001 the network, and whatever the provider sends
+        raise _failed(error) from None
+    sealed = _box(found).encrypt(json.dumps(remembered).encode()).decode()
+    secure = request.url.scheme == "https"
+    # Lax: the way back begins on the provider's site.
+    made.set_cookie(_cookie(request), sealed, _MINUTES * 60, path="/", secure=secure, httponly=True, samesite="lax")
+    return made
+
+
+@router.get("/login/oidc/callback")
+async def come_back(request: Request) -> Response:
+    """From the provider: check what it says, and sign the user in."""
+    from authlib.integrations.base_client import OAuthError  # type: ignore[import-untyped]
+
+    found = _configured(request)
+    request.scope["session"] = remembered = _remembered(request, found)
+    try:
+        client = await _client(request, found)
+        issuer = client.server_metadata["issuer"]
+        must = {"iss": {"essential": True, "values": [issuer]}, "aud": {"essential": True, "values": [found.client_id]}}
+        token = await client.authorize_access_token(request, claims_options=must)
+        claims: Mapping[str, Any] = token["userinfo"]
+        subject = f"{claims['iss']} {claims['sub']}"
+    except OAuthError as error:
+        audit.failed_login(request, "oidc")
+        _log.warning("ragtrace console: sign-in by OpenID Connect failed: %s", re.sub(r"[^\w.-]", "", str(error.error)))
+        raise Problem(401, "You were not signed in", "The provider said no, or it took too long. Try again.") from None
+    except Exception as error:  # noqa: BLE001 the network, and whatever the provider sends
+        audit.failed_login(request, "oidc")
+        raise _failed(error) from None
+    made = await run_in_threadpool(_enter, request, found, claims, subject, str(remembered.get("next", "/")))
+    made.delete_cookie(_cookie(request), path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax")
+    return made
+
+
+def _enter(request: Request, found: Oidc, claims: Mapping[str, Any], subject: str, next: str) -> Response:
+    store, role = store_of(request), role_of(claims, found)
+    if role is None:
+        audit.failed_login(request, "role")
+        raise Problem(403, "You have no role here", "You are known, but nobody gave you access to this console.")
+    table = schema.users
+    with store.reading() as connection:
+        row = connection.execute(select(table).where(table.c.subject == subject)).mappings().one_or_none()
+    if row is None:
+        account = accounts.add(store, _free_name(request, claims, subject), role, subject=subject)
+        audit.note(request, new=True)
+    elif row["disabled"]:
+        audit.failed_login(request, "disabled")
+        raise Problem(403, "You are shut out", "Ask an admin of this console.")
+    else:
+        if row["role"] != role:
+            with store.writing() as connection:
+                connection.execute(update(table).where(table.c.id == row["id"]).values(role=role))
+        with store.reading() as connection:
+            account = accounts.find(connection, row["name"])
+    audit.note(request, user=account.name, by="oidc", role=role)
+    request.app.state.has_users = True
+    return login.start(request, account.id, login.inside(next))
+
+
+def role_of(claims: Mapping[str, Any], found: Oidc) -> str | None:
+    """The highest role that the claim gives; None for nobody's."""
+    value: Any = claims
+    for part in filter(None, found.claim.split(".")):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    said = value if isinstance(value, (list, tuple)) else [value]
+    given = {found.roles[str(each)] for each in said if found.claim and str(each) in found.roles and each is not None}
+    if not given and "*" in found.roles:
+        given = {found.roles["*"]}
+    return max(given, key=ROLES.index, default=None)
+
+
+def _free_name(request: Request, claims: Mapping[str, Any], subject: str) -> str:
+    """What the provider calls them; somebody of the same name who is here already is somebody else."""
+    said = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
+    name = re.sub(r"[^\w.@+-]", "-", said)[:80] or "user"
+    with store_of(request).reading() as connection:
+        taken = connection.execute(select(schema.users.c.id).where(schema.users.c.name == name)).first() is not None
+    return f"{name}-{sessions.hashed(subject)[:8]}" if taken or name == accounts.LOCAL else name
+
+
+def _configured(request: Request) -> Oidc:
+    found = settings_of(request).oidc
+    if found is None:
+        raise Problem(404, "Not Found")
+    return found
+
+
+async def _client(request: Request, found: Oidc) -> Any:
+    """Authlib's client, one for the application: it remembers the provider's description and keys."""
+    state = request.app.state
+    if getattr(state, "oidc", None) is None:
+        from authlib.integrations.starlette_client import OAuth  # type: ignore[import-untyped]
+
+        client = OAuth().register(
+            "ragtrace",
+            client_id=found.client_id,
+            client_secret=found.client_secret,
+            server_metadata_url=found.issuer.rstrip("/") + "/.well-known/openid-configuration",
+            client_kwargs={"scope": found.scopes, "code_challenge_method": "S256", "timeout": 10},
+        )
+        described = await client.load_server_metadata()
+        if str(described["issuer"]).rstrip("/") != found.issuer.rstrip("/"):
+            raise ValueError("the provider describes itself as another issuer")
+        # A provider may list `none`, and HS256, whose key would be a public one here.
+        offered = described.get("id_token_signing_alg_values_supported", [])
+        described["id_token_signing_alg_values_supported"] = [a for a in offered if a in _SIGNED] or ["RS256"]
+        state.oidc = client
+    return state.oidc
+
+
+def _way_back(request: Request) -> str:
+    own = settings_of(request).url or str(request.base_url).rstrip("/")
+    return f"{own}/login/oidc/callback"
+
+
+def _cookie(request: Request) -> str:
+    return "__Host-ragtrace-oidc" if request.url.scheme == "https" else "ragtrace-oidc"
+
+
+def _box(found: Oidc) -> Fernet:
+    from cryptography.fernet import Fernet
+
+    key = hashlib.sha256(b"ragtrace console, on the way to the provider\0" + found.client_secret.encode()).digest()
+    return Fernet(base64.urlsafe_b64encode(key))
+
+
+def _remembered(request: Request, found: Oidc) -> dict[str, Any]:
+    from cryptography.fernet import InvalidToken
+
+    try:
+        sealed = request.cookies.get(_cookie(request), "").encode()
+        opened: dict[str, Any] = json.loads(_box(found).decrypt(sealed, ttl=_MINUTES * 60))
+        return opened
+    except (InvalidToken, ValueError):
+        detail = "This browser did not begin to sign in here, or it took too long. Begin again."
+        raise Problem(400, "You were not signed in", detail) from None
+
+
+def _failed(error: Exception) -> Problem:
+    _log.error("ragtrace console: sign-in by OpenID Connect: %s", where(error))
+    return Problem(502, "The provider does not answer as it should", "Try again; the server's log says more.")
