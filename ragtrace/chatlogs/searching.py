@@ -90,7 +90,7 @@ class _Look:
         return time.monotonic() > self.until
 
     def listed(self, listing: Listing, high: int, most: int) -> list[int]:
-        return list(self.connection.scalars(listing(self.low, high, most)))
+        return listing(self.connection, self.low, high, most)
 
     def checked(self, ids: Sequence[int], lead: Term | None) -> list[int]:
         """Those of `ids`, in their order, that fulfil all conditions; `lead` is the one that listed them."""

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
-from ragtrace.chatlogs.schema import sums
 from ragtrace.statistics import Sums
 
 STEPS = (300, 3_600, 86_400)
@@ -39,43 +37,49 @@ def add(
 ) -> None:
     """Add new traces, and new scores each with its trace; all are rows as they are stored."""
     found: defaultdict[tuple[Any, ...], Sums] = defaultdict(Sums)
-
-    def one(trace: Mapping[str, Any], kind: str, value: float, p: float, *, name: str = "", version: str = "") -> None:
-        own = (kind, trace["app"], trace["model"] or "", name, version)
-        found[int(trace["started"]) // STEPS[0] * STEPS[0], own].add(value, p)
-
     for trace in new:
-        p = trace["probability"]
-        one(trace, "request", float(trace["error"] is not None), p)
-        one(trace, "latency", trace["duration"], p, name=str(latency_step(trace["duration"])))
+        p, start, app, model = trace["probability"], _start(trace), trace["app"], trace["model"] or ""
+        found[start, "request", app, model, "", ""].add(float(trace["error"] is not None), p)
+        found[start, "latency", app, "", str(latency_step(trace["duration"])), ""].add(trace["duration"], p)
         if trace["cause"]:
-            one(trace, "cause", 1.0, p, name=trace["cause"])
+            found[start, "cause", app, model, trace["cause"], ""].add(1.0, p)
     for trace, score in scored:
-        named = {"name": score["evaluator"], "version": score["version"]}
-        if score["error"] is not None:
-            one(trace, "error", 1.0, score["probability"], **named)
-        if score["label"] in ("pass", "fail"):
-            one(trace, "rate", float(score["label"] == "pass"), score["probability"], **named)
-        if score["value"] is not None:
-            one(trace, "value", score["value"], score["probability"], **named)
+        kind, value = _kind(score)
+        own = (_start(trace), kind, trace["app"], trace["model"] or "", score["evaluator"], score["version"])
+        if kind:
+            found[own].add(value, score["probability"])
         if score["cost"]:
-            one(trace, "cost", score["cost"], 1.0, **named)
+            found[own[0], "cost", *own[2:]].add(score["cost"], 1.0)
     _upsert(connection, found)
+
+
+def _start(trace: Mapping[str, Any]) -> int:
+    return int(trace["started"]) // STEPS[0] * STEPS[0]
+
+
+def _kind(score: Mapping[str, Any]) -> tuple[str, float]:
+    """Where a score is added: failed checks, verdicts, or values that nobody judges."""
+    if score["error"] is not None:
+        return "error", 1.0
+    if score["label"] in ("pass", "fail"):
+        return "rate", float(score["label"] == "pass")
+    return ("value", score["value"]) if score["value"] is not None else ("", 0.0)
 
 
 def _upsert(connection: Connection, found: Mapping[tuple[Any, ...], Sums]) -> None:
     by_step: defaultdict[tuple[Any, ...], Sums] = defaultdict(Sums)
-    for (start, own), given in found.items():
+    for (start, *own), given in found.items():
         for step in STEPS:
             by_step[step, start // step * step, *own] += given
-    rows = [
-        dict(zip(_KEY, key, strict=True)) | {name: getattr(given, name) for name in FIELDS}
-        for key, given in sorted(by_step.items())
-    ]
-    inserting: Any = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = inserting(sums)
-    statement = statement.on_conflict_do_update(
-        index_elements=list(_KEY), set_={name: sums.c[name] + statement.excluded[name] for name in FIELDS}
+    if not by_step:
+        return
+    # In the order of the key: neighbours lie together, and two writers never wait for each other in a circle.
+    rows = [(*key, *(getattr(given, name) for name in FIELDS)) for key, given in sorted(by_step.items())]
+    names = ", ".join(f'"{name}"' for name in (*_KEY, *FIELDS))
+    holder = "?" if connection.dialect.name == "sqlite" else "%s"
+    more = ", ".join(f'"{name}" = sums."{name}" + excluded."{name}"' for name in FIELDS)
+    connection.exec_driver_sql(
+        f"INSERT INTO sums ({names}) VALUES ({', '.join([holder] * (len(_KEY) + len(FIELDS)))}) "
+        f"ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {more}",
+        rows,
     )
-    if rows:
-        connection.execute(statement, rows)

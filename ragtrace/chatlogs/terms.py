@@ -3,11 +3,13 @@ from an index that is in the order of ids."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, Select, exists, false, select, text, union_all
+from sqlalchemy import ColumnElement, Connection, Select, exists, false, select, text
 
 from ragtrace.chatlogs import words
 from ragtrace.chatlogs.records import Filter
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
 _COMMON = 20_000
 """Traces with a word from which on PostgreSQL walks through time instead of collecting them all from its index."""
 
-Listing = Callable[[int, int, int], Any]
-"""(lowest id, highest id, how many at most) → a select of trace ids, descending, maybe some twice."""
+Listing = Callable[[Connection, int, int, int], list[int]]
+"""(connection, lowest id, highest id, how many at most) → trace ids, descending, maybe some twice. Fewer than that many
+say that there are no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ def terms_of(store: Store, connection: Connection, given: Filter) -> list[Term]:
     if given.errors is not None:
         found.append(_failed() if given.errors else Term(traces.c.error.is_(None)))
     if given.evaluator:
-        found.append(_scored(connection, given))
+        found += _scored(connection, given)
     elif given.label or given.version or given.low is not None or given.high is not None:
         raise SettingError("label, version, low and high speak of an evaluator; name one with evaluator")
     if given.text.strip():
@@ -56,9 +59,9 @@ def terms_of(store: Store, connection: Connection, given: Filter) -> list[Term]:
     return found
 
 
-def everything(low: int, high: int, most: int) -> Select[Any]:
-    """All traces."""
-    return _listed(select(traces.c.id), traces.c.id, low, high, most)
+def everything(connection: Connection, low: int, high: int, most: int) -> list[int]:
+    """Lists all traces."""
+    return _listing(select(traces.c.id), traces.c.id)(connection, low, high, most)
 
 
 def _columns(store: Store, given: Filter) -> Iterable[tuple[Any, Sequence[Any]]]:
@@ -68,18 +71,21 @@ def _columns(store: Store, given: Filter) -> Iterable[tuple[Any, Sequence[Any]]]
     yield traces.c.user_key, store.hidings(given.user_id) if given.user_id else ()
 
 
-def _listed(query: Select[Any], own: ColumnElement[int], low: int, high: int, most: int) -> Select[Any]:
-    return query.where(own >= low, own <= high).order_by(own.desc()).limit(most)
+def _listing(query: Select[Any], own: ColumnElement[int]) -> Listing:
+    def listed(connection: Connection, low: int, high: int, most: int) -> list[int]:
+        return list(connection.scalars(query.where(own >= low, own <= high).order_by(own.desc()).limit(most)))
+
+    return listed
 
 
 def _equal(column_: Any, values: Sequence[Any]) -> Term:
     where = column_ == values[0] if len(values) == 1 else column_.in_(values)
-    return Term(where, lambda *bounds: _listed(select(traces.c.id).where(where), traces.c.id, *bounds), only=True)
+    return Term(where, _listing(select(traces.c.id).where(where), traces.c.id), only=True)
 
 
 def _failed() -> Term:
     where = traces.c.error.is_not(None)
-    return Term(where, lambda *bounds: _listed(select(traces.c.id).where(where), traces.c.id, *bounds), only=True)
+    return Term(where, _listing(select(traces.c.id).where(where), traces.c.id), only=True)
 
 
 # --- scores --------------------------------------------------------------------------------------------------
@@ -109,14 +115,19 @@ def _listable(given: Filter) -> list[ColumnElement[bool]]:
     return found
 
 
-def _scored(connection: Connection, given: Filter) -> Term:
-    listable, wanted = _listable(given), conditions(connection, given)
+def _scored(connection: Connection, given: Filter) -> list[Term]:
+    """The condition on scores; once more with another listing where both label and range may be what is rare."""
+    wanted = conditions(connection, given)
     where = exists().where(scores.c.trace == traces.c.id, *wanted)
+    found = []
     if given.label:
-        of_label = select(scores.c.trace).where(*listable[:2])
-        return Term(where, lambda *bounds: _listed(of_label, scores.c.trace, *bounds), only=len(wanted) == 2)
-    used = buckets(connection, given.evaluator, given.low, given.high)
-    return Term(where, lambda *bounds: _in_buckets(used, listable, *bounds), only=len(wanted) == len(listable))
+        of_label = select(scores.c.trace).where(*_listable(given)[:2])
+        found.append(Term(where, _listing(of_label, scores.c.trace), only=len(wanted) == 2))
+    ranged = given.low is not None or given.high is not None
+    if ranged or not given.label:
+        used = buckets(connection, given.evaluator, given.low, given.high)
+        found.append(Term(where, partial(_in_buckets, given, used), only=len(wanted) == len(_listable(given))))
+    return found
 
 
 def higher_is_better(connection: Connection, evaluator: str) -> bool:
@@ -128,7 +139,7 @@ def higher_is_better(connection: Connection, evaluator: str) -> bool:
 def in_bucket(connection: Connection, given: Filter, own: int) -> Listing:
     """The traces with a score of the filter's evaluator in this bucket."""
     query = select(scores.c.trace).where(scores.c.bucket == own, *conditions(connection, given))
-    return lambda *bounds: _listed(query, scores.c.trace, *bounds)
+    return _listing(query, scores.c.trace)
 
 
 def _newest() -> ColumnElement[bool]:
@@ -139,21 +150,46 @@ def _newest() -> ColumnElement[bool]:
     )
 
 
-def _in_buckets(used: Sequence[int], wanted: Sequence[ColumnElement[bool]], low: int, high: int, most: int) -> Any:
-    """Scores under these conditions whose bucket is one of `used`, by trace, newest first: each bucket is a stretch of
-    an index that is in this order already, so that none is sorted as a whole."""
-    parts = [
-        select(
-            _listed(select(scores.c.trace).where(scores.c.bucket == b, *wanted), scores.c.trace, low, high, most)
-            .subquery()
-            .c.trace
-        )
-        for b in used
-    ]
-    if not parts:
-        return select(scores.c.trace).where(false())
-    every = union_all(*parts).subquery()
-    return select(every.c.trace).order_by(every.c.trace.desc()).limit(most)
+def _in_buckets(  # noqa: PLR0917 a listing with two things bound
+    given: Filter, used: Sequence[int], connection: Connection, low: int, high: int, most: int
+) -> list[int]:
+    """Lists traces by their scores in these buckets. Each bucket is a stretch of an index in the order of ids: a few
+    are taken of each, and more only where those of the other buckets reach further back."""
+    each = max(16, 4 * most // max(1, len(used)))
+    while used:
+        rows = _firsts(given, used, connection, (low, high, min(each, most)))
+        counts = Counter(b for b, _ in rows)
+        full = {b for b, count in counts.items() if count == min(each, most)}
+        reached = max((min(own for b, own in rows if b == f) for f in full), default=low)
+        found = sorted((own for _, own in rows if own >= reached), reverse=True)
+        if len(found) >= most or not full:
+            return found[:most]
+        each *= 4
+    return []
+
+
+def _firsts(
+    given: Filter, used: Sequence[int], connection: Connection, bounds: tuple[int, int, int]
+) -> Sequence[tuple[int, int]]:
+    """Of each bucket the latest traces, as (bucket, trace)."""
+    values: dict[str, Any] = dict(zip(("lowest", "highest", "most"), bounds, strict=True), e=given.evaluator)
+    more = ""
+    for name, sign in (("low", ">="), ("high", "<=")):
+        if (value := getattr(given, name)) is not None:
+            values[name] = value
+            more += f" AND value {sign} :{name}"
+    # In text: a statement of a hundred parts would take SQLAlchemy longer to write than SQLite to run.
+    part = (
+        "SELECT trace FROM scores WHERE evaluator = :e AND bucket = {} AND trace BETWEEN :lowest AND :highest"
+        + more
+        + " ORDER BY trace DESC LIMIT :most"
+    )
+    if connection.dialect.name == "sqlite":
+        query = " UNION ALL ".join(f"SELECT {b}, trace FROM ({part.format(b)})" for b in used)
+    else:
+        query = f"SELECT b, trace FROM unnest(CAST(:used AS smallint[])) AS b CROSS JOIN LATERAL ({part.format('b')}) t"
+        values["used"] = list(used)
+    return [(b, own) for b, own in connection.execute(text(query), values)]
 
 
 def buckets(
@@ -193,11 +229,12 @@ def _text(store: Store, connection: Connection, given: str) -> Term:
 
 
 def _fts5(query: str) -> Term:
-    def listing(low: int, high: int, most: int) -> Any:
-        return text(
+    def listing(connection: Connection, low: int, high: int, most: int) -> list[int]:
+        matching = text(
             "SELECT rowid FROM search WHERE search MATCH :query AND rowid BETWEEN :low AND :high "
             "ORDER BY rowid DESC LIMIT :most"
-        ).bindparams(query=query, low=low, high=high, most=most)
+        )
+        return list(connection.scalars(matching, {"query": query, "low": low, "high": high, "most": most}))
 
     where = text("EXISTS (SELECT 1 FROM search WHERE search MATCH :query AND search.rowid = traces.id)")
     return Term(where.bindparams(query=query), listing, only=True)
@@ -212,11 +249,13 @@ def _tsquery(connection: Connection, phrases: Sequence[Sequence[str]]) -> Term:
     if plan[0]["Plan"]["Plan Rows"] > _COMMON:
         return Term(where)
 
-    def listing(low: int, high: int, most: int) -> Any:
-        # MATERIALIZED: else the planner may walk through all traces, newest first, in the hope of meeting one soon.
-        return text(
-            f"WITH hit AS MATERIALIZED (SELECT trace FROM search WHERE words @@ ({asked})) "
-            "SELECT trace FROM hit WHERE trace BETWEEN :low AND :high ORDER BY trace DESC LIMIT :most"
-        ).bindparams(low=low, high=high, most=most, **values)
+    # MATERIALIZED: else the planner may walk through all traces, newest first, in the hope of meeting one soon.
+    matching = text(
+        f"WITH hit AS MATERIALIZED (SELECT trace FROM search WHERE words @@ ({asked})) "
+        "SELECT trace FROM hit WHERE trace BETWEEN :low AND :high ORDER BY trace DESC LIMIT :most"
+    )
+
+    def listing(connection: Connection, low: int, high: int, most: int) -> list[int]:
+        return list(connection.scalars(matching, {"low": low, "high": high, "most": most, **values}))
 
     return Term(where, listing, only=True)

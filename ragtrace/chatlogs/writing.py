@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy import Connection, Table, insert, select, text, update
+from sqlalchemy.exc import DBAPIError
 
 from ragtrace.chatlogs import summing, words
 from ragtrace.chatlogs.schema import (
@@ -41,17 +42,14 @@ _DETAILS = ("explanation", "evidence")
 class Rows:
     """One trace as it will be stored, without ids."""
 
+    own: tuple[str, str]
+    """Trace id and span id: what it is known by."""
     trace: dict[str, Any]
     content: dict[str, Any]
     words: tuple[str, str, str] | None
     """None in a store with a key."""
     scores: list[tuple[dict[str, Any], dict[str, Any] | None]] = field(default_factory=list)
     """Each score with its details, where it has any."""
-
-    @property
-    def own(self) -> tuple[str, str]:
-        """What it is known by."""
-        return self.trace["trace_id"], self.trace["span_id"]
 
 
 def prepared(store: Store, evaluations: Iterable[Evaluation], now: float) -> list[Rows]:
@@ -84,7 +82,8 @@ def _rows(store: Store, evaluation: Evaluation, now: float) -> Rows:
     if store.keys is None:
         indexed = words.of(0, trace.query, trace.answer, [d.content for d in trace.documents])[1:]
     size = sum(len(part.encode("utf-8", "surrogatepass")) for part in texts.values() if part)
-    rows = Rows(_trace_row(store, evaluation, own, now) | {"size": size}, store.seal(own, texts), indexed)
+    row = _trace_row(store, evaluation, own, now) | {"size": size}
+    rows = Rows((own, row["span_id"]), row, store.seal(own, texts), indexed)
     rows.scores = [_score_rows(store, score, own, now) for score in evaluation.scores]
     return rows
 
@@ -148,6 +147,8 @@ def _plain(value: object) -> object:
 
 
 def _word(value: object, most: int = 200) -> str | None:
+    if isinstance(value, str) and value.isascii() and 0 < len(value) <= most and "\0" not in value:
+        return value
     return (clean(str(value)) or "")[:most] if value not in (None, "") else None
 
 
@@ -199,8 +200,8 @@ def write(connection: Connection, rows: Sequence[Rows]) -> int:
     new = [each for each in rows if each.own not in known]
     ids = known | _ids(connection, new)
     if new:
-        connection.execute(insert(traces), [{"id": ids[each.own], **each.trace} for each in new])
-        connection.execute(insert(contents), [{"trace": ids[each.own], **each.content} for each in new])
+        insert_many(connection, traces, [{"id": ids[each.own], **each.trace} for each in new])
+        insert_many(connection, contents, [{"trace": ids[each.own], **each.content} for each in new])
         words.add(connection, [(ids[each.own], *each.words) for each in new if each.words is not None])
         _early_feedback(connection, [each.own[0] for each in new])
     there = _scored(connection, list(known.values()))
@@ -257,10 +258,33 @@ def _insert_scores(connection: Connection, given: Sequence[tuple[int, dict[str, 
     if not given:
         return
     ids = _score_ids(connection, len(given))
-    connection.execute(insert(scores), [{"id": i, "trace": t, **s} for i, (t, s, _) in zip(ids, given, strict=True)])
+    insert_many(connection, scores, [{"id": i, "trace": t, **s} for i, (t, s, _) in zip(ids, given, strict=True)])
     told = [{"score": i, **d} for i, (_, _, d) in zip(ids, given, strict=True) if d is not None]
     if told:
-        connection.execute(insert(details), told)
+        insert_many(connection, details, told)
+
+
+def insert_many(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rows that all have the same columns in the same order: without SQLAlchemy's work for each of them, on
+    PostgreSQL by COPY."""
+    names = ", ".join(f'"{name}"' for name in rows[0])
+    if connection.dialect.name == "sqlite":
+        holders = ", ".join("?" * len(rows[0]))
+        connection.exec_driver_sql(
+            f"INSERT INTO {table.name} ({names}) VALUES ({holders})", [tuple(row.values()) for row in rows]
+        )
+        return
+    import psycopg
+
+    try:
+        driver: Any = connection.connection
+        with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(tuple(row.values()))
+    except psycopg.Error as error:  # past SQLAlchemy, so it is told here what it would have told
+        raise DBAPIError.instance(
+            "COPY", None, error, psycopg.Error, hide_parameters=True, dialect=connection.dialect
+        ) from None
 
 
 def _score_ids(connection: Connection, count: int) -> Sequence[int]:
