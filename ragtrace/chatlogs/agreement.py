@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -10,14 +9,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from ragtrace.chatlogs.consensus import Log, f1_of, logs, precision_of, rate, recall_of
+from ragtrace.chatlogs.consensus import Log, logs, rate
+from ragtrace.chatlogs.measuring import measured
 from ragtrace.chatlogs.records import Judged
 from ragtrace.statistics import Estimate
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
-_Z = 1.959963984540054
 _DRAWS = 500
 _SAYS = ("pass", "fail", "not_applicable")
 """What is compared between people; `unsure` is no answer."""
@@ -132,6 +131,7 @@ def of_evaluator(rows: Sequence[Judged], *, weighted: bool = True) -> OfEvaluato
     found = [log for log in logs(rows, weighted=weighted) if log.flagged is not None]
     flags = [bool(log.flagged) for log in found]
     judged = [log for log in every if log.flagged is not None]
+    measures = measured(found, flags)
     whole = _confusion(found)
     total = whole.hits + whole.false_alarms + whole.misses + whole.passes
     return OfEvaluator(
@@ -142,10 +142,10 @@ def of_evaluator(rows: Sequence[Judged], *, weighted: bool = True) -> OfEvaluato
         left_out=len(every) - len(judged),
         seen=_confusion([Log(g.trace, 1.0, g.bad, g.value, g.flagged, g.verdicts) for g in judged]),
         whole=Confusion(*(part / total for part in _cells(whole))) if total else None,
-        precision=precision_of(found, flags),
-        recall=recall_of(found, flags),
-        f1=f1_of(found, flags),
-        kappa=kappa_of(found),
+        precision=measures.precision,
+        recall=measures.recall,
+        f1=measures.f1,
+        kappa=measures.kappa,
         bad=rate([(log.bad, log.weight) for log in found]),
         flagged=rate([(float(flag), log.weight) for log, flag in zip(found, flags, strict=True)]),
     )
@@ -181,56 +181,6 @@ def cohen(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
     first, second = Counter(one for one, _ in pairs), Counter(two for _, two in pairs)
     chance = sum(first[label] * second[label] for label in first) / (n * n)
     return None if chance == 1.0 else (observed - chance) / (1.0 - chance)
-
-
-def _kappa(cells: Sequence[float]) -> float | None:
-    hits, alarms, misses, passes = cells
-    total = sum(cells)
-    if not total:
-        return None
-    observed = (hits + passes) / total
-    chance = ((hits + alarms) * (hits + misses) + (passes + alarms) * (passes + misses)) / (total * total)
-    return None if chance >= 1.0 else (observed - chance) / (1.0 - chance)
-
-
-def kappa_of(found: Sequence[Log]) -> Estimate | None:
-    """Weighted Cohen's kappa between evaluator and people.
-
-    The interval is a normal one on the linearised variance of a function of weighted totals (Särndal, Swensson,
-    Wretman, 1992, 5.5), of the table with half a log of mean weight more in each cell: without these, perfect agreement
-    in five logs would have no uncertainty.
-    """
-    known = [log for log in found if log.flagged is not None]
-    cells = _cells(_confusion(known))
-    value = _kappa(cells)
-    if value is None or len(known) < 2:
-        return None
-    half = sum(cells) / len(known) / 2
-    smooth = [cell + half for cell in cells]
-    slopes = _slopes(smooth)
-    squares = sum((log.weight * _along(slopes, log)) ** 2 for log in known) + sum((half * s) ** 2 for s in slopes)
-    spread = _Z * math.sqrt(squares * len(known) / (len(known) - 1))
-    centre = _kappa(smooth) or 0.0
-    low, high = max(-1.0, min(value, centre - spread)), min(1.0, max(value, centre + spread))
-    effective = sum(log.weight for log in known) ** 2 / sum(log.weight**2 for log in known)
-    return Estimate(value, (low, high), len(known), effective)
-
-
-def _slopes(cells: Sequence[float]) -> list[float]:
-    """By how much kappa grows with each cell."""
-    step = 1e-5 * sum(cells)
-    found = []
-    for i in range(len(cells)):
-        up, down = list(cells), list(cells)
-        up[i] += step
-        down[i] -= min(step, cells[i] / 2)
-        found.append(((_kappa(up) or 0.0) - (_kappa(down) or 0.0)) / (up[i] - down[i]))
-    return found
-
-
-def _along(slopes: Sequence[float], log: Log) -> float:
-    hits, alarms, misses, passes = slopes
-    return log.bad * hits + (1 - log.bad) * alarms if log.flagged else log.bad * misses + (1 - log.bad) * passes
 
 
 # --- reviewers --------------------------------------------------------------------------------------------------------

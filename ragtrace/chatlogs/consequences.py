@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ragtrace.chatlogs.consensus import Log, balanced_of, f1_of, logs, newest, precision_of, rate, recall_of
+from ragtrace.chatlogs.consensus import Log, logs, newest, rate
+from ragtrace.chatlogs.measuring import measured
 from ragtrace.chatlogs.records import Judged
 from ragtrace.evaluation import Direction
 from ragtrace.statistics import Estimate
+
+_DRAWS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,12 @@ def _consequence(found: Sequence[Log], threshold: float, direction: Direction) -
     flags = [
         g.value is not None and (g.value < threshold if direction == "higher" else g.value > threshold) for g in found
     ]
+    measures = measured(found, flags, draws=_DRAWS)
     return Consequence(
         threshold,
         rate([(float(flag), g.weight) for g, flag in zip(found, flags, strict=True)]),
-        precision_of(found, flags),
-        recall_of(found, flags),
-        f1_of(found, flags),
-        balanced_of(found, flags),
+        measures.precision,
+        measures.recall,
+        measures.f1,
+        measures.balanced_accuracy,
     )

@@ -1,0 +1,155 @@
+"""Agreement: the published figures, sklearn's figures, and what they say of the whole traffic."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ragtrace.chatlogs.agreement import alpha, cohen, krippendorff, of_evaluator, of_rows
+from ragtrace.chatlogs.consensus import Log, logs
+from ragtrace.chatlogs.measuring import measured
+from tests.chatlogs.reviewed import verdict
+
+FIGURES = ("kappa", "f1", "precision", "recall", "balanced_accuracy")
+# K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C: four observers, twelve units.
+PUBLISHED = [
+    "1 2 3 3 2 1 4 1 2 . . .",
+    "1 2 3 3 2 2 4 1 2 5 . 3",
+    ". 3 3 3 2 3 4 2 2 5 1 .",
+    "1 2 3 3 2 4 4 1 2 5 1 .",
+]
+
+
+def test_alpha_is_the_published_one() -> None:
+    """Krippendorff's worked examples: .743 with missing data (part C), .095 for two observers (part A)."""
+    rows = [line.split() for line in PUBLISHED]
+    units = [[value for value in column if value != "."] for column in zip(*rows, strict=True)]
+    assert krippendorff(units) == pytest.approx(0.743, abs=0.0005)
+    meg, owen = "0100000010", "1110010000"
+    assert krippendorff([[a, b] for a, b in zip(meg, owen, strict=True)]) == pytest.approx(0.095, abs=0.0005)
+
+
+def test_kappa_is_that_of_sklearn() -> None:
+    """On random labels of two and three kinds; the weighted one between evaluator and people, too."""
+    metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
+    chance = random.Random(1)
+    for kinds in (["pass", "fail"], ["pass", "fail", "not_applicable"]):
+        for n in (5, 40, 300):
+            one = [chance.choice(kinds) for _ in range(n)]
+            two = [a if chance.random() < 0.6 else chance.choice(kinds) for a in one]
+            assert cohen(list(zip(one, two, strict=True))) == pytest.approx(metrics.cohen_kappa_score(one, two))
+    found = [Log(i, chance.choice((1.0, 7.0)), float(chance.random() < 0.4), 0.5, chance.random() < 0.5, 1)
+             for i in range(200)]  # fmt: skip
+    ours = measured(found, [bool(log.flagged) for log in found]).kappa
+    theirs = metrics.cohen_kappa_score(
+        [log.flagged for log in found], [bool(log.bad) for log in found], sample_weight=[log.weight for log in found]
+    )
+    assert ours is not None
+    assert ours.value == pytest.approx(theirs)
+
+
+def test_precision_recall_and_f1_are_those_of_sklearn() -> None:
+    """With weights."""
+    metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
+    chance = random.Random(2)
+    rows = []
+    for i in range(300):
+        said, flag = chance.random() < 0.3, chance.random() < 0.5
+        rows.append(verdict(i, 0.5, "fail" if flag else "pass", "fail" if said else "pass", chance.choice((1.0, 9.0))))
+    found = of_evaluator(rows)
+    truth, flags = [r.verdict == "fail" for r in rows], [r.label == "fail" for r in rows]
+    weights = [r.weight for r in rows]
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(
+        truth, flags, average="binary", sample_weight=weights
+    )
+    assert found.precision is not None
+    assert found.recall is not None
+    assert found.f1 is not None
+    assert (found.precision.value, found.recall.value, found.f1.value) == pytest.approx((precision, recall, f1))
+    balanced = measured(logs(rows), flags).balanced_accuracy
+    assert balanced is not None
+    assert balanced.value == pytest.approx(metrics.balanced_accuracy_score(truth, flags, sample_weight=weights))
+
+
+def test_two_reviewers_of_a_log_are_no_two_logs() -> None:
+    """A log that two people judged weighs as much as any other, half of it for each."""
+    rows = [
+        verdict(1, 0.1, "fail", "fail"),
+        verdict(1, 0.1, "fail", "pass", reviewer="b"),
+        verdict(2, 0.1, "fail", "fail"),
+    ]
+    found = of_evaluator(rows)
+    assert (found.logs, found.seen.hits, found.seen.false_alarms) == (2, 1.5, 0.5)
+    assert found.precision is not None
+    assert found.precision.value == pytest.approx(0.75)
+    assert found.precision.count == 2
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """In 300 samples of 120 logs, of which failures were sampled five times as often: the 95 % intervals of kappa, F1,
+    precision, recall and balanced accuracy miss the value of the whole traffic in 10 % of the samples at most, for each
+    of three evaluators."""
+    chance = random.Random(3)
+    for hit, alarm in ((0.9, 0.05), (0.6, 0.2), (1.0, 0.0)):
+        whole = []
+        for i in range(20_000):
+            is_bad = chance.random() < 0.25
+            whole.append(Log(i, 1.0, float(is_bad), 0.5, chance.random() < (hit if is_bad else alarm), 1))
+        true = measured(whole, [bool(log.flagged) for log in whole])
+        missed = [0] * len(FIGURES)
+        for _ in range(300):
+            drawn = []
+            while len(drawn) < 120:
+                log = chance.choice(whole)
+                if log.flagged or chance.random() < 0.2:
+                    drawn.append(Log(log.trace, 1.0 if log.flagged else 5.0, log.bad, 0.5, log.flagged, 1))
+            found = measured(drawn, [bool(log.flagged) for log in drawn], draws=400)
+            for k, name in enumerate(FIGURES):
+                estimate = getattr(found, name)
+                low, high = estimate.interval
+                missed[k] += not low - 1e-9 <= getattr(true, name).value <= high + 1e-9
+        assert max(missed) <= 30, (hit, alarm, missed)
+
+
+def test_a_failed_check_is_left_out_and_counted() -> None:
+    """Agreement is of those logs of which both say something; `unsure` says nothing."""
+    rows = [verdict(1, 0.1, "fail", "fail"), verdict(2, 0.9, "pass", "unsure"), verdict(3, 0.9, "refusal", "pass")]
+    found = of_evaluator(rows)
+    assert (found.logs, found.left_out) == (1, 1)
+
+
+def test_verdicts_without_weight_count_for_themselves_alone() -> None:
+    """They are in the table of what was seen, in no estimate."""
+    rows = [verdict(1, 0.1, "fail", "pass", weight=0.0), verdict(2, 0.1, "fail", "fail")]
+    found = of_evaluator(rows)
+    assert (found.logs, found.counted, found.seen.false_alarms) == (2, 1, 1.0)
+    assert found.precision is not None
+    assert found.precision.value == 1.0
+    alone = of_evaluator(rows, weighted=False)
+    assert alone.precision is not None
+    assert alone.precision.value == 0.5
+    nobody = of_evaluator(rows[:1])
+    assert (nobody.precision, nobody.whole, nobody.kappa) == (None, None, None)
+
+
+def test_reviewers_are_compared_in_pairs_and_together() -> None:
+    """Kappa of each pair on what both judged; alpha for each evaluator and all."""
+    rows = []
+    for i in range(40):
+        said = "fail" if i % 3 == 0 else "pass"
+        rows += [verdict(i, 0.5, "fail", said, reviewer="ann"), verdict(i, 0.5, "fail", said, reviewer="bob")]
+        if i < 10:
+            rows.append(verdict(i, 0.5, "fail", "pass", reviewer="cid"))
+    found = of_rows(rows)
+    by_pair = {(pair.first, pair.second): pair for pair in found.pairs}
+    assert (by_pair["ann", "bob"].kappa, by_pair["ann", "bob"].count) == (1.0, 40)
+    assert by_pair["ann", "cid"].kappa == pytest.approx(0.0)
+    assert by_pair["ann", "cid"].count == 10
+    whole = found.alphas[""]
+    assert found.alphas["good"] == whole
+    assert whole.units == 40
+    assert whole.value is not None
+    assert whole.interval is not None
+    assert 0.5 < whole.interval[0] <= whole.value <= whole.interval[1] <= 1.0
+    assert alpha([["pass", "pass"]] * 9).value is None, "who never vary cannot be measured"
