@@ -60,6 +60,8 @@ class Runtime:
         self._telemetry = telemetry
         self._metrics = metrics
         self._journal = journal
+        self.store: Any = None
+        """The sink of the setting `store`, with its counters; None without."""
         self._closed = False
         self._at_close: list[Callable[[], None]] = []
 
@@ -87,6 +89,8 @@ class Runtime:
         done = self.pipeline.flush(timeout)
         if self._telemetry is not None:
             done = self._telemetry.flush(timeout) and done
+        if self.store is not None:
+            done = self.store.flush(timeout) and done
         return done
 
     def close(self, timeout: float | None = None) -> None:
@@ -108,6 +112,8 @@ class Runtime:
             self._metrics.close()
         if self._journal is not None:
             self._journal.close()
+        if self.store is not None:
+            self.store.close(max(seconds, 1.0))
         for action in self._at_close:
             action()
 
@@ -194,6 +200,9 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
 
         journal = Journal(used.report_file, app=used.app, env=used.env, evaluators=checks)
         sinks += (journal,)
+    stored = _store(used, now)
+    if stored is not None:
+        sinks += (stored,)
     from ragtrace.evaluators.causes import cause
 
     limits = Limits(used.queue_items, used.queue_bytes, used.batch, used.batch_wait, used.workers)
@@ -213,11 +222,24 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
         metrics.watch(pipeline, telemetry)
         metrics.serve(used.prometheus_port, used.prometheus_host)
     runtime = Runtime(used, pipeline, telemetry, metrics, journal)
+    runtime.store = stored
     pipeline.start()
     recorder.set_consumer(pipeline)
     _instrument(runtime, True, capture)
     _close_at_exit(runtime)
     return runtime
+
+
+def _store(used: Settings, checks: Sequence[Evaluator]) -> Any:
+    if not used.store:
+        return None
+    _require("sqlalchemy", "store", "store")
+    from ragtrace.chatlogs.sealing import read_keys
+    from ragtrace.chatlogs.sink import Retention, StoreSink
+
+    retention = Retention(used.store_days, used.store_bytes)
+    key = read_keys(used.store_key)
+    return StoreSink(used.store, key=key, app=used.app, env=used.env, evaluators=checks, retention=retention)
 
 
 def _calibration(used: Settings) -> Adjust | None:

@@ -168,6 +168,17 @@ class Settings:
     """Half the width of the band around a local evaluator's threshold in which its `_cascade` form asks the judge; it
     shrinks with the budget that is left."""
 
+    store: str = ""
+    """Where sampled evaluations are kept with their texts, for people to review: a file (SQLite) or
+    `postgresql://USER:PASSWORD@HOST/NAME`; empty for nowhere. See [chatlogs.md](chatlogs.md)."""
+    store_key: str = ""
+    """Name of the environment variable, or of the file, that holds the key with which the store's content is encrypted:
+    32 bytes in base64, of several keys the newest first; empty for a store that is not encrypted."""
+    store_days: float = 90.0
+    """Requests older than this are removed from the store; 0 for none."""
+    store_bytes: int = 0
+    """Bytes that the store may take: above them its oldest requests are removed; 0 for as many as there come."""
+
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "otlp_protocol": ("http/protobuf", "grpc"),
@@ -200,6 +211,8 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "judge_budget_hour": (0.0, float("inf")),
     "judge_budget_day": (0.0, float("inf")),
     "cascade_band": (0.0, 1.0),
+    "store_days": (0.0, 36_500.0),
+    "store_bytes": (0, float("inf")),
 }
 _TYPES = get_type_hints(Settings)
 
