@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
@@ -89,7 +88,5 @@ def sign_out(request: Request, known: Known) -> Response:
 
 def inside(next: str) -> str:
     """A path on this very console, or `/`: nobody is sent elsewhere by a link to the login page."""
-    parts = urlsplit(next) if next.isprintable() and "\\" not in next else None
-    if parts is None or parts.scheme or parts.netloc or not next.startswith("/") or next.startswith("//"):
-        return "/"
-    return next
+    own = next.startswith("/") and not next.startswith("//") and "\\" not in next and next.isprintable()
+    return next if own else "/"

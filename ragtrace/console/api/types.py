@@ -23,7 +23,7 @@ Id = Annotated[int, Field(ge=1, le=2**53 - 1)]
 Role = Literal["viewer", "reviewer", "admin"]
 TraceId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 TracePath = Annotated[
-    str, Path(pattern=r"^([0-9a-f]{32}|[1-9][0-9]{0,14})$", description="32 hexadecimal digits, or the id here")
+    str, Path(pattern=r"^([0-9a-f]{32}|[1-9][0-9]{0,15})$", description="32 hexadecimal digits, or the id here")
 ]
 
 

@@ -1,0 +1,567 @@
+"""Who gets in, as whom, and for how long."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+from argon2 import PasswordHasher
+from sqlalchemy import select, update
+
+from ragtrace.chatlogs import schema
+from ragtrace.chatlogs.store import Store
+from ragtrace.cli import main
+from ragtrace.console import accounts, attempts, audit, login, options, server, sessions, tokens
+from ragtrace.console.options import ConsoleSettings, is_loopback, oidc_from
+from ragtrace.errors import DataError, SettingError
+from tests.console.conftest import ADDRESS, PASSWORD, TRACE, Console
+
+
+def lines(console: Console) -> list[tuple[str | None, str]]:
+    return [(line.user, line.action) for line in audit.read(console.store)]
+
+
+# --- the open console -------------------------------------------------------------------------------------------------
+
+
+def test_a_console_without_users_is_open_to_its_own_machine_alone(store: Store) -> None:
+    """Without users, a browser on the machine is the admin `local`; from elsewhere, or through a proxy, nobody."""
+    console = Console(store)
+    assert console.stranger().get("/api/me").json() == {"name": "local", "role": "admin", "via": "open", "scopes": []}
+    assert console.stranger(client=("192.0.2.7", 1)).get("/api/me").status_code == 401
+    for header in ("x-forwarded-for", "forwarded", "x-real-ip", "via", "x-forwarded-host", "x-forwarded-proto"):
+        assert console.stranger().get("/api/me", headers={header: "127.0.0.1"}).status_code == 401, header
+
+
+def test_the_first_user_ends_the_open_console(store: Store) -> None:
+    """As soon as somebody can sign in everybody must, and it stays so when that user is disabled."""
+    console = Console(store)
+    browser = console.stranger()
+    assert browser.get("/api/me").status_code == 200
+    console.add("ada", "admin")
+    assert browser.get("/api/me").status_code == 401
+    accounts.set_disabled(store, "ada", True)
+    assert Console(store).stranger().get("/api/me").status_code == 401
+
+
+def test_local_cannot_be_a_user_who_signs_in(console: Console) -> None:
+    """Nobody can make an account of the open console's user."""
+    accounts.local(console.store)
+    with pytest.raises(SettingError):
+        accounts.add(console.store, "local", "admin", PASSWORD)
+    with pytest.raises(DataError):
+        accounts.set_password(console.store, "local", PASSWORD)
+    with pytest.raises(DataError):
+        tokens.add(console.store, "x", "local", ["read"])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"host": "0.0.0.0"}, {"url": "https://logs.example.org"}, {"hosts": ("logs",)}, {"proxies": ("10.0.0.1",)}],
+)
+def test_it_listens_to_others_only_with_users(store: Store, changed: dict[str, Any]) -> None:
+    """Where others can reach it, it does not start without users, says how to add one, and is closed even if it did."""
+    settings = ConsoleSettings(**changed)
+    with pytest.raises(SettingError, match="ragtrace user add"):
+        server.check(store, settings)
+    assert Console(store, settings).stranger().get("/api/me").status_code == 401
+    accounts.add(store, "ada", "admin", PASSWORD)
+    server.check(store, settings)
+
+
+def test_what_counts_as_loopback() -> None:
+    """Only addresses that nobody else can reach, and no name but localhost."""
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost", "LOCALHOST")))
+    assert not any(
+        map(is_loopback, ("0.0.0.0", "::", "", "192.168.0.1", "logs.example.org", "127.1", "localhost.evil"))
+    )
+
+
+def test_an_open_console_takes_changes_from_programs_and_from_its_own_pages(store: Store) -> None:
+    """A program on the machine needs no token; whatever comes from a browser needs the page's."""
+    console = Console(store)
+    view = {"name": "a", "query": "x=1"}
+    assert console.stranger().post("/api/views", json=view).status_code == 201
+    for headers in ({"origin": ADDRESS}, {"sec-fetch-site": "same-origin"}, {"referer": ADDRESS}, {"cookie": "a=b"}):
+        assert console.stranger().post("/api/views", json=view, headers=headers).status_code == 403, headers
+    csrf = sessions.local(store, accounts.local(store).id).csrf
+    headers = {"origin": ADDRESS, "x-csrf-token": csrf}
+    assert console.stranger().post("/api/views", json=view, headers=headers).status_code == 201
+
+
+# --- passwords and sessions -------------------------------------------------------------------------------------------
+
+
+def test_passwords_are_kept_as_argon2id_and_hashed_anew_when_its_parameters_change(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No password stands in the database; a sign-in brings an old hash to the parameters of today."""
+
+    def kept() -> str:
+        with console.store.reading() as connection:
+            return str(connection.scalar(select(schema.users.c.password).where(schema.users.c.name == "rob")))
+
+    before = kept()
+    assert before.startswith("$argon2id$")
+    assert PASSWORD not in before
+    monkeypatch.setattr(accounts, "_hasher", lambda: PasswordHasher(2, 16, 1))
+    assert accounts.verify(console.store, "rob", PASSWORD) is not None
+    assert "m=16,t=2" in kept()
+    assert accounts.verify(console.store, "rob", PASSWORD) is not None
+
+
+def test_the_parameters_are_those_of_rfc_9106(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside of tests a hash costs 64 MiB and three passes."""
+    monkeypatch.undo()
+    made = accounts.hash_password(PASSWORD)
+    assert made.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "<b>", "a" * 101, "x\n", "../x", "local"])
+def test_names_of_users_are_plain(console: Console, name: str) -> None:
+    """A name is letters, digits and . _ @ + -, so that it needs no quoting anywhere."""
+    with pytest.raises(SettingError):
+        accounts.add(console.store, name, "viewer", PASSWORD)
+
+
+@pytest.mark.parametrize(("role", "password"), [("root", PASSWORD), ("viewer", "short"), ("viewer", "x" * 1001)])
+def test_a_user_has_a_role_that_exists_and_a_long_password(console: Console, role: str, password: str) -> None:
+    """Roles are three, passwords have 12 to 1000 characters."""
+    with pytest.raises(SettingError):
+        accounts.add(console.store, "new", role, password)
+
+
+def test_a_session_begins_with_the_right_password_alone(console: Console) -> None:
+    """Wrong passwords and unknown names get the same answer and no cookie."""
+    answers = []
+    for name, password in (("rob", "wrong"), ("nobody", PASSWORD), ("rob", ""), ("", "")):
+        answer = console.stranger().post("/login", data={"name": name, "password": password})
+        assert answer.status_code == 401
+        assert "set-cookie" not in answer.headers
+        answers.append(answer.text)
+    assert len(set(answers)) == 1
+    assert console.signed_in("rob").get("/api/me").json()["name"] == "rob"
+
+
+def test_the_hash_is_computed_for_unknown_names_too(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wrong sign-in costs one verification, whoever it names: time tells nothing of who exists."""
+    done: list[str] = []
+
+    class Counting(PasswordHasher):
+        def verify(self, hash: str | bytes, password: str | bytes) -> Any:
+            done.append(str(hash)[:9])
+            return super().verify(hash, password)
+
+    monkeypatch.setattr(accounts, "_hasher", lambda: Counting(1, 8, 1))
+    accounts.set_disabled(console.store, "vera", True)
+    accounts.local(console.store)
+    for name in ("rob", "nobody", "local", "vera"):
+        assert accounts.verify(console.store, name, "wrong") is None
+    assert done == ["$argon2id"] * 4
+
+
+def test_the_cookie_is_for_the_server_alone(console: Console) -> None:
+    """HttpOnly, SameSite=Lax, no Domain; over https Secure and tied to the host by its name."""
+    said = console.stranger().post("/login", data={"name": "rob", "password": PASSWORD}).headers["set-cookie"]
+    assert re.match(r"ragtrace=[\w-]{43}; HttpOnly; Max-Age=604800; Path=/; SameSite=lax$", said)
+    secure = console.stranger("https://127.0.0.1:8400").post("/login", data={"name": "rob", "password": PASSWORD})
+    said = secure.headers["set-cookie"]
+    assert said.startswith("__Host-ragtrace=")
+    assert said.endswith("; HttpOnly; Max-Age=604800; Path=/; SameSite=lax; Secure")
+
+
+def test_the_database_does_not_know_the_cookie(console: Console) -> None:
+    """Whoever reads the table of sessions cannot use one."""
+    cookie = console.signed_in("rob").cookies["ragtrace"]
+    with console.store.reading() as connection:
+        rows = connection.execute(select(schema.sessions)).mappings().all()
+    assert cookie not in str([dict(row) for row in rows])
+    browser = console.stranger()
+    browser.cookies.set("ragtrace", rows[0]["hash"])
+    assert browser.get("/api/me").status_code == 401
+
+
+def test_a_session_ends_when_it_is_idle_and_in_any_case(console: Console) -> None:
+    """After eight hours without a request, and after a week with them."""
+    browser = console.signed_in("rob")
+    cookie = browser.cookies["ragtrace"]
+    began = sessions.find(console.store, cookie, 8 * 3600.0)
+    assert began is not None
+    with console.store.reading() as connection:
+        start = float(connection.scalar(select(schema.sessions.c.created)))
+    hour = 3600.0
+    for passed in range(7, 7 * 24, 7):
+        assert sessions.find(console.store, cookie, 8 * hour, start + passed * hour) is not None, passed
+    assert sessions.find(console.store, cookie, 8 * hour, start + 7 * 24 * hour + 1) is None
+    other = console.signed_in("rob").cookies["ragtrace"]
+    assert sessions.find(console.store, other, 8 * hour, start + 8.1 * hour) is None
+
+
+def test_sessions_end_at_logout_with_the_password_and_when_the_user_is_disabled(console: Console) -> None:
+    """Each of them at once, on the server, not only in the browser."""
+    store = console.store
+    for end in (
+        lambda: None,
+        lambda: accounts.set_password(store, "rob", PASSWORD),
+        lambda: accounts.set_disabled(store, "rob", True),
+    ):
+        one, other = console.signed_in("rob"), console.signed_in("rob")
+        cookie = one.cookies["ragtrace"]
+        if end() is None:
+            assert one.post("/logout").status_code == 303
+        else:
+            assert other.get("/api/me").status_code == 401
+        again = console.stranger()
+        again.cookies.set("ragtrace", cookie)
+        assert again.get("/api/me").status_code == 401
+    assert console.stranger().post("/login", data={"name": "rob", "password": PASSWORD}).status_code == 401
+
+
+def test_expired_sessions_are_removed(console: Console) -> None:
+    """The table does not grow for ever."""
+    console.signed_in("rob")
+    with console.store.writing() as connection:
+        connection.execute(update(schema.sessions).values(expires=1.0))
+    console.signed_in("rob")
+    with console.store.reading() as connection:
+        assert len(connection.execute(select(schema.sessions)).all()) == 1
+
+
+def test_another_role_holds_from_the_next_request(console: Console) -> None:
+    """A session has no role of its own."""
+    browser = console.signed_in("rob")
+    assert browser.get("/api/users").status_code == 403
+    accounts.set_role(console.store, "rob", "admin")
+    assert browser.get("/api/users").status_code == 200
+
+
+def test_people_change_their_own_password(console: Console) -> None:
+    """With the old one; every other session ends, this one goes on under a new cookie."""
+    browser, other = console.signed_in("rob"), console.signed_in("rob")
+    before = browser.cookies["ragtrace"]
+    wrong = {"old": "wrong wrong wrong", "new": "another password"}
+    assert browser.post("/api/me/password", json=wrong).status_code == 403
+    right = {"old": PASSWORD, "new": "another password"}
+    assert browser.post("/api/me/password", json=right).status_code == 204
+    assert browser.cookies["ragtrace"] != before
+    assert browser.get("/api/me").status_code == 200
+    assert other.get("/api/me").status_code == 401
+    assert console.program("rob").post("/api/me/password", json=right).status_code == 403
+
+
+# --- the login page ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("next", "to"),
+    [
+        ("/traces?q=a", "/traces?q=a"),
+        ("//evil.example", "/"),
+        ("https://evil.example/", "/"),
+        ("/\\evil.example", "/"),
+        ("\\/evil", "/"),
+        ("/\t/evil.example", "/"),
+        ("/\n/evil.example", "/"),
+        ("javascript:alert(1)", "/"),
+        ("traces", "/"),
+        ("///evil.example", "/"),
+        ("/ /evil", "/ /evil"),
+        ("http:/evil", "/"),
+        ("", "/"),
+        ("/" + "[", "/["),
+        ("//[", "/"),
+    ],
+)
+def test_after_signing_in_one_stays_here(console: Console, next: str, to: str) -> None:
+    """The address to go on to is a path of this console, whatever a link to the login page says."""
+    assert login.inside(next) == to
+    answer = console.stranger().post("/login", data={"name": "rob", "password": PASSWORD, "next": next})
+    assert answer.status_code == 303
+    assert answer.headers["location"].replace("%20", " ") == to
+
+
+def test_strangers_are_sent_to_the_login_page_and_back(console: Console) -> None:
+    """A page leads to the login page and from there back to itself; the API answers 401."""
+    answer = console.stranger().get("/traces?q=a&model=b")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/login?next=/traces%3Fq%3Da%26model%3Db"
+    page = console.stranger().get(answer.headers["location"])
+    assert page.status_code == 200
+    assert 'value="/traces?q=a&amp;model=b"' in page.text
+    told = console.stranger().get("/api/traces")
+    assert told.status_code == 401
+    assert told.headers["content-type"] == "application/problem+json"
+    assert told.headers["www-authenticate"].startswith("Bearer")
+
+
+# --- how often --------------------------------------------------------------------------------------------------------
+
+
+def test_five_wrong_passwords_from_one_address_are_enough(console: Console) -> None:
+    """The sixth attempt waits, with the right password, too; from another address the user still gets in."""
+    browser = console.stranger()
+    for _ in range(attempts.PER_NAME_AND_ADDRESS):
+        assert browser.post("/login", data={"name": "rob", "password": "wrong"}).status_code == 401
+    for password in ("wrong", PASSWORD):
+        answer = browser.post("/login", data={"name": "ROB", "password": password})
+        assert answer.status_code == 429
+        assert 0 < int(answer.headers["retry-after"]) <= 900
+    elsewhere = console.stranger(client=("192.0.2.9", 1))
+    assert elsewhere.post("/login", data={"name": "rob", "password": PASSWORD}).status_code == 303
+
+
+def test_one_address_cannot_try_many_names_nor_many_addresses_one_name(store: Store) -> None:
+    """Twenty attempts for an address and a hundred for a name in a quarter of an hour, then they are let in again."""
+    now = 1_000_000.0
+    done = [attempts.begin(store, f"user{i}", "192.0.2.1", now + i) for i in range(25)]
+    assert [wait > 0 for wait in done] == [False] * 20 + [True] * 5
+    assert done[20] == attempts.WINDOW - 20
+    done = [attempts.begin(store, "ada", f"192.0.2.{i}", now) for i in range(2, 112)]
+    assert [wait > 0 for wait in done] == [False] * 100 + [True] * 10
+    assert attempts.begin(store, "ada", "192.0.2.1", now + attempts.WINDOW + 30) == 0
+
+
+def test_the_right_password_forgets_the_wrong_ones(console: Console) -> None:
+    """Somebody who mistypes now and then is never locked out."""
+    browser = console.stranger()
+    for _ in range(4):
+        for _ in range(attempts.PER_NAME_AND_ADDRESS - 1):
+            assert browser.post("/login", data={"name": "rob", "password": "wrong"}).status_code == 401
+        assert browser.post("/login", data={"name": "rob", "password": PASSWORD}).status_code == 303
+
+
+def test_a_password_in_the_field_for_the_name_is_kept_nowhere(console: Console) -> None:
+    """Neither the table of attempts nor the audit log has what was typed."""
+    console.stranger().post("/login", data={"name": "my secret password", "password": ""})
+    with console.store.reading() as connection:
+        kept = [*connection.execute(select(schema.attempts)), *connection.execute(select(schema.audit))]
+    assert len(kept) == 2
+    assert "secret" not in str(kept)
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_works_for_its_scopes_within_its_users_role(console: Console) -> None:
+    """It can do neither more than its scopes nor more than its user, and nothing outside of /api."""
+    assert console.program("rob", "read").get("/api/traces").status_code == 200
+    assert console.program("rob", "read").post("/api/review/next").status_code == 403
+    assert console.program("rob", "feedback").get("/api/traces").status_code == 403
+    assert console.program("rob", "review").post("/api/review/next").status_code == 200
+    assert console.program("vera", "review", "admin").post("/api/review/next").status_code == 403
+    assert console.program("vera", "admin").get("/api/users").status_code == 403
+    assert console.program("ada", "admin").get("/api/users").status_code == 200
+    assert console.program("rob", "read").get("/traces").status_code == 303
+
+
+def test_a_token_ends(console: Console) -> None:
+    """By time, by revoking, and with its user."""
+    made, secret = tokens.add(console.store, "t", "rob", ["read"], 1)
+    assert made.expires is not None
+    assert tokens.find(console.store, secret) is not None
+    assert tokens.find(console.store, secret, made.expires + 1) is None
+    accounts.set_disabled(console.store, "rob", True)
+    assert tokens.find(console.store, secret) is None
+    accounts.set_disabled(console.store, "rob", False)
+    assert tokens.find(console.store, secret) is not None
+    tokens.revoke(console.store, made.id)
+    assert tokens.find(console.store, secret) is None
+    with pytest.raises(DataError):
+        tokens.revoke(console.store, 999)
+
+
+def test_the_database_does_not_know_the_token(console: Console) -> None:
+    """Its hash is no token."""
+    _, secret = tokens.add(console.store, "t", "rob", ["read"])
+    assert re.fullmatch(r"rt_[\w-]{43}", secret)
+    with console.store.reading() as connection:
+        row = dict(connection.execute(select(schema.tokens)).mappings().one())
+    assert secret not in str(row)
+    assert tokens.find(console.store, row["hash"]) is None
+    assert tokens.find(console.store, "rt_" + row["hash"]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "scopes", "days"),
+    [
+        ("t", [], 1),
+        ("t", ["write"], 1),
+        ("", ["read"], 1),
+        ("a\nb", ["read"], 1),
+        ("t", ["read"], 0),
+        ("t", ["read"], 1e9),
+    ],
+)
+def test_a_token_has_a_name_scopes_and_an_end(console: Console, name: str, scopes: list[str], days: float) -> None:
+    """What is none of these is refused."""
+    with pytest.raises(SettingError):
+        tokens.add(console.store, name, "rob", scopes, days)
+
+
+def test_a_wrong_token_is_not_helped_by_a_cookie(console: Console) -> None:
+    """What a program says of itself counts, even where a browser's cookie comes along."""
+    browser = console.signed_in("rob")
+    for said in ("Bearer rt_wrong", "Basic cm9iOng=", "Bearer", "", "Bearer " + browser.cookies["ragtrace"]):
+        assert browser.get("/api/me", headers={"authorization": said}).status_code == 401, said
+
+
+# --- the audit log ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_seen_and_changed_is_written_down(evil: Console) -> None:
+    """Views, searches (without their text), reviews, exports, sign-ins, users and tokens; with name and address."""
+    ada = evil.signed_in("ada")
+    ada.get(f"/api/traces/{TRACE}")
+    ada.get("/api/traces", params={"text": "a very private search"})
+    ada.post("/api/review/submit", json={"trace_id": TRACE, "verdicts": {"faithfulness": "fail"}, "comment": "private"})
+    ada.get("/api/export")
+    ada.post("/api/users", json={"name": "new", "role": "viewer", "password": "a private password"})
+    ada.patch("/api/users/new", json={"role": "reviewer"})
+    ada.post("/api/tokens", json={"name": "t", "user": "new", "scopes": ["read"]})
+    ada.get(f"/traces/{TRACE}")
+    ada.post("/logout")
+    evil.stranger().post("/login", data={"name": "ada", "password": "wrong"})
+    found = audit.read(evil.store)
+    assert [line.action for line in reversed(found)] == [
+        "login", "trace.view", "trace.search", "review.submit", "export", "user.add", "user.change", "token.add",
+        "trace.view", "logout", "login.failed",
+    ]  # fmt: skip
+    assert "private" not in str(found)
+    assert {line.user for line in found[1:]} == {"ada"}
+    assert {line.address for line in found} == {"127.0.0.1"}
+    by_action = {line.action: line for line in found}
+    assert by_action["trace.view"].object == TRACE
+    assert by_action["user.change"].object == "new"
+    assert by_action["user.change"].detail == {"role": "reviewer"}
+    assert by_action["login.failed"].user is None
+    assert by_action["login.failed"].detail == {"why": "password", "status": 401}
+
+
+def test_nothing_is_shown_that_cannot_be_written_down(evil: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the line cannot be written, neither is the trace sent."""
+    browser = evil.signed_in("rob")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(audit, "write", full)
+    answer = browser.get(f"/api/traces/{TRACE}")
+    assert answer.status_code == 500
+    assert "jane" not in answer.text
+
+
+def test_what_was_refused_is_written_down_with_its_status(console: Console) -> None:
+    """Who tried what they may not."""
+    console.signed_in("vera").get("/api/users")
+    line = audit.read(console.store)[0]
+    assert (line.user, line.action, line.detail) == ("vera", "user.list", {"status": 403})
+
+
+def test_the_log_is_paged_and_filtered(console: Console) -> None:
+    """By user and action, newest first, going on before the last one seen."""
+    for number in range(30):
+        audit.write(console.store, "rob" if number % 2 else "ada", "a" if number < 20 else "b", str(number))
+    assert [line.object for line in audit.read(console.store, user="rob", limit=2)] == ["29", "27"]
+    assert [line.object for line in audit.read(console.store, action="a", limit=1)] == ["19"]
+    last = audit.read(console.store, limit=10)[-1]
+    assert audit.read(console.store, before=last.id, limit=1)[0].object == "19"
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def test_users_and_tokens_on_the_command_line(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Added, listed, disabled, given roles; the password comes from standard input and is never printed."""
+    own = ["--store", store.name]
+
+    def run(*arguments: str, typed: str = "") -> str:
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        assert main([*arguments, *own]) == 0
+        return capsys.readouterr().out
+
+    added = run("user", "add", "ann", "--role", "reviewer", "--password-stdin", typed=PASSWORD + "\n")
+    assert "ann" in added
+    assert PASSWORD not in added
+    assert accounts.verify(store, "ann", PASSWORD) is not None
+    assert re.search(r"ann +reviewer +password +active", run("user", "list"))
+    run("user", "role", "ann", "admin")
+    secret = run("token", "add", "ci", "--user", "ann", "--scopes", "read,feedback", "--days", "30").strip()
+    found = tokens.find(store, secret)
+    assert found is not None
+    assert (found.role, found.scopes) == ("admin", {"read", "feedback"})
+    assert secret not in run("token", "list")
+    run("token", "revoke", str(found.id))
+    assert tokens.find(store, secret) is None
+    run("user", "password", "ann", "--password-stdin", typed="quite another one\n")
+    assert accounts.verify(store, "ann", "quite another one") is not None
+    run("user", "disable", "ann")
+    assert accounts.verify(store, "ann", "quite another one") is None
+    run("user", "enable", "ann")
+    assert accounts.verify(store, "ann", "quite another one") is not None
+    actions = [line.action for line in audit.read(store)]
+    assert actions == [
+        "user.enable", "user.disable", "user.password", "token.revoke", "token.add", "user.change", "user.add",
+    ]  # fmt: skip
+
+
+def test_the_password_is_asked_for_twice(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a terminal; two that differ are no password, and without a terminal it says how to give one."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    command = ["user", "add", "ann", "--store", store.name]
+    given = iter([PASSWORD, "another", PASSWORD, PASSWORD])
+    monkeypatch.setattr("getpass.getpass", lambda _prompt: next(given))
+    monkeypatch.setattr("sys.stdin", Terminal())
+    assert main(command) == 2
+    assert "differ" in capsys.readouterr().err
+    assert main(command) == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(command) == 2
+    assert "--password-stdin" in capsys.readouterr().err
+
+
+def test_no_password_is_taken_as_an_argument(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """Arguments stand in the list of processes."""
+    with pytest.raises(SystemExit):
+        main(["user", "add", "ann", "--password", PASSWORD, "--store", store.name])
+    capsys.readouterr()
+
+
+def test_serve_refuses_the_world_without_users(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """`ragtrace serve --host 0.0.0.0` says what to do instead of listening."""
+    assert main(["serve", "--store", store.name, "--host", "0.0.0.0", "--port", "0"]) == 2
+    assert "ragtrace user add" in capsys.readouterr().err
+
+
+def test_settings_of_sign_in_are_whole_or_absent() -> None:
+    """Half a configuration of OpenID Connect is an error that names what is missing."""
+    name = "RAGTRACE_CONSOLE_OIDC_"
+    whole = {
+        name + "ISSUER": "https://id.example.org",
+        name + "CLIENT_ID": "c",
+        name + "CLIENT_SECRET": "s3cret",
+        name + "CLAIM": "groups",
+        name + "ROLES": "rag-admins=admin, staff=viewer",
+    }
+    found = oidc_from(whole)
+    assert found is not None
+    assert found.roles == {"rag-admins": "admin", "staff": "viewer"}
+    assert "s3cret" not in repr(found)
+    assert oidc_from({}) is None
+    for missing in whole:
+        with pytest.raises(SettingError, match=missing):
+            oidc_from({key: value for key, value in whole.items() if key != missing})
+    for key, value in (("ISSUER", "http://id.example.org"), ("ROLES", "x=root"), ("ROLES", "admin"), ("ISSUR", "x")):
+        with pytest.raises(SettingError, match=name + key):
+            oidc_from({**whole, name + key: value})
+    with pytest.raises(SettingError):
+        options.roles_from("admin,root")
