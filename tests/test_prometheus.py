@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
+import os
 import re
 import socket
 import threading
+import time
 import urllib.request
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -47,18 +51,27 @@ def breaks(trace: Trace) -> float:
 
 
 class Scraped:
-    """The samples of one scrape."""
+    """The samples of one scrape, over HTTP if not told otherwise."""
 
-    def __init__(self, sink: PrometheusSink, accept: str = "text/plain") -> None:
+    def __init__(self, sink: PrometheusSink, accept: str = "text/plain", http: bool = True) -> None:
+        self.text = self._asked(sink, accept) if http else self._direct(sink, accept)
+        parse = parse_openmetrics if "openmetrics" in accept else parse_text
+        self.families = list(parse(self.text))
+
+    @staticmethod
+    def _direct(sink: PrometheusSink, accept: str) -> str:
+        assert isinstance(sink.registry, PlainRegistry)
+        return sink.registry.text("openmetrics" in accept).decode()
+
+    @staticmethod
+    def _asked(sink: PrometheusSink, accept: str) -> str:
         server = sink.serve(0)
         try:
             request = urllib.request.Request(server.url, headers={"Accept": accept})
             with urllib.request.urlopen(request, timeout=10) as response:
-                self.text = response.read().decode()
+                return str(response.read().decode())
         finally:
             server.close()
-        parse = parse_openmetrics if "openmetrics" in accept else parse_text
-        self.families = list(parse(self.text))
 
     def samples(self, name: str) -> list[Any]:
         return [s for f in self.families for s in f.samples if s.name == name]
@@ -348,6 +361,174 @@ def test_a_broken_clock_costs_no_score(sink: PrometheusSink, stopping: list[Pipe
     assert pipeline.flush(10)
     assert pipeline.counts()["length"].scored == 1
     assert pipeline.stats().internal_errors == 1
+
+
+# --- the request's thread ------------------------------------------------------------------------
+
+
+def test_a_request_waits_for_nobody(sink: PrometheusSink) -> None:
+    """While a scrape or an evaluation holds the locks, requests are noted all the same; the next scrape shows them."""
+    with sink._lock, sink._writing:
+        for _ in range(200):
+            sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
+            sink.observe_feedback("up")
+    scraped = Scraped(sink)
+    assert scraped.value("ragtrace_requests_total", status="ok") == 200
+    assert scraped.value("ragtrace_feedback_total", value="up") == 200
+
+
+def test_a_request_is_counted_whole(sink: PrometheusSink) -> None:
+    """While requests pour in, every scrape has as many of them as of their durations and decisions."""
+    done = threading.Event()
+
+    def pour() -> None:
+        while not done.wait(0.001):
+            for _ in range(20):
+                sink.observe_request(make_trace(duration=0.3), Decision(True, 1.0, "ratio"))
+
+    threads = [threading.Thread(target=pour) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    before = 0.0
+    for _ in range(50):
+        scraped = Scraped(sink, http=False)
+        counted = scraped.value("ragtrace_requests_total", status="ok")
+        assert counted == scraped.value("ragtrace_request_duration_seconds_count") >= before
+        assert counted == scraped.value("ragtrace_request_duration_seconds_bucket", le="+Inf")
+        assert counted == scraped.value("ragtrace_sampling_decisions_total", decision="sampled", stratum="ratio")
+        before = counted
+    done.set()
+    for thread in threads:
+        thread.join(10)
+
+
+def test_requests_that_wait_are_bounded(
+    sink: PrometheusSink, stopping: list[Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond 10,000 that nobody counted a request is lost, and the loss is counted."""
+    stopping.append(Pipeline([length]))
+    sink.watch(stopping[0])
+    monkeypatch.setattr(sink, "_start", lambda: None)
+    trace = make_trace()
+    for _ in range(10_007):
+        sink.observe_request(trace, Decision(True, 1.0, "ratio"))
+    scraped = Scraped(sink, http=False)
+    assert scraped.value("ragtrace_requests_total", status="ok") == 10_000
+    assert scraped.value("ragtrace_internal_errors_total") == 7
+    sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
+    assert Scraped(sink).value("ragtrace_requests_total", status="ok") == 10_001
+
+
+def test_many_requests_are_counted_without_a_scrape(sink: PrometheusSink) -> None:
+    """The sink's own thread counts them as they gather; no more than a handful wait."""
+    for _ in range(3_000):
+        sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
+    deadline = time.monotonic() + 60
+    while len(sink._waiting) >= 64:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert Scraped(sink, http=False).value("ragtrace_requests_total", status="ok") == 3_000
+
+
+class Text(str):
+    """A text that can be seen to be gone."""
+
+
+def test_texts_do_not_wait(sink: PrometheusSink) -> None:
+    """What waits holds numbers and names: the bound on requests is one on memory."""
+    answer, passage = Text("an answer"), Text("a passage")
+    gone = [weakref.ref(answer), weakref.ref(passage)]
+    known = {"model": "m", "constraints": answer, "steps": [passage]}
+    trace = make_trace(answer=answer, documents=[Document("d", passage, 0.5)], attributes=known)
+    sink.observe_request(trace, Decision(True, 1.0, "ratio"))
+    del trace, known, answer, passage
+    gc.collect()
+    assert [reference() for reference in gone] == [None, None]
+    assert Scraped(sink).value("ragtrace_requests_total", status="ok", model="m") == 1
+
+
+def test_a_trace_that_cannot_be_read_harms_nobody(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
+    """Neither in the request's thread nor, later, in ours: it is counted as an internal error."""
+    stopping.append(Pipeline([length]))
+    sink.watch(stopping[0])
+    nothing: Any = None
+    sink.observe_request(nothing, Decision(True, 1.0, "ratio"))
+    odd: Any = [Document("d", "c", 0.5), Document("d", "c", "high")]  # type: ignore[arg-type]
+    sink.observe_request(make_trace(documents=odd), Decision(True, 1.0, "ratio"))
+    sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
+    scraped = Scraped(sink)
+    assert scraped.value("ragtrace_internal_errors_total") == 2
+    assert scraped.value("ragtrace_request_duration_seconds_count") == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_begins_at_nothing(sink: PrometheusSink) -> None:
+    """What was counted and what waits is the parent's, and no lock that was held at the fork is held in the child."""
+    sink(evaluated())
+    for _ in range(10):
+        sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
+    server = sink.serve(0)
+    with sink._lock, sink._starting, sink._caps.model._lock:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                for _ in range(100):
+                    sink.observe_request(asked(), Decision(True, 1.0, "ratio"))
+                assert isinstance(sink.registry, PlainRegistry)
+                text = sink.registry.text(openmetrics=False).decode()
+                values = [s for f in parse_text(text) for s in f.samples]
+                assert sum(s.value for s in values if s.name == "ragtrace_requests_total") == 100
+                assert sum(s.value for s in values if s.name == "ragtrace_evaluations_total") == 0
+                assert not [s for s in values if s.name == "ragtrace_last_evaluation_timestamp_seconds"]
+                sink.close()
+                code = 0
+            finally:
+                os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    server.close()
+    assert Scraped(sink).value("ragtrace_requests_total", status="ok") == 10
+
+
+def test_scores_below_zero(sink: PrometheusSink) -> None:
+    """A likelihood is counted; the sum does not fall, which would be a restart to Prometheus."""
+    for value in (0.5, -3.0):
+        sink(Evaluation(make_trace(), (Score("length", value),)))
+    scraped = Scraped(sink)
+    assert scraped.value("ragtrace_evaluation_score_count", evaluator="length") == 2
+    assert scraped.value("ragtrace_evaluation_score_sum", evaluator="length") == 0.5
+
+
+@pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text"])
+def test_a_clock_that_jumps(sink: PrometheusSink, accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Back by a year, to the epoch, far ahead: every scrape can be read, and nothing that is counted falls."""
+    counted: dict[Any, float] = {}
+    for now in (1.8e9, 1.8e9 - 3e7, 0.0, 4e9, 1.8e9):
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "time", lambda now=now: now)
+            sink.observe_request(make_trace(duration=now - 1.8e9), Decision(True, 1.0, "ratio"))
+            sink(evaluated("x" * 30))
+        scraped = Scraped(sink, accept, http=False)
+        found = {(s.name, *sorted(s.labels.items())): s.value for f in scraped.families for s in f.samples}
+        for key, value in counted.items():
+            assert found[key] >= value or key[0] == "ragtrace_last_evaluation_timestamp_seconds"
+        counted = found
+    assert scraped.value("ragtrace_requests_total", status="ok") == 5
+    assert scraped.value("ragtrace_last_evaluation_timestamp_seconds") == 1.8e9
+
+
+def test_two_evaluators_that_are_other(stopping: list[Pipeline]) -> None:
+    """Beyond a hundred evaluators those left share a label, and one series: a scrape with a series twice is refused."""
+    checks = [replace(length, name=f"check_{i:03}") for i in range(103)]
+    stopping.append(Pipeline(checks))
+    sink = PrometheusSink(app="a", env="b", evaluators=checks)
+    sink.watch(stopping[0])
+    stopping[0].submit(make_trace(), Decision(False, 0.5, "ratio"))
+    for accept in ("text/plain", "application/openmetrics-text"):
+        scraped = Scraped(sink, accept, http=False)
+        lines = [line.rsplit(" ", 1)[0] for line in scraped.text.splitlines() if line[0] != "#"]
+        assert len(lines) == len(set(lines))
+        assert scraped.value("ragtrace_evaluation_eligible_total", evaluator="other") == 3
 
 
 # --- models, prompts, stages, tokens, money ------------------------------------------------------
