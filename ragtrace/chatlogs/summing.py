@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.statistics import Sums
 
 STEPS = (300, 3_600, 86_400)
@@ -63,7 +64,9 @@ def _kind(score: Mapping[str, Any]) -> tuple[str, float]:
         return "error", 1.0
     if score["label"] in ("pass", "fail"):
         return "rate", float(score["label"] == "pass")
-    return ("value", score["value"]) if score["value"] is not None else ("", 0.0)
+    if score["value"] is None or score["label"] == NOT_APPLICABLE:
+        return "", 0.0
+    return "value", score["value"]
 
 
 def _upsert(connection: Connection, found: Mapping[tuple[Any, ...], Sums]) -> None:

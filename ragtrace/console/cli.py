@@ -91,13 +91,14 @@ def opened(options: argparse.Namespace) -> Iterator[Store]:
     """The store that `--store` names, or the setting; its key comes from the setting `store_key`, never from the
     command line, where others see it."""
     from ragtrace import settings
+    from ragtrace.chatlogs.sealing import read_keys
     from ragtrace.chatlogs.store import open_store
 
     found = settings.load()
     url = options.store or getattr(found, "store", "")
     if not url:
         raise SettingError("name the store with --store, or with the setting store")
-    store = open_store(url, key=getattr(found, "store_key", "") or None)
+    store = open_store(url, key=read_keys(found.store_key))
     try:
         yield store
     finally:
