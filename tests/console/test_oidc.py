@@ -1,0 +1,220 @@
+"""Sign-in with a real provider of OpenID Connect, over real sockets; and with one that lies."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2 as httpx
+import pytest
+from starlette.testclient import TestClient
+
+from ragtrace.chatlogs.store import Store
+from ragtrace.console import accounts, audit, oidc
+from ragtrace.console.options import ConsoleSettings, Oidc
+from tests.console.conftest import PASSWORD, Console
+from tests.console.provider import CLIENT, SECRET, Provider, provided
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    """One that listens."""
+    with provided() as made:
+        yield made
+
+
+@pytest.fixture
+def sso(store: Store, provider: Provider) -> Console:
+    """A console that trusts it."""
+    roles = {"staff": "viewer", "judges": "reviewer", "bosses": "admin"}
+    return Console(store, ConsoleSettings(oidc=Oidc(provider.issuer, CLIENT, SECRET, "groups", roles)))
+
+
+def go(browser: TestClient, next: str = "/traces") -> Any:
+    """Through the provider and back, as a browser does."""
+    leaving = browser.get("/login/oidc", params={"next": next})
+    assert leaving.status_code == 302, leaving.text
+    with httpx.Client() as http:
+        there = http.get(leaving.headers["location"])
+    assert there.status_code == 302, there.text
+    return browser.get(there.headers["location"])
+
+
+def test_a_user_of_the_provider_gets_in(sso: Console, provider: Provider) -> None:
+    """With PKCE, state and nonce, which this provider demands; with their group's role; back to where they were."""
+    browser = sso.stranger()
+    back = go(browser, "/traces?q=a")
+    assert (back.status_code, back.headers["location"]) == (303, "/traces?q=a")
+    assert browser.get("/api/me").json() == {"name": "olga", "role": "viewer", "via": "session", "scopes": []}
+    assert "ragtrace-oidc" not in browser.cookies
+    line = audit.read(sso.store)[0]
+    assert (line.user, line.action, line.detail) == ("olga", "login", {"new": True, "by": "oidc", "role": "viewer"})
+
+
+def test_the_provider_gives_and_takes_roles(sso: Console, provider: Provider) -> None:
+    """At each sign-in the highest role of the groups; who has none is not let in, and no user is made."""
+    for groups, role in ((["judges", "staff"], "reviewer"), (["bosses", "x"], "admin"), (["staff"], "viewer")):
+        provider.user["groups"] = groups
+        browser = sso.stranger()
+        go(browser)
+        assert browser.get("/api/me").json()["role"] == role
+    with sso.store.reading() as connection:
+        assert [account.name for account in accounts.everybody(connection)] == ["olga"]
+    for groups in ([], ["others"], None, "nobody", {"staff": 1}):
+        provider.user = {"sub": "u-2", "preferred_username": "olaf", "groups": groups}
+        browser = sso.stranger()
+        assert go(browser).status_code == 403
+        assert browser.get("/api/me").status_code == 401
+    with sso.store.reading() as connection:
+        assert [account.name for account in accounts.everybody(connection)] == ["olga"]
+
+
+def test_a_name_is_not_an_identity(sso: Console, provider: Provider) -> None:
+    """Somebody at the provider who is called like a user here gets an account of their own, not that one."""
+    accounts.add(sso.store, "olga", "admin", PASSWORD)
+    browser = sso.stranger()
+    go(browser)
+    me = browser.get("/api/me").json()
+    assert me["name"].startswith("olga-")
+    assert me["role"] == "viewer"
+    provider.user = {"sub": "u-9", "preferred_username": "local", "groups": ["staff"]}
+    other = sso.stranger()
+    go(other)
+    assert other.get("/api/me").json()["name"].startswith("local-")
+
+
+def test_a_disabled_user_stays_out(sso: Console) -> None:
+    """Whatever the provider says."""
+    go(sso.stranger())
+    accounts.set_disabled(sso.store, "olga", True)
+    browser = sso.stranger()
+    assert go(browser).status_code == 403
+    assert browser.get("/api/me").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"nonce": "another"},
+        {"nonce": None},
+        {"iss": "https://evil.example"},
+        {"iss": None},
+        {"aud": "another client"},
+        {"aud": ["another", "third"]},
+        {"aud": None},
+        {"exp": int(time.time()) - 3_600},
+        {"exp": None},
+        {"sub": None},
+        {"signature": "none"},
+        {"signature": "HS256"},
+        {"signature": "other"},
+        {"no_id_token": True},
+        {"error": "access_denied"},
+        {"error": "<script>alert(1)</script>"},
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_an_id_token_keeps_one_out(
+    sso: Console, provider: Provider, wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another's, forged, unsigned, old or no token: nobody is signed in, and nothing of it is shown or logged."""
+    provider.algorithms = ["none", "HS256", "RS256"]
+    provider.wrong = wrong
+    browser = sso.stranger()
+    with caplog.at_level(logging.INFO):
+        back = go(browser)
+    assert back.status_code in (401, 502)
+    assert browser.get("/api/me").status_code == 401
+    assert "ragtrace" not in browser.cookies
+    assert "<script>alert" not in back.text
+    assert "<script>" not in caplog.text
+    assert SECRET not in caplog.text
+    assert audit.read(sso.store)[0].action == "login.failed"
+    with sso.store.reading() as connection:
+        assert accounts.everybody(connection) == []
+
+
+def test_a_provider_that_says_it_is_another_is_not_believed(sso: Console, provider: Provider) -> None:
+    """Its description must name the issuer that was configured."""
+    provider.wrong = {"described": "https://evil.example"}
+    assert sso.stranger().get("/login/oidc").status_code == 502
+    provider.wrong = {}
+    assert sso.stranger().get("/login/oidc").status_code == 302
+
+
+def test_a_provider_that_is_away_is_an_error_with_a_way_out(sso: Console, provider: Provider) -> None:
+    """502 and a page, not a traceback."""
+    broken = sso.with_settings(oidc=Oidc("http://127.0.0.1:1", CLIENT, SECRET, "", {"*": "viewer"}))
+    answer = broken.stranger().get("/login/oidc")
+    assert answer.status_code == 502
+    assert "Traceback" not in answer.text
+
+
+def test_the_way_back_belongs_to_the_browser_that_left(sso: Console) -> None:
+    """Somebody else's way back (login CSRF), a second use, a made-up state or cookie: none of them signs in."""
+    mine, victim = sso.stranger(), sso.stranger()
+    leaving = mine.get("/login/oidc")
+    with httpx.Client() as http:
+        back = http.get(leaving.headers["location"]).headers["location"]
+    assert victim.get(back).status_code == 400
+    victim.get("/login/oidc")
+    assert victim.get(back).status_code == 401
+    victim.cookies.clear()
+    victim.cookies.set("ragtrace-oidc", "gAAAAABmade-up")
+    assert victim.get(back).status_code == 400
+    sealed = mine.cookies["ragtrace-oidc"]
+    assert mine.get(back).status_code == 303
+    mine.cookies.clear()
+    mine.cookies.set("ragtrace-oidc", sealed)
+    assert mine.get(back).status_code != 303, "the code was used before"
+    assert mine.get("/login/oidc/callback").status_code in (400, 401)
+    assert mine.get("/login/oidc/callback?state=x&code=y").status_code in (400, 401)
+
+
+def test_the_cookie_of_the_way_tells_nothing(sso: Console) -> None:
+    """State, nonce and PKCE's verifier are sealed in it, and it is HttpOnly."""
+    leaving = sso.stranger().get("/login/oidc")
+    asked = parse_qs(urlsplit(leaving.headers["location"]).query)
+    said = leaving.headers["set-cookie"]
+    assert asked["state"][0] not in said
+    assert asked["nonce"][0] not in said
+    assert "HttpOnly" in said
+    assert "SameSite=lax" in said
+    assert asked["redirect_uri"] == ["http://127.0.0.1:8400/login/oidc/callback"]
+
+
+def test_the_way_back_is_the_address_that_people_type(sso: Console) -> None:
+    """With --url, whatever the Host header says."""
+    outside = sso.with_settings(url="https://logs.example.org").stranger("https://logs.example.org")
+    leaving = outside.get("/login/oidc")
+    asked = parse_qs(urlsplit(leaving.headers["location"]).query)
+    assert asked["redirect_uri"] == ["https://logs.example.org/login/oidc/callback"]
+    assert leaving.headers["set-cookie"].startswith("__Host-ragtrace-oidc=")
+    assert "Secure" in leaving.headers["set-cookie"]
+
+
+def test_without_a_provider_there_is_no_such_way(console: Console) -> None:
+    """404, and the login page does not offer it."""
+    assert console.stranger().get("/login/oidc").status_code == 404
+    assert console.stranger().get("/login/oidc/callback").status_code == 404
+    assert "/login/oidc" not in console.stranger().get("/login").text
+
+
+def test_the_login_page_offers_it(sso: Console) -> None:
+    """As a link: a form may not lead to another site."""
+    assert 'href="/login/oidc?next=' in sso.stranger().get("/login?next=/traces").text
+
+
+def test_roles_are_read_from_nested_claims() -> None:
+    """`realm_access.roles` leads into an object, as Keycloak has it."""
+    found = Oidc("https://i", "c", "s", "realm_access.roles", {"a": "admin", "r": "reviewer"})
+    assert oidc.role_of({"realm_access": {"roles": ["r", "a"]}}, found) == "admin"
+    assert oidc.role_of({"realm_access": "a"}, found) is None
+    assert oidc.role_of({"realm_access": ["a"]}, found) is None
+    everybody = Oidc("https://i", "c", "s", "groups", {"a": "admin", "*": "viewer"})
+    assert oidc.role_of({"groups": ["*"]}, everybody) == "viewer"
+    assert oidc.role_of({}, everybody) == "viewer"
+    assert oidc.role_of({"groups": ["a"]}, everybody) == "admin"
