@@ -74,7 +74,7 @@ def _drawn(store: Store, policy: Policy, now: float) -> _Draw | None:
         count = int(connection.scalar(select(func.count()).select_from(traces).where(stored)) or 0)
         if not count:
             return None
-        day = (traces.c.stored > start - _DAY) & (traces.c.stored <= start)
+        day = (traces.c.stored > until - _DAY) & (traces.c.stored <= start)
         before = int(connection.scalar(select(func.count()).select_from(traces).where(day)) or 0)
         # Of counts alone: nothing that a trace holds has a part in it.
         probability = min(1.0, expected / (before + count))

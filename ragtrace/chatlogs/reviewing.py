@@ -3,7 +3,7 @@
 **How likely a log comes to review.** Two ways lead into the queue, and they know nothing of each other.
 
 *The draw.* Every stored trace is drawn with a probability p that is known before it is looked at: the day's share of
-the quota over the number of traces of its time and the day before it. Whether it is drawn is decided by a hash of its
+the quota over the number of traces of its time and of the day that ends with it. Whether it is drawn is decided by a hash of its
 trace id (the smallest hashes of a stretch of time are a simple random sample of it), so that nothing of its content or
 scores has a part in it. `items.probability` has p for what was drawn, and
 is None for what was not.
