@@ -180,7 +180,7 @@ def _spans(usable: list[tuple[int, Mapping[str, Any]]]) -> tuple[Bar, ...]:
     ends = {i: starts[i] + max(0.0, _number(span.get("duration")) or 0.0) for i, span in usable}
     origin, whole = min(starts.values()), max(ends.values())
     scale = 1000.0 / max(whole - origin, 1e-9)
-    parents = {i: span.get("parent") for i, span in usable}
+    parents = {i: p if type(p := span.get("parent")) is int else None for i, span in usable}
     made = []
     for i in _in_order(parents, starts):
         span = known[i]

@@ -6,9 +6,11 @@ import hashlib
 import math
 import re
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
+from urllib.parse import urlencode as encoded
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -122,6 +124,13 @@ def sentence(text: str) -> str:
     return found[1].rstrip(":") if found else whole if whole.endswith(".") or not whole else f"{whole} …"
 
 
+def urlencode(value: object) -> str:
+    """Jinja's filter of that name for texts that UTF-8 may not be able to say; a path's part keeps no slash."""
+    if isinstance(value, Mapping):
+        return encoded({str(key): printable(str(inner)) for key, inner in value.items()})
+    return quote(printable(str(value)), safe="")
+
+
 def _finalize(value: object) -> object:
     """The last sieve: nothing unseen in any text, nothing that UTF-8 cannot say. Markup has been through `visible`."""
     return printable(value) if type(value) is str else value
@@ -134,7 +143,7 @@ def install() -> None:
     made.filters |= {
         "visible": visible, "clip": clip, "link": link, "moment": moment, "iso": iso, "clock": clock, "ago": ago,
         "percent": percent, "range_percent": range_percent, "figure": figure, "count": count, "size": size,
-        "words": words, "sentence": sentence, "seconds": seconds, "svg": Markup,
+        "words": words, "urlencode": urlencode, "sentence": sentence, "seconds": seconds, "svg": Markup,
         "host": lambda url: urlsplit(url).hostname or "",
     }  # fmt: skip
     made.globals |= {"static": static, "signs": SIGNS}

@@ -1,0 +1,189 @@
+"""A store for the console's tests: logs as they should be, and logs that attack whoever looks at them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+from ragtrace.chatlogs.records import Review, Verdict
+from ragtrace.chatlogs.reviewing import Policy, fill, next_task, submit
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.console import accounts
+from ragtrace.console.app import create_app
+from ragtrace.console.options import ConsoleSettings
+from ragtrace.evaluation import Evaluator
+from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
+
+ATTACKS = (
+    "<script>window.pwned = 1</script>",
+    "<img src=x onerror='window.pwned = 2'>",
+    '"><svg onload=window.pwned=3>',
+    "'-window.pwned-'",
+    "</textarea></title></style><script>window.pwned = 4</script>",
+    "javascript:window.pwned=5",
+    "{{ 7 * 7 }}{% raw %}",
+    "[a](javascript:window.pwned=6) ![b](http://attack.example/pixel.png)",
+    "\u202egnp.exe\u2066 \x00\x1b[31m\u200b \ud83d lone",
+    "<base href=//attack.example/><form action=//attack.example><meta http-equiv=refresh content='0;url=//x.example'>",
+)
+URLS = (
+    "javascript:window.pwned=7",
+    "JaVaScRiPt:window.pwned=8//http://x",
+    "data:text/html,<script>window.pwned=9</script>",
+    "vbscript:x",
+    "//attack.example/",
+    "http://user:secret@attack.example/",
+    'http://attack.example/" onmouseover=window.pwned=10 x="',
+)
+GOOD_URL = "https://docs.example.org/page?x=1&y=2"
+CHECKS = (
+    Evaluator("faithfulness", len, threshold=0.7, method="model", version="2", description="Is it all in the context?"),
+    Evaluator("toxicity", len, threshold=0.5, direction="lower", method="model", description="Insults."),
+    Evaluator("answer_relevance", len, threshold=0.5, method="model"),
+)
+_BY_NAME = {check.name: check for check in CHECKS}
+ANSWER = "Parcels may be returned for 30 days. The moon is made of cheese. Refunds take a week."
+CHUNKS = (
+    "Our shop takes parcels back for 30 days after they came. A refund takes about a week.",
+    "The moon is a rock. It circles the earth. Nothing of it can be eaten by anybody at all.",
+    "Something else altogether.",
+)
+
+
+def evaluation(number: int, value: float = 0.9, **more: object) -> Evaluation:
+    """A log with sentences, evidence, spans and scores."""
+    started = time.time() - 60.0 * number - 5
+    attributes = {
+        "app": ("shop", "helpdesk")[number % 2],
+        "env": "prod",
+        "model": ("small", "large")[number % 3 == 0],
+        "prompt_version": f"v{number % 2 + 7}",
+        "user_id": f"user-{number}",
+        "session_id": f"session-{number}",
+        "input_tokens": 700,
+        "output_tokens": 40,
+        "spans": [
+            {"name": "answer", "operation": "chain", "start": started, "duration": 2.0, "parent": None},
+            {"name": "search", "operation": "retrieval", "start": started + 0.1, "duration": 0.4, "parent": 0},
+            {"name": "chat", "operation": "chat", "start": started + 0.5, "duration": 1.4, "parent": 0,
+             "model": "small", "input_tokens": 700, "output_tokens": 40, "error": None},
+        ],
+    }  # fmt: skip
+    documents = tuple(
+        Document(f"doc-{i}", text, 0.9 - i / 10, {"source": GOOD_URL, "topic": "returns"})
+        for i, text in enumerate(CHUNKS)
+    )
+    fields: dict[str, object] = {
+        "trace_id": random.Random(number).getrandbits(128),
+        "span_id": number + 1,
+        "query": f"How long may I return parcel {number}?",
+        "documents": documents,
+        "answer": ANSWER,
+        "started": started,
+        "duration": 2.0,
+        "sampling_probability": 0.5,
+        "attributes": attributes,
+    }
+    fields.update(more)
+    trace = Trace(**fields)  # type: ignore[arg-type]
+    evidence = (
+        Evidence(0, 36, "supported", 0.97, "doc-0", 0, 0, 56),
+        Evidence(37, 64, "contradicted", 0.03, "doc-1", 1, 0, 19),
+        Evidence(65, 85, "unsupported", 0.4, "doc-0", 0, 57, 85),
+    )
+    scores = (
+        score("faithfulness", value, evidence=evidence, explanation="least supported: “The moon is made of cheese.”"),
+        score("toxicity", 0.01),
+        score("answer_relevance", 0.8 if number % 4 else 0.3),
+    )
+    return Evaluation(trace, scores, cause="unsupported" if value < 0.7 else None, lag=0.3)
+
+
+def score(name: str, value: float, **more: object) -> Score:
+    """With the label that its check gives it."""
+    check = _BY_NAME[name]
+    good = value >= (check.threshold or 0) if check.direction == "higher" else value <= (check.threshold or 0)
+    made: dict[str, object] = {"version": check.version, "method": "model", "sampling_probability": 0.5, **more}
+    return Score(name, value, "pass" if good else "fail", **made)  # type: ignore[arg-type]
+
+
+def hostile(number: int, text: str, url: str) -> Evaluation:
+    """A log in which every field is an attack."""
+    documents = (
+        Document(text, text, 0.5, {"source": url, "url": GOOD_URL, text: text, "deep": {"a": [url, {"b": text}]}}),
+        Document(url, f"{text} {url}", None, {"source": url}),
+    )
+    attributes = {
+        "app": text[:200], "env": text[:200], "model": text[:200], "prompt_version": text[:200], "user_id": text,
+        "session_id": text, "tags": [text, url], "finish_reason": text, "link": url, "note": text, text: url,
+        "spans": [{"name": text, "operation": url, "duration": 1.0, "parent": 0, "model": text, "error": url}],
+    }  # fmt: skip
+    made = evaluation(
+        number, 0.1, query=text, answer=f"{text} {url}", documents=documents, attributes=attributes, reference=text,
+        error=url[:200],
+    )  # fmt: skip
+    evidence = (Evidence(0, len(text), "contradicted", 0.1, text, 0, 0, len(text)),)
+    first = score("faithfulness", 0.1, explanation=f"{text} {url}", evidence=evidence)
+    return Evaluation(made.trace, (first, *made.scores[1:]), cause="unsupported")
+
+
+def evaluations(count: int = 40, seed: int = 1) -> list[Evaluation]:
+    """Logs of the last hour, among them all the attacks."""
+    chance = random.Random(seed)
+    made = [evaluation(n, round(chance.random(), 3)) for n in range(count)]
+    for n, text in enumerate(ATTACKS):
+        made.append(hostile(1_000 + n, text, URLS[n % len(URLS)]))
+    return made
+
+
+def filled(path: Path, count: int = 40, *, reviews: int = 0) -> Store:
+    """A store with those logs in it, and reviews by two people."""
+    store = open_store(str(path))
+    store.write(evaluations(count), CHECKS)
+    if reviews:
+        review_some(store, reviews)
+    return store
+
+
+def review_some(store: Store, count: int, seed: int = 2) -> None:
+    """Reviews by anna and ben: people fail what scores below 0.5, and err now and then."""
+    chance, now = random.Random(seed), time.time() + 60
+    fill(store, Policy(quota=200, random=0.5, worst=0.2, threshold=0.1, disagreement=0.0, topics=0.1, double=0.4), now)
+    people = [accounts.add(store, name, "reviewer").id for name in ("anna", "ben")]
+    for n in range(count):
+        task = next_task(store, people[n % 2], now)
+        if task is None:
+            continue
+        stored = store.get(task.trace)
+        assert stored is not None
+        good = {s.name: s.value is not None and s.value >= 0.5 for s in stored.evaluation.scores}
+        verdicts = tuple(
+            Verdict(name, "pass" if good[name] != (chance.random() < 0.1) else "fail")
+            for name in ("faithfulness", "answer_relevance")
+        )
+        said = Review(task.trace_id, verdicts, ATTACKS[n % len(ATTACKS)], ATTACKS[0] if n % 5 == 0 else None)
+        submit(store, task, said, people[n % 2], now - n)
+
+
+@contextmanager
+def served(store: Store, settings: ConsoleSettings | None = None) -> Iterator[str]:
+    """The console over a store, on a port of its own; its address."""
+    import uvicorn
+
+    app = create_app(store, settings or ConsoleSettings(trace_url="https://traces.example.org/t/{trace_id}"))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        if not thread.is_alive():
+            raise RuntimeError("the console does not start")
+        time.sleep(0.02)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)

@@ -1,0 +1,601 @@
+"""The console's pages as text: what they show, what they never let through, and that they work without script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select
+from starlette.testclient import TestClient
+
+from ragtrace.chatlogs import agreement, reviewing, schema
+from ragtrace.chatlogs.consequences import consequences
+from ragtrace.chatlogs.records import Filter
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.console import accounts
+from ragtrace.console.app import create_app
+from ragtrace.console.options import ConsoleSettings
+from ragtrace.console.pages import case, charts, evidence, filters
+from ragtrace.console.pages.rendering import percent
+from ragtrace.console.text import link, printable, visible, web_address
+from ragtrace.records import Document, Evidence, Trace
+from tests.console.filling import ATTACKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
+
+PAGES = (
+    "/",
+    "/traces",
+    "/review",
+    "/agreement",
+    "/evaluators",
+    "/evaluators/faithfulness",
+    "/health",
+    "/users",
+    "/audit",
+)
+URL = "http://127.0.0.1:8400"
+
+
+class Read(HTMLParser):
+    """What a browser would make of a page, roughly."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def values(self, tag: str, name: str) -> list[str]:
+        return [attrs[name] or "" for found, attrs in self.tags if found == tag and name in attrs]
+
+    @property
+    def csrf(self) -> str:
+        return next(attrs["value"] or "" for tag, attrs in self.tags if tag == "input" and attrs.get("name") == "csrf")
+
+    def form(self, mark: str) -> dict[str, str]:
+        """The hidden fields of the form that has that attribute."""
+        at = next(i for i, (tag, attrs) in enumerate(self.tags) if tag == "form" and mark in attrs)
+        found = {}
+        for tag, attrs in self.tags[at + 1 :]:
+            if tag == "form":
+                break
+            if tag == "input" and attrs.get("type") == "hidden":
+                found[attrs["name"] or ""] = attrs.get("value") or ""
+        return found
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    made = filled(tmp_path_factory.mktemp("pages") / "logs.db", reviews=60)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Store]:
+    made = open_store(str(tmp_path / "empty.db"))
+    yield made
+    made.close()
+
+
+def client(store: Store, **settings: Any) -> TestClient:
+    app = create_app(store, ConsoleSettings(**settings))
+    return TestClient(app, URL, follow_redirects=False, client=("127.0.0.1", 50_000))
+
+
+def every_trace(store: Store) -> list[str]:
+    with store.reading() as connection:
+        return list(connection.scalars(select(schema.traces.c.trace_id)))
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "character", ["\x00", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u200b", "\ufeff", "\ud83d"]
+)
+def test_what_hides_is_shown(character: str) -> None:
+    """Controls, turns of direction, empty widths and lone surrogates stand as their code points, a run once."""
+    shown = str(visible(f"a{character * 3}b"))
+    assert re.sub("<[^>]*>", "", shown) == f"aU+{ord(character):04X} \N{MULTIPLICATION SIGN} 3b"
+    assert printable(character) == "\ufffd"
+    shown.encode()
+
+
+@given(st.text(st.characters(codec=None), max_size=60))
+def test_any_text_is_shown_whole(text: str) -> None:
+    """Whatever a log says: it is valid UTF-8, holds no markup of its own, and nothing that can be seen is lost."""
+    shown = visible(text)
+    shown.encode()
+    read = Read(str(shown))
+    assert {tag for tag, _ in read.tags} <= {"span"}
+    kept = "".join(c for c in text if visible(c) == c)
+    assert "".join(c for c in read.text if c in kept) != "" or not kept
+
+
+@pytest.mark.parametrize(
+    "url", [*URLS, "ftp://x/", "http:///x", "https://", "http://a\nb", "http://a b", "http://x:y", "x", 7, None]
+)
+def test_other_addresses_are_no_links(url: object) -> None:
+    """Only http and https with a host, no name in it, nothing unseen in it, become links."""
+    assert web_address(url) is None
+    assert "<a" not in link(url)
+
+
+def test_a_link_shows_its_host() -> None:
+    """And tells nobody where one comes from."""
+    (found,) = [attrs for tag, attrs in Read(str(link(GOOD_URL))).tags if tag == "a"]
+    assert found["href"] == GOOD_URL
+    assert set(str(found["rel"]).split()) == {"noopener", "noreferrer"}
+    assert Read(str(link(GOOD_URL))).text.startswith("docs.example.org ")
+
+
+def test_a_long_text_is_cut_with_a_count() -> None:
+    """A page holds 100,000 characters of one text and says how many more there are."""
+    shown = str(visible("x" * 100_007))
+    assert shown.count("x") == 100_000
+    assert "7 more characters" in shown
+
+
+# --- sentences and passages -------------------------------------------------------------------------------------------
+
+_SPAN = st.tuples(st.integers(-5, 60), st.integers(-5, 60))
+_EVIDENCE = st.builds(
+    lambda span, verdict, p, rank, passage: Evidence(*span, verdict, p, "d", rank, *passage),
+    _SPAN,
+    st.sampled_from(["supported", "unsupported", "contradicted", "odd"]),
+    st.none() | st.floats(0, 1),
+    st.none() | st.integers(-1, 3),
+    _SPAN,
+)
+
+
+@given(st.text(max_size=50), st.lists(st.text(max_size=50), max_size=3), st.lists(_EVIDENCE, max_size=8))
+def test_pieces_are_the_text(answer: str, chunks: list[str], found: list[Evidence]) -> None:
+    """However evidence lies, overlaps or points outside: the pieces are the text, each link leads to an anchor that is
+    there, and no anchor is there twice."""
+    documents = tuple(Document(str(i), text) for i, text in enumerate(chunks))
+    text = evidence.answer_text(answer, found, documents)
+    made = evidence.chunk_texts(documents, found)
+    assert "".join(p.text for p in (*text.shown, *text.rest)) == answer
+    assert ["".join(p.text for p in (*c.text.shown, *c.text.rest)) for c in made] == chunks
+    sentences = [n for p in text.shown for n in p.opens]
+    passages = [n for c in made for p in c.text.shown for n in p.opens]
+    assert len(set(sentences)) == len(sentences)
+    assert len(set(passages)) == len(passages)
+    assert {p.target for p in text.shown} - {""} <= {f"p{n}" for n in passages}
+    for piece in (p for c in made for p in c.text.shown if p.claims):
+        assert piece.target == f"s{piece.claims[0]}"
+
+
+def test_the_worst_verdict_colours() -> None:
+    """Where claims overlap, a contradiction goes before what lacks support, and that before what has it."""
+    found = [Evidence(0, 9, "supported", 0.9), Evidence(3, 6, "contradicted", 0.1), Evidence(0, 5, "unsupported", 0.2)]
+    pieces = evidence.answer_text("abcdefghi", found, ()).shown
+    assert [(p.text, p.verdict) for p in pieces] == [
+        ("abc", "unsupported"), ("de", "contradicted"), ("f", "contradicted"), ("ghi", "supported"),
+    ]  # fmt: skip
+
+
+def test_a_long_text_is_folded() -> None:
+    """The beginning is shown, the rest is one click away."""
+    folded = evidence.answer_text("x" * 9_000, (), ())
+    assert 1_000 < len(folded.shown[0].text) < 5_000
+    assert folded.left == 9_000 - len(folded.shown[0].text)
+
+
+# --- the waterfall ----------------------------------------------------------------------------------------------------
+
+
+def _trace(**attributes: object) -> Trace:
+    return Trace(1, 1, "q", (), "a", duration=2.0, attributes=attributes)
+
+
+def test_spans_stand_below_their_parents() -> None:
+    """In the order of time, each with its place in the whole in thousandths."""
+    bars = case.bars(evaluation(1).trace)
+    assert [(b.name, b.depth) for b in bars] == [("answer", 0), ("search", 1), ("chat", 1)]
+    assert (round(bars[1].start), round(bars[1].width)) == (50, 200)
+    assert (bars[2].model, bars[2].input_tokens) == ("small", 700)
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        "spans", [1, None, "x"], [{}], [{"duration": float("nan")}], [{"duration": 1, "parent": 0}],
+        [{"duration": 1, "parent": 1}, {"duration": 2, "parent": 0}], [{"duration": -1, "start": "x", "parent": 99}],
+        [{"duration": True}], [{"duration": 1, "input_tokens": 1e300, "name": ["x"], "parent": []}],
+    ],
+)  # fmt: skip
+def test_odd_spans_break_nothing(spans: object) -> None:
+    """Circles, strangers, text for numbers: what is no span is left out, the others are each shown once."""
+    bars = case.bars(_trace(spans=spans))
+    assert len(bars) <= (len(spans) if isinstance(spans, list) else 0)
+
+
+def test_stages_stand_in_for_spans() -> None:
+    """Where the recorder left none."""
+    bars = case.bars(_trace(stages={"retrieval": 0.5, "generation": 1.0, "odd": "x"}))
+    assert [(b.name, round(b.start), round(b.width)) for b in bars] == [
+        ("request", 0, 1000), ("retrieval", 0, 250), ("generation", 250, 500),
+    ]  # fmt: skip
+
+
+# --- charts -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(1e-6, 1e9), st.booleans())
+def test_an_axis_holds_its_values(top: float, zero: bool) -> None:
+    """With two to six marks, evenly spaced and round."""
+    axis = charts.axis([0.0, top], zero=zero)
+    assert axis.low <= 0 < top <= axis.high * (1 + 1e-9)
+    assert 2 <= len(axis.ticks) <= 6
+    steps = [b - a for a, b in pairwise(axis.ticks)]
+    assert max(steps) <= min(steps) * 1.01 + 1e-9
+
+
+def test_a_gap_is_a_gap() -> None:
+    """Where nothing was seen no line is drawn, and one point alone is a dot."""
+    points = [charts.Point(i, v, v and v - 0.1, v and v + 0.05) for i, v in enumerate([0.5, 0.6, None, 0.7, None])]
+    drawn = charts.rates(points, "rates <&>")
+    assert drawn.count("<polyline") == 1
+    assert drawn.count("<circle") == 1
+    assert drawn.count('class="band"') == 2
+    assert "rates &lt;&amp;&gt;" in drawn
+    assert charts.rates([charts.Point(0, None)], "nothing") == ""
+
+
+# --- every page -------------------------------------------------------------------------------------------------------
+
+
+def _checked(page: str) -> Read:
+    """No markup but ours: no inline script, style or handler, no address but http(s) and our own, ids once."""
+    read = Read(page)
+    for tag, attrs in read.tags:
+        assert tag not in {"style", "iframe", "object", "embed", "base", "img"}, tag
+        if tag == "script":
+            assert str(attrs.get("src", "")).startswith("/static/")
+        if tag == "meta":
+            assert "http-equiv" not in attrs
+        assert "style" not in attrs
+        assert not [name for name in attrs if name.startswith("on")]
+        for name in ("href", "action", "src", "formaction"):
+            if name in attrs:
+                address = urlsplit(attrs[name] or "")
+                assert address.scheme in {"", "http", "https"}
+                assert address.scheme or not address.netloc
+                assert "attack.example" not in (address.hostname or "")
+                if address.scheme and tag == "a":
+                    assert "noopener" in str(attrs["rel"])
+    ids = [attrs["id"] for _, attrs in read.tags if "id" in attrs]
+    assert len(ids) == len(set(ids)), sorted(i for i in ids if ids.count(i) > 1)
+    anchors = {f"#{i}" for i in ids}
+    assert {href for href in read.values("a", "href") if href.startswith("#")} <= anchors
+    assert "{{" not in re.sub(re.escape(ATTACKS[6]), "", read.text)
+    return read
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_only_ours(store: Store, path: str) -> None:
+    """With attacks in every field of the logs that it shows."""
+    answer = client(store).get(path)
+    assert answer.status_code == 200
+    policy = answer.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    _checked(answer.text)
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path != "/evaluators/faithfulness"])
+def test_an_empty_store_says_what_to_do(empty: Store, path: str) -> None:
+    """No page fails for lack of data."""
+    answer = client(empty).get(path)
+    assert answer.status_code == 200
+    _checked(answer.text)
+
+
+def test_every_log_is_shown(store: Store) -> None:
+    """Each of them on its own page and in review, the attacks as text, evidence linked both ways."""
+    here = client(store, trace_url="https://traces.example.org/t/{trace_id}")
+    for trace_id in every_trace(store):
+        page = here.get(f"/traces/{trace_id}")
+        assert page.status_code == 200
+        read = _checked(page.text)
+        assert f"https://traces.example.org/t/{trace_id}" in read.values("a", "href")
+        assert here.get(f"/review?trace={trace_id}").status_code == 200
+        _checked(here.get(f"/review?trace={trace_id}").text)
+
+
+def test_attacks_are_text(store: Store) -> None:
+    """What an attack says can be read, character by character."""
+    here = client(store)
+    texts = [Read(here.get(f"/traces/{trace_id}").text).text for trace_id in every_trace(store)]
+    for attack in ATTACKS[:8]:
+        assert any(attack in text for text in texts), attack
+
+
+def test_a_sentence_leads_to_its_passage(store: Store) -> None:
+    """The sign and the words say what the colour says, and the marked passage is the evidence's."""
+    made = evaluation(3)
+    page = client(store).get(f"/traces/{made.trace.trace_id:032x}").text
+    read = Read(page)
+    claims = [attrs for tag, attrs in read.tags if tag == "a" and "claim" in str(attrs.get("class"))]
+    assert [str(c["class"]).split()[1] for c in claims] == ["supported", "contradicted", "unsupported"]
+    assert claims[1]["href"] == "#p2"
+    passage = re.search(r'<a class="passage" id="p2"[^>]*>(.*?)</a>', page)
+    assert passage is not None
+    assert passage[1] == CHUNKS[1][:19]
+    assert "(contradicted, supported with probability 0.03)" in read.text
+
+
+def test_no_such_trace(store: Store) -> None:
+    """Ids that are none, too."""
+    for wrong in ("0" * 32, "x", "1", "%00", "ß" * 32):
+        assert client(store).get(f"/traces/{wrong}").status_code == 404
+
+
+# --- the list ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_address_is_the_state() -> None:
+    """What is asked for comes back out of the address, and what makes no sense in it is left out."""
+    query = {
+        "q": "parcel", "app": "shop", "evaluator": "toxicity", "label": "fail", "low": "0.2", "high": "nan",
+        "thumbs": "-1", "reviewed": "no", "errors": "perhaps", "range": "24h", "since": "2026-01-31T12:00",
+        "order": "worst", "after": "7", "x": "y", "model": "  ",
+    }  # fmt: skip
+    found = filters.chosen(query, 2e9)
+    expected = Filter(
+        text="parcel", app="shop", evaluator="toxicity", label="fail", low=0.2, thumbs=-1, reviewed=False,
+        since=1769860800.0,
+    )  # fmt: skip
+    assert found.filter == expected
+    assert (found.order, found.after) == ("worst", "7")
+    again = filters.chosen(dict(parse_qsl(found.query)), 2e9)
+    assert (again.filter, again.order, again.query) == (found.filter, found.order, found.query)
+
+
+def test_a_verdict_needs_an_evaluator() -> None:
+    """The main one is meant where none is named."""
+    assert filters.chosen({"label": "fail"}, 0, "faithfulness").filter.evaluator == "faithfulness"
+    assert filters.chosen({"q": "x"}, 0, "faithfulness").filter.evaluator == ""
+
+
+def test_the_list_shows_what_is_asked_for(store: Store) -> None:
+    """By application, by text, by verdict; a chip takes each filter away again."""
+    here = client(store)
+    found = Read(here.get("/traces?app=shop&evaluator=faithfulness&label=fail").text)
+    rows = [href for href in found.values("a", "href") if re.fullmatch(r"/traces/[0-9a-f]{32}", href)]
+    assert rows
+    for row in rows:
+        stored = store.get(row.rpartition("/")[2])
+        assert stored is not None
+        assert stored.trace.attributes["app"] == "shop"
+        assert {s.name: s.label for s in stored.evaluation.scores}["faithfulness"] == "fail"
+    assert "/traces?evaluator=faithfulness&label=fail" in found.values("a", "href")
+    assert "parcel 7?" in Read(here.get('/traces?q="parcel 7"').text).text
+    assert "Nothing found" in here.get("/traces?q=zebrafish").text
+
+
+def test_pages_follow_each_other(store: Store) -> None:
+    """Every log once, whatever the way."""
+    here, seen, path = client(store), [], "/traces?app=shop"
+    for _ in range(9):
+        read = Read(here.get(path).text)
+        seen += [h for h in read.values("a", "href") if re.fullmatch(r"/traces/[0-9a-f]{32}", h)]
+        forward = [attrs["href"] for tag, attrs in read.tags if tag == "a" and attrs.get("rel") == "next"]
+        if not forward:
+            break
+        path = str(forward[0])
+    assert len(seen) == len(set(seen)) == 20
+
+
+def test_views_are_ones_own(store: Store) -> None:
+    """Saved with the list's state alone, listed, replaced, deleted; nobody else's can be."""
+    here = client(store)
+    csrf = Read(here.get("/traces?app=shop").text).csrf
+    saved = here.post("/views", data={"csrf": csrf, "name": "<b>mine", "query": "app=shop&after=9&evil=%3Cscript%3E"})
+    assert (saved.status_code, saved.headers["location"]) == (303, "/traces?app=shop")
+    page = here.get("/traces?app=shop").text
+    assert "&lt;b&gt;mine" in page
+    (own,) = re.findall(r"/views/(\d+)/delete", page)
+    with store.writing() as connection:
+        other = connection.execute(schema.users.insert().values(name="eve", role="viewer", created=0.0))
+        assert other.inserted_primary_key is not None
+        row = {"user": other.inserted_primary_key[0], "name": "hers", "query": ""}
+        made = connection.execute(schema.views.insert().values(**row))
+        assert made.inserted_primary_key is not None
+    here.post(f"/views/{made.inserted_primary_key[0]}/delete", data={"csrf": csrf})
+    here.post(f"/views/{own}/delete", data={"csrf": csrf})
+    with store.reading() as connection:
+        assert list(connection.scalars(select(schema.views.c.name))) == ["hers"]
+
+
+# --- review -----------------------------------------------------------------------------------------------------------
+
+
+def test_review_without_script(tmp_path: Path) -> None:
+    """A form brings a log, keeps what is said of it, and goes on to the next; nothing said is nothing kept."""
+    store = filled(tmp_path / "logs.db", 12)
+    reviewing.fill(store, reviewing.Policy(quota=30))
+    here = client(store)
+    first = Read(here.get("/review").text).form("data-review")
+    nothing = here.post("/review", data={**first, "do": "submit"})
+    assert nothing.status_code == 409
+    said = {
+        **first,
+        "v-faithfulness": "fail",
+        "v-toxicity": "pass",
+        "comment": "<b>no",
+        "corrected": "Yes.",
+        "do": "submit",
+    }
+    kept = here.post("/review", data=said)
+    assert (kept.status_code, kept.headers["location"]) == (303, f"/review?last={first['trace']}")
+    second = Read(here.get("/review").text).form("data-review")
+    assert second["trace"] != first["trace"]
+    stored = store.get(first["trace"])
+    assert stored is not None
+    assert stored.reviewed
+    verdicts = {row.evaluator: row.verdict for row in reviewing.judged(store)}
+    assert verdicts == {"faithfulness": "fail", "toxicity": "pass"}
+    page = here.get(f"/traces/{first['trace']}").text
+    assert "&lt;b&gt;no" in page
+    assert "Yes." in page
+    skipped = here.post("/review", data={**second, "do": "skip", "reason": "cannot tell"})
+    assert skipped.status_code == 303
+    third = Read(here.get("/review").text).form("data-review")
+    assert third["trace"] not in {first["trace"], second["trace"]}
+    store.close()
+
+
+def test_a_review_can_be_taken_back(tmp_path: Path) -> None:
+    """What one said is in the form again, and replaces what was said before."""
+    store = filled(tmp_path / "logs.db", 5)
+    here, trace_id = client(store), f"{evaluation(2).trace.trace_id:032x}"
+    form = Read(here.get(f"/review?trace={trace_id}").text).form("data-review")
+    assert form["item"] == ""
+    here.post("/review", data={**form, "v-faithfulness": "pass", "do": "submit", "comment": "first"})
+    page = here.get(f"/review?trace={trace_id}").text
+    assert re.search(r'name="v-faithfulness" value="pass" checked', page)
+    assert "first</textarea>" in page
+    here.post("/review", data={**form, "v-faithfulness": "fail", "do": "submit"})
+    assert [row.verdict for row in reviewing.judged(store)] == ["fail"]
+    store.close()
+
+
+def test_the_next_log_can_be_had_in_advance(tmp_path: Path) -> None:
+    """Another one than the one that is shown, held as well, and given back by who leaves."""
+    store = filled(tmp_path / "logs.db", 12)
+    reviewing.fill(store, reviewing.Policy(quota=30))
+    here = client(store)
+    first = Read(here.get("/review").text).form("data-review")
+    ahead = here.get(f"/review/next?skip={first['item']}")
+    assert "<html" not in ahead.text
+    second = Read(ahead.text).form("data-review")
+    assert second["item"] not in {"", first["item"]}
+    assert sum(states["locked"] for states in reviewing.queue(store).values()) == 2
+    here.post("/review", data={"csrf": first["csrf"], "item": second["item"], "do": "release"})
+    assert sum(states["locked"] for states in reviewing.queue(store).values()) == 1
+    store.close()
+
+
+def test_a_verdict_goes_to_its_own_log(tmp_path: Path) -> None:
+    """An item of another log closes nothing there."""
+    store = filled(tmp_path / "logs.db", 12)
+    reviewing.fill(store, reviewing.Policy(quota=30))
+    here = client(store)
+    form = Read(here.get("/review").text).form("data-review")
+    free = next(t for t in every_trace(store) if t != form["trace"])
+    here.post("/review", data={**form, "trace": free, "v-faithfulness": "pass", "do": "submit"})
+    with store.reading() as connection:
+        state = connection.scalar(select(schema.items.c.state).where(schema.items.c.id == int(form["item"])))
+    assert state == "open"
+    store.close()
+
+
+# --- agreement and evaluators -----------------------------------------------------------------------------------------
+
+
+def test_agreement_shows_the_store_s_figures(store: Store) -> None:
+    """Precision, recall and alpha are those that the store's own functions give."""
+    page = Read(client(store).get("/agreement").text).text
+    found = agreement.agreement(store)
+    (of,) = (each for each in found.evaluators if each.evaluator == "faithfulness")
+    assert of.precision is not None
+    assert of.recall is not None
+    assert percent(of.precision.value) in page
+    assert percent(of.recall.value) in page
+    alpha = found.alphas[""].value
+    assert alpha is not None
+    assert f"{alpha:.2f}" in page
+    assert "anna and ben" in page
+
+
+def test_a_threshold_shows_its_consequences(store: Store) -> None:
+    """Without script: the form's slider names a candidate, and the page has the figures of that very threshold."""
+    here = client(store)
+    judged = reviewing.judged(store, "faithfulness")
+    steps = sorted(consequences(judged, None, "higher", weighted=False), key=lambda step: step.threshold)
+    wanted = steps[len(steps) // 3]
+    page = here.get(f"/evaluators/faithfulness?view=reviewed&threshold={wanted.threshold}").text
+    assert re.search(r"<output[^>]*>([^<]*)<", page)[1] == f"{wanted.threshold:.4g}"  # type: ignore[index]
+    shown = dict(re.findall(r'data-figure="(\w+)".*?data-value>([^<]*)<', page, re.S))
+    for name in ("flagged", "precision", "recall", "balanced_accuracy"):
+        estimate = getattr(wanted, name)
+        assert shown[name] == (percent(estimate.value) if estimate else "\N{EN DASH}"), name
+    at = next(iter(re.findall(r'type="range"[^>]* value="(\d+)"', page)))
+    assert f">{wanted.threshold:.4g}</output>" in here.get(f"/evaluators/faithfulness?view=reviewed&at={at}").text
+    for odd in ("at=x", "at=99999999", "threshold=nan", "threshold=1e999", "at=-1"):
+        assert here.get(f"/evaluators/faithfulness?{odd}").status_code == 200
+
+
+def test_a_calibration_is_fitted_and_put_in_force(tmp_path: Path) -> None:
+    """First it is shown with its figures on held-out logs, then the file has it, and the page says so."""
+    store = filled(tmp_path / "logs.db", 120, reviews=160)
+    file = tmp_path / "calibration.json"
+    here = client(store, calibration_file=str(file))
+    csrf = Read(here.get("/evaluators/faithfulness").text).csrf
+    data = {"csrf": csrf, "view": "reviewed"}
+    page = here.post("/evaluators/faithfulness/calibrations", data={**data, "do": "fit"})
+    assert page.status_code == 200
+    assert "not yet in force" in page.text
+    assert not file.exists()
+    saved = here.post("/evaluators/faithfulness/calibrations", data={**data, "do": "save"})
+    assert saved.status_code == 303
+    assert '"faithfulness"' in file.read_text()
+    assert "2+c1" in here.get("/evaluators/faithfulness").text
+    few = here.post("/evaluators/toxicity/calibrations", data={**data, "do": "fit"})
+    assert "needed" in few.text
+    store.close()
+
+
+def test_no_such_evaluator(store: Store) -> None:
+    """Names that nobody scored under."""
+    for name in ("none", "<script>", "%00", "../x"):
+        assert client(store).get(f"/evaluators/{name}").status_code == 404
+
+
+# --- roles ------------------------------------------------------------------------------------------------------------
+
+
+def test_roles_see_their_pages(tmp_path: Path) -> None:
+    """A viewer reads and sees no personal data, a reviewer judges, an admin has users and the log; the links match."""
+    store = open_store(str(tmp_path / "logs.db"))
+    made = evaluation(1)
+    found = Evidence(11, 40, "supported", 0.9, "d", 0, 14, 40)
+    private = replace(
+        made.trace, answer="Write to anna@example.org, please do it now. Yes.", query="Who? +49 30 1234567890"
+    )
+    store.write([replace(made, trace=private, scores=(replace(made.scores[0], evidence=(found,)),))])
+    for role in ("viewer", "reviewer", "admin"):
+        accounts.add(store, role, role, "correct horse battery")
+    path = f"/traces/{private.trace_id:032x}"
+    for role, allowed in (("viewer", 200), ("reviewer", 200), ("admin", 200)):
+        here = client(store)
+        assert here.get(path).status_code == 303
+        page = here.get("/login").text
+        form = dict.fromkeys(("csrf",), Read(page).csrf) if 'name="csrf"' in page else {}
+        here.post("/login", data={**form, "name": role, "password": "correct horse battery"})
+        seen = here.get(path)
+        assert seen.status_code == allowed
+        assert ("anna@example.org" in Read(seen.text).text) == (role != "viewer")
+        assert here.get("/review").status_code == (403 if role == "viewer" else 200)
+        assert here.get("/users").status_code == (200 if role == "admin" else 403)
+        assert ('href="/users"' in seen.text) == (role == "admin")
+        assert ("/review?trace=" in seen.text) == (role != "viewer")
+        assert "Log out" in seen.text
+    store.close()
