@@ -3,7 +3,8 @@
 Static: what is generated is what the sources write; every panel has a title, a description that names its metric, a
 unit, links that lead somewhere; every alert a severity, a summary, a runbook that exists. Every metric in a query or a
 rule stands in docs/metrics.md or is recorded here. With Debian's prometheus and prometheus-alertmanager: every query in
-Prometheus's own parser, the rules, their unit tests, the routes.
+Prometheus's own parser, the rules, their unit tests, the routes. With node and `npm install` in grafana/types: every
+dashboard against the types of Grafana's own @grafana/schema, in TypeScript's compiler.
 """
 
 from __future__ import annotations
@@ -225,6 +226,36 @@ def parsed() -> Iterator[str]:
         )  # fmt: skip
 
 
+def modules() -> Path | None:
+    """Where npm has put TypeScript and Grafana's types, or None."""
+    for folder in (HERE / "types" / "node_modules", HERE / "render" / "node_modules"):
+        if (folder / "typescript").is_dir() and (folder / "@grafana" / "schema").is_dir():
+            return folder
+    return None
+
+
+def typed() -> Iterator[str]:
+    """What TypeScript's compiler says of the dashboards as literals of Grafana's types, by the lines of their files."""
+    found = modules()
+    if found is None or shutil.which("node") is None:
+        yield "node, or TypeScript and @grafana/schema, are not installed: npm install in grafana/types"
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "node_modules").symlink_to(found)
+        for source in ("page.ts", "tsconfig.json"):
+            shutil.copy(HERE / "types" / source, folder)
+        for file, page in dashboards().items():
+            text = json.dumps(page, indent=2, ensure_ascii=False)
+            start = 'import type { Page } from "./page"; export const page: Page = '
+            (folder / f"{file}.ts").write_text(f"{start}{text};\n", encoding="utf-8")
+        command = ["node", str(folder / "node_modules/typescript/bin/tsc"), "--pretty", "false", "-p", name]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+        yield from lines or [f"tsc: {done.stderr.strip()}"]
+
+
 def tested() -> Iterator[str]:
     """The rules' unit tests."""
     yield from _run("promtool", "test", "rules", *(str(p) for p in sorted((HERE / "rules" / "tests").glob("*.yml"))))
@@ -244,6 +275,10 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="without the rules' unit tests")
     options = parser.parse_args()
     found = [*generated(), *lint(), *catalogue(), *parsed()]
+    if modules() is None or shutil.which("node") is None:
+        print("types: not checked, for that needs node, and npm install in grafana/types")
+    else:
+        found += typed()
     if not options.quick:
         found += tested()
     for line in found:
