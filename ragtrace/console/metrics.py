@@ -1,0 +1,110 @@
+"""What Prometheus may know of the store: what waits for people, and how far the evaluators agree with them.
+
+The traced applications count what happens; these are gauges over what is stored, the same for every process that serves
+the store.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, select
+
+from ragtrace.chatlogs.agreement import Agreement, OfEvaluator, agreement
+from ragtrace.chatlogs.schema import items, reviews
+
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
+    from ragtrace.statistics import Estimate
+
+_FRESH = 60.0
+"""Seconds for which figures are shown again: agreement reads every verdict."""
+_WINDOW = 30 * 86_400.0
+"""Agreement is that of the last 30 days: an evaluator that drifts must show."""
+_BOUNDS = ("estimate", "lower", "upper")
+
+
+class ReviewCollector:
+    """A collector for `prometheus_client`. Any thread may scrape it; the store is asked once a minute at most."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._made = float("-inf")
+        self._found: list[Any] = []
+
+    def collect(self) -> Iterator[Any]:
+        """The families. Raises StoreError if the store cannot be read."""
+        with self._lock:
+            now = self._clock()
+            if not 0 <= now - self._made < _FRESH:
+                self._found = [*_queue(self._store, now), *_figures(agreement(self._store, since=now - _WINDOW))]
+                self._made = now
+            yield from self._found
+
+
+def _queue(store: Store, now: float) -> Iterator[Any]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    with store.reading() as connection:
+        counts = connection.execute(
+            select(items.c.state, items.c.reason, func.count()).group_by(items.c.state, items.c.reason)
+        ).all()
+        oldest = connection.scalar(select(func.min(items.c.created)).where(items.c.state == "open"))
+        done = connection.execute(select(func.count(), func.max(reviews.c.created))).one()
+    waiting = GaugeMetricFamily("ragtrace_review_items", "Logs picked for review", labels=["state", "reason"])
+    for state, reason, count in counts:
+        waiting.add_metric([state, reason], count)
+    yield waiting
+    yield GaugeMetricFamily(
+        "ragtrace_review_oldest_open_seconds",
+        "How long the oldest open log has waited; 0 where none does",
+        value=0.0 if oldest is None else max(0.0, now - oldest),
+    )
+    yield GaugeMetricFamily("ragtrace_reviews", "Reviews that are stored", value=done[0])
+    if done[1] is not None:
+        yield GaugeMetricFamily(
+            "ragtrace_last_review_timestamp_seconds", "When a review came in last, in Unix seconds", value=done[1]
+        )
+
+
+def _figures(found: Agreement) -> Iterator[Any]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    figures = GaugeMetricFamily(
+        "ragtrace_review_agreement",
+        "Evaluator against people, of the label fail, over 30 days, weighted back to the whole traffic",
+        labels=["evaluator", "figure", "bound"],
+    )
+    logs = GaugeMetricFamily(
+        "ragtrace_review_logs", "Logs of 30 days that people and the evaluator judged", labels=["evaluator"]
+    )
+    alphas = GaugeMetricFamily(
+        "ragtrace_reviewer_alpha", "Krippendorff's alpha of the reviewers over 30 days", labels=["evaluator"]
+    )
+    for each in found.evaluators:
+        logs.add_metric([each.evaluator], each.logs)
+        for name, estimate in _estimates(each):
+            for bound, value in zip(_BOUNDS, _numbers(estimate), strict=True):
+                if value is not None:
+                    figures.add_metric([each.evaluator, name, bound], value)
+    for name, alpha in found.alphas.items():
+        if name and alpha.value is not None:
+            alphas.add_metric([name], alpha.value)
+    yield from (figures, logs, alphas)
+
+
+def _estimates(each: OfEvaluator) -> Iterator[tuple[str, Estimate]]:
+    for name in ("precision", "recall", "f1", "kappa"):
+        estimate = getattr(each, name)
+        if estimate is not None:
+            yield name, estimate
+
+
+def _numbers(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
+    low, high = estimate.interval or (None, None)
+    return estimate.value, low, high

@@ -1,0 +1,88 @@
+"""What Prometheus reads of the store: the queue, and how far evaluators agree with people."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ragtrace.chatlogs import reviewing
+from ragtrace.chatlogs.records import Review, Verdict
+from ragtrace.console.metrics import ReviewCollector
+from ragtrace.evaluation import Evaluator
+from ragtrace.records import Evaluation, Score
+from ragtrace.testing import Clock, make_trace
+from tests.console.conftest import Console, faithfulness
+
+NOW = time.time()
+RULES = ("worst", "threshold", "disagreement", "topics", "feedback", "double")
+
+
+def fill(console: Console) -> None:
+    """Forty logs, all of them drawn for review: the evaluator fails twenty, people fifteen of these and five more."""
+    checks: list[Evaluator] = [faithfulness]
+    made = []
+    for n in range(40):
+        value = 0.2 if n < 20 else 0.9
+        score = Score("faithfulness", value, "fail" if n < 20 else "pass", version="1", method="model")
+        trace = make_trace(f"Question {n}?", trace_id=n + 1, span_id=n + 1, started=NOW - 7200 + n)
+        made.append(Evaluation(trace, (score,)))
+    console.store.write(made, checks, now=NOW - 3600)
+    policy = reviewing.Policy(quota=100, random=1.0, **dict.fromkeys(RULES, 0.0))
+    reviewing.fill(console.store, policy, NOW)
+    for n in range(40):
+        said = "fail" if n < 15 or n >= 35 else "pass"
+        review = Review(f"{n + 1:032x}", (Verdict("faithfulness", said),))
+        reviewing.submit(console.store, f"{n + 1:032x}", review, None, NOW)
+
+
+def scraped(text: str) -> dict[tuple[str, ...], float]:
+    """Name and label values in the order of their names, to value."""
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_agreement_with_people(console: Console) -> None:
+    """Precision 15 of 20, recall 15 of 20, kappa from the table, all with bounds around them."""
+    fill(console)
+    answer = console.signed_in("vera").get("/api/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+    found = scraped(answer.text)
+    name = "ragtrace_review_agreement"
+    for figure, value in (("precision", 0.75), ("recall", 0.75), ("kappa", 0.5)):
+        estimate = found[name, "estimate", "faithfulness", figure]
+        assert estimate == pytest.approx(value, abs=0.005)
+        low, high = (found[name, bound, "faithfulness", figure] for bound in ("lower", "upper"))
+        assert low < estimate < high
+    assert found["ragtrace_review_logs", "faithfulness"] == 40
+    assert found["ragtrace_reviews",] == 40
+    assert found["ragtrace_last_review_timestamp_seconds",] == pytest.approx(NOW, abs=1)
+
+
+def test_what_waits(console: Console) -> None:
+    """Items by state and reason, and the age of the oldest open one; figures are kept for a minute."""
+    clock = Clock(NOW)
+    collector = ReviewCollector(console.store, clock)
+    empty = {family.name: family for family in collector.collect()}
+    assert not empty["ragtrace_review_items"].samples
+    assert empty["ragtrace_review_oldest_open_seconds"].samples[0].value == 0
+    trace = make_trace(started=NOW - 7200)
+    console.store.write([Evaluation(trace, (Score("faithfulness", 0.1, "fail", method="model"),))], [faithfulness])
+    assert reviewing.fill(console.store, reviewing.Policy(), NOW)
+    assert {family.name: family for family in collector.collect()} == empty
+    clock.tick(90)
+    fresh = {family.name: family for family in collector.collect()}
+    assert sum(sample.value for sample in fresh["ragtrace_review_items"].samples if sample.labels["state"] == "open")
+    assert fresh["ragtrace_review_oldest_open_seconds"].samples[0].value == pytest.approx(90, abs=5)
+
+
+def test_it_is_not_for_strangers(console: Console) -> None:
+    """Prometheus comes with a token of the scope read."""
+    assert console.stranger().get("/api/metrics").status_code == 401
+    assert console.program("vera", "feedback").get("/api/metrics").status_code == 403
+    assert console.program("vera", "read").get("/api/metrics").status_code == 200
