@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ragtrace._version import __version__
+from ragtrace.chatlogs import cli as store_cli
 from ragtrace.chatlogs import review_cli
 from ragtrace.errors import RagtraceError, SettingError
 
@@ -97,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="what is installed, set and reachable here")
     doctor.add_argument("--json", action="store_true", help="as one JSON array")
     doctor.set_defaults(run=_doctor)
+    store_cli.add_commands(commands)
     review_cli.add_commands(commands)
     return parser
 

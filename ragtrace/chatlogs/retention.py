@@ -137,11 +137,12 @@ def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removed:
     while (gone := _remove(store, own)).traces:
         removed += gone
     if rewrite:
-        _rewrite(store)
+        rewrite_files(store)
     return removed
 
 
-def _rewrite(store: Store) -> None:
+def rewrite_files(store: Store) -> None:
+    """Write the database anew, without what was deleted from it. Raises StoreError if that cannot be done now."""
     try:
         if not store.sqlite:
             with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -166,6 +167,6 @@ def _rewrite(store: Store) -> None:
 
 def _not_rewritten(store: Store, why: str) -> StoreError:
     return StoreError(
-        f"the store {store.name}: the user's rows are deleted, but the file could not be rewritten ({why}), so deleted "
+        f"the store {store.name}: the rows are changed, but the file could not be rewritten ({why}), so old "
         "bytes may still be in it; call again when there is room and nobody holds a lock"
     )

@@ -70,10 +70,15 @@ def read(path: str | os.PathLike[str], columns: Mapping[str, str] | None = None)
         raise DataError(f"{name}: there is no field {', '.join(unknown)} to map; fields are {', '.join(COLUMNS)}")
     seen: dict[tuple[str, str], int] = {}
     try:
-        for number, fields in _records(Path(path)):
+        for number, fields in records(Path(path)):
             yield _row(fields, number, name, given, seen)
     except (OSError, EOFError, gzip.BadGzipFile) as error:
         raise DataError(f"{name} cannot be read: {error}") from error
+
+
+def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | None = None) -> Row:
+    """A line's fields as a row. Raises ValueError or TypeError with what is wrong."""
+    return _made(_named(fields, columns or {}), number)
 
 
 def _row(
@@ -82,7 +87,7 @@ def _row(
     try:
         if isinstance(fields, ValueError):
             raise fields
-        row = _made(_named(fields, given), number)
+        row = row_of(fields, number, given)
         key = (json.dumps(row.id), row.model)
         if key in seen:
             raise ValueError(f"the id {row.id!r} was on line {seen[key]} already")
@@ -177,7 +182,9 @@ _Record = tuple[int, Mapping[str, Any] | ValueError]
 """A line's number, from 1, and its fields or what is wrong with it."""
 
 
-def _records(path: Path) -> Iterator[_Record]:
+def records(path: Path) -> Iterator[_Record]:
+    """The lines of a file or folder, each with its number, as fields or the error that says why not. Raises DataError
+    or OSError if the file itself cannot be read."""
     kinds = [s.lower() for s in path.suffixes if s.lower() != ".gz"]
     kind = kinds[-1] if kinds else ""
     if path.is_dir():
