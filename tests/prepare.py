@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 OPTIONAL = {
     # The embedder by name is tested with the real library and a model that comes in a package.
@@ -25,17 +26,29 @@ OPTIONAL = {
 }
 
 
-TOOLS = {"promtool": "prometheus", "amtool": "prometheus-alertmanager"}
+TOOLS = {"promtool": "prometheus", "amtool": "prometheus-alertmanager", "node": "nodejs", "npm": "npm"}
 """Programs that tests call, and Debian's packages with them."""
+TYPES = Path(__file__).parents[1] / "grafana" / "types"
 
 
 def main() -> int:
     """0 if all is there that may be; 1 in CI where something cannot be brought."""
-    return python_packages() or programs()
+    return python_packages() or programs() or types()
+
+
+def types() -> int:
+    """Grafana's own types and TypeScript's compiler, which check the dashboards."""
+    if (TYPES / "node_modules").is_dir():
+        return 0
+    if not os.environ.get("CI") or shutil.which("npm") is None:
+        print(f"@grafana/schema is not installed: the tests that need it are skipped (npm install in {TYPES})")
+        return 0
+    command = ["npm", "install", "--no-save", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"]
+    return 1 if subprocess.run(command, cwd=TYPES, check=False, stdout=subprocess.DEVNULL).returncode else 0
 
 
 def programs() -> int:
-    """Prometheus and Alertmanager, whose tools check the rules."""
+    """Prometheus and Alertmanager, whose tools check the rules; node and npm, which check the dashboards."""
     missing = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
     if not missing:
         return 0
