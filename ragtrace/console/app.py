@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 
 from ragtrace._version import __version__
 from ragtrace.chatlogs import schema
-from ragtrace.console import access, api, audit, guards, login, oidc, problems, templating
+from ragtrace.console import access, api, audit, guards, login, oidc, pages, problems, templating
 from ragtrace.console.options import ConsoleSettings
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def create_app(store: Store, settings: ConsoleSettings | None = None) -> FastAPI
     app.include_router(login.router)
     app.include_router(oidc.router)
     app.include_router(api.router)
-    _pages(app)
+    app.include_router(pages.router, dependencies=[Depends(access.known)], include_in_schema=False)
     app.mount("/static", StaticFiles(directory=templating.FOLDER / "static", check_dir=False), "static")
     return app
 
@@ -54,14 +54,6 @@ def _guards(store: Store, settings: ConsoleSettings) -> list[Middleware]:
         Middleware(guards.BodyLimit, settings=settings, longer=("/api/labels",)),
         Middleware(audit.Auditing, store=store),
     ]
-
-
-def _pages(app: FastAPI) -> None:
-    try:
-        from ragtrace.console.pages import router
-    except ImportError:
-        return
-    app.include_router(router, dependencies=[Depends(access.known)], include_in_schema=False)
 
 
 def _healthz(request: Request) -> Response:

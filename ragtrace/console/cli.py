@@ -95,7 +95,7 @@ def opened(options: argparse.Namespace) -> Iterator[Store]:
     from ragtrace.chatlogs.store import open_store
 
     found = settings.load()
-    url = options.store or getattr(found, "store", "")
+    url = options.store or found.store
     if not url:
         raise SettingError("name the store with --store, or with the setting store")
     store = open_store(url, key=read_keys(found.store_key))

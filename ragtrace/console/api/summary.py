@@ -1,0 +1,88 @@
+"""What the store says in sum: the overview, and how the store itself is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import func, select, text
+
+from ragtrace._version import __version__
+from ragtrace.chatlogs import migrating, overview, reviewing
+from ragtrace.chatlogs.schema import sums, traces
+from ragtrace.chatlogs.store import Store
+from ragtrace.console.access import Viewer, store_of
+from ragtrace.console.api.types import Short, Unix
+
+router = APIRouter(prefix="/api", tags=["overview"])
+_DAY = 86_400
+
+
+class Period(BaseModel):
+    """Of which time."""
+
+    model_config = ConfigDict(extra="forbid")
+    since: Unix | None = Field(None, description="Unix seconds; default: a day before `until`")
+    until: Unix | None = Field(None, description="Default: now")
+    app: Short = ""
+    buckets: Annotated[int, Field(ge=1, le=200, description="Points of time at most")] = 48
+
+
+class Health(BaseModel):
+    """How the store is."""
+
+    version: str
+    """Of ragtrace."""
+    database: str
+    schema_version: str
+    sealed: bool
+    """Whether its content is encrypted."""
+    bytes: int | None
+    traces: int
+    """Ever stored, also those that were deleted since."""
+    last_stored: float | None
+    """When the last trace came in."""
+    queue: dict[str, dict[str, int]]
+    """Logs for review, by reason and state."""
+
+
+@router.get("/overview")
+def get_overview(request: Request, user: Viewer, asked: Annotated[Period, Query()]) -> overview.Overview:
+    """Requests, pass rates with their intervals over time, causes, and where it is worst."""
+    until = time.time() if asked.until is None else asked.until
+    since = until - _DAY if asked.since is None else asked.since
+    return overview.overview(store_of(request), since, until, asked.app, asked.buckets)
+
+
+@router.get("/health")
+def get_health(request: Request, user: Viewer) -> Health:
+    """How the store is, and what waits for people."""
+    store = store_of(request)
+    with store.reading() as connection:
+        day = (sums.c.kind == "request") & (sums.c.step == _DAY)
+        count = connection.scalar(select(func.sum(sums.c.count)).where(day))
+        last = connection.scalar(select(traces.c.stored).order_by(traces.c.id.desc()).limit(1))
+    return Health(
+        version=__version__,
+        database=store.engine.dialect.name,
+        schema_version=str(migrating.HEAD),
+        sealed=store.keys is not None,
+        bytes=_size(store),
+        traces=int(count or 0),
+        last_stored=last,
+        queue=reviewing.queue(store),
+    )
+
+
+def _size(store: Store) -> int | None:
+    if not store.sqlite:
+        with store.reading() as connection:
+            return int(connection.scalar(text("SELECT pg_database_size(current_database())")) or 0)
+    path = str(store.engine.url.database)
+    try:
+        return sum(part.stat().st_size for end in ("", "-wal") if (part := Path(path + end)).exists())
+    except OSError:
+        return None
