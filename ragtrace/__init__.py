@@ -25,8 +25,38 @@ __all__ = [
     "Trace",
     "__version__",
     "evaluator",
+    "feedback",
     "init",
 ]
+
+
+def feedback(
+    trace_id: str | int,
+    *,
+    thumbs: int | bool | str | None = None,
+    comment: str | None = None,
+    source: str | None = None,
+) -> bool:
+    """Tell what a user said of an answer; True if somebody took it (the store, the metrics).
+
+    `trace_id` is the request's, as 32 hexadecimal digits or as a number; its trace may be stored later. `thumbs` is 1,
+    True or "up", -1, False or "down", or 0. `source` says who asked the user, e.g. "widget". Bad feedback brings the
+    log to review. Never blocks and never raises, whatever it is given; without `init` it does nothing.
+    """
+    try:
+        from ragtrace import config
+        from ragtrace.chatlogs.records import Feedback
+
+        runtime = config.current()
+        if runtime is None:
+            return False
+        own = f"{trace_id:032x}" if isinstance(trace_id, int) else str(trace_id).strip().lower()
+        words: dict[object, int] = {"up": 1, "down": -1, 1: 1, 0: 0, -1: -1}
+        given = (1 if thumbs else -1) if isinstance(thumbs, bool) else words.get(thumbs)
+        runtime.feedback(Feedback(own, given, None if comment is None else str(comment), source))
+        return True
+    except Exception:  # noqa: BLE001 the application's thread, and whatever it gives
+        return False
 
 
 def __getattr__(name: str) -> Any:

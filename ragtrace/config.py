@@ -21,6 +21,7 @@ from opentelemetry import trace as otel
 
 from ragtrace import isolation, plugins, recorder, redaction, sampling, settings, thresholds
 from ragtrace.capture import Capture
+from ragtrace.chatlogs.records import Feedback
 from ragtrace.errors import DataError, MissingExtraError, SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.pipeline import Adjust, Counts, Limits, Observer, Pipeline, Sink
@@ -62,6 +63,8 @@ class Runtime:
         self._journal = journal
         self.store: Any = None
         """The sink of the setting `store`, with its counters; None without."""
+        self.said: Any = None
+        """The sink of what users say, beside the store; None without one."""
         self._closed = False
         self._at_close: list[Callable[[], None]] = []
 
@@ -89,9 +92,17 @@ class Runtime:
         done = self.pipeline.flush(timeout)
         if self._telemetry is not None:
             done = self._telemetry.flush(timeout) and done
-        if self.store is not None:
-            done = self.store.flush(timeout) and done
+        for each in (self.store, self.said):
+            if each is not None:
+                done = each.flush(timeout) and done
         return done
+
+    def feedback(self, given: Feedback) -> None:
+        """Take what a user said of an answer; see `ragtrace.feedback`, which never raises."""
+        if self._metrics is not None:
+            self._metrics.observe_feedback({1: "up", -1: "down"}.get(given.thumbs or 0, "other"))
+        if self.said is not None:
+            self.said(given)
 
     def close(self, timeout: float | None = None) -> None:
         """Stop: instrumentation off, open requests ended, what waits evaluated for up to `timeout` seconds, the rest
@@ -112,8 +123,9 @@ class Runtime:
             self._metrics.close()
         if self._journal is not None:
             self._journal.close()
-        if self.store is not None:
-            self.store.close(max(seconds, 1.0))
+        for each in (self.store, self.said):
+            if each is not None:
+                each.close(max(seconds, 1.0))
         for action in self._at_close:
             action()
 
@@ -216,13 +228,13 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
         timed=metrics.observe_duration if metrics is not None else None,
         isolated=_isolated(used, checks),
         environment=settings.for_evaluators(used),
-        adjust=calibration,
+        adjust=_followed(calibration, stored),
     )
     if metrics is not None:
         metrics.watch(pipeline, telemetry)
         metrics.serve(used.prometheus_port, used.prometheus_host)
     runtime = Runtime(used, pipeline, telemetry, metrics, journal)
-    runtime.store = stored
+    runtime.store, runtime.said = stored, _said(used)
     pipeline.start()
     recorder.set_consumer(pipeline)
     _instrument(runtime, True, capture)
@@ -240,6 +252,33 @@ def _store(used: Settings, checks: Sequence[Evaluator]) -> Any:
     retention = Retention(used.store_days, used.store_bytes)
     key = read_keys(used.store_key)
     return StoreSink(used.store, key=key, app=used.app, env=used.env, evaluators=checks, retention=retention)
+
+
+def _said(used: Settings) -> Any:
+    if not used.store:
+        return None
+    from ragtrace.chatlogs.feedback import FeedbackSink
+    from ragtrace.chatlogs.sealing import read_keys
+
+    return FeedbackSink(used.store, key=read_keys(used.store_key))
+
+
+def _followed(calibration: Adjust | None, stored: Any) -> Adjust | None:
+    """The calibration, and the store told of each new version: its threshold belongs to its scores."""
+    if calibration is None or stored is None:
+        return calibration
+    last: list[tuple[str, float | None]] = []
+
+    def adjusted(checks: Sequence[Evaluator]) -> Sequence[Evaluator]:
+        nonlocal last
+        found = calibration(checks)
+        now = [(check.version, check.threshold) for check in found]
+        if now != last:
+            last = now
+            stored.know(found)
+        return found
+
+    return adjusted
 
 
 def _calibration(used: Settings) -> Adjust | None:

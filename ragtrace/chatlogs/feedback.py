@@ -115,6 +115,7 @@ class FeedbackSink:
     def _drop(self) -> None:
         try:
             self._queue.get_nowait()
+            self._queue.task_done()
             self.lost += 1
         except queue.Empty:
             pass
@@ -139,6 +140,7 @@ class FeedbackSink:
                 except Exception as error:  # noqa: BLE001 the thread must live on; what failed is counted
                     self._lose(type(error).__name__)
                 break
+            own.task_done()
         if store is not None:
             store.close()
 
@@ -146,6 +148,12 @@ class FeedbackSink:
         self.lost += 1
         if self.lost == 1:
             _log.warning("ragtrace: feedback could not be kept (%s); further losses are only counted", why)
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Wait until all that was taken so far is kept; False if `timeout` seconds did not do."""
+        waiting = self._queue
+        with waiting.all_tasks_done:
+            return waiting.all_tasks_done.wait_for(lambda: not waiting.unfinished_tasks, timeout)
 
     def close(self, timeout: float = 5.0) -> None:
         """Keep what waits, for up to `timeout` seconds. Safe to call twice."""

@@ -124,6 +124,10 @@ class StoreSink:
             if len(self._queue) in (1, self._bounds.batch):
                 self._changed.notify_all()
 
+    def know(self, checks: Sequence[Evaluator]) -> None:
+        """The evaluators as they label from now on: a calibration gives them other thresholds and versions."""
+        self._checks = tuple(checks)
+
     @property
     def waiting(self) -> int:
         """Evaluations that wait in memory."""

@@ -1,0 +1,152 @@
+"""What users say: kept once, with its trace or before it, never in the way of the application."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+import ragtrace
+from ragtrace.chatlogs.feedback import FeedbackSink, add_feedback
+from ragtrace.chatlogs.policy import Policy
+from ragtrace.chatlogs.records import Feedback
+from ragtrace.chatlogs.reviewing import fill
+from ragtrace.chatlogs.schema import feedback, traces
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.errors import DataError
+from ragtrace.testing import make_trace
+from tests.chatlogs.reviewed import NOW, evaluation, fill_store, good, queued, scored
+
+POLICY = Policy(quota=20, random=0, worst=0, threshold=0, disagreement=0, topics=0, feedback=0.2, double=0)
+
+
+def said(store: Store) -> list[tuple[str, int | None, str | None]]:
+    with store.reading() as connection:
+        rows = connection.execute(select(feedback).order_by(feedback.c.id)).mappings().all()
+    return [(r["trace_id"], r["thumbs"], store.unseal(r["trace_id"], r, ("comment",))["comment"]) for r in rows]
+
+
+def thumbs(store: Store, trace_id: str) -> int | None:
+    with store.reading() as connection:
+        return connection.execute(select(traces.c.thumbs).where(traces.c.trace_id == trace_id)).scalar_one()
+
+
+def test_bad_feedback_brings_a_log_to_review(store: Store) -> None:
+    """At once, first in the queue; as many a day as the policy has room for, the others when there is room again; the
+    last thumbs count."""
+    known = list(fill_store(store, [0.9] * 12))
+    noon = NOW - NOW % 86_400 + 43_200
+    for trace in known[:6]:
+        assert add_feedback(store, Feedback(trace, -1, "wrong"), noon, POLICY) is True
+    add_feedback(store, Feedback(known[7], 1), noon, POLICY)
+    rows = queued(store)
+    assert {row.trace_id for row in rows} == set(known[:3])
+    assert {row.reason for row in rows} == {"feedback"}
+    assert (thumbs(store, known[0]), thumbs(store, known[7]), thumbs(store, known[8])) == (-1, 1, None)
+    add_feedback(store, Feedback(known[3], 1), noon, POLICY)
+    fill(store, POLICY, noon + 86_400)
+    assert {row.trace_id for row in queued(store)} == {*known[:3], known[4], known[5]}
+
+
+def test_feedback_before_its_trace(store: Store) -> None:
+    """It waits for the trace, and brings it to review when it comes."""
+    made = evaluation(0, scored(good, 0.9))
+    trace = f"{made.trace.trace_id:032x}"
+    assert add_feedback(store, Feedback(trace.upper(), -1, "no"), NOW, POLICY) is False
+    store.write([made], [good], now=NOW)
+    assert thumbs(store, trace) == -1
+    assert fill(store, POLICY, NOW + 1) == 1
+    stored = store.get(trace)
+    assert stored is not None
+    assert [(f.thumbs, f.comment) for f in stored.feedback] == [(-1, "no")]
+
+
+NOTHING = [
+    Feedback("abc", 1),
+    Feedback("0" * 31 + "g", 1),
+    Feedback("0" * 32, 2),
+    Feedback("0" * 32),
+    Feedback("0" * 32, None, "  "),
+]
+
+
+@pytest.mark.parametrize("given", NOTHING)
+def test_feedback_that_says_nothing_is_refused(store: Store, given: Feedback) -> None:
+    """With what is wrong; nothing is stored."""
+    with pytest.raises(DataError, match="feedback"):
+        add_feedback(store, given, NOW)
+    assert said(store) == []
+
+
+def test_a_long_comment_is_cut(store: Store) -> None:
+    """At ten thousand characters; NUL and quotes do no harm."""
+    add_feedback(store, Feedback("1" * 32, 1, "'\"\0" + "x" * 20_000, "widget"), NOW)
+    ((_, _, comment),) = said(store)
+    assert comment is not None
+    assert len(comment) == 10_000
+
+
+def test_the_applications_function(tmp_path: Path) -> None:
+    """`ragtrace.feedback` reaches the store and the metrics; whatever it is given, it never raises."""
+    url = str(tmp_path / "store.db")
+    assert ragtrace.feedback("1" * 32, thumbs=1) is False, "nothing runs"
+    runtime = ragtrace.init(
+        store=url, prometheus_port=0, langchain=False, llama_index=False, evaluators=[good], sample_per_second=0
+    )
+    try:
+        trace = make_trace(trace_id=7)
+        assert ragtrace.feedback(7, thumbs="down", comment="wrong", source="widget")
+        assert ragtrace.feedback(f"{8:032x}", thumbs=True)
+        assert ragtrace.feedback(f"{8:032x}", thumbs=0, comment="so so")
+        for odd in (None, object(), "'; DROP TABLE feedback", 2**200, b"x"):
+            ragtrace.feedback(odd, thumbs=odd, comment=odd)  # type: ignore[arg-type]
+        runtime.pipeline.submit(trace)
+        assert runtime.flush(20)
+        with urllib.request.urlopen(str(runtime.metrics_url), timeout=5) as answer:
+            lines = answer.read().decode()
+        assert 'ragtrace_feedback_total{app="rag",env="dev",value="down"} 1.0' in lines
+        assert 'value="up"} 1.0' in lines
+        store = open_store(url)
+        assert said(store)[:3] == [(f"{7:032x}", -1, "wrong"), (f"{8:032x}", 1, None), (f"{8:032x}", 0, "so so")]
+        assert thumbs(store, f"{7:032x}") == -1
+        store.close()
+    finally:
+        runtime.close()
+
+
+def test_a_database_that_is_away_keeps_nobody_waiting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What users say meanwhile waits, and is stored when the database comes back."""
+    folder = tmp_path / "absent"
+    folder.write_text("a file where a folder should be", encoding="utf-8")
+    sink = FeedbackSink(str(folder / "store.db"))
+    with caplog.at_level(logging.WARNING):
+        for i in range(100):
+            sink(Feedback(f"{i:032x}", 1))
+        assert threading.active_count() < 50
+        assert sink.flush(0.2) is False
+        folder.unlink()
+        until = time.monotonic() + 20
+        while not sink.flush(0.1):
+            assert time.monotonic() < until
+    sink.close()
+    store = open_store(str(folder / "store.db"))
+    assert len(said(store)) == 100
+    assert sink.lost == 0
+    store.close()
+
+
+def test_closing_while_the_database_is_away_counts_the_loss(tmp_path: Path) -> None:
+    """It does not keep the process from ending."""
+    folder = tmp_path / "absent"
+    folder.write_text("", encoding="utf-8")
+    sink = FeedbackSink(str(folder / "store.db"))
+    for i in range(3):
+        sink(Feedback(f"{i:032x}", 1))
+    sink.close(10)
+    assert sink.lost == 3
+    sink.close()
