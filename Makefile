@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
-EXTRAS = langchain,llama-index,otlp,prometheus,models,console
+EXTRAS = langchain,llama-index,otlp,prometheus,models,console,serve
 
 .PHONY: demo test lint docs clean
 
@@ -37,7 +37,7 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(INSTALL) --editable '.[$(EXTRAS),judge,eval,serve,postgres]' --group test --group lint
+	$(INSTALL) --editable '.[$(EXTRAS),judge,eval,postgres]' --group test --group lint
 	@touch $@
 
 clean:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragtrace import semconv
+from ragtrace.chatlogs.store import open_store
 from ragtrace.cli import main
 from ragtrace.demo import corpus, questions, traffic
 
@@ -29,7 +31,7 @@ def demo(tmp_path: Path, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
 def test_the_main_job(tmp_path: Path) -> None:
     """Both assistants answer over the corpus; sampled roots carry question, answer, session and scores; the summary
     accounts for every request."""
-    said, spans = demo(tmp_path, "--requests", "8", "--sample", "1")
+    said, spans = demo(tmp_path, "--requests", "8", "--sample", "1", "--store", "chatlogs.db")
     roots = [s for s in spans if s["parent_id"] is None]
     assert {s["name"] for s in roots} == {"invoke_workflow python-help", "invoke_workflow RetrieverQueryEngine"}
     assert len(roots) == 8
@@ -52,6 +54,13 @@ def test_the_main_job(tmp_path: Path) -> None:
     assert "sampled out + scored + failed + dropped): yes" in said
     assert "least grounded 1:" in said
     assert "ragtrace_evaluations_total{" in said
+    with closing(open_store(str(tmp_path / "chatlogs.db"))) as store:
+        stored = [store.get(root["trace_id"]) for root in roots]
+    for root, log in zip(roots, stored, strict=True):
+        assert log is not None
+        assert log.trace.query == root["attributes"][semconv.OI_INPUT]
+        own = {s.name: s.value for s in log.evaluation.scores}["answer_relevance"]
+        assert own == root["attributes"]["gen_ai.evaluation.answer_relevance.score"]
 
 
 def test_no_content_leaves_when_told_so(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--otlp", metavar="ENDPOINT", help="where spans and events go, e.g. http://localhost:4318")
     parser.add_argument("--spans", metavar="FILE", default="ragtrace-spans.jsonl", help="where spans go otherwise")
+    parser.add_argument("--store", metavar="FILE", help="keep the scored requests, for `ragtrace serve --store FILE`")
     parser.add_argument("--metrics-port", type=int, default=9464, help="port of /metrics; 0 for any free one")
     parser.add_argument(
         "--live",
@@ -107,6 +108,7 @@ def _start(options: argparse.Namespace, board: boards.Board) -> Any:
         "capture_content": "true" if options.capture_content else "false",
         "explanations": options.capture_content,
         "sinks": [board],
+        "store": options.store or "",
     }
     settings |= {"otlp_endpoint": options.otlp} if options.otlp else {"spans_file": options.spans}
     try:
@@ -218,6 +220,8 @@ def _serve(options: argparse.Namespace, board: boards.Board, calls: Sequence[tra
 
 def _summarise(options: argparse.Namespace, board: boards.Board, runtime: Any) -> None:
     lines = boards.summary(board, runtime, options.otlp or options.spans, _sample_line(runtime.metrics_url))
+    if options.store:
+        lines.append(f"to read them: ragtrace serve --store {options.store}")
     print("\n".join(lines), flush=True)
 
 
