@@ -7,10 +7,11 @@ from fastapi import APIRouter
 from ragtrace.console.pages.agreement import router as _agreement
 from ragtrace.console.pages.evaluators import router as _evaluators
 from ragtrace.console.pages.health import router as _health
+from ragtrace.console.pages.overview import router as _overview
 from ragtrace.console.pages.people import router as _people
 from ragtrace.console.pages.review import router as _review
 from ragtrace.console.pages.traces import router as _traces
 
 router = APIRouter(include_in_schema=False)
-for _part in (_traces, _review, _agreement, _evaluators, _health, _people):
+for _part in (_overview, _traces, _review, _agreement, _evaluators, _health, _people):
     router.include_router(_part)

@@ -1,0 +1,425 @@
+"""The console in a real browser: no page has an error, everything works by keyboard, nothing stored ever runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from ragtrace.chatlogs import reviewing, schema
+from ragtrace.chatlogs.store import Store
+from ragtrace.console import accounts
+from tests.console.filling import ATTACKS, evaluation, filled, served
+
+CHROMIUM = shutil.which("chromium")
+AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
+if CHROMIUM is None:
+    pytest.skip("chromium is not installed", allow_module_level=True)
+playwright = pytest.importorskip("playwright.sync_api")
+
+PAGES = (
+    "/", "/traces", "/traces?app=shop&label=fail", "/traces?q=zebrafish", "/review", "/agreement", "/evaluators",
+    "/evaluators/faithfulness?view=reviewed", "/health", "/users", "/audit", "/traces/none", "/login",
+)  # fmt: skip
+GOOD = f"/traces/{evaluation(3).trace.trace_id:032x}"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as running:
+        made = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    made = filled(tmp_path_factory.mktemp("browser") / "logs.db", reviews=50)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def url(store: Store) -> Iterator[str]:
+    with served(store) as address:
+        yield address
+
+
+class Tab:
+    """A page that remembers what went wrong in it, and whom it spoke to."""
+
+    def __init__(self, browser: Any, url: str, **options: Any) -> None:
+        options.setdefault("viewport", {"width": 1280, "height": 800})
+        self.context = browser.new_context(base_url=url, reduced_motion="reduce", **options)
+        self.context.set_default_timeout(20_000)
+        self.page = self.context.new_page()
+        self.troubles: list[str] = []
+        self.asked: set[str] = set()
+        self.page.on("console", self._say)
+        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.troubles.append("a dialogue opened"), dialog.dismiss()))
+        self.page.on("request", lambda request: self.asked.add(request.url))
+        self.own = url
+
+    def _say(self, said: Any) -> None:
+        # What a page with an error's status says of itself is no error of the page.
+        if said.type in {"error", "warning"} and "the server responded with a status of 40" not in said.text:
+            self.troubles.append(said.text)
+
+    def open(self, path: str) -> Any:
+        self.page.goto(path)
+        return self.page
+
+    def check(self) -> None:
+        """No error, no violation of the policy, nobody else asked, nothing of a log has run."""
+        assert self.troubles == []
+        assert {asked for asked in self.asked if not asked.startswith(self.own)} <= set()
+        assert self.page.evaluate("window.pwned") is None
+
+    def close(self) -> None:
+        self.context.close()
+
+
+@pytest.fixture
+def tab(browser: Any, url: str) -> Iterator[Tab]:
+    made = Tab(browser, url)
+    yield made
+    made.check()
+    made.close()
+
+
+def width(page: Any) -> int:
+    return int(page.evaluate("document.documentElement.scrollWidth"))
+
+
+def violations(page: Any) -> list[str]:
+    """What axe-core finds that is serious or critical."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))  # past the policy, which lets no page load it
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        f"{each['id']}: {node['target']} {node['failureSummary']}"
+        for each in found["violations"]
+        if each["impact"] in {"serious", "critical"}
+        for node in each["nodes"][:3]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", [*PAGES, GOOD])
+def test_a_page_is_sound(browser: Any, url: str, path: str, theme: str) -> None:
+    """In both themes and widths: no console error, no violation of the policy, nothing wider than the window, nothing
+    serious for axe-core, folded parts open or not."""
+    for wide, high in ((1280, 800), (400, 800)):
+        tab = Tab(browser, url, color_scheme=theme, viewport={"width": wide, "height": high})
+        page = tab.open(path)
+        assert width(page) <= wide
+        for part in page.query_selector_all("main details:not([open]) > summary"):
+            part.click()
+        assert width(page) <= wide
+        if AXE.is_file():
+            assert violations(page) == []
+        tab.check()
+        tab.close()
+
+
+def test_axe_is_there() -> None:
+    """So that the test above looks at all; in CI tests/prepare.py installs it."""
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed: npm install --no-save in tests/console")
+    assert AXE.stat().st_size > 100_000
+
+
+def test_no_attack_runs(browser: Any, url: str, store: Store) -> None:
+    """Every log with an attack in every field, on its page and in review, with all folded parts open and every link to
+    a part of the page clicked."""
+    tab = Tab(browser, url)
+    with store.reading() as connection:
+        ids = list(connection.scalars(select(schema.traces.c.trace_id).order_by(schema.traces.c.started).limit(60)))
+    hostile = [i for i in ids if (s := store.get(i)) is not None and s.trace.span_id > 1_000]
+    assert len(hostile) == len(ATTACKS)
+    for trace_id in hostile:
+        for path in (f"/traces/{trace_id}", f"/review?trace={trace_id}"):
+            page = tab.open(path)
+            page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+            links = page.eval_on_selector_all("a", "all => all.map((a) => [a.protocol, a.getAttribute('href') ?? '#'])")
+            assert {protocol for protocol, href in links if not href.startswith("#")} <= {"http:", "https:"}
+            page.evaluate("document.querySelectorAll('a[href^=\"#\"]').forEach((link) => link.click())")
+            assert width(page) <= 1280
+    for path in ("/traces", "/audit", "/health", "/", "/evaluators"):
+        tab.open(path)
+    tab.check()
+    tab.close()
+
+
+def test_the_theme_is_kept(tab: Tab) -> None:
+    """The toggle turns it, and the next page has it from the start."""
+    page = tab.open("/traces")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(colour)
+    page.keyboard.press("t")
+    dark = page.evaluate(colour)
+    assert dark != light
+    page.goto("/health")
+    assert page.evaluate(colour) == dark
+    page.click("[data-theme-toggle]")
+    assert page.evaluate(colour) == light
+
+
+def test_lists_by_keyboard(tab: Tab) -> None:
+    """j and k walk, Enter opens, / searches, ? tells, g and a letter go."""
+    page = tab.open("/traces")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    first = page.locator(".log a.cover").first
+    assert first.evaluate("link => link === document.activeElement")
+    page.keyboard.press("j")
+    wanted = page.evaluate("document.activeElement.getAttribute('href')")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{wanted}")
+    page.go_back()
+    page.keyboard.press("/")
+    page.keyboard.type("parcel 7")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**q=parcel+7")
+    assert page.locator(".log").count() == 1
+    page.keyboard.press("?")
+    assert page.locator("dialog[open]").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator("dialog[open]").count() == 0
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    page.wait_for_url("**/health")
+
+
+def test_filters_by_form(tab: Tab) -> None:
+    """The address holds what was chosen and nothing else, the list follows, a chip takes a filter away."""
+    page = tab.open("/traces")
+    page.select_option("#f-app", "shop")
+    page.select_option("#f-evaluator", "faithfulness")
+    page.select_option("#f-label", "fail")
+    page.click("text=Search")
+    page.wait_for_url(re.compile(r"\?app=shop&evaluator=faithfulness&label=fail$"))
+    count = page.locator(".log").count()
+    assert 0 < count < 20
+    assert page.locator(".log .main .chip.fail").count() == count
+    page.click("a.chip:has-text('verdict')") if page.locator("a.chip:has-text('verdict')").count() else page.click(
+        "a.chip:has-text('label')"
+    )
+    page.wait_for_url(re.compile(r"\?app=shop&evaluator=faithfulness$"))
+    assert page.locator(".log").count() == 20
+    page.fill("input[name=name]", "the shop's")
+    page.click("text=Save view")
+    page.click('a.chip:has-text("the shop\'s")')
+    page.wait_for_url(re.compile(r"\?app=shop&evaluator=faithfulness$"))
+
+
+def test_evidence_lights_up_both_ways(tab: Tab) -> None:
+    """A sentence that is pointed at shows its passage, a passage its sentence; a click goes there; by keyboard too."""
+    page = tab.open(GOOD)
+    page.hover(".claim.contradicted")
+    assert page.locator(".passage.lit").inner_text().startswith("The moon is a rock.")
+    page.hover("h1")
+    assert page.locator(".lit").count() == 0
+    page.focus("#p1")
+    assert page.locator(".claim.lit").count() == 1
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#s1")
+    page.goto(f"{GOOD}#p2")
+    assert page.locator("#p2").is_visible()
+
+
+def test_the_slider_moves_the_figures(tab: Tab) -> None:
+    """By arrow keys: figures and line follow, the table of all thresholds says the same, the address keeps it."""
+    page = tab.open("/evaluators/faithfulness?view=reviewed")
+    page.focus("#at")
+    before = page.inner_text("[data-threshold] output")
+    line = page.get_attribute(".limit.threshold", "x1")
+    for _ in range(4):
+        page.keyboard.press("ArrowLeft")
+    shown = page.inner_text("[data-threshold] output")
+    assert float(shown) < float(before)
+    assert float(page.get_attribute(".limit.threshold", "x1")) < float(line)
+    assert page.get_attribute("#at", "aria-valuetext") == shown
+    row = page.locator(f'[data-step="{shown}"]').first
+    for name in ("flagged", "precision", "recall"):
+        cell = row.locator(f'[data-of="{name}"]').text_content()
+        assert page.inner_text(f'[data-figure="{name}"] [data-value]') == cell
+    recall = page.inner_text('[data-figure="recall"] [data-value]')
+    page.reload()
+    assert page.inner_text("[data-threshold] output") == shown
+    assert page.inner_text('[data-figure="recall"] [data-value]') == recall
+    page.click("[data-reset]")
+    assert page.inner_text("[data-threshold] output") == before
+
+
+# --- review -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[Store]:
+    made = filled(tmp_path / "logs.db", 20)
+    reviewing.fill(made, reviewing.Policy(quota=60))
+    yield made
+    made.close()
+
+
+def verdicts(store: Store) -> dict[int, dict[str, str]]:
+    found: dict[int, dict[str, str]] = {}
+    for row in reviewing.judged(store):
+        found.setdefault(row.trace, {})[row.evaluator] = row.verdict
+    return found
+
+
+def settled(page: Any) -> None:
+    """Until the server has said that it has what was sent."""
+    page.wait_for_function("/^(saved|skipped)$/.test(document.querySelector('[data-state]')?.textContent ?? '')")
+
+
+def test_review_by_two_keys(browser: Any, waiting: Store) -> None:
+    """1 or 2, then Enter: the verdict is stored and the next log is there, without mouse and without loading a page."""
+    with served(waiting) as url:
+        tab = Tab(browser, url)
+        page = tab.open("/review")
+        page.evaluate("window.same = true")
+        seen = []
+        for key in ("1", "2", "1"):
+            seen.append(page.get_attribute("[data-task]", "data-trace"))
+            page.keyboard.press(key)
+            page.keyboard.press("Enter")
+            page.wait_for_function(f"document.querySelector('[data-task]').dataset.trace !== '{seen[-1]}'")
+            settled(page)
+        assert page.evaluate("window.same")
+        assert page.inner_text("[data-done]") == "3"
+        found = verdicts(waiting)
+        ids = [waiting.get(trace_id).id for trace_id in seen]  # type: ignore[union-attr]
+        assert [found[i] for i in ids] == [{"faithfulness": v} for v in ("pass", "fail", "pass")]
+        tab.check()
+        tab.close()
+
+
+def test_review_says_more_by_keyboard(browser: Any, waiting: Store) -> None:
+    """Another question, a comment, a corrected answer, the evaluators' own view; then it goes on. And a skip."""
+    with served(waiting) as url:
+        tab = Tab(browser, url)
+        page = tab.open("/review")
+        first = page.get_attribute("[data-task]", "data-trace")
+        page.keyboard.press("Enter")
+        assert "First press 1 or 2" in page.inner_text("[data-state]")
+        page.keyboard.press("2")
+        page.keyboard.press("j")
+        page.keyboard.press("4")
+        page.keyboard.press("h")
+        assert page.locator("[data-scores][open]").count() == 1
+        page.keyboard.press("c")
+        page.keyboard.type("1 of these is wrong?")
+        page.keyboard.press("Escape")
+        page.keyboard.press("e")
+        page.keyboard.type("It should say so.")
+        page.keyboard.press("Control+Enter")
+        settled(page)
+        assert page.get_attribute("[data-task]", "data-trace") != first
+        stored = waiting.get(first)
+        assert stored is not None
+        assert sorted(verdicts(waiting)[stored.id].values()) == ["fail", "unsure"]
+        page.keyboard.press("s")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        settled(page)
+        assert sum(states["skipped"] for states in reviewing.queue(waiting).values()) == 1
+        page.goto(f"/traces/{first}")
+        assert "It should say so." in page.inner_text("main")
+        assert "1 of these is wrong?" in page.inner_text("main")
+        tab.check()
+        tab.close()
+
+
+def test_the_last_one(browser: Any, waiting: Store) -> None:
+    """After it the page says so, and stands on the server's side as well."""
+    with served(waiting) as url:
+        tab = Tab(browser, url)
+        page = tab.open("/review")
+        for _ in range(80):
+            if page.get_attribute("[data-task]", "data-task") == "0":
+                break
+            trace = page.get_attribute("[data-task]", "data-trace")
+            page.keyboard.press("1")
+            page.keyboard.press("Enter")
+            page.wait_for_function(f"document.querySelector('[data-task]').dataset.trace !== '{trace}'")
+            settled(page)
+        assert "That was the last one" in page.inner_text("main")
+        assert sum(states["open"] + states["locked"] for states in reviewing.queue(waiting).values()) <= 4
+        tab.check()
+        tab.close()
+
+
+def _refused(route: Any) -> None:
+    if route.request.method == "POST":
+        route.fulfill(status=403, json={"title": "No"})
+    else:
+        route.continue_()
+
+
+def test_a_verdict_that_cannot_be_sent_is_said(browser: Any, waiting: Store) -> None:
+    """Where the server refuses, the next log says so and leads back to the one that was judged."""
+    with served(waiting) as url:
+        tab = Tab(browser, url)
+        page = tab.open("/review")
+        first = page.get_attribute("[data-task]", "data-trace")
+        page.route("**/review", _refused)
+        page.keyboard.press("1")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("[data-state] a")
+        assert "not saved (No)" in page.inner_text("[data-state]")
+        assert page.get_attribute("[data-state] a", "href") == f"/review?trace={first}"
+        assert verdicts(waiting) == {}
+        tab.close()
+
+
+def test_without_script(browser: Any, waiting: Store) -> None:
+    """A log is searched, judged and the next one comes, by forms and links alone."""
+    with served(waiting) as url:
+        tab = Tab(browser, url, java_script_enabled=False)
+        page = tab.open("/traces")
+        page.fill("input[name=q]", "parcel 7")
+        page.click("text=Search")
+        assert page.locator(".log").count() == 1
+        page = tab.open("/review")
+        trace = page.get_attribute("[data-task]", "data-trace")
+        page.check("input[name=v-faithfulness][value=fail]", force=True)
+        page.click("text=Save, next")
+        assert page.get_attribute("[data-task]", "data-trace") != trace
+        stored = waiting.get(trace)
+        assert stored is not None
+        assert verdicts(waiting) == {stored.id: {"faithfulness": "fail"}}
+        tab.close()
+
+
+def test_sign_in(browser: Any, tmp_path: Path) -> None:
+    """Who is not known gets the form, signs in, sees what the role allows, and signs out."""
+    store = filled(tmp_path / "logs.db", 3)
+    accounts.add(store, "vera", "viewer", "correct horse battery")
+    with served(store) as url:
+        tab = Tab(browser, url)
+        page = tab.open("/traces")
+        page.wait_for_url("**/login?next=/traces")
+        page.keyboard.type("vera")
+        page.keyboard.press("Tab")
+        page.keyboard.type("wrong horse battery")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("[role=alert]")
+        page.fill("input[name=name]", "vera")
+        page.fill("input[name=password]", "correct horse battery")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/traces")
+        assert page.locator("nav >> text=Audit").count() == 0
+        page.click("text=Log out")
+        page.wait_for_url("**/login")
+        tab.check()
+        tab.close()
+    store.close()
