@@ -1,0 +1,153 @@
+"""`/`: how good the answers are, how sure that is, what goes wrong and where."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from sqlalchemy import select
+from starlette.responses import Response
+
+from ragtrace.chatlogs import overview as figures
+from ragtrace.chatlogs import schema, searching
+from ragtrace.chatlogs.overview import Check, Overview, Traffic
+from ragtrace.chatlogs.store import Store
+from ragtrace.console.access import Viewer, store_of
+from ragtrace.console.pages import charts
+from ragtrace.console.pages.case import ordered, seconds
+from ragtrace.console.pages.charts import Point
+from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
+from ragtrace.console.pages.rendering import count, moment, percent, range_percent, render
+from ragtrace.statistics import Estimate
+
+router = APIRouter()
+SHOWN = 6
+"""Evaluators whose charts are not folded away."""
+_DEFAULT = "7d"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One evaluator's rate with its way over time."""
+
+    check: Check
+    before: Estimate | None
+    """As long a time before."""
+    change: str
+    """`better`, `worse`, or empty where the intervals leave it open."""
+    chart: str
+    address: str
+    """Its failures in this time."""
+
+
+@router.get("/")
+def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "") -> Response:
+    """The page."""
+    store, now = store_of(request), time.time()
+    range = range if range in RANGES else _DEFAULT
+    since = now - RANGES[range]
+    found = _begun(figures.overview(store, since, now, app[:200]), now)
+    before = figures.overview(store, since - RANGES[range], since, app[:200], 1)
+    cards = _cards(store, found, before, {"range": range, "app": app} if app else {"range": range})
+    return render(
+        request,
+        "overview.html.j2",
+        o=found,
+        before=before,
+        cards=cards[:SHOWN],
+        more=cards[SHOWN:],
+        main=next((card for card in cards if card.check.passes), None),
+        requests=_requests(found.traffic),
+        latency=_latency(found.traffic),
+        causes=charts.shares([(name, n) for name, n in found.causes.items() if name != "none"][:8]),
+        cost=sum(check.cost for check in found.checks),
+        failed=sum(check.errors for check in found.checks),
+        range=range,
+        ranges=RANGE_NAMES,
+        app=app,
+        apps=searching.choices(store).get("app", []),
+        kept=urlencode({"range": range, "app": app} if app else {"range": range}),
+    )
+
+
+def _begun(found: Overview, now: float) -> Overview:
+    """Without a last point of time that has hardly begun: its few requests would look like a turn."""
+    starts = [step.start for step in found.traffic]
+    if len(starts) < 2 or now - starts[-1] > 0.5 * (starts[-1] - starts[-2]):
+        return found
+    checks = tuple(replace(check, line=check.line[:-1]) for check in found.checks)
+    return replace(found, traffic=found.traffic[:-1], checks=checks)
+
+
+def _cards(store: Store, found: Overview, before: Overview, kept: Mapping[str, str]) -> list[Card]:
+    past = {check.evaluator: check.passes for check in before.checks}
+    switches = _switches(store, found)
+    by_name = {check.evaluator: check for check in found.checks if check.passes is not None}
+    made = []
+    for name in ordered(list(by_name)):
+        check = by_name[name]
+        address = "/traces?" + urlencode({"evaluator": name, "label": "fail", **kept})
+        drawn = _rates(check, switches.get(name, ()))
+        made.append(Card(check, past.get(name), _change(check.passes, past.get(name)), drawn, address))
+    return made
+
+
+def _change(now: Estimate | None, before: Estimate | None) -> str:
+    if now is None or before is None or now.interval is None or before.interval is None:
+        return ""
+    if now.interval[0] > before.interval[1]:
+        return "better"
+    return "worse" if now.interval[1] < before.interval[0] else ""
+
+
+def _switches(store: Store, found: Overview) -> dict[str, list[tuple[float, str]]]:
+    """Versions after the first that began to score in this time: what looks like a change of the answers may be one of
+    the ruler."""
+    table = schema.evaluators
+    query = select(table.c.name, table.c.version, table.c.first_seen).order_by(table.c.first_seen)
+    made: dict[str, list[tuple[float, str]]] = {}
+    known: set[str] = set()
+    with store.reading() as connection:
+        for name, version, first in connection.execute(query):
+            if name in known and found.since <= first < found.until:
+                made.setdefault(name, []).append((first, f"version {version[:40]} since {moment(first)}"))
+            known.add(name)
+    return made
+
+
+def _rates(check: Check, switches: Sequence[tuple[float, str]]) -> str:
+    points = [_point(step.start, step.passes) for step in check.line]
+    return charts.rates(points, f"Pass rate of {check.evaluator[:60]} over time", switches)
+
+
+def _point(start: float, passes: Estimate | None) -> Point:
+    if passes is None:
+        return Point(start, None)
+    low, high = passes.interval or (None, None)
+    told = f"{moment(start)}: {percent(passes.value)} ({range_percent(passes.interval)}), {passes.count:,} checks"
+    return Point(start, passes.value, low, high, told)
+
+
+def _requests(traffic: Sequence[Traffic]) -> str:
+    points, bad = [], []
+    for step in traffic:
+        share = step.errors.value if step.errors else 0.0
+        told = f"{moment(step.start)}: {count(step.requests)} requests, {percent(share)} errors"
+        points.append(Point(step.start, step.requests, told=told if step.requests else ""))
+        bad.append(step.requests * share)
+    return charts.columns(points, bad, "Requests over time, errors at the foot")
+
+
+def _latency(traffic: Sequence[Traffic]) -> str:
+    lines = []
+    for quantile in (0.5, 0.9):
+        points = []
+        for step in traffic:
+            value = step.latency.get(quantile)
+            known = ", ".join(f"{100 * q:.0f} % within {seconds(v)}" for q, v in sorted(step.latency.items()))
+            points.append(Point(step.start, value, told=f"{moment(step.start)}: {known}" if known else ""))
+        lines.append((f"{quantile:g}", points))
+    return charts.lines(lines, "Duration of half and of nine in ten requests over time", "s")
