@@ -26,7 +26,13 @@ OPTIONAL = {
 }
 
 
-TOOLS = {"promtool": "prometheus", "amtool": "prometheus-alertmanager", "node": "nodejs", "npm": "npm"}
+TOOLS = {
+    "promtool": "prometheus",
+    "amtool": "prometheus-alertmanager",
+    "node": "nodejs",
+    "npm": "npm",
+    "pg_ctlcluster": "postgresql",
+}
 """Programs that tests call, and Debian's packages with them."""
 TYPES = Path(__file__).parents[1] / "grafana" / "types"
 
@@ -48,7 +54,8 @@ def types() -> int:
 
 
 def programs() -> int:
-    """Prometheus and Alertmanager, whose tools check the rules; node and npm, which check the dashboards."""
+    """Prometheus and Alertmanager, whose tools check the rules; node and npm, which check the dashboards; PostgreSQL, in
+    which stores are tested."""
     missing = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
     if not missing:
         return 0
