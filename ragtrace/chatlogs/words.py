@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, text
-
-from ragtrace.chatlogs.sealing import clean
 
 Words = tuple[int, str, str, str]
 """A stored trace's id, and of it query, answer and chunks as they are indexed."""
@@ -25,12 +24,13 @@ _POSTGRESQL = (
     "CREATE INDEX ix_search_words ON search USING gin (words)",
 )
 # Scripts without blanks between words: each of their characters is a word.
+_WORD = re.compile(r"[^\W_]+")
 _SEPARATE = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff"
     r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-_MOST = 400_000
-"""Characters of a trace's chunks that are indexed; PostgreSQL takes a megabyte of words at most."""
+_MOST = (50_000, 100_000, 250_000)
+"""Characters of query, answer and chunks that are indexed; PostgreSQL takes a megabyte of words at most."""
 
 
 def create(connection: Connection) -> None:
@@ -40,15 +40,21 @@ def create(connection: Connection) -> None:
         connection.execute(text(statement))
 
 
-def prepared(given: str | None) -> str:
-    """A text as it is indexed and searched: scripts without blanks are taken apart."""
-    given = clean((given or "")[:_MOST]) or ""
-    return given if given.isascii() else _SEPARATE.sub(r" \g<0> ", given)
+def prepared(given: str | None, most: int = _MOST[0]) -> str:
+    """The words of a text, as they are indexed and searched: without marks on letters, scripts without blanks taken
+    apart, nothing between them but blanks, so that both databases see the same words."""
+    given = (given or "")[:most]
+    if not given.isascii():
+        given = unicodedata.normalize("NFKD", given)
+        given = "".join(c for c in given if not unicodedata.combining(c))
+        given = _SEPARATE.sub(r" \g<0> ", given)
+    return " ".join(_WORD.findall(given))
 
 
 def of(trace: int, query: str | None, answer: str | None, chunks: Sequence[str]) -> Words:
     """What is indexed of a trace."""
-    return trace, prepared(query), prepared(answer), prepared("\n".join(chunks))
+    parts = zip((query, answer, "\n".join(chunks)), _MOST, strict=True)
+    return trace, *(prepared(part, most) for part, most in parts)  # type: ignore[return-value]
 
 
 def of_row(row: Mapping[Any, Any]) -> Words:
@@ -94,7 +100,7 @@ def asked(given: str) -> list[list[str]]:
     syntax. Each item is the words of a phrase, at least one."""
     phrases = []
     for quoted, word in re.findall(r'"([^"]*)"?|([^\s"]+)', given):
-        parts = re.findall(r"\w+", prepared(quoted or word))
+        parts = prepared(quoted or word).split()
         if parts:
             phrases.append(parts)
     return phrases

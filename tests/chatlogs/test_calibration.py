@@ -1,0 +1,312 @@
+"""Calibration: better where it can be, honest about it, refused where little is known, versioned in its file."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace import thresholds
+from ragtrace.chatlogs import curves
+from ragtrace.chatlogs.calibration import LEAST, Calibration, consequences, fit, load, save
+from ragtrace.chatlogs.records import Judged
+from ragtrace.chatlogs.reviewing import fill, judged
+from ragtrace.chatlogs.store import Store
+from ragtrace.cli import main
+from ragtrace.errors import DataError
+from ragtrace.pipeline import Limits, Pipeline
+from ragtrace.testing import Capture, make_trace
+from tests.chatlogs.reviewed import NOW, fill_store, good, judge_all, people, verdict
+from tests.chatlogs.test_reviewing import ONLY_RANDOM
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("numpy") is None, reason="numpy is not installed: pip install 'ragtrace-otel[models]'"
+)
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def made(
+    count: int, truth: Callable[[float], float], threshold: float = 0.5, seed: int = 0, **changed: Any
+) -> list[Judged]:
+    """Verdicts on uniform scores, bad with a probability that is known."""
+    chance = random.Random(seed)
+    rows = []
+    for i in range(count):
+        value = chance.random()
+        said = "fail" if chance.random() < truth(value) else "pass"
+        rows.append(replace(verdict(i, value, "pass" if value >= threshold else "fail", said), **changed))
+    return rows
+
+
+def steep(value: float) -> float:
+    return sigmoid(14 * (0.7 - value))
+
+
+def test_held_out_figures_get_better_where_the_threshold_was_wrong() -> None:
+    """An evaluator whose threshold is 0.5 and should be 0.7: the new one is near it, balanced accuracy and calibration
+    error are clearly better on logs that had no part in it, and about as good on ten thousand new ones."""
+    found = fit(made(600, steep), 0.5, "higher")
+    assert found.threshold == pytest.approx(0.7, abs=0.06)
+    assert (found.previous, found.count, found.version, found.evaluator) == (0.5, 600, "2", "good")
+    before, after = found.before, found.after
+    assert before is not None
+    assert before.brier is not None
+    assert before.ece is not None
+    assert after.brier is not None
+    assert after.ece is not None
+    assert after.balanced_accuracy.value > before.balanced_accuracy.value + 0.05
+    assert after.brier.value < before.brier.value - 0.02
+    assert after.ece.value < before.ece.value / 2
+    fresh = made(10_000, steep, seed=1)
+    assert true_accuracy(fresh, found.threshold) == pytest.approx(after.balanced_accuracy.value, abs=0.04)
+    said = found.curve([row.value or 0.0 for row in fresh])
+    gap = sum(p - (row.verdict == "fail") for p, row in zip(said, fresh, strict=True)) / len(fresh)
+    assert abs(gap) < 0.03
+
+
+def true_accuracy(rows: list[Judged], threshold: float) -> float:
+    bad = [row for row in rows if row.verdict == "fail"]
+    fine = [row for row in rows if row.verdict == "pass"]
+    recall = sum((row.value or 0) < threshold for row in bad) / len(bad)
+    return (recall + sum((row.value or 0) >= threshold for row in fine) / len(fine)) / 2
+
+
+def test_held_out_figures_are_not_flattered_by_noise() -> None:
+    """Of scores that say nothing of the verdicts, no accuracy is promised: over 20 seeds the held-out balanced accuracy
+    is 0.5 on average, where the best threshold in hindsight looks better than chance every time."""
+    held, hindsight = [], []
+    for seed in range(20):
+        rows = made(80, lambda _: 0.5, seed=seed)
+        held.append(fit(rows, 0.5, "higher", seed=seed).after.balanced_accuracy.value)
+        hindsight.append(max(true_accuracy(rows, t / 100) for t in range(101)))
+    assert sum(held) / 20 == pytest.approx(0.5, abs=0.03)
+    assert sum(hindsight) / 20 > 0.56
+
+
+def test_weights_move_the_threshold() -> None:
+    """Logs that were picked because they are bad must not pull it: over three samples, F1's threshold from worst-first
+    verdicts with their weights is on average near the one from all verdicts, without weights far below it."""
+    off, naive = [], []
+    for seed in range(3):
+        chance = random.Random(seed)
+        whole = made(4_000, lambda v: 0.5 * (1 - v), seed=seed)
+        picked = [
+            replace(row, weight=1.0 if (row.value or 0) < 0.15 else 10.0)
+            for row in whole
+            if (row.value or 0) < 0.15 or chance.random() < 0.1
+        ]
+        honest = fit(whole, 0.5, "higher", aim="f1").threshold
+        off.append(fit(picked, 0.5, "higher", aim="f1").threshold - honest)
+        naive.append(fit(picked, 0.5, "higher", aim="f1", weighted=False).threshold - honest)
+    assert abs(sum(off) / 3) < 0.05
+    assert sum(naive) / 3 < -0.08
+
+
+def test_lower_is_better_is_the_mirror_image() -> None:
+    """The same verdicts on 1 - value give 1 - threshold and the same figures."""
+    rows = made(300, steep)
+    mirrored = [replace(row, value=1 - (row.value or 0.0)) for row in rows]
+    one, other = fit(rows, 0.5, "higher", now=1.0), fit(mirrored, 0.5, "lower", now=1.0)
+    assert other.threshold == pytest.approx(1 - one.threshold, abs=0.02)
+    assert other.after.balanced_accuracy.value == pytest.approx(one.after.balanced_accuracy.value, abs=0.02)
+    assert other.curve([0.2])[0] == pytest.approx(one.curve([0.8])[0], abs=0.02)
+    assert one.curve([0.1])[0] > one.curve([0.9])[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], f"{LEAST} logs are needed"),
+        (made(12, steep), "people judged 12 logs"),
+        (made(100, lambda _: 0.0), "0 as bad and 100 as good; .* about 200 more"),
+        (made(100, steep, weight=0.0), "100 more have an unknown weight"),
+        ([replace(row, value=None) for row in made(100, steep)], "no score"),
+        ([replace(row, verdict="unsure") for row in made(100, steep)], "people judged 0 logs"),
+    ],
+)
+def test_too_few_reviews_are_refused(rows: list[Judged], said: str) -> None:
+    """It says how many there are and how many are needed."""
+    with pytest.raises(DataError, match=said):
+        fit(rows, 0.5, "higher")
+
+
+def test_the_verdicts_of_a_log_are_one_log() -> None:
+    """Twenty people on ten logs are ten logs, too few; older versions of the evaluator are left out, calibrations of
+    this one are not."""
+    rows = [replace(row, trace=row.trace % 10, reviewer=str(row.trace)) for row in made(200, steep)]
+    with pytest.raises(DataError, match="people judged 10 logs"):
+        fit(rows, 0.5, "higher")
+    old = made(60, steep, version="1")
+    new = [replace(row, trace=100 + row.trace, created=500.0 + row.trace) for row in made(60, steep, seed=2)]
+    new = [replace(row, version="2+c1") if row.trace % 2 else row for row in new]
+    found = fit([*old, *new], 0.5, "higher")
+    assert (found.version, found.count) == ("2", 60)
+
+
+def test_constant_and_perfect_scores_do_no_harm() -> None:
+    """One value for all, or a perfect division: a result, finite probabilities, no warning."""
+    same = [replace(row, value=0.4) for row in made(100, lambda _: 0.4)]
+    found = fit(same, 0.5, "higher")
+    assert found.after.balanced_accuracy.value == pytest.approx(0.5, abs=1e-9)
+    perfect = fit(made(100, lambda v: float(v < 0.6)), 0.5, "higher")
+    assert perfect.threshold == pytest.approx(0.6, abs=0.05)
+    assert perfect.after.balanced_accuracy.value > 0.93
+    assert all(0 < p < 1 for p in perfect.curve([0.0, 0.5, 1.0]))
+    unbounded = [replace(row, value=100 * (row.value or 0.0)) for row in made(100, steep)]
+    wide = fit(unbounded, 50.0, "higher")
+    assert wide.before is not None
+    assert wide.before.brier is None, "scores up to 100 are no probabilities"
+    assert wide.threshold == pytest.approx(70, abs=10)
+
+
+def test_the_curves_are_those_of_sklearn() -> None:
+    """Isotonic values before smoothing by half a log, and logistic slopes, are scikit-learn's."""
+    isotonic = pytest.importorskip("sklearn.isotonic", reason="scikit-learn is not installed").IsotonicRegression
+    linear = pytest.importorskip("sklearn.linear_model").LogisticRegression
+    np = pytest.importorskip("numpy")
+    chance = np.random.default_rng(0)
+    values, weights = chance.random(400), chance.choice([1.0, 3.0], 400)
+    bad = (chance.random(400) < 1 / (1 + np.exp(-8 * (0.5 - values)))).astype(float)
+    ours = curves.isotonic(values, bad, weights, "higher").at(values)
+    theirs = isotonic(increasing=False).fit(values, bad, sample_weight=weights).predict(values)
+    assert float(np.abs(ours - theirs).mean()) < 0.03
+    ours_ = curves._logistic([values], bad, weights)
+    flipped = linear(C=1e9, tol=1e-10, max_iter=10_000).fit(values[:, None], 1 - bad, sample_weight=weights)
+    assert ours_[0] == 0.0, "a slope that would fall is left out"
+    ours_ = curves._logistic([-values], bad, weights)
+    assert ours_[0] == pytest.approx(float(flipped.coef_[0][0]), rel=1e-3)
+
+
+def test_consequences_of_a_threshold() -> None:
+    """Share flagged, precision and recall with intervals: stricter flags more and misses less."""
+    rows = made(400, steep)
+    found = consequences(rows, [0.2, 0.7, 0.95], "higher")
+    flagged = [c.flagged.value for c in found if c.flagged is not None]
+    recalls = [c.recall.value for c in found if c.recall is not None]
+    assert flagged == sorted(flagged)
+    assert recalls == sorted(recalls)
+    middle = found[1]
+    assert middle.precision is not None
+    assert middle.precision.interval is not None
+    low, high = middle.precision.interval
+    assert low < middle.precision.value < high
+    assert middle.flagged is not None
+    assert middle.flagged.value == sum((row.value or 0) < 0.7 for row in rows) / 400
+    every = consequences(rows, None, "higher")
+    assert len(every) == 41
+    assert (every[0].flagged.value, every[0].precision) == (0.0, None) if every[0].flagged else False
+    assert consequences([], None, "higher") == []
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_go_on_beside_other_evaluators(tmp_path: Path, store: Store) -> None:
+    """Each saving is the evaluator's next number, by the file and by the store's history; others keep their entry."""
+    path = tmp_path / "calibration.json"
+    first = fit(made(100, steep), 0.5, "higher")
+    other = replace(first, evaluator="bad")
+    assert [e.label for e in save(path, [first, other], store=store, user="ann")] == ["2+c1", "2+c1"]
+    assert [e.label for e in save(path, [first], store=store)] == ["2+c2"]
+    path.unlink()
+    assert [e.label for e in save(path, [first], store=store)] == ["2+c3"]
+    assert [e.label for e in save(path, [first])] == ["2+c4"]
+    entry = load(path)["good"]
+    assert entry.threshold == first.threshold
+    assert curves.of_json(entry.curve)([0.3]) == first.curve([0.3])
+    assert entry.figures["after"]["balanced_accuracy"]["value"] == first.after.balanced_accuracy.value
+    from sqlalchemy import select
+
+    from ragtrace.chatlogs.schema import calibrations
+
+    with store.reading() as connection:
+        rows = connection.execute(select(calibrations).order_by(calibrations.c.id)).all()
+    assert [(r.evaluator, r.active, r.user) for r in rows] == [
+        ("good", False, "ann"), ("bad", True, "ann"), ("good", False, None), ("good", True, None),
+    ]  # fmt: skip
+
+
+def test_a_broken_file_is_not_overwritten(tmp_path: Path) -> None:
+    """Who saves is told; nothing is lost."""
+    path = tmp_path / "calibration.json"
+    path.write_text("{broken", encoding="utf-8")
+    with pytest.raises(DataError, match="cannot be read"):
+        save(path, [fit(made(100, steep), 0.5, "higher")])
+    assert path.read_text(encoding="utf-8") == "{broken"
+    with pytest.raises(DataError, match="cannot be written"):
+        save(tmp_path / "absent" / "file.json", [fit(made(100, steep), 0.5, "higher")])
+
+
+@pytest.fixture
+def reviewed(store: Store) -> Store:
+    """300 logs, all drawn and judged; the threshold of 0.5 should be 0.7."""
+    chance = random.Random(9)
+    values = fill_store(store, [chance.random() for _ in range(300)])
+    (user,) = people(store, "ann")
+    fill(store, replace(ONLY_RANDOM, quota=300), NOW)
+    judge_all(store, user, lambda t: "fail" if chance.random() < steep(values[t]) else "pass")
+    return store
+
+
+def test_the_command(reviewed: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`ragtrace calibrate` prints before and after, writes the file, and the pipeline labels by it."""
+    path = tmp_path / "calibration.json"
+    assert main(["calibrate", "--store", store_url, "--out", str(path)]) == 0
+    out = capsys.readouterr()
+    assert "balanced accuracy" in out.out
+    assert out.out.count("before") == out.out.count("after") == 1
+    assert "good 2+c1" in out.err
+    assert load(path)["good"].threshold == pytest.approx(0.7, abs=0.08)
+    capture = Capture()
+    value = (0.5 + load(path)["good"].threshold) / 2
+    check = replace(good, fn=lambda _: value)
+    pipeline = Pipeline([check], [capture], limits=Limits(wait=0.01), adjust=thresholds.File(path))
+    pipeline.submit(make_trace())
+    score = capture.wait(1)[0].scores[0]
+    pipeline.close()
+    assert (score.label, score.version) == ("fail", "2+c1"), "0.5 would have passed it"
+
+
+def test_the_commands_exit_codes(
+    reviewed: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """2 where nothing can be fitted, 1 where something is left out, and nothing is written on a dry run."""
+    path = tmp_path / "calibration.json"
+    given = ["calibrate", "--store", store_url]
+    assert main([*given]) == 2
+    assert "--out" in capsys.readouterr().err
+    assert main([*given, "--out", str(path), "--evaluator", "nobody"]) == 2
+    assert "no score of it" in capsys.readouterr().err
+    assert main([*given, "--out", str(path), "--evaluator", "bad"]) == 2
+    assert main([*given, "--evaluator", "good", "--dry-run"]) == 0
+    assert main([*given, "--out", str(path), "--dry-run"]) == 0
+    assert not path.exists()
+    assert main([*given, "--out", str(path), "--evaluator", "good", "--evaluator", "nobody"]) == 1
+    path.write_text(json.dumps({"format": "other"}), encoding="utf-8")
+    assert main([*given, "--out", str(path)]) == 2
+
+
+def test_a_calibration_no_better_is_not_written(
+    store: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where scores say nothing the old threshold stays, or what comes is no worse on held-out logs."""
+    chance = random.Random(3)
+    fill_store(store, [chance.random() for _ in range(100)])
+    (user,) = people(store, "ann")
+    fill(store, replace(ONLY_RANDOM, quota=100), NOW)
+    judge_all(store, user, lambda _: chance.choice(["pass", "fail"]))
+    path = tmp_path / "calibration.json"
+    made_: Calibration = fit(judged(store, "good"), 0.5, "higher")
+    code = main(["calibrate", "--store", store_url, "--out", str(path)])
+    assert (code == 0) == path.exists() == made_.better
+    assert made_.better or "no better" in capsys.readouterr().err
