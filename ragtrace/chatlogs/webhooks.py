@@ -115,8 +115,11 @@ class Webhooks:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._number = 0
+        self._told = False
         self.sent = 0
+        """Deliveries that were answered with a status of 200 to 299."""
         self.lost = 0
+        """Deliveries that were given up, or for which there was no room."""
 
     def send(self, event: str, data: Mapping[str, Any]) -> None:
         """Tell all targets of an event, one of `EVENTS`. Never blocks and never raises; keys of `CONTENT` go to targets
@@ -165,7 +168,10 @@ class Webhooks:
             self._put(time.monotonic() + pause, again)
         else:
             self.lost += 1
-            _log.warning("ragtrace: a webhook to %s was not delivered: %s", urlsplit(post_.target.url).hostname, said)
+            if not self._told:  # once: a target that is gone would fill the log
+                self._told = True
+                host = urlsplit(post_.target.url).hostname
+                _log.warning("ragtrace: a webhook to %s was not delivered (%s); more are only counted", host, said)
 
     def close(self, timeout: float = 5.0) -> None:
         """Try what waits once more and stop. Safe to call twice."""

@@ -1,0 +1,255 @@
+"""Webhooks out: signed, repeated, without content, to nobody who should not hear. Alerts in: the worst logs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import http.server
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ragtrace.chatlogs import webhooks
+from ragtrace.chatlogs.policy import Policy
+from ragtrace.chatlogs.store import Store
+from ragtrace.chatlogs.webhooks import Webhooks, review_items_from_alert, signature, target
+from ragtrace.errors import DataError, SettingError
+from tests.chatlogs.reviewed import NOW, bad, evaluation, good, queued, scored
+
+SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef").decode()
+
+
+class Receiver:
+    """Keeps what is posted; answers with the statuses that it was given, 200 afterwards."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.got: list[tuple[dict[str, str], bytes]] = []
+        left = list(statuses)
+        owner = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                owner.got.append(({k.lower(): v for k, v in self.headers.items()}, body))
+                self.send_response(left.pop(0) if left else 200)
+                self.send_header("location", "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook?x=1"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Callable[..., Receiver]]:
+    made: list[Receiver] = []
+
+    def make(*statuses: int) -> Receiver:
+        made.append(Receiver(*statuses))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_an_event_arrives_signed(receiver: Callable[..., Receiver]) -> None:
+    """By Standard Webhooks' rule, which is computed here by hand; content stays here unless the target may have it."""
+    plain, full = receiver(), receiver()
+    hooks = Webhooks([target(plain.url, SECRET), target(full.url, SECRET, content=True)])
+    hooks.send("review.submitted", {"trace_id": "a" * 32, "comment": "secret words", "answer": "x"})
+    until(lambda: bool(plain.got and full.got))
+    hooks.close()
+    headers, body = plain.got[0]
+    said = json.loads(body)
+    assert (said["type"], said["data"]) == ("review.submitted", {"trace_id": "a" * 32})
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    mac = hmac.new(b"0123456789abcdef", signed, hashlib.sha256).digest()
+    assert headers["webhook-signature"] == "v1," + base64.b64encode(mac).decode()
+    assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60
+    assert json.loads(full.got[0][1])["data"]["comment"] == "secret words"
+    assert hooks.sent == 2
+
+
+def test_the_published_signature() -> None:
+    """The example of the specification's reference libraries."""
+    secret = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    found = signature(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_a_failure_is_tried_again_and_then_counted(receiver: Callable[..., Receiver]) -> None:
+    """The same event id in every try; a redirect is an answer like any other, and never followed."""
+    flaky = receiver(500, 302)
+    hooks = Webhooks([target(flaky.url, SECRET)], pauses=(0.01, 0.01))
+    hooks.send("feedback.negative", {"trace_id": "b" * 32})
+    until(lambda: hooks.sent == 1)
+    assert len({headers["webhook-id"] for headers, _ in flaky.got}) == 1
+    assert len(flaky.got) == 3
+    hooks.close()
+    dead = receiver(500, 500, 500)
+    gone = Webhooks([target(dead.url, SECRET)], pauses=(0.01, 0.01))
+    gone.send("feedback.negative", {})
+    until(lambda: gone.lost == 1)
+    assert len(dead.got) == 3
+    gone.close()
+
+
+def test_nobody_waits_for_a_webhook() -> None:
+    """A target that does not answer holds up neither the sender nor the end of the process."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(1)
+        hooks = Webhooks([target(f"http://127.0.0.1:{silent.getsockname()[1]}", SECRET)], pauses=())
+        for _ in range(3_000):
+            hooks.send("calibration.saved", {"evaluator": "x"})
+        assert hooks.lost > 1_000, "the queue is bounded"
+        hooks.close(0.1)
+        hooks.close(0.1)
+    until(lambda: not any(t.name == "ragtrace-webhooks" and t.is_alive() for t in threading.enumerate()))
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://example.com/hook", "not https"),
+        ("ftp://example.com", "is none"),
+        ("https://", "is none"),
+        ("https://user:pw@example.com/", "password"),
+        ("https://example.com:99999/", "is none"),
+        ("javascript:alert(1)", "is none"),
+    ],
+)
+def test_targets_that_cannot_be(url: str, said: str) -> None:
+    """Refused at once, with what is wrong."""
+    with pytest.raises(SettingError, match=said):
+        target(url, SECRET)
+
+
+def test_secrets_that_are_none() -> None:
+    """Too short, or no base64."""
+    for secret in ("", "short", "whsec_???", "whsec_" + base64.b64encode(b"short").decode()):
+        with pytest.raises(SettingError, match="secret"):
+            target("https://example.com", secret)
+
+
+INSIDE = "10.0.0.1 169.254.169.254 127.0.0.1 ::1 192.168.1.1 ::ffff:10.0.0.1 fd00::1 0.0.0.0 224.0.0.1"
+
+
+@pytest.mark.parametrize("address", INSIDE.split())
+def test_a_name_that_leads_inside_is_not_followed(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A public name may resolve to an address of this machine, of the cloud's metadata or of the private network: then
+    nothing is sent there, and nothing is connected to."""
+
+    def resolved(*_: Any, **__: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 443))]
+
+    def connected(*_: Any, **__: Any) -> Any:
+        raise AssertionError("connected")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    monkeypatch.setattr(socket, "create_connection", connected)
+    with pytest.raises(PermissionError):
+        webhooks.post(target("https://example.com/hook", SECRET), "msg_1", b"{}", 1)
+
+
+def test_the_connection_goes_to_the_checked_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resolved once: a second answer of the name server has no part in it."""
+    asked: list[Any] = []
+
+    def connected(address: tuple[str, int], **_: Any) -> Any:
+        asked.append(address)
+        raise OSError
+
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 6, "", ("93.184.216.34", 443))])
+    monkeypatch.setattr(socket, "create_connection", connected)
+    with pytest.raises(OSError):  # noqa: PT011 the one above
+        webhooks.post(target("https://example.com/hook", SECRET), "msg_1", b"{}", 1)
+    assert asked == [("93.184.216.34", 443)]
+
+
+# --- alerts -----------------------------------------------------------------------------------------------------------
+
+
+def alert(**labels: str) -> dict[str, Any]:
+    return {
+        "version": "4",
+        "status": "firing",
+        "alerts": [{"status": "firing", "labels": {"alertname": "RagtraceQualityLow", **labels},
+                    "startsAt": "2025-10-09T08:00:00.000Z"}],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def failing(store: Store) -> Store:
+    """Two applications, two evaluators, failures of an hour and an old one."""
+    made = []
+    for i in range(20):
+        app = "shop" if i % 2 else "help"
+        made.append(evaluation(i, scored(good, 0.4 - i / 100), scored(bad, 0.1), attributes={"app": app}))
+    made.append(evaluation(99, scored(good, 0.0), attributes={"app": "shop"}, started=NOW - 200_000))
+    store.write(made, [good, bad], now=NOW)
+    return store
+
+
+def test_an_alert_brings_its_worst_logs(failing: Store) -> None:
+    """Of its application and evaluator, recent, worst first, as many as allowed; the same alert again brings the next
+    ones, and no log twice."""
+    assert review_items_from_alert(failing, alert(app="shop", evaluator="good"), NOW, limit=4) == 4
+    rows = [row for row in queued(failing) if row.slot == 0]
+    assert {row.reason for row in rows} == {"alert"}
+    stored = [failing.get(row.trace_id) for row in rows]
+    values = [score.value for s in stored if s is not None for score in s.evaluation.scores if score.name == "good"]
+    assert sorted(v or 0 for v in values) == pytest.approx([0.21, 0.23, 0.25, 0.27])
+    assert {s.trace.attributes["app"] for s in stored if s is not None} == {"shop"}
+    assert review_items_from_alert(failing, alert(app="shop", evaluator="good"), NOW, limit=4) == 4
+    assert review_items_from_alert(failing, alert(app="shop", evaluator="good"), NOW, limit=4) == 2
+    assert review_items_from_alert(failing, alert(app="shop", evaluator="good"), NOW, limit=4) == 0
+    assert review_items_from_alert(failing, alert(app="shop", evaluator="bad"), NOW) == 0
+    assert review_items_from_alert(failing, alert(app="nobody"), NOW) == 0
+    assert review_items_from_alert(failing, alert(app="help"), NOW) == 10
+
+
+def test_alerts_are_bounded_by_the_quota(failing: Store) -> None:
+    """However many come in a day; resolved ones bring nothing."""
+    policy = Policy(quota=5)
+    assert review_items_from_alert(failing, alert(), NOW, policy=policy, limit=100) == 5
+    assert review_items_from_alert(failing, alert(app="shop"), NOW, policy=policy) == 0
+    resolved = alert(app="shop")
+    resolved["alerts"][0]["status"] = "resolved"
+    assert review_items_from_alert(failing, resolved, NOW + 86_400) == 0
+
+
+@pytest.mark.parametrize("payload", [None, [], {}, {"alerts": {}}, {"alerts": [1]}, {"alerts": [{"labels": []}]}])
+def test_what_is_no_alert_is_refused(failing: Store, payload: object) -> None:
+    """With what is wrong."""
+    with pytest.raises(DataError, match="Alertmanager"):
+        review_items_from_alert(failing, payload, NOW)
+
+
+def test_labels_are_data(failing: Store) -> None:
+    """SQL in them, a time that is none: nothing happens."""
+    payload = alert(app="shop' OR 1=1 --", evaluator="'; DROP TABLE items; --")
+    payload["alerts"][0]["startsAt"] = "yesterday"
+    assert review_items_from_alert(failing, payload, NOW) == 0
+    assert queued(failing) == []
