@@ -141,6 +141,7 @@ async def _check_csrf(request: Request, found: Identity) -> None:
     if given is None and found.via == "open" and not _from_browser(request):
         return
     if given is None or not hmac.compare_digest(given.encode(), found.csrf.encode()):
+        await request.close()  # files of the form
         raise Problem(403, "The form is older than your session", "Load the page again, and repeat what you did.")
 
 

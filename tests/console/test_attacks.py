@@ -1,0 +1,663 @@
+"""What people with bad intentions send. Pages that show it are looked at in a browser by `test_pages`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from fastapi.routing import APIRoute
+from sqlalchemy import inspect, select
+from sqlalchemy.exc import OperationalError
+from starlette.testclient import TestClient
+
+from ragtrace.chatlogs import schema
+from ragtrace.chatlogs.records import Review, Verdict
+from ragtrace.chatlogs.reviewing import submit
+from ragtrace.chatlogs.store import Store
+from ragtrace.console import accounts, audit, guards, tokens
+from ragtrace.console.options import ConsoleSettings
+from ragtrace.errors import StoreError
+from tests.console.conftest import ADDRESS, EVIL, PASSWORD, SECRETS, TRACE, Console
+
+# --- another role's routes --------------------------------------------------------------------------------------------
+
+# The least role for every route. A route that is not here fails `test_no_route_is_forgotten`: decide who may use it.
+EVERYBODY, SIGNED_IN, VIEWER, REVIEWER, ADMIN = "everybody", "signed in", "viewer", "reviewer", "admin"
+NEEDS = {
+    "GET /healthz": EVERYBODY,
+    "HEAD /healthz": EVERYBODY,
+    "GET /login": EVERYBODY,
+    "POST /login": EVERYBODY,
+    "GET /login/oidc": EVERYBODY,
+    "GET /login/oidc/callback": EVERYBODY,
+    "GET /api/openapi.json": EVERYBODY,
+    "POST /logout": SIGNED_IN,
+    "GET /api/me": SIGNED_IN,
+    "POST /api/me/password": SIGNED_IN,
+    "GET /": VIEWER,
+    "GET /traces": VIEWER,
+    "GET /traces/{trace_id}": VIEWER,
+    "POST /views": VIEWER,
+    "POST /views/{view}/delete": VIEWER,
+    "GET /agreement": VIEWER,
+    "GET /evaluators": VIEWER,
+    "GET /evaluators/{name}": VIEWER,
+    "GET /health": VIEWER,
+    "GET /review": REVIEWER,
+    "GET /review/next": REVIEWER,
+    "POST /review": REVIEWER,
+    "POST /review/fill": ADMIN,
+    "POST /evaluators/{name}/calibrations": ADMIN,
+    "GET /users": ADMIN,
+    "POST /users": ADMIN,
+    "POST /users/{name}": ADMIN,
+    "POST /tokens": ADMIN,
+    "POST /tokens/{token}/revoke": ADMIN,
+    "GET /audit": ADMIN,
+    "GET /api/traces": VIEWER,
+    "GET /api/traces/{trace_id}": VIEWER,
+    "GET /api/traces/{trace_id}/scores": VIEWER,
+    "GET /api/choices": VIEWER,
+    "GET /api/overview": VIEWER,
+    "GET /api/health": VIEWER,
+    "GET /api/metrics": VIEWER,
+    "GET /api/evaluators": VIEWER,
+    "GET /api/evaluators/{name}/consequences": VIEWER,
+    "GET /api/evaluators/{name}/calibrations": VIEWER,
+    "GET /api/agreement": VIEWER,
+    "GET /api/review/queue": VIEWER,
+    "GET /api/views": VIEWER,
+    "POST /api/views": VIEWER,
+    "DELETE /api/views/{view}": VIEWER,
+    "POST /api/feedback": VIEWER,
+    "GET /api/export": REVIEWER,
+    "POST /api/review/next": REVIEWER,
+    "POST /api/review/submit": REVIEWER,
+    "POST /api/review/{item}/skip": REVIEWER,
+    "POST /api/review/{item}/release": REVIEWER,
+    "POST /api/webhooks/alertmanager": REVIEWER,
+    "POST /api/review/fill": ADMIN,
+    "POST /api/evaluators/{name}/calibrations": ADMIN,
+    "POST /api/calibrations/{calibration}/activate": ADMIN,
+    "POST /api/labels": ADMIN,
+    "GET /api/users": ADMIN,
+    "POST /api/users": ADMIN,
+    "PATCH /api/users/{name}": ADMIN,
+    "GET /api/tokens": ADMIN,
+    "POST /api/tokens": ADMIN,
+    "DELETE /api/tokens/{token}": ADMIN,
+    "GET /api/audit": ADMIN,
+}
+SCOPES = {"POST /api/feedback": "feedback", VIEWER: "read", REVIEWER: "review", ADMIN: "admin"}
+PARTS = {"trace_id": TRACE, "name": "faithfulness", "item": "1", "view": "1", "token": "99", "calibration": "1"}
+ROLES = {"stranger": (EVERYBODY,), "viewer": (EVERYBODY, SIGNED_IN, VIEWER)}
+ROLES["reviewer"] = (*ROLES["viewer"], REVIEWER)
+ROLES["admin"] = (*ROLES["reviewer"], ADMIN)
+NAMES = {"viewer": "vera", "reviewer": "rob", "admin": "ada"}
+
+
+def routes(console: Console) -> Iterator[str]:
+    """Every route there is, as METHOD /path."""
+
+    def leaves(found: Any) -> Iterator[APIRoute]:
+        for route in found:
+            if hasattr(route, "original_router"):  # FastAPI's way to include one, of late
+                yield from leaves(route.original_router.routes)
+            elif isinstance(route, APIRoute):
+                yield route
+
+    for route in leaves(console.app.routes):
+        for method in route.methods:
+            yield f"{method} {route.path}"
+
+
+def ask(browser: TestClient, route: str, **options: Any) -> Any:
+    method, path = route.split(" ")
+    body: dict[str, Any] = {}
+    if method in ("POST", "PATCH"):
+        body = {"json": {}} if path.startswith("/api/") else {"data": {"x": "y"}}
+    return browser.request(method, re.sub(r"\{(\w+)\}", lambda m: PARTS[m[1]], path), **{**body, **options})
+
+
+def test_no_route_is_forgotten(console: Console) -> None:
+    """Whoever adds a route says in NEEDS who may use it."""
+    assert set(routes(console)) == set(NEEDS)
+
+
+@pytest.mark.parametrize("who", ROLES)
+def test_every_route_is_for_its_roles_alone(evil: Console, who: str) -> None:
+    """By session: each route lets in whoever has its role or a higher one, and nobody else."""
+    browser = evil.stranger() if who == "stranger" else evil.signed_in(NAMES[who])
+    wrong = []
+    for route, needed in NEEDS.items():
+        if route in ("POST /logout", "POST /login"):
+            continue
+        status = ask(browser, route).status_code
+        page = status == 303 and not route.split()[1].startswith("/api")
+        refused = status in (401, 403) or (page and who == "stranger" and needed != EVERYBODY)
+        if route == "POST /api/me/password":
+            refused = status == 401
+        if refused != (needed not in ROLES[who]) or status >= 500:
+            wrong.append((route, status))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("scope", ["read", "feedback", "review", "admin"])
+def test_every_route_is_for_its_scope_alone(evil: Console, scope: str) -> None:
+    """By an admin's token: routes of the API for its scope, and no pages."""
+    program = evil.program("ada", scope)
+    wrong = []
+    for route, needed in NEEDS.items():
+        if needed == EVERYBODY:
+            continue
+        status = ask(program, route).status_code
+        if route.split()[1].startswith("/api/"):
+            right = SCOPES.get(route, SCOPES.get(needed, scope)) == scope
+            allowed = status not in (401, 403) or route == "POST /api/me/password"
+        else:
+            right, allowed = False, status not in (303, 401, 403)
+        if allowed != right or status >= 500:
+            wrong.append((route, status))
+    assert wrong == []
+
+
+# --- CSRF -------------------------------------------------------------------------------------------------------------
+
+
+def changing() -> list[str]:
+    return [route for route, needed in NEEDS.items() if not route.startswith(("GET", "HEAD")) and needed != EVERYBODY]
+
+
+def test_nothing_changes_without_the_sessions_token(evil: Console) -> None:
+    """Every route that changes something refuses a cookie without the CSRF token, with another session's or a made-up
+    one, in the field and in the header."""
+    browser, other = evil.signed_in("ada"), evil.signed_in("rob")
+    del browser.headers["x-csrf-token"]
+    for route in changing():
+        for token in (None, "", "x", evil.csrf(other), "\u00e4"):
+            headers = {} if token is None else {"x-csrf-token": token.encode()}
+            assert ask(browser, route, headers=headers).status_code == 403, (route, token)
+        if not route.split()[1].startswith("/api/"):
+            assert ask(browser, route, data={"csrf": evil.csrf(other)}).status_code == 403, route
+            assert ask(browser, route, files={"csrf": ("f", evil.csrf(browser))}).status_code == 403, route
+    assert browser.get("/api/me").status_code == 200, "nobody was logged out"
+
+
+def test_a_form_with_the_token_is_taken(console: Console) -> None:
+    """In the field `csrf` of a form, and in the header."""
+    browser = console.signed_in("rob")
+    token = browser.headers.pop("x-csrf-token")
+    assert browser.post("/views", data={"name": "a", "query": "q=1", "csrf": token}).status_code == 303
+    assert (
+        browser.post("/api/views", json={"name": "b", "query": ""}, headers={"x-csrf-token": token}).status_code == 201
+    )
+    assert browser.post("/logout", data={"csrf": token}).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:8401"},
+        {"origin": "https://127.0.0.1:8400"},
+        {"origin": "http://127.0.0.1:8400.evil.example"},
+        {"origin": "http://["},
+        {"origin": ""},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site", "origin": ADDRESS},
+    ],
+    ids=str,
+)
+def test_other_sites_change_nothing_even_with_the_token(console: Console, headers: dict[str, str]) -> None:
+    """The login form included: nobody is signed in as somebody else by a page elsewhere."""
+    browser = console.signed_in("ada")
+    for route in changing():
+        assert ask(browser, route, headers=headers).status_code == 403, route
+    login = console.stranger().post("/login", data={"name": "rob", "password": PASSWORD}, headers=headers)
+    assert login.status_code == 403
+    assert "set-cookie" not in login.headers
+
+
+def test_ones_own_pages_may(console: Console) -> None:
+    """Same origin, also by the public address."""
+    behind = console.with_settings(url="https://logs.example.org")
+    for origin in (ADDRESS, "https://logs.example.org", "https://LOGS.example.org:443"):
+        answer = behind.signed_in("rob").post("/logout", headers={"origin": origin})
+        assert answer.status_code == 303, origin
+
+
+def test_no_answer_lets_other_sites_read(console: Console) -> None:
+    """No CORS header on anything, preflights included."""
+    browser = console.signed_in("ada")
+    for method in ("GET", "OPTIONS", "POST"):
+        headers = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+        answer = browser.request(method, "/api/traces", headers=headers)
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+        assert method == "GET" or answer.status_code in (403, 405)
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "planted", ["planted", "a" * 43, "local", "", "x" * 5_000, "ragtrace=a", "'; DROP TABLE users; --"]
+)
+def test_a_planted_cookie_is_never_a_session(console: Console, planted: str) -> None:
+    """Session fixation: the id after signing in is a new one, and the planted one stays worthless."""
+    browser = console.stranger()
+    answer = browser.post(
+        "/login", data={"name": "rob", "password": PASSWORD}, headers={"cookie": f"ragtrace={planted}"}
+    )
+    assert answer.status_code == 303
+    assert answer.cookies["ragtrace"] != planted
+    other = console.stranger()
+    assert other.get("/api/me", headers={"cookie": f"ragtrace={planted}"}).status_code == 401
+
+
+def test_signing_in_again_ends_the_session_before(console: Console) -> None:
+    """An id that somebody learned before is worth nothing after."""
+    browser = console.signed_in("rob")
+    before = browser.cookies["ragtrace"]
+    browser.post("/login", data={"name": "rob", "password": PASSWORD})
+    assert browser.cookies["ragtrace"] != before
+    browser.cookies.clear()
+    assert browser.get("/api/me", headers={"cookie": f"ragtrace={before}"}).status_code == 401
+
+
+# --- what chat logs say -----------------------------------------------------------------------------------------------
+
+
+def test_stored_scripts_are_data(evil: Console) -> None:
+    """Script in query, answer, chunk, metadata, user, model, explanation and source comes back as JSON that no browser
+    runs: its type is JSON, nosniff, and the policy allows no script but our files."""
+    browser = evil.signed_in("rob")
+    for path in (f"/api/traces/{TRACE}", "/api/traces", f"/api/traces/{TRACE}/scores", "/api/choices"):
+        answer = browser.get(path)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        policy = answer.headers["content-security-policy"]
+        assert "script-src 'self';" in policy
+        assert "unsafe" not in policy
+        assert EVIL[:20] in json.dumps(answer.json(), ensure_ascii=False).replace('\\"', '"')
+    stored = browser.get(f"/api/traces/{TRACE}").json()
+    assert stored["documents"][0]["metadata"]["source"].startswith("javascript:"), "it is kept as it was"
+
+
+def test_pages_hold_no_script_from_chat_logs(evil: Console) -> None:
+    """Every page that can show the evil trace has no tag, event handler or address of its making, in any quoting."""
+    with evil.store.reading() as connection:
+        trace = connection.scalar(select(schema.traces.c.id).where(schema.traces.c.trace_id == TRACE))
+    said = Review(TRACE, (Verdict("faithfulness", "fail"),), EVIL, EVIL)
+    submit(evil.store, int(trace), said, accounts.find(evil.store.engine.connect(), "rob").id)
+    browser = evil.signed_in("ada")
+    browser.post("/views", data={"name": EVIL, "query": "q=1"})
+    paths = [path for method, path in (route.split() for route in NEEDS) if method == "GET" and "/api/" not in path]
+    shown = [re.sub(r"\{(\w+)\}", lambda m: PARTS[m[1]], path) for path in paths if "oidc" not in path]
+    shown += [f"/traces?q={quote(EVIL)}", f"/traces?model={quote(EVIL)}", f"/review?trace={TRACE}", f"/{quote(EVIL)}"]
+    shown += [f"/evaluators/{quote(EVIL)}", f"/audit?who={quote(EVIL)}", f"/login?next=/{quote(EVIL)}"]
+    for path in shown:
+        answer = browser.get(path)
+        assert answer.status_code in (200, 303, 404, 422), (path, answer.status_code)
+        text = answer.text
+        assert "<script>alert" not in text, path
+        assert not re.search(r"<img[^>]*onerror", text), path
+        assert not re.search(r"""(href|src|action)\s*=\s*["']?\s*javascript:""", text, re.IGNORECASE), path
+        assert "49</" not in text or "{{7*7}}" in text, path
+        assert not re.search(r"<script(?![^>]*\bsrc=\"/static/)[^>]*>", text), f"{path}: inline script"
+        assert not re.search(r"<style|\sstyle=|\son[a-z]+\s*=\s*[\"']", text), f"{path}: inline style or handler"
+
+
+def test_who_sees_no_personal_data_sees_none(evil: Console) -> None:
+    """For viewers all of it is masked, in lists, traces, scores and pages; for reviewers none of it, unless the console
+    is told otherwise."""
+    paths = (f"/api/traces/{TRACE}", "/api/traces", f"/api/traces/{TRACE}/scores", "/traces", f"/traces/{TRACE}")
+    viewer, reviewer = evil.signed_in("vera"), evil.signed_in("rob")
+    strict = evil.with_settings(unmasked_roles=frozenset({"admin"}))
+    rob = strict.signed_in("rob")
+    for path in paths:
+        seen = viewer.get(path).text + rob.get(path).text
+        for secret in (*SECRETS, "jane.doe", "0532 0130", "2345678"):
+            assert secret not in seen, (path, secret)
+    whole = "".join(reviewer.get(path).text for path in paths)
+    assert all(secret in whole for secret in SECRETS)
+    assert "[email]" in viewer.get(f"/api/traces/{TRACE}").text
+    for path in ("/api/export", f"/review?trace={TRACE}"):
+        seen = rob.get(path)
+        assert seen.status_code == 200
+        assert not any(secret in seen.text for secret in SECRETS), path
+
+
+def test_masks_leave_the_evidence_where_it_was(evil: Console) -> None:
+    """What a viewer sees marked is the same sentence and the same passage."""
+    viewer, reviewer = evil.signed_in("vera"), evil.signed_in("rob")
+    for browser in (viewer, reviewer):
+        trace = browser.get(f"/api/traces/{TRACE}").json()
+        one = trace["scores"][0]["evidence"][0]
+        assert trace["answer"][one["start"] : one["end"]] == "It is not so."
+        chunk = trace["documents"][one["document_rank"]]["content"]
+        assert chunk[one["document_start"] : one["document_end"]] == "It is not so."
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"text": "jane.doe@example.org"},
+        {"text": '"DE89 3704 0044 0532 0130 00"'},
+        {"text": "2345678"},
+        {"text": "37040"},
+        {"user_id": "jane.doe@example.org"},
+        {"session_id": "s"},
+    ],
+    ids=str,
+)
+def test_nobody_searches_for_what_they_may_not_see(evil: Console, asked: dict[str, str]) -> None:
+    """A search that finds a masked address would tell that it is there."""
+    assert evil.signed_in("vera").get("/api/traces", params=asked).status_code == 403
+    assert evil.signed_in("rob").get("/api/traces", params=asked).status_code == 200
+    page = {{"text": "q"}.get(name, name): value for name, value in asked.items()}
+    assert evil.signed_in("vera").get("/traces", params=page).status_code == 403
+    assert evil.signed_in("vera").get("/api/traces", params={"text": "account 2026"}).status_code == 200
+
+
+# --- SQL --------------------------------------------------------------------------------------------------------------
+
+INJECTIONS = (
+    "' OR '1'='1", "'; DROP TABLE traces; --", '" OR ""="', "%", "' UNION SELECT password FROM users --",
+    'a" OR b NEAR c', "1) OR (1=1", "_%", "\\", "*", "^x", "-", "content:a", "\x1f", "NULL", "a AND (b", '""', "\ufeff", "🙂", "a\nb",
+)  # fmt: skip
+FIELDS = (
+    "text", "app", "env", "model", "prompt_version", "session_id", "user_id", "cause", "evaluator", "version", "label",
+    "after", "since", "until", "low", "high", "thumbs", "reviewed", "errors", "order", "limit",
+)  # fmt: skip
+
+
+def test_sql_in_a_filter_is_a_text_like_any_other(evil: Console) -> None:
+    """In every filter of the API: no error of the database, no row that the filter does not name, no table gone."""
+    browser = evil.signed_in("ada")
+    tables = set(inspect(evil.store.engine).get_table_names())
+    for name, value in product(FIELDS, INJECTIONS):
+        answer = browser.get("/api/traces", params={name: value})
+        assert answer.status_code in (200, 422), (name, value, answer.text)
+        if answer.status_code == 200 and name != "text":
+            assert answer.json()["rows"] == [], (name, value)
+        assert "argon2" not in answer.text
+    assert set(inspect(evil.store.engine).get_table_names()) == tables
+    assert len(browser.get("/api/traces").json()["rows"]) == 10
+
+
+def test_sql_in_the_filters_of_pages_and_elsewhere(evil: Console) -> None:
+    """The same of pages, of the audit log, of names in addresses and in bodies."""
+    browser = evil.signed_in("ada")
+    for value in INJECTIONS[:6]:
+        for name in (*FIELDS, "q", "range"):
+            assert browser.get("/traces", params={name: value}).status_code == 200, (name, value)
+        for path in ("/api/audit", "/audit"):
+            assert browser.get(path, params={"action": value}).status_code in (200, 422), value
+        for path in (f"/evaluators/{quote(value, '')}", f"/api/evaluators/{quote(value, '')}/consequences"):
+            assert browser.get(path).status_code in (404, 422), value
+        assert browser.get("/api/overview", params={"app": value}).status_code in (200, 422)
+        assert browser.get("/api/agreement", params={"evaluator": value}).status_code in (200, 422)
+        assert browser.post("/login", data={"name": value, "password": value}).status_code in (401, 422, 429)
+        made = browser.post("/api/views", json={"name": value or "x", "query": value})
+        assert made.status_code in (201, 422)
+    assert browser.get("/api/traces").status_code == 200
+
+
+# --- paths and hosts --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../app.py",
+        "/static/%2e%2e/app.py",
+        "/static/..%2fapp.py",
+        "/static/%2e%2e%2f%2e%2e%2fpyproject.toml",
+        "/static/..\\app.py",
+        "/static/..%5capp.py",
+        "/static//etc/passwd",
+        "/static/%2fetc%2fpasswd",
+        "/static/console.css/../../app.py",
+        "/static/%00",
+        "/static/console.css%00.html",
+        "/static/",
+        "/static",
+        "/api/traces/..%2f..%2fusers",
+        "/api/traces/%2e%2e",
+        "/traces/..%2f..%2fetc%2fpasswd",
+        "/api/evaluators/..%2f..%2fx/calibrations",
+        "/api/export?format=../../../etc/passwd",
+        "/api/export?format=/etc/passwd",
+        "//evil.example/%2e%2e",
+    ],
+)
+def test_no_path_leads_out(evil: Console, path: str) -> None:
+    """Static files, ids and names of exports: nothing but what is meant to be there, and no error of the server."""
+    answer = evil.signed_in("rob").get(path)
+    assert answer.status_code in (400, 404, 405, 422, 307) or answer.json() == []
+    assert "root:" not in answer.text
+    assert "def create_app" not in answer.text
+    assert "[project]" not in answer.text
+    if answer.status_code == 307:
+        assert answer.headers["location"].startswith(ADDRESS + "/")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8400",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "127.0.0.1@evil.example",
+        "192.0.2.1",
+        "[2001:db8::1]",
+        "127.0.0.1:8400/evil",
+        "127.0.0.1 evil",
+        "0.0.0.0",
+        "2130706433",
+        "0x7f.1",
+        "",
+        "x" * 300,
+        "localhost:port",
+    ],
+)
+def test_it_does_not_answer_to_other_names(store: Store, host: str) -> None:
+    """DNS rebinding, and links built from a made-up Host: 421 without a word of content, also when it is open."""
+    answer = Console(store).stranger().get("/api/traces", headers={"host": host})
+    assert answer.status_code == 421
+    assert host == "" or host not in answer.text
+
+
+def test_the_names_it_answers_to(console: Console) -> None:
+    """localhost, loopback addresses, that of --url and of --allow-host, in any case and with any port."""
+    outside = console.with_settings(url="https://logs.example.org", hosts=("other",), host="0.0.0.0")
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8400", "localhost."):
+        assert console.stranger().get("/healthz", headers={"host": host}).status_code == 200, host
+    for host in ("logs.example.org", "Logs.Example.org:443", "other:80", "192.0.2.1:8400", "[2001:db8::1]"):
+        assert outside.stranger().get("/healthz", headers={"host": host}).status_code == 200, host
+    assert outside.stranger().get("/healthz", headers={"host": "third"}).status_code == 421
+
+
+# --- headers, errors, logs --------------------------------------------------------------------------------------------
+
+
+def test_every_answer_has_the_headers(evil: Console) -> None:
+    """Pages, API, errors, redirects and static files."""
+    browser = evil.signed_in("ada")
+    asked = [("GET", path) for path in ("/traces", "/api/traces", "/nowhere", "/api/nowhere", "/static/console.css")]
+    asked += [("GET", "/login"), ("POST", "/login"), ("DELETE", "/traces"), ("GET", "/api/export"), ("GET", "/healthz")]
+    for method, path in asked:
+        answer = browser.request(method, path)
+        for name, value in guards.HEADERS.items():
+            assert answer.headers[name] == value, (path, name)
+        cached = "no-cache" if path.startswith("/static") else "no-store"
+        assert answer.headers["cache-control"] == cached
+        assert "server" not in answer.headers
+    refused = browser.get("/traces", headers={"host": "evil.example"})
+    assert refused.headers["content-security-policy"] == guards.HEADERS["Content-Security-Policy"]
+
+
+def test_the_policy_allows_no_inline_script_or_style() -> None:
+    """As the issue demands it, word by word."""
+    assert guards.HEADERS["Content-Security-Policy"] == (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    )
+
+
+def test_errors_say_nothing_of_the_server(evil: Console, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """What nobody expected is a 500 without traceback or message, on pages and in the API; the log has type and place,
+    not the message, which may quote a chat log."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("jane.doe@example.org said so")
+
+    monkeypatch.setattr(Store, "get", broken)
+    browser = evil.signed_in("rob")
+    for path in (f"/api/traces/{TRACE}", f"/traces/{TRACE}"):
+        answer = browser.get(path)
+        assert answer.status_code == 500
+        assert "jane" not in answer.text
+        assert "Traceback" not in answer.text
+        assert "RuntimeError" not in answer.text
+    assert "RuntimeError at" in caplog.text
+    assert "test_attacks.py" in caplog.text
+    assert "jane" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "error", [StoreError("the store /secret/path: gone"), OperationalError("SELECT x", {}, OSError())]
+)
+def test_a_database_that_is_away_is_503(
+    evil: Console, monkeypatch: pytest.MonkeyPatch, error: Exception, caplog: Any
+) -> None:
+    """With a time to come back; on pages, in the API and at /healthz; without the database's address."""
+    browser = evil.signed_in("rob")
+
+    def away(_: object) -> Any:
+        raise error
+
+    monkeypatch.setattr(Store, "reading", away)
+    for path in ("/api/traces", "/traces", "/healthz", "/login"):
+        answer = browser.get(path)
+        assert answer.status_code == 503, path
+        assert answer.headers["retry-after"] == "5"
+        assert "secret" not in answer.text
+    assert "SELECT" not in caplog.text
+
+
+def test_mistakes_are_not_echoed(evil: Console) -> None:
+    """What was sent and is wrong is named by its place, not repeated."""
+    browser = evil.signed_in("ada")
+    body = {"name": "secret words", "role": "secret words", "password": "secret"}
+    answer = browser.post("/api/users", json=body)
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "secret" not in answer.text
+    assert {error["where"] for error in answer.json()["errors"]} == {"body.name", "body.role", "body.password"}
+    broken = browser.post("/api/users", content=b'{"name": "secret', headers={"content-type": "application/json"})
+    assert broken.status_code == 422
+    assert "secret" not in broken.text
+    deep = browser.post("/api/users", content=b"[" * 100_000, headers={"content-type": "application/json"})
+    assert deep.status_code in (400, 422)
+
+
+def test_no_secret_and_no_content_in_any_log(evil: Console, caplog: pytest.LogCaptureFixture) -> None:
+    """Tokens, cookies, passwords, searches and texts, wherever they are put: no logger has them."""
+    _, token = tokens.add(evil.store, "t", "rob", ["read"])
+    with caplog.at_level(logging.DEBUG):
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
+        browser = evil.signed_in("rob")
+        program = evil.stranger()
+        program.get("/api/traces", headers={"authorization": f"Bearer {token}"})
+        program.get(f"/api/traces?text=verysecret&token={token}")
+        program.get(f"/api/{token}/x")
+        program.get(f"/traces/{token}?q=verysecret")
+        program.post("/login", data={"name": "verysecret", "password": "verysecret"})
+        browser.get("/traces?q=verysecret")
+        browser.get(f"/api/traces/{TRACE}")
+        browser.post("/api/review/submit", json={"trace_id": TRACE, "comment": "verysecret", "verdicts": {}})
+    ours = "\n".join(record.getMessage() for record in caplog.records if not record.name.startswith("httpx"))
+    assert "GET /api/traces/{trace_id} 200" in ours
+    for secret in (token, token[3:], "verysecret", PASSWORD, browser.cookies["ragtrace"], evil.csrf(browser), *SECRETS):
+        assert secret not in ours
+    assert "verysecret" not in str(audit.read(evil.store))
+
+
+# --- too much ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_that_says_it_is_too_long_is_not_read(console: Console) -> None:
+    """413 before the first byte."""
+    read: list[int] = []
+
+    def body() -> Iterator[bytes]:
+        for _ in range(100):
+            read.append(1)
+            yield b"x" * 1_000_000
+
+    browser = console.signed_in("ada")
+    headers = {"content-length": "100000000", "content-type": "application/json"}
+    for path in ("/api/feedback", "/login", "/api/labels", "/traces"):
+        answer = browser.post(path, content=body(), headers=headers)
+        assert answer.status_code == 413, path
+        assert answer.headers["connection"] == "close"
+    for length in ("-1", "1e9", "99999999999999999999999", "x"):
+        answer = browser.post("/api/views", content=b"{}", headers={**headers, "content-length": length})
+        assert answer.status_code == 413, length
+
+
+def test_a_body_without_a_length_is_read_up_to_the_limit(console: Console) -> None:
+    """A million bytes, and twenty for labels; then 413."""
+    small = Console(console.store, ConsoleSettings(body_bytes=10_000, import_bytes=50_000)).signed_in("ada")
+
+    def parts(count: int) -> Iterator[bytes]:
+        yield from [b" " * 1_000] * count
+
+    for path, kind, most in (
+        ("/api/views", "application/json", 10),
+        ("/views", "application/x-www-form-urlencoded", 10),
+        ("/views", "multipart/form-data; boundary=x", 10),
+        ("/api/labels", "application/x-ndjson", 50),
+    ):
+        headers = {"content-type": kind}
+        assert small.post(path, content=parts(most - 1), headers=headers).status_code != 413, path
+        assert small.post(path, content=parts(most + 1), headers=headers).status_code == 413, path
+
+
+def test_values_have_bounds(evil: Console) -> None:
+    """Lists, lengths and numbers beyond them are refused."""
+    browser = evil.signed_in("ada")
+    for query in (
+        {"limit": 201}, {"limit": 0}, {"limit": "1e3"}, {"text": "x" * 501}, {"app": "x" * 201}, {"since": -1},
+        {"since": "nan"},
+        {"until": "inf"}, {"low": "1e400"}, {"thumbs": 2}, {"label": "maybe"}, {"order": "random"}, {"after": "x" * 61},
+        {"unknown": 1}, {"app": "\x00"}, {"text": "a\x00b"},
+    ):  # fmt: skip
+        assert browser.get("/api/traces", params=query).status_code == 422, query
+    for body in (
+        {"trace_id": "x", "thumbs": 1},
+        {"trace_id": TRACE.upper(), "thumbs": 1},
+        {"trace_id": TRACE},
+        {"trace_id": TRACE, "comment": "  "},
+        {"trace_id": TRACE, "thumbs": 2},
+        {"trace_id": TRACE, "comment": "x" * 10_001},
+        {"trace_id": TRACE, "comment": "a\x00"},
+        {"trace_id": TRACE, "comment": "\ud800"},
+        {"trace_id": TRACE, "thumbs": 1, "more": 1},
+    ):
+        sent = json.dumps(body).encode()
+        answer = browser.post("/api/feedback", content=sent, headers={"content-type": "application/json"})
+        assert answer.status_code == 422, body
+    many = {"trace_id": TRACE, "verdicts": {f"e{i}": "pass" for i in range(101)}}
+    assert browser.post("/api/review/submit", json=many).status_code == 422
