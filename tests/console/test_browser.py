@@ -114,17 +114,17 @@ def violations(page: Any) -> list[str]:
 def test_a_page_is_sound(browser: Any, url: str, path: str, theme: str) -> None:
     """In both themes and widths: no console error, no violation of the policy, nothing wider than the window, nothing
     serious for axe-core, folded parts open or not."""
-    for wide, high in ((1280, 800), (400, 800)):
-        tab = Tab(browser, url, color_scheme=theme, viewport={"width": wide, "height": high})
-        page = tab.open(path)
+    tab = Tab(browser, url, color_scheme=theme)
+    page = tab.open(path)
+    for wide, opened in ((1280, False), (400, False), (400, True), (1280, True)):
+        page.set_viewport_size({"width": wide, "height": 800})
+        if opened:
+            page.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
         assert width(page) <= wide
-        for part in page.query_selector_all("main details:not([open]) > summary"):
-            part.click()
-        assert width(page) <= wide
-        if AXE.is_file():
+        if AXE.is_file() and (opened or (wide < 500 and theme == "light")):
             assert violations(page) == []
-        tab.check()
-        tab.close()
+    tab.check()
+    tab.close()
 
 
 def test_axe_is_there() -> None:
@@ -278,7 +278,12 @@ def verdicts(store: Store) -> dict[int, dict[str, str]]:
 
 def settled(page: Any) -> None:
     """Until the server has said that it has what was sent."""
-    page.wait_for_function("/^(saved|skipped)$/.test(document.querySelector('[data-state]')?.textContent ?? '')")
+    page.wait_for_selector("[data-state]:text-matches('^(saved|skipped)$')")
+
+
+def another(page: Any, trace: str) -> None:
+    """Until another log is shown, or none."""
+    page.wait_for_selector(f"[data-task]:not([data-trace='{trace}'])")
 
 
 def test_review_by_two_keys(browser: Any, waiting: Store) -> None:
@@ -292,7 +297,7 @@ def test_review_by_two_keys(browser: Any, waiting: Store) -> None:
             seen.append(page.get_attribute("[data-task]", "data-trace"))
             page.keyboard.press(key)
             page.keyboard.press("Enter")
-            page.wait_for_function(f"document.querySelector('[data-task]').dataset.trace !== '{seen[-1]}'")
+            another(page, seen[-1])
             settled(page)
         assert page.evaluate("window.same")
         assert page.inner_text("[data-done]") == "3"
@@ -350,7 +355,7 @@ def test_the_last_one(browser: Any, waiting: Store) -> None:
             trace = page.get_attribute("[data-task]", "data-trace")
             page.keyboard.press("1")
             page.keyboard.press("Enter")
-            page.wait_for_function(f"document.querySelector('[data-task]').dataset.trace !== '{trace}'")
+            another(page, trace)
             settled(page)
         assert "That was the last one" in page.inner_text("main")
         assert sum(states["open"] + states["locked"] for states in reviewing.queue(waiting).values()) <= 4
