@@ -116,7 +116,7 @@ def _queued(connection: Connection, trace_id: str, probability: float, now: floa
     trace = connection.execute(query).scalar_one()
     if connection.execute(select(items.c.id).where(items.c.trace == trace, items.c.slot == 0)).first() is None:
         row = {"trace": trace, "slot": 0, "reason": IMPORTED, "probability": probability, "priority": 0.0}
-        connection.execute(insert(items).values(**row, state="open", created=now))
+        connection.execute(insert(items).values(**row, state="done", created=now))
     else:
         same = (items.c.trace == trace) & (items.c.reason == IMPORTED)
         connection.execute(update(items).where(same).values(probability=probability))

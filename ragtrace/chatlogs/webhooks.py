@@ -38,6 +38,8 @@ CONTENT = frozenset({"query", "answer", "documents", "reference", "comment", "co
 """Keys of an event's data that may quote somebody."""
 _WAITING = 1_000
 _TIMEOUT = 10.0
+_LOOK = 0.2
+"""Seconds between two looks at what is due."""
 _PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)
 """Seconds before each further try; a quarter of it, up or down, is chance."""
 
@@ -110,8 +112,9 @@ class Webhooks:
         self._targets = tuple(targets)
         self._pauses = tuple(pauses)
         self._clock = clock
-        self._queue: queue.PriorityQueue[tuple[float, int, _Post | None]] = queue.PriorityQueue(_WAITING)
+        self._queue: queue.PriorityQueue[tuple[float, int, _Post]] = queue.PriorityQueue(_WAITING)
         self._closed = threading.Event()
+        self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._number = 0
@@ -130,11 +133,11 @@ class Webhooks:
             body = json.dumps({"type": event, "timestamp": stamp, "data": allowed}, default=str).encode()
             self._put(0.0, _Post(each, f"msg_{uuid.uuid4().hex}", body))
 
-    def _put(self, due: float, post: _Post | None) -> None:
+    def _put(self, due: float, post: _Post) -> None:
         with self._lock:
             self._number += 1
             number = self._number
-            if self._thread is None and post is not None:
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="ragtrace-webhooks", daemon=True)
                 self._thread.start()
         try:
@@ -143,14 +146,17 @@ class Webhooks:
             self.lost += 1
 
     def _work(self) -> None:
-        while True:
-            due, _, post = self._queue.get()
-            if post is None:
-                return
+        while not self._ended.is_set():
+            try:
+                due, _, post = self._queue.get(timeout=_LOOK)
+            except queue.Empty:
+                if self._closed.is_set():
+                    return
+                continue
             wait = due - time.monotonic()
             if wait > 0 and not self._closed.is_set():
                 self._put(due, post)
-                self._closed.wait(min(wait, 0.2))
+                self._closed.wait(min(wait, _LOOK))
                 continue
             self._deliver(post)
 
@@ -174,11 +180,11 @@ class Webhooks:
                 _log.warning("ragtrace: a webhook to %s was not delivered (%s); more are only counted", host, said)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Try what waits once more and stop. Safe to call twice."""
+        """Try what waits once more, for up to `timeout` seconds, and stop. Safe to call twice."""
         self._closed.set()
         if self._thread is not None:
-            self._put(float("inf"), None)
             self._thread.join(timeout)
+        self._ended.set()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,248 @@
+"""Reviewed logs go out as a data set that `ragtrace eval` reads, and labels come in."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from ragtrace.chatlogs.agreement import of_evaluator
+from ragtrace.chatlogs.datasets import Options, consent_of, export
+from ragtrace.chatlogs.importing import import_labels
+from ragtrace.chatlogs.records import Review, Verdict
+from ragtrace.chatlogs.reviewing import judged, submit
+from ragtrace.chatlogs.schema import reviews, users, verdicts
+from ragtrace.chatlogs.store import Store
+from ragtrace.cli import main
+from ragtrace.errors import DataError
+from ragtrace.offline.rows import Row, read
+from ragtrace.redaction import BUILT_IN
+from ragtrace.testing import make_trace
+from tests.chatlogs.reviewed import NOW, evaluation, good, people, scored
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({}, None),
+        ({"consent": True}, True),
+        ({"consent": "granted"}, True),
+        ({"consent": "no"}, False),
+        ({"consent": "perhaps"}, False),
+        ({"metadata": {"consent": "yes"}}, True),
+        ({"tags": ("a", "consent:yes")}, True),
+        ({"tags": ["consent=no"]}, False),
+        ({"tags": ["consent"]}, None),
+    ],
+)
+def test_consent(attributes: Mapping[str, object], expected: bool | None) -> None:
+    """What a trace says of it, in attributes, metadata or tags; a word that is not understood is no consent."""
+    assert consent_of(attributes) is expected
+
+
+@pytest.fixture
+def reviewed(store: Store) -> Store:
+    """Five logs, four of them reviewed, one twice; one corrected; consent given, refused, and not said."""
+    given: list[dict[str, object]] = [{"consent": "yes"}, {"consent": "no"}, {}, {}, {}]
+    made = [
+        evaluation(
+            i, scored(good, 0.2), attributes={"app": "shop", "model": "m", **more}, answer=f"Mail jo{i}@acme.io \ud800."
+        )
+        for i, more in enumerate(given)
+    ]
+    store.write(made, [good], now=NOW)
+    ann, bob = people(store, "ann", "bob")
+    hexes = [f"{e.trace.trace_id:032x}" for e in made]
+    for i, label in enumerate(["fail", "fail", "pass", "unsure"]):
+        corrected = "It is covered for 24 months." if i == 0 else None
+        verdict = (Verdict("good", label),)
+        submit(store, hexes[i], Review(hexes[i], verdict, "call 555", corrected), ann, NOW)
+    submit(store, hexes[2], Review(hexes[2], (Verdict("good", "fail"),)), bob, NOW)
+    return store
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_lines(reviewed: Store, tmp_path: Path) -> None:
+    """Every reviewed log with its verdicts, without the one whose consent was refused; terms on each; the corrected
+    answer is the reference; reviewers have no names."""
+    out = tmp_path / "out.jsonl"
+    found = export(reviewed, out, Options(license="CC-BY-4.0", consent="terms 2026"))
+    rows = rows_of(out)
+    assert (found.rows, found.refused, found.without, len(rows)) == (3, 1, 0, 3)
+    first = rows[0]
+    assert (first["reference"], first["corrected"]) == ("It is covered for 24 months.", True)
+    assert first["verdicts"] == [{"evaluator": "good", "label": "fail"}]
+    assert first["labels"][0] == {"reviewer": "reviewer-1", "evaluator": "good", "label": "fail", "comment": "call 555"}
+    assert first["scores"] == [{"evaluator": "good", "version": "2", "value": 0.2, "label": "fail"}]
+    assert [row["consent"] for row in rows] == ["yes", "terms 2026", "terms 2026"]
+    assert {row["license"] for row in rows} == {"CC-BY-4.0"}
+    assert (rows[1]["verdicts"], len(rows[1]["labels"])) == ([], 2), "people are divided"
+    assert rows[2]["verdicts"] == []
+    assert "ann" not in out.read_text(encoding="utf-8")
+
+
+def test_require_consent_and_redaction(reviewed: Store, tmp_path: Path) -> None:
+    """Only rows that say yes; texts are redacted on their way out."""
+    out = tmp_path / "out.jsonl.gz"
+    found = export(reviewed, out, Options(require_consent=True, redact=BUILT_IN["pii"]))
+    assert (found.rows, found.refused, found.without) == (1, 1, 2)
+    (row,) = rows_of(out)
+    assert "acme.io" not in json.dumps(row)
+    assert row["license"] is None
+
+
+@pytest.mark.parametrize("name", ["set.jsonl", "set.parquet", "folder"])
+def test_what_goes_out_is_evaluated(
+    reviewed: Store, store_url: str, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`ragtrace export` and then `ragtrace eval`, in each layout: every row has its scores, the one with a reference
+    also those that need one."""
+    if name != "set.jsonl":
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'ragtrace-otel[eval]'")
+    pytest.importorskip("rouge_score", reason="rouge-score is not installed: pip install 'ragtrace-otel[eval]'")
+    out, scores = tmp_path / name, tmp_path / "scores.jsonl"
+    assert main(["export", "--store", store_url, "--out", str(out), "--license", "CC0-1.0"]) == 0
+    assert "3 logs, 1 left out" in capsys.readouterr().err
+    assert main(["eval", str(out), "--evaluators", "pii_leakage,rouge_l", "--out", str(scores)]) == 0
+    lines = rows_of(scores)
+    assert len(lines) == 3
+    assert lines[0]["scores"]["pii_leakage"]["label"] == "fail"
+    assert lines[0]["scores"]["rouge_l"]["value"] is not None
+    assert "rouge_l" not in lines[1]["scores"] or lines[1]["scores"]["rouge_l"]["value"] is None
+    items = [item for item in read(out) if isinstance(item, Row)]
+    assert [d.content for d in items[0].trace.documents] == [make_trace().documents[0].content]
+    assert items[0].trace.reference == "It is covered for 24 months."
+
+
+def test_the_folder_is_a_data_set_of_hugging_face(reviewed: Store, tmp_path: Path) -> None:
+    """`datasets` loads it by its card; exported again, it is replaced whole."""
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed: pip install 'ragtrace-otel[eval]'")
+    out = tmp_path / "set"
+    for _ in range(2):
+        export(reviewed, out, Options(license="CC-BY-4.0", title="Ours"))
+    assert sorted(p.name for p in out.rglob("*")) == ["README.md", "data", "train-00000-of-00001.parquet"]
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("---\nlicense: cc-by-4.0\n")
+    assert "# Ours" in card
+    assert "1 logs were left out because consent was refused" in card
+    loaded = datasets.load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
+    assert loaded.num_rows == 3
+    assert loaded[0]["labels"][0]["label"] == "fail"
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_place_that_cannot_be_written(reviewed: Store, tmp_path: Path) -> None:
+    """A clear error; what was there before stays."""
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(DataError, match="cannot be written"):
+        export(reviewed, tmp_path / "file" / "out.jsonl")
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bare(store: Store) -> tuple[Store, list[str]]:
+    made = [evaluation(i, scored(good, i / 10)) for i in range(10)]
+    store.write(made, [good], now=NOW)
+    return store, [f"{e.trace.trace_id:032x}" for e in made]
+
+
+def test_labels_come_in_once(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
+    """JSON lines; the file twice is the same as once; a changed label replaces the first; reviewers become people who
+    cannot log in; another evaluator's label is added, not put in its place."""
+    store, hexes = bare
+    path = tmp_path / "labels.jsonl"
+    lines = [
+        {"trace_id": hexes[0].upper(), "evaluator": "good", "label": "FAIL", "reviewer": "ann"},
+        {"trace_id": hexes[0], "evaluator": "other", "label": "n/a", "reviewer": "ann", "comment": "c\u00e9"},
+        {"trace_id": hexes[0], "evaluator": "good", "label": "pass", "reviewer": "bob"},
+        {"trace_id": hexes[1], "evaluator": "good", "label": "bad", "corrected": "It is 24."},
+    ]
+    path.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n", encoding="utf-8")
+    for _ in range(2):
+        found = import_labels(store, path, now=NOW)
+        assert (found.labels, found.logs, found.errors) == (4, 2, ())
+    said = {(row.reviewer, row.verdict) for row in judged(store, "good")}
+    assert said == {("ann", "fail"), ("bob", "pass"), ("import", "fail")}
+    with store.reading() as connection:
+        assert connection.scalar(select(func.count()).select_from(reviews)) == 3
+        assert connection.scalar(select(func.count()).select_from(verdicts)) == 4
+        assert set(connection.scalars(select(users.c.disabled))) == {True}
+    again = {"trace_id": hexes[0], "evaluator": "good", "label": "unsure", "reviewer": "ann"}
+    path.write_text(json.dumps(again), encoding="utf-8")
+    import_labels(store, path, now=NOW)
+    assert ("ann", "unsure") in {(row.reviewer, row.verdict) for row in judged(store, "good")}
+    with store.reading() as connection:
+        row = connection.execute(select(reviews).order_by(reviews.c.id).limit(1)).mappings().one()
+        assert connection.scalar(select(func.count()).select_from(verdicts)) == 4
+    assert store.unseal(hexes[0], row, ("comment",))["comment"] == "c\u00e9"
+    assert row["source"] == "import"
+
+
+def test_lines_that_cannot_be_used_are_named(
+    bare: tuple[Store, list[str]], store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each with its number and what is wrong; the others are in; the exit code is 1."""
+    _, hexes = bare
+    path = tmp_path / "labels.jsonl"
+    lines = [
+        json.dumps({"trace_id": hexes[0], "evaluator": "good", "label": "pass"}),
+        "{broken",
+        "[1]",
+        json.dumps({"trace_id": "xyz", "evaluator": "good", "label": "pass"}),
+        json.dumps({"trace_id": hexes[1], "label": "pass"}),
+        json.dumps({"trace_id": hexes[1], "evaluator": "good", "label": "great"}),
+        json.dumps({"trace_id": "0" * 32, "evaluator": "good", "label": "pass"}),
+        json.dumps({"trace_id": hexes[1], "evaluator": "good", "label": "pass", "reviewer": "a\0b"}),
+    ]
+    path.write_bytes("\n".join(lines).encode() + b'\n{"trace_id": "\xff"}\n')
+    assert main(["import-labels", "--store", store_url, str(path)]) == 1
+    said = capsys.readouterr().err
+    for number in range(2, 10):
+        assert f"line {number}:" in said
+    assert "1 labels of 1 logs, 8 lines left out" in said
+
+
+def test_labels_from_a_table(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
+    """CSV and TSV, with and without a byte order mark; a missing column is an error of the file."""
+    store, hexes = bare
+    path = tmp_path / "labels.csv"
+    path.write_text(f"trace_id,evaluator,label,reviewer\n{hexes[0]},good,1,ann\n{hexes[1]},good\n", "utf-8-sig")
+    found = import_labels(store, path, now=NOW)
+    assert found.labels == 1
+    assert "line 3: the line has 2 columns" in str(found.errors[0])
+    tabs = tmp_path / "labels.tsv"
+    tabs.write_text(f"label\ttrace_id\tevaluator\nfail\t{hexes[1]}\tgood\n", "utf-8")
+    assert import_labels(store, tabs, now=NOW).labels == 1
+    path.write_text("trace_id,label\n", encoding="utf-8")
+    with pytest.raises(DataError, match="no column evaluator"):
+        import_labels(store, path, now=NOW)
+    with pytest.raises(DataError, match="cannot be read"):
+        import_labels(store, tmp_path / "absent.csv", now=NOW)
+    with pytest.raises(DataError, match="probability"):
+        import_labels(store, tabs, probability=1.5)
+
+
+def test_labels_of_known_probability_count_for_the_whole(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
+    """With `probability` each stands for 1/p; without it for nothing but itself."""
+    store, hexes = bare
+    path = tmp_path / "labels.jsonl"
+    rows = [{"trace_id": h, "evaluator": "good", "label": "fail" if i < 4 else "pass"} for i, h in enumerate(hexes)]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    import_labels(store, path, now=NOW)
+    assert {row.weight for row in judged(store)} == {0.0}
+    import_labels(store, path, probability=0.5, now=NOW)
+    assert {(row.weight, row.uniform) for row in judged(store)} == {(2.0, True)}
+    bad_share = of_evaluator(judged(store)).bad
+    assert bad_share is not None
+    assert bad_share.value == pytest.approx(0.4)
