@@ -24,7 +24,7 @@ from prometheus_client.utils import floatToGoString
 from ragtrace_prometheus.families import Exemplar, Spec, Taken
 
 _END = b"# EOF\n"
-_MAX_TEXTS = 10_000
+_MAX_ENDS = 10_000
 _go: Callable[[float], str] = floatToGoString
 
 
@@ -63,8 +63,8 @@ class PlainRegistry(CollectorRegistry):
     def text(self, openmetrics: bool) -> bytes:
         """What a scrape gets, in the text format or as OpenMetrics (which shows exemplars)."""
         encoder = self._encoders[openmetrics]
-        body = b"".join([encoder.encode(collector) for collector in tuple(self._in_order)])
-        return body + _END if openmetrics else body
+        found = [text for collector in tuple(self._in_order) for text in encoder.encode(collector)]
+        return b"".join([*found, _END] if openmetrics else found)
 
 
 class _Plain(Collector):
@@ -85,11 +85,9 @@ class _Kept:
     """A metric's text, and what it was made from. Never changed: two scrapes at once each make their own."""
 
     taken: Taken
-    forms: list[str]
-    """The lines of each series, with %s for each value."""
-    written: list[str]
-    """The same, filled in."""
-    text: str
+    pieces: list[str]
+    """HELP and TYPE; then of each line what stands before the value, and the rest."""
+    text: bytes
 
 
 class Encoder:
@@ -99,26 +97,29 @@ class Encoder:
         self._openmetrics = openmetrics
         self._kept: dict[str, _Kept] = {}
 
-    def encode(self, collector: Collector) -> bytes:
+    def encode(self, collector: Collector) -> list[bytes]:
         """The collector's lines, each metric's HELP and TYPE before them."""
         if isinstance(collector, Readable):
-            return "".join([self._family(taken) for taken in collector.taken()]).encode()
+            return [self._family(taken) for taken in collector.taken()]
         generate = generate_openmetrics if self._openmetrics else generate_latest
-        return generate(_Plain(collector)).removesuffix(_END)
+        return [generate(_Plain(collector)).removesuffix(_END)]
 
-    def _family(self, taken: Taken) -> str:
+    def _family(self, taken: Taken) -> bytes:
         kept = self._kept.get(taken.spec.name)
         if kept is None or kept.taken.spec is not taken.spec or kept.taken.keys != taken.keys[: len(kept.taken.keys)]:
-            kept = _Kept(Taken(taken.spec, (), ()), [], [], self._head(taken.spec))
+            head = self._head(taken.spec)
+            kept = _Kept(Taken(taken.spec, (), ()), [head], head.encode())
         # An exemplar comes with a count: where no value has changed, none of them has.
         if kept.taken.values == taken.values:
             return kept.text
-        forms = kept.forms + [_form(taken.spec, key) for key in taken.keys[len(kept.taken.keys) :]]
-        written = kept.written + [""] * (len(forms) - len(kept.written))
+        pieces = kept.pieces.copy()
+        for key in taken.keys[len(kept.taken.keys) :]:
+            for start in _starts(taken.spec, key):
+                pieces += (start, "")
         write = _write_histogram if taken.spec.kind == "histogram" else _write_numbers
-        write(written, forms, kept.taken.values, taken, taken.exemplars if self._openmetrics else {})
-        text = self._head(taken.spec) + "".join(written)
-        self._kept[taken.spec.name] = _Kept(taken, forms, written, text)
+        write(pieces, kept.taken.values, taken, taken.exemplars if self._openmetrics else {})
+        text = "".join(pieces).encode()
+        self._kept[taken.spec.name] = _Kept(taken, pieces, text)
         return text
 
     def _head(self, spec: Spec) -> str:
@@ -128,45 +129,40 @@ class Encoder:
         return f"# HELP {name} {text}\n# TYPE {name} {spec.kind}\n"
 
 
-def _write_numbers(
-    written: list[str], forms: list[str], old: Sequence[float], now: Taken, exemplars: Mapping[int, Exemplar]
-) -> None:
+def _write_numbers(pieces: list[str], old: Sequence[float], now: Taken, exemplars: Mapping[int, Exemplar]) -> None:
     values = now.values
     changed = [at for at, (a, b) in enumerate(zip(old, values, strict=False)) if a != b]
     for at in (*changed, *range(len(old), len(values))):
-        written[at] = forms[at] % (_TEXTS[values[at]] + (_exemplar(exemplars[at]) if at in exemplars else ""))
+        pieces[2 * at + 2] = _ENDS[values[at]] if at not in exemplars else _named(_ENDS[values[at]], exemplars[at])
 
 
-def _write_histogram(
-    written: list[str], forms: list[str], old: Sequence[float], now: Taken, exemplars: Mapping[int, Exemplar]
-) -> None:
+def _write_histogram(pieces: list[str], old: Sequence[float], now: Taken, exemplars: Mapping[int, Exemplar]) -> None:
     """A series has a value for each bucket and the sum; its lines are those of the buckets, the count, the sum."""
     values, width = now.values, now.spec.width
     with_sum = _shows_sum(now.spec)
-    for series, form in enumerate(forms):
+    lines = width + with_sum
+    for series in range(len(now.keys)):
         first = series * width
         found = values[first : first + width]
         if found == old[first : first + width]:
             continue
-        texts = [_TEXTS[count] for count in accumulate(found[:-1])]
-        ends = (texts[-1], _number(found[-1])) if with_sum else texts[-1:]
+        ends = [_ENDS[count] for count in accumulate(found[:-1])]
+        last = (ends[-1], f"{_number(found[-1])}\n") if with_sum else ends[-1:]
         if exemplars:
             named = map(exemplars.get, range(first, first + width - 1))
-            texts = [text if e is None else text + _exemplar(e) for text, e in zip(texts, named, strict=True)]
-        written[series] = form % (*texts, *ends)
+            ends = [end if e is None else _named(end, e) for end, e in zip(ends, named, strict=True)]
+        at = 2 * series * lines + 2
+        pieces[at : at + 2 * lines : 2] = (*ends, *last)
 
 
-def _form(spec: Spec, key: tuple[str, ...]) -> str:
-    """A series' lines, with %s for each value."""
+def _starts(spec: Spec, key: tuple[str, ...]) -> list[str]:
+    """What stands before the value, on each line of a series."""
     labels = list(zip(spec.labels, key, strict=True))
     if spec.kind != "histogram":
-        starts = [f"{spec.name}{'_total' if spec.kind == 'counter' else ''}{_braced(labels)}"]
-    else:
-        starts = [f"{spec.name}_bucket{_braced([*labels, ('le', _go(bound))])}" for bound in spec.bounds]
-        starts.append(f"{spec.name}_count{_braced(labels)}")
-        if _shows_sum(spec):
-            starts.append(f"{spec.name}_sum{_braced(labels)}")
-    return "".join([f"{start.replace('%', '%%')} %s\n" for start in starts])
+        return [f"{spec.name}{'_total' if spec.kind == 'counter' else ''}{_braced(labels)} "]
+    found = [f"{spec.name}_bucket{_braced([*labels, ('le', _go(bound))])} " for bound in spec.bounds]
+    found.append(f"{spec.name}_count{_braced(labels)} ")
+    return [*found, f"{spec.name}_sum{_braced(labels)} "] if _shows_sum(spec) else found
 
 
 def _shows_sum(spec: Spec) -> bool:
@@ -179,17 +175,25 @@ def _number(value: float) -> str:
     return repr(value) if 0 <= value < 1e6 else _go(value)
 
 
-class _Texts(dict[float, str]):
-    """Numbers as `_number` has them. Counts come again and again: kept."""
+class _Ends(dict[float, str]):
+    """What ends a line: its number. Counts come again and again: kept."""
 
     def __missing__(self, value: float) -> str:
-        text = _number(value)
-        if value.is_integer() and len(self) < _MAX_TEXTS:
+        text = f"{_number(value)}\n"
+        if value.is_integer() and len(self) < _MAX_ENDS:
             self[value] = text
         return text
 
 
-_TEXTS = _Texts({0.0: "0.0"})
+_ENDS = _Ends({0.0: "0.0\n"})
+
+
+def _named(end: str, exemplar: Exemplar) -> str:
+    """The end of a line, with an exemplar."""
+    if exemplar.text is None:
+        value, at = _number(exemplar.value), _moment(exemplar.timestamp)
+        exemplar.text = f' # {{trace_id="{exemplar.trace_id}"}} {value} {at}\n'
+    return end[:-1] + exemplar.text
 
 
 def _braced(labels: Iterable[tuple[str, str]]) -> str:
@@ -199,11 +203,6 @@ def _braced(labels: Iterable[tuple[str, str]]) -> str:
 
 def _quoted(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-
-
-def _exemplar(exemplar: Exemplar) -> str:
-    trace_id, value, timestamp = exemplar
-    return f' # {{trace_id="{trace_id}"}} {_number(value)} {_moment(timestamp)}'
 
 
 @lru_cache(256)

@@ -12,19 +12,22 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
 Merge = Literal["sum", "max", "latest"]
 
 
-class Exemplar(NamedTuple):
+class Exemplar:
     """A trace that stands for a count."""
 
-    trace_id: str
-    value: float
-    timestamp: float
-    """Unix seconds."""
+    __slots__ = ("text", "timestamp", "trace_id", "value")
+
+    def __init__(self, trace_id: str, value: float, timestamp: float) -> None:
+        """`timestamp` is in Unix seconds."""
+        self.trace_id, self.value, self.timestamp = trace_id, value, timestamp
+        self.text: str | None = None
+        """As it was written, for the next scrape."""
 
 
 @dataclass(frozen=True, slots=True)

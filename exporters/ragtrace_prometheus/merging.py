@@ -7,6 +7,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from ragtrace_prometheus.families import Exemplar, Spec, Taken
 
@@ -33,40 +34,50 @@ class Process:
 class _Total:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
+        self._keys: list[tuple[str, ...]] = []
         self._places: dict[tuple[str, ...], int] = {}
-        self._parts: list[list[float]] = []
+        self._rows: list[Sequence[float]] = []
+        """The values of each part, in the order of the keys."""
+        self._more: dict[int, list[float]] = {}
         self._exemplars: dict[int, Exemplar] = {}
 
     def add(self, part: Part) -> None:
-        taken, width = part.taken, part.taken.spec.width
-        places = _fitting(taken.spec, self.spec)
-        for series, key in enumerate(taken.keys):
-            first = self._place(key)
-            for i, place in enumerate(places):
-                at = series * width + i
-                self._parts[first + place].append(taken.values[at])
-                if at in part.more:
-                    self._parts[first + place].extend(part.more[at])
+        taken = part.taken
+        to: Sequence[int]
+        if taken.keys == self._keys and taken.spec.bounds == self.spec.bounds:
+            to = range(len(taken.values))
+            self._rows.append(taken.values)
+        else:
+            to = self._targets(taken)
+            row = [0.0] * (len(self._keys) * self.spec.width)
+            for at, value in zip(to, taken.values, strict=True):
+                row[at] += value  # several only of buckets, which are whole numbers
+            self._rows.append(row)
+        for at, more in part.more.items():
+            self._more.setdefault(to[at], []).extend(more)
         for at, exemplar in taken.exemplars.items():
-            to = self._place(taken.keys[at // width]) + places[at % width]
-            if to not in self._exemplars or self._exemplars[to].timestamp < exemplar.timestamp:
-                self._exemplars[to] = exemplar
+            if (found := self._exemplars.get(to[at])) is None or found.timestamp < exemplar.timestamp:
+                self._exemplars[to[at]] = exemplar
 
-    def _place(self, key: tuple[str, ...]) -> int:
-        found = self._places.get(key)
-        if found is None:
-            found = self._places[key] = len(self._parts)
-            self._parts.extend([] for _ in range(self.spec.width))
-        return found
+    def _targets(self, taken: Taken) -> list[int]:
+        places = _fitting(taken.spec, self.spec)
+        for key in taken.keys:
+            if key not in self._places:
+                self._places[key] = len(self._keys) * self.spec.width
+                self._keys.append(key)
+        return [self._places[key] + place for key in taken.keys for place in places]
 
     def part(self, keep: bool) -> Part:
-        one = _rounded if self.spec.merge == "sum" else max
-        values = [one(parts) for parts in self._parts]
-        more: dict[int, Sequence[float]] = {}
-        if keep and self.spec.merge == "sum":
-            rests = ((at, exact(parts)[1:]) for at, parts in enumerate(self._parts) if len(parts) > 1)
-            more = {at: rest for at, rest in rests if rest}
-        return Part(Taken(self.spec, list(self._places), values, self._exemplars), more)
+        columns = list(zip_longest(*self._rows, fillvalue=0.0))
+        if self.spec.merge != "sum":
+            return Part(Taken(self.spec, self._keys, [max(column) for column in columns]))
+        for at, more in self._more.items():
+            columns[at] += tuple(more)
+        taken = Taken(self.spec, self._keys, [_rounded(column) for column in columns], self._exemplars)
+        if not keep:
+            return Part(taken)
+        rests = ((at, exact(column)[1:]) for at, column in enumerate(columns))
+        return Part(taken, {at: rest for at, rest in rests if rest})
 
 
 def merge(processes: Iterable[Process], keep: bool = False) -> list[Part]:

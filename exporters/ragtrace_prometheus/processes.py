@@ -220,7 +220,7 @@ def _plain(part: Part) -> dict[str, Any]:
         "keys": taken.keys,
         "values": taken.values,
         "more": list(part.more.items()),
-        "exemplars": list(taken.exemplars.items()),
+        "exemplars": [[at, [e.trace_id, e.value, e.timestamp]] for at, e in taken.exemplars.items()],
     }
 
 
