@@ -20,6 +20,7 @@ from ragtrace import thresholds
 from ragtrace.chatlogs.consensus import Log, logs, newest
 from ragtrace.chatlogs.consequences import Consequence, consequences
 from ragtrace.chatlogs.curves import KINDS, Curve, log_loss, numpy
+from ragtrace.chatlogs.events import tell
 from ragtrace.chatlogs.figures import Data, Figures, draws_of, figures_of
 from ragtrace.chatlogs.records import Judged
 from ragtrace.errors import DataError
@@ -244,6 +245,10 @@ def save(
     if store is not None:
         _remember(store, new, user)
     thresholds.save(path, {**entries, **{entry.evaluator: entry for entry in new}}.values())
+    for each, entry in zip(calibrations, new, strict=True):
+        if store is not None:
+            said = {"threshold": entry.threshold, "previous": each.previous, "count": each.count}
+            tell(store, "calibration.saved", {"evaluator": entry.evaluator, "version": entry.label, **said})
     return new
 
 

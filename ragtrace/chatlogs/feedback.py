@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, insert, select, update
 
+from ragtrace.chatlogs.events import tell
 from ragtrace.chatlogs.filling import enqueue
 from ragtrace.chatlogs.policy import CERTAIN, Policy
 from ragtrace.chatlogs.records import Feedback
@@ -51,6 +52,9 @@ def add_feedback(store: Store, given: Feedback, now: float | None = None, policy
             connection.execute(update(traces).where(traces.c.id.in_(found)).values(thumbs=given.thumbs))
         if found and given.thumbs == -1 and _room(connection, policy or Policy(), found[0], now):
             enqueue(connection, "feedback", found[:1], policy or Policy(), now)
+    if given.thumbs == -1:
+        said = {"trace_id": given.trace_id, "source": given.source, "comment": given.comment}
+        tell(store, "feedback.negative", said)
     return bool(found)
 
 

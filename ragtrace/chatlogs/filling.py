@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from ragtrace.chatlogs.schema import items, meta, reviews, traces
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
+_log = logging.getLogger(__name__)
 _DAY = 86_400.0
 _LATE = 5.0
 """Seconds after which nothing is stored any more with an earlier time of storing."""
@@ -43,6 +46,37 @@ def fill(store: Store, policy: Policy | None = None, now: float | None = None) -
             count += enqueue(connection, RANDOM, drawn.traces, policy, now, drawn.probability)
             _set_watermark(connection, drawn.until)
     return count
+
+
+class Filler:
+    """Fills the queue from a thread of its own for as long as it is entered: `with Filler(store): …`."""
+
+    def __init__(self, store: Store, policy: Policy | None = None, *, every: float = 60.0) -> None:
+        self._store = store
+        self._policy = policy
+        self._every = every
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="ragtrace-review-queue", daemon=True)
+
+    def _work(self) -> None:
+        told = False
+        while True:
+            try:
+                fill(self._store, self._policy)
+            except Exception as error:  # noqa: BLE001 a database that is away comes back
+                if not told:  # once: it is tried every minute
+                    _log.warning("ragtrace: the review queue could not be filled: %s", type(error).__name__)
+                told = True
+            if self._stop.wait(self._every):
+                return
+
+    def __enter__(self) -> Filler:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(5.0)
 
 
 def _wanted(store: Store, policy: Policy, now: float) -> dict[str, int]:

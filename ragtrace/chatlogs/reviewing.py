@@ -3,10 +3,9 @@
 **How likely a log comes to review.** Two ways lead into the queue, and they know nothing of each other.
 
 *The draw.* Every stored trace is drawn with a probability p that is known before it is looked at: the day's share of
-the quota over the number of traces of its time and of the day that ends with it. Whether it is drawn is decided by a hash of its
-trace id (the smallest hashes of a stretch of time are a simple random sample of it), so that nothing of its content or
-scores has a part in it. `items.probability` has p for what was drawn, and
-is None for what was not.
+the quota over the number of traces of its time and of the day that ends with it. Whether it is drawn is decided by a
+hash of its trace id (the smallest hashes of a stretch of time are a simple random sample of it), so that nothing of its
+content or scores has a part in it. `items.probability` has p for what was drawn, and is None for what was not.
 
 *The rules* of `policy.CERTAIN` pick the worst logs, those in doubt, those that users complained of. Which traces they
 pick follows from traces, scores and feedback alone, never from the draw: in the sense of sampling theory they are a
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, exists, func, or_, select, update
 
-from ragtrace.chatlogs.filling import fill
+from ragtrace.chatlogs.filling import Filler, fill
 from ragtrace.chatlogs.policy import REASONS, Policy
 from ragtrace.chatlogs.records import Task
 from ragtrace.chatlogs.schema import items, reviews, traces, users
@@ -37,7 +36,20 @@ from ragtrace.errors import DataError
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
-__all__ = ["LOCK", "REASONS", "Policy", "assign", "fill", "judged", "next_task", "queue", "release", "skip", "submit"]
+__all__ = [
+    "LOCK",
+    "REASONS",
+    "Filler",
+    "Policy",
+    "assign",
+    "fill",
+    "judged",
+    "next_task",
+    "queue",
+    "release",
+    "skip",
+    "submit",
+]
 
 LOCK = 900.0
 """Seconds that a log is one reviewer's; who takes longer may still submit."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from ragtrace.chatlogs.events import tell
 from ragtrace.chatlogs.records import Review, Task, Verdict
 from ragtrace.chatlogs.schema import items, reviews, scores, traces, verdicts
 from ragtrace.chatlogs.sealing import clean
@@ -42,10 +43,19 @@ def submit(
     now = time.time() if now is None else now
     try:
         with store.writing() as connection:
-            return put(store, connection, task, review, user, now, merge=merge)
+            own = put(store, connection, task, review, user, now, merge=merge)
     except IntegrityError:  # PostgreSQL: the same person's other window was faster
         with store.writing() as connection:
-            return put(store, connection, task, review, user, now, merge=merge)
+            own = put(store, connection, task, review, user, now, merge=merge)
+    said = {verdict.evaluator: verdict.label for verdict in review.verdicts}
+    texts = {"comment": review.comment, "corrected": review.corrected}
+    trace_id = task.trace_id if isinstance(task, Task) else review.trace_id
+    tell(
+        store,
+        "review.submitted",
+        {"trace_id": trace_id, "review": own, "reviewer": user, "verdicts": said, **texts},
+    )
+    return own
 
 
 def put(  # noqa: PLR0917 as above, and where

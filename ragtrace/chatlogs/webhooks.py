@@ -15,6 +15,7 @@ import http.client
 import ipaddress
 import json
 import logging
+import os
 import queue
 import random
 import socket
@@ -30,7 +31,7 @@ from urllib.parse import urlsplit
 from ragtrace.chatlogs.alerting import review_items_from_alert
 from ragtrace.errors import SettingError
 
-__all__ = ["EVENTS", "Target", "Webhooks", "review_items_from_alert", "signature", "target"]
+__all__ = ["EVENTS", "Target", "Webhooks", "from_environment", "review_items_from_alert", "signature", "target"]
 
 _log = logging.getLogger(__name__)
 EVENTS = ("review.submitted", "feedback.negative", "calibration.saved")
@@ -75,6 +76,18 @@ def target(url: str, secret: str, *, content: bool = False, private: bool = Fals
     if parts.scheme == "http" and not private and not _is_loopback(host):
         raise SettingError("the webhook's URL is not https; over plain http only this machine is told")
     return Target(url, _secret(secret), content, private)
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> list[Target]:
+    """The targets that the console tells: RAGTRACE_CONSOLE_WEBHOOKS (URLs, apart by commas or blanks), signed with
+    RAGTRACE_CONSOLE_WEBHOOK_SECRET. RAGTRACE_CONSOLE_WEBHOOK_CONTENT=true lets comments and answers go there,
+    RAGTRACE_CONSOLE_WEBHOOK_PRIVATE=true private networks and plain http. Raises SettingError as `target` does."""
+    given = os.environ if environ is None else environ
+    name = "RAGTRACE_CONSOLE_WEBHOOK"
+    urls = given.get(f"{name}S", "").replace(",", " ").split()
+    yes = {key: given.get(f"{name}_{key}", "").lower() in ("true", "1", "yes") for key in ("CONTENT", "PRIVATE")}
+    secret = given.get(f"{name}_SECRET", "")
+    return [target(url, secret, content=yes["CONTENT"], private=yes["PRIVATE"]) for url in urls]
 
 
 def _secret(text: str) -> bytes:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ragtrace.chatlogs import events, webhooks
+from ragtrace.chatlogs.reviewing import Filler
 from ragtrace.console import accounts
 from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings
@@ -49,7 +53,19 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
         _log.info("ragtrace console: %s://%s:%s", scheme, shown, port)
         if not settings.loopback and not certificate and not settings.url.startswith("https://"):
             _log.warning("ragtrace console: without https, passwords can be read on the way; see docs/console.md")
-        server.run(sockets=[socket])
+        with Filler(store), _telling(store):
+            server.run(sockets=[socket])
+
+
+@contextmanager
+def _telling(store: Store) -> Iterator[None]:
+    """Other systems are told of what happens, where the environment names some."""
+    hooks = webhooks.Webhooks(webhooks.from_environment())
+    events.listen(store, hooks.send)
+    try:
+        yield
+    finally:
+        hooks.close()
 
 
 def _bound(server: uvicorn.Server, settings: ConsoleSettings) -> Any:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from ragtrace.chatlogs.policy import CERTAIN, REASONS, Policy, draw
 from ragtrace.chatlogs.records import Feedback, Review, Task, Verdict
 from ragtrace.chatlogs.reviewing import (
     LOCK,
+    Filler,
     assign,
     fill,
     judged,
@@ -156,6 +158,16 @@ def test_new_topics_without_models(monkeypatch: pytest.MonkeyPatch) -> None:
         "Do you ship to Norway on Sundays?",
     ]
     assert sorted(topics.farthest(fresh, seen, 5, near, most)) == [1, 3]
+
+
+def test_the_queue_fills_itself(store: Store) -> None:
+    """While a console runs; a store that cannot be read for a moment is tried again."""
+    fill_store(store, [0.1] * 5, stored=time.time() - 60)
+    with Filler(store, replace(NONE, quota=10, worst=1.0), every=0.05):
+        until = time.monotonic() + 20
+        while len(queued(store)) < 5:
+            assert time.monotonic() < until
+            time.sleep(0.02)
 
 
 # --- the draw ---------------------------------------------------------------------------------------------------------

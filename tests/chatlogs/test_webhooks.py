@@ -6,21 +6,27 @@ import base64
 import hashlib
 import hmac
 import http.server
+import importlib.util
 import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragtrace.chatlogs import webhooks
+from ragtrace.chatlogs import events, webhooks
+from ragtrace.chatlogs.calibration import fit, save
+from ragtrace.chatlogs.feedback import add_feedback
 from ragtrace.chatlogs.policy import Policy
+from ragtrace.chatlogs.records import Feedback
+from ragtrace.chatlogs.reviewing import submit
 from ragtrace.chatlogs.store import Store
 from ragtrace.chatlogs.webhooks import Webhooks, review_items_from_alert, signature, target
 from ragtrace.errors import DataError, SettingError
-from tests.chatlogs.reviewed import NOW, bad, evaluation, good, queued, scored
+from tests.chatlogs.reviewed import NOW, bad, evaluation, good, ids, people, queued, review, scored, verdict
 
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef").decode()
 
@@ -253,3 +259,53 @@ def test_labels_are_data(failing: Store) -> None:
     payload["alerts"][0]["startsAt"] = "yesterday"
     assert review_items_from_alert(failing, payload, NOW) == 0
     assert queued(failing) == []
+
+
+# --- what happens in a store ------------------------------------------------------------------------------------------
+
+
+def test_what_happens_is_told(failing: Store, receiver: Callable[..., Receiver], tmp_path: Path) -> None:
+    """A review, bad feedback and a saved calibration each tell a target, with ids and without comments; a listener that
+    fails does no harm."""
+    there = receiver()
+    environment = {"RAGTRACE_CONSOLE_WEBHOOKS": there.url, "RAGTRACE_CONSOLE_WEBHOOK_SECRET": SECRET}
+    hooks = Webhooks(webhooks.from_environment(environment))
+
+    def broken(*_: Any) -> None:
+        raise RuntimeError
+
+    events.listen(failing, broken)
+    events.listen(failing, hooks.send)
+    (ann,) = people(failing, "ann")
+    trace = next(iter(ids(failing)))
+    submit(failing, trace, review(trace, comment="secret"), ann, NOW)
+    add_feedback(failing, Feedback(trace, -1, "secret"), NOW)
+    add_feedback(failing, Feedback(trace, 1, "secret"), NOW)
+    rows = [verdict(i, i / 60, "fail", "fail" if i < 30 else "pass") for i in range(60)]
+    if importlib.util.find_spec("numpy") is not None:
+        save(tmp_path / "c.json", [fit(rows, 0.9, "higher")], store=failing)
+        until(lambda: len(there.got) == 3)
+    until(lambda: len(there.got) >= 2)
+    hooks.close()
+    said = {event["type"]: event["data"] for event in (json.loads(body) for _, body in there.got)}
+    assert said["review.submitted"]["verdicts"] == {"good": "fail"}
+    assert said["review.submitted"]["trace_id"] == said["feedback.negative"]["trace_id"] == trace
+    assert not any(b"secret" in body for _, body in there.got)
+    assert set(said) <= set(webhooks.EVENTS)
+
+
+def test_the_environment_names_targets() -> None:
+    """Several, or none; a secret that is missing is an error, not an unsigned post."""
+    assert webhooks.from_environment({}) == []
+    name = "RAGTRACE_CONSOLE_WEBHOOK"
+    given = {
+        f"{name}S": "https://a.example/x, https://b.example/y",
+        f"{name}_SECRET": SECRET,
+        f"{name}_CONTENT": "true",
+    }
+    assert [(t.url, t.content, t.private) for t in webhooks.from_environment(given)] == [
+        ("https://a.example/x", True, False),
+        ("https://b.example/y", True, False),
+    ]
+    with pytest.raises(SettingError, match="secret"):
+        webhooks.from_environment({f"{name}S": "https://a.example/x"})
