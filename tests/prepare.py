@@ -32,6 +32,7 @@ TOOLS = {
     "node": "nodejs",
     "npm": "npm",
     "pg_ctlcluster": "postgresql",
+    "chromium": "chromium",
 }
 """Programs that tests call, and Debian's packages with them."""
 TYPES = Path(__file__).parents[1] / "grafana" / "types"
@@ -39,7 +40,7 @@ TYPES = Path(__file__).parents[1] / "grafana" / "types"
 
 def main() -> int:
     """0 if all is there that may be; 1 in CI where something cannot be brought."""
-    return python_packages() or programs() or types()
+    return python_packages() or programs() or types() or axe()
 
 
 def types() -> int:
@@ -53,9 +54,21 @@ def types() -> int:
     return 1 if subprocess.run(command, cwd=TYPES, check=False, stdout=subprocess.DEVNULL).returncode else 0
 
 
+def axe() -> int:
+    """axe-core, which finds what people with a screen reader or without a mouse could not use in the console."""
+    folder = Path(__file__).parent / "console"
+    if (folder / "node_modules").is_dir():
+        return 0
+    if not os.environ.get("CI") or shutil.which("npm") is None:
+        print(f"axe-core is not installed: accessibility is not looked at (npm install --no-save in {folder})")
+        return 0
+    command = ["npm", "install", "--no-save", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"]
+    return 1 if subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL).returncode else 0
+
+
 def programs() -> int:
     """Prometheus and Alertmanager, whose tools check the rules; node and npm, which check the dashboards; PostgreSQL, in
-    which stores are tested."""
+    which stores are tested; Chromium, in which the console is."""
     missing = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
     if not missing:
         return 0
