@@ -1,4 +1,5 @@
-"""From an answer with a secret to the pager: application, scrape, rule, Alertmanager, webhook; all of them real."""
+"""From an answer with a secret to the pager and into the review queue: application, scrape, rule, Alertmanager,
+webhook, review item; all of them real."""
 
 from __future__ import annotations
 
@@ -119,17 +120,23 @@ def ask(url: str, query: str) -> list[Any]:
     return found["result"] if isinstance(found, dict) else found
 
 
-def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str]) -> None:
+def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str], tmp_path: Path) -> None:
     """One evaluated answer with a private key: the pager and the review queue are told within half a minute, with the
-    application, the evaluator and a runbook; and Prometheus knows the trace by an exemplar."""
+    application, the evaluator and a runbook; Prometheus knows the trace by an exemplar; and what Alertmanager posts for
+    review makes that very trace, and no other, a review item."""
     sink, webhook, prometheus = chain
     until = time.monotonic() + 60
     while not ask(prometheus, 'query?query=ragtrace_evaluations_total{verdict="fail"}'):
         assert time.monotonic() < until, "no scrape"
         time.sleep(0.2)
-    trace = make_trace(answer=SECRET)
-    (scores,) = run(plugins.load("sensitive_data_leakage"), [trace])
-    sink(Evaluation(trace, tuple(scores)))
+    check = plugins.load("sensitive_data_leakage")
+    now = time.time()
+    attributes = {"app": "shop", "env": "prod"}
+    trace = make_trace(answer=SECRET, started=now, attributes=attributes)
+    clean = make_trace(trace_id=2, span_id=2, started=now, attributes=attributes)
+    evaluations = [Evaluation(t, tuple(s)) for t, s in zip((trace, clean), run(check, [trace, clean]), strict=True)]
+    for evaluation in evaluations:
+        sink(evaluation)
     while {path for path, _ in webhook.posted} < {"/pager", "/api/alerts"}:
         assert time.monotonic() < until, [path for path, _ in webhook.posted]
         time.sleep(0.2)
@@ -145,3 +152,18 @@ def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str]) 
     )
     traces = {e["labels"]["trace_id"] for series in found for e in series["exemplars"]}
     assert f"{trace.trace_id:032x}" in traces
+    store_module = pytest.importorskip("ragtrace.chatlogs.store", reason="sqlalchemy is not installed")
+    from ragtrace.chatlogs.reviewing import next_task
+    from ragtrace.chatlogs.schema import users
+    from ragtrace.chatlogs.webhooks import review_items_from_alert
+
+    store = store_module.open_store(str(tmp_path / "store.db"))
+    store.write(evaluations, [check])
+    with store.writing() as connection:
+        connection.execute(users.insert().values(name="ann", role="reviewer", created=now))
+    posted = next(body for path, body in webhook.posted if path == "/api/alerts")
+    assert review_items_from_alert(store, posted) == 1
+    task = next_task(store, 1)
+    assert task is not None
+    assert (task.trace_id, task.reason) == (f"{trace.trace_id:032x}", "alert")
+    store.close()
