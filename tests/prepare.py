@@ -67,8 +67,8 @@ def axe() -> int:
 
 
 def programs() -> int:
-    """Prometheus and Alertmanager, whose tools check the rules; node and npm, which check the dashboards; PostgreSQL, in
-    which stores are tested; Chromium, in which the console is."""
+    """Prometheus and Alertmanager, whose tools check the rules; node and npm, which check the dashboards; PostgreSQL and
+    Chromium, in which stores and the console are tested."""
     missing = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
     if not missing:
         return 0
