@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,30 @@ def test_a_rise_of_failures_is_told(tmp_path: Path) -> None:
     assert (row.change, row.alarm) == ("steady", None)
     (row,) = live(path, NOW - 3 * DAY, NOW - 3 * DAY + HOUR).apps[0].rows
     assert row.change == "learning"
+
+
+def test_another_threshold_is_no_rise(tmp_path: Path) -> None:
+    """A calibration that fails four times as many answers is a new version of the evaluator: what it fails is compared
+    with what it fails itself, not with the version before; a rise under it is told."""
+    chance = random.Random(2)
+
+    def journal(name: str, *days_: tuple[float, str]) -> Path:
+        found = []
+        for i, (rate, version) in enumerate(days_):
+            start = NOW - (len(days_) - i) * DAY
+            for _ in range(24 * 60):
+                score = replace(judged(chance.random() >= rate), version=version)
+                found.append((start + chance.random() * DAY, score))
+        return written(
+            tmp_path / name, [evaluation(moment, score) for moment, score in sorted(found, key=lambda f: f[0])]
+        )
+
+    calibrated = journal("a", (0.04, "2"), (0.04, "2"), (0.15, "2+c1"))
+    (row,) = live(calibrated, NOW - DAY, NOW).apps[0].rows
+    assert (row.change, row.alarm, row.versions) == ("steady", None, ("2+c1",))
+    worse = journal("b", (0.04, "2"), (0.04, "2+c1"), (0.04, "2+c1"), (0.15, "2+c1"))
+    (row,) = live(worse, NOW - DAY, NOW).apps[0].rows
+    assert row.change == "rise"
 
 
 def test_the_time_line(tmp_path: Path) -> None:

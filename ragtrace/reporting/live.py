@@ -271,6 +271,7 @@ class _Tally:
         self._width = _HOUR * max(1, math.ceil((until - since) / _HOUR / _STEPS))
         self._steps: dict[int, Sums] = {}
         self._versions: set[str] = set()
+        self._tested: set[str] = set()
         self._method = ""
         self._lower = False
 
@@ -287,6 +288,12 @@ class _Tally:
             self._judge(entry.time, score, inside)
 
     def _judge(self, time: float, score: Score, inside: bool) -> None:
+        if score.version not in self._tested:
+            if (
+                self._tested
+            ):  # another version, or another threshold: it fails others, which is no change of the answers
+                self._test = ChangeTest()
+            self._tested.add(score.version)
         if inside and not self._begun:
             self._begun = True
             self._test.acknowledge()  # what alarmed before is not what is asked here
