@@ -289,9 +289,8 @@ class _Tally:
 
     def _judge(self, time: float, score: Score, inside: bool) -> None:
         if score.version not in self._tested:
-            if (
-                self._tested
-            ):  # another version, or another threshold: it fails others, which is no change of the answers
+            # Another version, or another threshold, fails other answers: that is no change of the answers.
+            if self._tested:
                 self._test = ChangeTest()
             self._tested.add(score.version)
         if inside and not self._begun:
