@@ -147,22 +147,28 @@ def snapshot(
     name: str,
     text: str,
     labels: Mapping[str, str],
-    found: Sequence[tuple[tuple[str, ...], float]],
     *,
+    keys: tuple[tuple[str, ...], ...],
+    values: Sequence[float],
     more: Sequence[str] = (),
     merge: Merge = "sum",
 ) -> Taken:
     """A metric that is read at a scrape: `labels` stand on all its series, `more` are the names of those that differ,
-    `found` their values and the series' value. Series of the same labels are one: their sum, a gauge's the last."""
-    base = tuple(labels.values())
+    `keys` their values. Series of the same labels are one: their sum, a gauge's the last."""
     spec = _spec(kind, name, text, (*labels, *more), merge)
-    keys, values = [(*base, *key) for key, _ in found], [float(value) for _, value in found]
-    if len(set(keys)) == len(keys):
-        return Taken(spec, keys, values)
+    full = _full(tuple(labels.values()), keys)
+    if len(set(full)) == len(full):
+        return Taken(spec, full, [float(value) for value in values])
     series: dict[tuple[str, ...], float] = {}
-    for key, value in zip(keys, values, strict=True):
-        series[key] = series.get(key, 0.0) + value if kind == "counter" else value
+    for key, value in zip(full, values, strict=True):
+        series[key] = series.get(key, 0.0) + value if kind == "counter" else float(value)
     return Taken(spec, list(series), list(series.values()))
+
+
+@lru_cache(1_000)
+def _full(base: tuple[str, ...], keys: tuple[tuple[str, ...], ...]) -> list[tuple[str, ...]]:
+    """The same at each scrape: thousands of new tuples would call the garbage collector. Not to be changed."""
+    return [(*base, *key) for key in keys]
 
 
 @lru_cache(1_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ragtrace._version import __version__
@@ -43,6 +44,8 @@ class Watcher:
         self._caps = caps
         self._sink_failures = failures
         self._failures = 0
+        self._told: tuple[object, object, Taken] | None = None
+        """The evaluators and settings that were told of last, and what was told."""
 
     def forked(self) -> None:
         """In a forked child: what failed, failed in the parent."""
@@ -68,30 +71,48 @@ class Watcher:
         return found
 
     def _counter(self, name: str, text: str, found: Sequence[_Series], *more: str) -> Taken:
-        return snapshot("counter", name, text, self._labels, found, more=more)
+        keys, values = tuple(key for key, _ in found), [value for _, value in found]
+        return snapshot("counter", name, text, self._labels, keys=keys, values=values, more=more)
 
     def _gauge(self, name: str, text: str, found: Sequence[_Series], *more: str, merge: Merge = "sum") -> Taken:
-        return snapshot("gauge", name, text, self._labels, found, more=more, merge=merge)
+        keys, values = tuple(key for key, _ in found), [value for _, value in found]
+        return snapshot("gauge", name, text, self._labels, keys=keys, values=values, more=more, merge=merge)
 
     def _accounting(self) -> Iterator[Taken]:
-        counts = [(self._evaluator(name), each) for name, each in self._pipeline.counts().items()]
-        yield self._counter(
+        counts = self._pipeline.counts()
+        labels = tuple(map(self._evaluator, counts))
+        yield snapshot(
+            "counter",
             "ragtrace_evaluation_eligible",
             "Requests that the evaluator could have scored: sampled_out + scored + failed + dropped.",
-            [((label,), each.eligible) for label, each in counts],
-            "evaluator",
+            self._labels,
+            keys=_keys(labels),
+            values=[each.eligible for each in counts.values()],
+            more=("evaluator",),
         )
-        outcomes = [((label, outcome), getattr(each, outcome)) for label, each in counts for outcome in _OUTCOMES]
-        yield self._counter("ragtrace_evaluation_outcomes", "What became of them.", outcomes, "evaluator", "outcome")
+        yield snapshot(
+            "counter",
+            "ragtrace_evaluation_outcomes",
+            "What became of them.",
+            self._labels,
+            keys=_keys(labels, _OUTCOMES),
+            values=[number for c in counts.values() for number in (c.sampled_out, c.scored, c.failed, c.dropped)],
+            more=("evaluator", "outcome"),
+        )
 
     def _info(self) -> Iterator[Taken]:
-        found: list[_Series] = []
-        for check in self._pipeline.evaluators:
-            threshold = "" if check.threshold is None else f"{check.threshold:g}"
-            model = clean(in_force().judge_model) if asks_judge(check) else ""
-            found.append(((self._evaluator(check.name), clean(check.version), threshold, model), 1.0))
-        more = ("evaluator", "version", "threshold", "judge_model")
-        yield self._gauge("ragtrace_evaluator_info", "Evaluators that run.", found, *more, merge="max")
+        checks = self._pipeline.evaluators
+        used = in_force() if any(map(asks_judge, checks)) else None
+        if self._told is None or self._told[0] is not checks or self._told[1] is not used:
+            found: list[_Series] = []
+            for check in checks:
+                threshold = "" if check.threshold is None else f"{check.threshold:g}"
+                model = clean(used.judge_model) if used is not None and asks_judge(check) else ""
+                found.append(((self._evaluator(check.name), clean(check.version), threshold, model), 1.0))
+            more = ("evaluator", "version", "threshold", "judge_model")
+            text = "Evaluators that run."
+            self._told = (checks, used, self._gauge("ragtrace_evaluator_info", text, found, *more, merge="max"))
+        yield self._told[2]
 
     def _state(self) -> Iterator[Taken]:
         stats = self._pipeline.stats()
@@ -104,8 +125,10 @@ class Watcher:
             yield self._gauge(f"ragtrace_evaluation_queue_{name}", text, [((), value)], merge=how)
         drops = [((reason,), stats.dropped.get(reason, 0)) for reason in sorted({*DROPS, *stats.dropped})]
         yield self._counter("ragtrace_pipeline_dropped", "Sampled requests dropped.", drops, "reason")
-        busy = [((self._evaluator(c.name),), stats.busy.get(c.name, 0.0)) for c in self._pipeline.evaluators]
-        yield self._counter("ragtrace_evaluator_busy_seconds", "Time spent in evaluators.", busy, "evaluator")
+        names = [check.name for check in self._pipeline.evaluators]
+        keys, busy = _keys(tuple(map(self._evaluator, names))), [stats.busy.get(name, 0.0) for name in names]
+        name, text = "ragtrace_evaluator_busy_seconds", "Time spent in evaluators."
+        yield snapshot("counter", name, text, self._labels, keys=keys, values=busy, more=("evaluator",))
         failures = stats.internal_errors + sum(stats.sink_errors.values()) + self._failures + self._sink_failures()
         yield self._counter("ragtrace_internal_errors", "Failures inside ragtrace.", [((), failures)])
 
@@ -139,3 +162,11 @@ class Watcher:
         overflows = sum(cap.overflows for cap in self._caps.all())
         yield self._counter("ragtrace_label_overflow", "Label values turned into `other`.", [((), overflows)])
         yield self._gauge("ragtrace_build_info", "This release.", [((__version__,), 1.0)], "version", merge="max")
+
+
+@lru_cache(1_000)
+def _keys(evaluators: tuple[str, ...], outcomes: tuple[str, ...] = ()) -> tuple[tuple[str, ...], ...]:
+    """Of series of each evaluator, with each outcome if there are any."""
+    if not outcomes:
+        return tuple((evaluator,) for evaluator in evaluators)
+    return tuple((evaluator, outcome) for evaluator in evaluators for outcome in outcomes)
