@@ -372,7 +372,7 @@ def test_nobody_searches_for_what_they_may_not_see(evil: Console, asked: dict[st
 
 INJECTIONS = (
     "' OR '1'='1", "'; DROP TABLE traces; --", '" OR ""="', "%", "' UNION SELECT password FROM users --",
-    'a" OR b NEAR c', "1) OR (1=1", "_%", "\\", "*", "^x", "-", "content:a", "\x1f", "NULL", "a AND (b", '""', "\ufeff", "🙂", "a\nb",
+    'a" OR b NEAR c', "1) OR (1=1", "_%", "\\", "*", "^x", "-", "\x1f", "NULL", "a AND (b", '""', "\ufeff", "🙂",
 )  # fmt: skip
 FIELDS = (
     "text", "app", "env", "model", "prompt_version", "session_id", "user_id", "cause", "evaluator", "version", "label",

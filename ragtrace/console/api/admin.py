@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ragtrace.console import accounts, audit, tokens
 from ragtrace.console.access import Admin, store_of
-from ragtrace.console.api.types import Body, Id, Role, Short
+from ragtrace.console.api.types import Body, Id, Role, Scope, Short
 from ragtrace.console.options import SCOPES
 from ragtrace.console.problems import Problem
 
@@ -39,7 +39,7 @@ class NewToken(Body):
 
     name: Annotated[str, Field(pattern=r"^[ -~]{1,100}$", description="What it is for")]
     user: Short
-    scopes: Annotated[list[str], Field(min_length=1, max_length=len(SCOPES), json_schema_extra={"uniqueItems": True})]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(SCOPES))]
     days: Annotated[float, Field(gt=0, le=3_660, allow_inf_nan=False)] | None = 365.0
 
 

@@ -21,6 +21,7 @@ Value = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]
 Thumbs = Annotated[int, Field(ge=-1, le=1)]
 Id = Annotated[int, Field(ge=1, le=2**53 - 1)]
 Role = Literal["viewer", "reviewer", "admin"]
+Scope = Literal["read", "feedback", "review", "admin"]
 TraceId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 TracePath = Annotated[
     str, Path(pattern=r"^([0-9a-f]{32}|[1-9][0-9]{0,15})$", description="32 hexadecimal digits, or the id here")

@@ -1,0 +1,434 @@
+"""What the API answers; by hand, and by schemathesis over its own description."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+import schemathesis
+from schemathesis.config import SchemathesisConfig
+from sqlalchemy import select
+
+from ragtrace import thresholds
+from ragtrace.chatlogs import schema
+from ragtrace.chatlogs.records import Review, Verdict
+from ragtrace.chatlogs.reviewing import submit
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.console import accounts, tokens
+from ragtrace.console.api import described
+from ragtrace.console.options import ConsoleSettings
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Evaluation, Score
+from ragtrace.testing import make_trace
+from tests.console.conftest import PASSWORD, STARTED, TRACE, Console, evil_evaluation, faithfulness
+
+# --- traces -----------------------------------------------------------------------------------------------------------
+
+
+@evaluator(needs={"answer"}, threshold=0.5, version="1")
+def relevance(_trace: Any) -> float:
+    """To the point?"""
+    return 1.0
+
+
+def plain(number: int, value: float = 0.9, **fields: Any) -> Evaluation:
+    """A request like any other."""
+    fields.setdefault("attributes", {"app": "shop", "env": "prod", "model": f"m{number % 2}", "prompt_version": "p1"})
+    trace = make_trace(
+        f"how long is pump {number} covered",
+        trace_id=0x1000 + number,
+        span_id=number + 1,
+        started=STARTED + number,
+        duration=0.5,
+        **fields,
+    )
+    label = "pass" if value >= 0.5 else "fail"
+    return Evaluation(trace, (Score("relevance", value, label, version="1", method="model"),))
+
+
+@pytest.fixture
+def shop(console: Console) -> Console:
+    """Twenty requests, every fifth of which is bad; the last one ended in an error."""
+    made = [plain(number, 0.1 if number % 5 == 0 else 0.9) for number in range(19)]
+    console.store.write([*made, plain(19, error="TimeoutError")], [relevance])
+    return console
+
+
+def test_traces_are_found_by_every_filter(shop: Console) -> None:
+    """Each filter alone, against what it must find."""
+    browser = shop.signed_in("rob")
+    browser.post("/api/feedback", json={"trace_id": f"{0x1001:032x}", "thumbs": -1})
+    browser.post("/api/review/submit", json={"trace_id": f"{0x1002:032x}", "verdicts": {"relevance": "pass"}})
+    for query, count in (
+        ({}, 20), ({"text": "pump 7"}, 1), ({"text": '"pump 7 covered"'}, 1), ({"text": "nothing"}, 0),
+        ({"app": "shop"}, 20), ({"app": "other"}, 0), ({"env": "prod"}, 20), ({"model": "m1"}, 10), ({"prompt_version": "p2"}, 0),
+        ({"since": STARTED + 15}, 5), ({"until": STARTED + 15}, 15), ({"evaluator": "relevance", "label": "fail"}, 4),
+        ({"evaluator": "relevance", "low": 0.5}, 16), ({"evaluator": "relevance", "high": 0.5, "version": "1"}, 4),
+        ({"evaluator": "relevance", "version": "9", "label": "fail"}, 0), ({"errors": True}, 1),
+        ({"errors": False}, 19), ({"thumbs": -1}, 1), ({"thumbs": 1}, 0), ({"reviewed": True}, 1),
+        ({"reviewed": False}, 19), ({"cause": "x"}, 0), ({"session_id": "x"}, 0), ({"user_id": "x"}, 0),
+    ):  # fmt: skip
+        answer = browser.get("/api/traces", params=query)
+        assert answer.status_code == 200, query
+        assert len(answer.json()["rows"]) == count, query
+
+
+def test_pages_of_traces_follow_each_other(shop: Console) -> None:
+    """Newest first, without a gap or a repetition; worst first by an evaluator."""
+    browser, seen, after = shop.signed_in("vera"), [], ""
+    while True:
+        page = browser.get("/api/traces", params={"limit": 6, "after": after}).json()
+        seen += [row["trace_id"] for row in page["rows"]]
+        if page["after"] is None:
+            break
+        after = page["after"]
+    assert seen == [f"{0x1000 + number:032x}" for number in reversed(range(20))]
+    worst = browser.get("/api/traces", params={"order": "worst", "evaluator": "relevance", "limit": 4}).json()["rows"]
+    assert {row["scores"]["relevance"]["label"] for row in worst} == {"fail"}
+
+
+def test_one_trace_is_whole(evil: Console) -> None:
+    """By its hexadecimal id and by the number here: documents, evidence, scores, history."""
+    browser = evil.signed_in("rob")
+    found = browser.get(f"/api/traces/{TRACE}").json()
+    assert found["trace_id"] == TRACE
+    assert browser.get(f"/api/traces/{found['id']}").json() == found
+    assert [document["score"] for document in found["documents"]] == [0.9, None]
+    assert found["scores"][0]["evidence"][0]["verdict"] == "unsupported"
+    history = browser.get(f"/api/traces/{TRACE}/scores").json()
+    assert [(score["name"], score["version"]) for score in history] == [("faithfulness", "1")]
+    assert browser.get(f"/api/traces/{'f' * 32}").status_code == 404
+    for path in ("x", "0", "-1", TRACE.upper(), TRACE + "0", "1.5", "9" * 17):
+        assert browser.get(f"/api/traces/{path}").status_code == 422, path
+
+
+def test_what_json_cannot_say_is_said_otherwise(console: Console) -> None:
+    """Not-a-numbers, huge numbers and broken text in a trace's own values come out as JSON all the same."""
+    odd = {"app": "a", "nan": float("nan"), "inf": [float("inf")], "big": 2**70, "half": "\ud800", "set": {1}, 5: None}
+    console.store.write([plain(0, attributes=odd)], [relevance])
+    answer = console.signed_in("rob").get(f"/api/traces/{0x1000:032x}")
+    assert answer.status_code == 200
+    json.loads(answer.text, parse_constant=pytest.fail)
+
+
+def test_an_encrypted_store_says_that_it_cannot_be_searched(tmp_path: Path) -> None:
+    """422 and why, instead of nothing found."""
+    import base64
+
+    store = open_store(str(tmp_path / "sealed.db"), key=base64.b64encode(b"k" * 32).decode())
+    try:
+        console = Console(store)
+        console.add("rob", "reviewer")
+        store.write([plain(1)], [relevance])
+        browser = console.signed_in("rob")
+        assert browser.get("/api/traces").json()["rows"][0]["query"].startswith("how long")
+        refused = browser.get("/api/traces", params={"text": "pump"})
+        assert refused.status_code == 422
+        assert browser.get("/api/health").json()["sealed"] is True
+    finally:
+        store.close()
+
+
+def test_sums_and_choices(shop: Console) -> None:
+    """The overview's figures are the store's, choices name what is there, evaluators have their thresholds."""
+    browser = shop.signed_in("vera")
+    found = browser.get("/api/overview", params={"since": STARTED - 3600, "until": STARTED + 3600}).json()
+    assert found["total"]["evaluated"] == 20
+    (check,) = found["checks"]
+    assert check["passes"]["value"] == pytest.approx(0.8)
+    assert browser.get("/api/overview", params={"since": 2, "until": 1}).status_code == 422
+    assert browser.get("/api/choices").json()["model"] == ["m0", "m1"]
+    assert [(e["name"], e["threshold"]) for e in browser.get("/api/evaluators").json()] == [("relevance", 0.5)]
+    health = browser.get("/api/health").json()
+    assert health["traces"] == 20
+    assert health["bytes"] > 0
+
+
+# --- reviews ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_review_from_the_queue_to_the_agreement(shop: Console) -> None:
+    """Fill, take, submit, skip, give back; who holds nothing cannot give it back; then agreement and export have it."""
+    ada, rob = shop.signed_in("ada"), shop.signed_in("rob")
+    assert ada.post("/api/review/fill").json()["picked"] > 3
+    first = rob.post("/api/review/next").json()["task"]
+    assert rob.post("/api/review/next").json()["task"]["item"] == first["item"], "the same until it is done"
+    assert ada.post("/api/review/next").json()["task"]["item"] != first["item"], "nobody else has it"
+    assert ada.post(f"/api/review/{first['item']}/release").status_code == 409
+    assert ada.post(f"/api/review/{first['item']}/skip", json={"reason": "mine"}).status_code == 409
+    said = {"trace_id": first["trace_id"], "item": first["item"], "verdicts": {"relevance": "fail"}, "corrected": "24"}
+    assert rob.post("/api/review/submit", json=said).status_code == 200
+    second = rob.post("/api/review/next").json()["task"]
+    assert second["item"] != first["item"]
+    assert rob.post(f"/api/review/{second['item']}/skip", json={"reason": " "}).status_code == 422
+    assert rob.post(f"/api/review/{second['item']}/skip", json={"reason": "no language of mine"}).status_code == 204
+    third = rob.post("/api/review/next").json()["task"]
+    assert rob.post(f"/api/review/{third['item']}/release").status_code == 204
+    queue = rob.get("/api/review/queue").json()
+    assert sum(states["done"] for states in queue.values()) == 1
+    assert sum(states["skipped"] for states in queue.values()) == 1
+    agreement = rob.get("/api/agreement", params={"weighted": False}).json()
+    assert [(e["evaluator"], e["logs"]) for e in agreement["evaluators"]] == [("relevance", 1)]
+    nothing = {"trace_id": first["trace_id"]}
+    assert rob.post("/api/review/submit", json=nothing).status_code == 422
+    assert rob.post("/api/review/submit", json={**said, "trace_id": "f" * 32}).status_code == 404
+    rows = [json.loads(line) for line in rob.get("/api/export").text.splitlines()]
+    assert [(row["id"], row["reference"]) for row in rows] == [(first["trace_id"], "24")]
+
+
+def test_the_last_log_leaves_an_empty_queue(console: Console) -> None:
+    """`next` says that nothing waits."""
+    assert console.signed_in("rob").post("/api/review/next").json() == {"task": None}
+
+
+# --- feedback, alerts, labels, exports --------------------------------------------------------------------------------
+
+
+def test_feedback_is_kept_and_shown(shop: Console) -> None:
+    """By a token of the scope feedback, also before its trace is there."""
+    program = shop.program("vera", "feedback")
+    trace = f"{0x1003:032x}"
+    answer = program.post("/api/feedback", json={"trace_id": trace, "thumbs": -1, "comment": "wrong", "source": "chat"})
+    assert (answer.status_code, answer.json()) == (201, {"stored": True})
+    early = program.post("/api/feedback", json={"trace_id": "f" * 32, "comment": "early"})
+    assert (early.status_code, early.json()) == (201, {"stored": False})
+    found = shop.signed_in("rob").get(f"/api/traces/{trace}").json()
+    assert found["thumbs"] == -1
+    assert [(f["comment"], f["source"]) for f in found["feedback"]] == [("wrong", "chat")]
+
+
+def test_alerts_become_reviews(shop: Console) -> None:
+    """Alertmanager's webhook, with a token of the scope review; a second time nothing is new."""
+    program = shop.program("rob", "review")
+    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED + 60))
+    alert = {
+        "status": "firing",
+        "labels": {"app": "shop", "evaluator": "relevance"},
+        "startsAt": began,
+        "annotations": {},
+    }
+    payload = {"version": "4", "receiver": "review", "status": "firing", "alerts": [alert]}
+    assert program.post("/api/webhooks/alertmanager", json=payload).json() == {"picked": 4}
+    assert program.post("/api/webhooks/alertmanager", json=payload).json() == {"picked": 0}
+    assert program.post("/api/webhooks/alertmanager", json={}).status_code == 422
+    assert program.get("/api/traces").status_code == 403
+
+
+def test_labels_come_in(shop: Console) -> None:
+    """As JSON lines and as CSV; lines that cannot be used are named by their number, without the server's paths."""
+    program = shop.program("ada", "admin")
+    good = {"trace_id": f"{0x1001:032x}", "evaluator": "relevance", "label": "pass", "reviewer": "lena"}
+    lines = "\n".join(
+        [json.dumps(good), "{", json.dumps({**good, "label": "maybe"}), json.dumps({**good, "trace_id": "f" * 32})]
+    )
+    answer = program.post("/api/labels", content=lines, headers={"content-type": "application/x-ndjson"}).json()
+    assert (answer["labels"], answer["logs"], answer["refused"]) == (1, 1, 3)
+    assert [error["line"] for error in answer["errors"]] == [2, 3, 4]
+    assert "/" not in "".join(error["why"] for error in answer["errors"])
+    csv = f"trace_id,evaluator,label\n{0x1002:032x},relevance,fail\n"
+    answer = program.post("/api/labels?probability=1", content=csv, headers={"content-type": "text/csv; charset=utf-8"})
+    assert answer.json()["labels"] == 1
+    bad = program.post("/api/labels", content="a,b\n1,2\n", headers={"content-type": "text/csv"})
+    assert bad.status_code == 422
+    assert "tmp" not in bad.text
+    assert program.post("/api/labels", json={}).status_code == 422
+
+
+def test_exports_are_files(shop: Console) -> None:
+    """In three forms, under a name of ours, masked where it was asked for; nothing is left behind."""
+    with shop.store.reading() as connection:
+        trace = connection.scalar(select(schema.traces.c.id).where(schema.traces.c.trace_id == f"{0x1001:032x}"))
+        rob = accounts.find(connection, "rob").id
+    submit(shop.store, int(trace), Review("", (Verdict("relevance", "fail"),), "call 0171 2345678"), rob)
+    browser = shop.signed_in("rob")
+    whole = browser.get("/api/export?license=CC-BY-4.0")
+    assert whole.headers["content-disposition"] == 'attachment; filename="reviewed.jsonl"'
+    row = json.loads(whole.text)
+    assert row["license"] == "CC-BY-4.0"
+    assert "0171" in whole.text
+    packed = browser.get("/api/export?format=jsonl.gz&mask=true")
+    assert "[number]" in gzip.decompress(packed.content).decode()
+    table = browser.get("/api/export?format=parquet").content
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert parquet.read_table(io.BytesIO(table)).num_rows == 1
+    assert browser.get("/api/export?require_consent=true").text == ""
+
+
+# --- calibration ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def judged(console: Console, tmp_path: Path) -> Console:
+    """Eighty reviewed logs; people fail what scores below 0.4, now and then also above."""
+    made = Console(console.store, ConsoleSettings(calibration_file=str(tmp_path / "calibration.json")))
+    made.store.write([plain(number, number / 80) for number in range(80)], [relevance])
+    with made.store.reading() as connection:
+        rob = accounts.find(connection, "rob").id
+        ids = list(connection.scalars(select(schema.traces.c.id).order_by(schema.traces.c.started)))
+    for number, trace in enumerate(ids):
+        label = "fail" if number < 32 or number % 13 == 0 else "pass"
+        submit(made.store, int(trace), Review("", (Verdict("relevance", label),)), rob)
+    return made
+
+
+def test_a_threshold_is_looked_at_fitted_and_put_in_force(judged: Console) -> None:
+    """Consequences of candidates; a fit with figures before and after; the pipeline's file; the way back."""
+    ada = judged.signed_in("ada")
+    path = "/api/evaluators/relevance"
+    steps = ada.get(f"{path}/consequences", params={"threshold": [0.2, 0.6], "weighted": False}).json()
+    assert [step["threshold"] for step in steps] == [0.2, 0.6]
+    assert steps[0]["recall"]["value"] < steps[1]["recall"]["value"]
+    assert len(ada.get(f"{path}/consequences", params={"weighted": False}).json()) > 2
+    shown = ada.post(f"{path}/calibrations", json={"weighted": False})
+    assert shown.status_code == 200, shown.text
+    assert 0.3 < shown.json()["threshold"] < 0.5
+    assert shown.json()["number"] is None
+    file = Path(judged.settings.calibration_file)
+    assert not file.exists()
+    for number in (1, 2):
+        made = ada.post(f"{path}/calibrations", json={"weighted": False, "activate": True}).json()
+        assert made["number"] == number
+    assert thresholds.load(file)["relevance"].number == 2
+    history = ada.get(f"{path}/calibrations").json()
+    assert [entry["active"] for entry in history] == [True, False]
+    assert ada.post(f"/api/calibrations/{history[1]['id']}/activate").status_code == 204
+    assert thresholds.load(file)["relevance"].number == 1
+    assert [entry["active"] for entry in ada.get(f"{path}/calibrations").json()] == [False, True]
+
+
+def test_without_verdicts_or_a_file_nothing_is_put_in_force(shop: Console) -> None:
+    """It says what is missing."""
+    ada = shop.signed_in("ada")
+    few = ada.post("/api/evaluators/relevance/calibrations", json={})
+    assert few.status_code in (409, 422)
+    none = ada.post("/api/evaluators/relevance/calibrations", json={"activate": True})
+    assert none.status_code == 409
+    assert "--calibration" in none.json()["detail"]
+    assert ada.post("/api/calibrations/1/activate").status_code == 409
+
+
+# --- views, users, tokens ---------------------------------------------------------------------------------------------
+
+
+def test_saved_views_are_everybodys_own(console: Console) -> None:
+    """Nobody sees or deletes another's; the same name again replaces it."""
+    rob, vera = console.signed_in("rob"), console.signed_in("vera")
+    one = rob.post("/api/views", json={"name": "bad ones", "query": "label=fail"}).json()
+    two = rob.post("/api/views", json={"name": "bad ones", "query": "label=error"}).json()
+    assert rob.get("/api/views").json() == [two]
+    assert vera.get("/api/views").json() == []
+    assert vera.delete(f"/api/views/{two['id']}").status_code == 404
+    assert rob.delete(f"/api/views/{two['id']}").status_code == 204
+    assert rob.delete(f"/api/views/{one['id']}").status_code == 404
+
+
+def test_admins_manage_users_and_tokens(console: Console) -> None:
+    """Add, change, disable; a password is in no answer, a token's secret in one; nobody shuts themselves out."""
+    ada = console.signed_in("ada")
+    new = {"name": "nina", "role": "viewer", "password": PASSWORD}
+    made = ada.post("/api/users", json=new)
+    assert made.status_code == 201
+    assert PASSWORD not in made.text
+    assert "argon2" not in made.text + ada.get("/api/users").text
+    assert ada.post("/api/users", json=new).status_code == 409
+    nina = console.signed_in("nina")
+    assert ada.patch("/api/users/nina", json={"role": "reviewer"}).json()["role"] == "reviewer"
+    assert nina.get("/api/me").json()["role"] == "reviewer"
+    token = ada.post("/api/tokens", json={"name": "ci", "user": "nina", "scopes": ["read"], "days": 1}).json()
+    program = console.stranger()
+    program.headers["authorization"] = f"Bearer {token['token']}"
+    assert program.get("/api/me").json()["name"] == "nina"
+    assert token["token"] not in ada.get("/api/tokens").text
+    assert ada.patch("/api/users/nina", json={"disabled": True}).json()["disabled"] is True
+    assert nina.get("/api/me").status_code == program.get("/api/me").status_code == 401
+    assert ada.patch("/api/users/nina", json={"disabled": False, "password": "a new long password"}).status_code == 200
+    assert program.get("/api/me").status_code == 200
+    assert ada.delete(f"/api/tokens/{token['id']}").status_code == 204
+    assert program.get("/api/me").status_code == 401
+    for change in ({"role": "viewer"}, {"disabled": True}):
+        assert ada.patch("/api/users/ada", json=change).status_code == 409
+    assert ada.patch("/api/users/nobody", json={"role": "viewer"}).status_code == 404
+    assert ada.delete("/api/tokens/999").status_code == 404
+    assert ada.post("/api/tokens", json={"name": "x", "user": "nobody", "scopes": ["read"]}).status_code == 409
+
+
+def test_parameters_that_are_not_known_are_refused_everywhere(shop: Console) -> None:
+    """A misspelt filter would otherwise show everything."""
+    ada = shop.signed_in("ada")
+    for path, methods in described(shop.app)["paths"].items():
+        if "get" in methods:
+            own = path.replace("{trace_id}", f"{0x1001:032x}").replace("{name}", "relevance")
+            answer = ada.get(own, params={"evalutor": "x"})
+            assert answer.status_code == 422, path
+
+
+# --- schemathesis -----------------------------------------------------------------------------------------------------
+
+_EXAMPLES = 12
+_CONFIG = {
+    "seed": 1,
+    "generation": {"deterministic": True, "database": "none"},
+    # What the description cannot say, e.g. that feedback says something, is 422 also.
+    "checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", "401", "403", "404", "409", "422"]}},
+}
+_KNOWN = {"trace_id": TRACE, "name": "faithfulness"}
+
+
+def operations() -> list[str]:
+    """Every operation that the description has."""
+    from fastapi import FastAPI
+
+    from ragtrace.console import api
+
+    app = FastAPI()
+    app.include_router(api.router)
+    return [f"{method} {path}" for path, methods in described(app)["paths"].items() for method in methods]
+
+
+@pytest.fixture
+def attacked(store: Store, tmp_path: Path) -> Console:
+    """With an admin and the evil traces."""
+    made = Console(store, ConsoleSettings(hosts=("testserver",), calibration_file=str(tmp_path / "calibration.json")))
+    made.add("ada", "admin")
+    store.write([evil_evaluation(number) for number in range(5)], [faithfulness])
+    return made
+
+
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("operation", operations())
+def test_the_api_is_as_it_describes_itself(attacked: Console, operation: str, mode: Any) -> None:
+    """Whatever is sent, within the description or not: no error of the server, and answers as they are described; what
+    is outside is refused, what is inside is taken, nothing goes without the token."""
+    method, path = operation.split(" ")
+    api = schemathesis.openapi.from_asgi(
+        "/api/openapi.json", attacked.app, headers={"host": "127.0.0.1"}, config=SchemathesisConfig.from_dict(_CONFIG)
+    )
+    secret = ""
+
+    @hypothesis.settings(
+        max_examples=_EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=[hypothesis.Phase.generate],
+    )
+    @hypothesis.given(api[path][method].as_strategy(generation_mode=mode), hypothesis.strategies.booleans())
+    def attack(case: schemathesis.Case, there: bool) -> None:
+        nonlocal secret
+        if tokens.find(attacked.store, secret) is None:  # an example may have revoked it
+            _, secret = tokens.add(attacked.store, "t", "ada", ["read", "feedback", "review", "admin"])
+        if there and mode is schemathesis.GenerationMode.POSITIVE:
+            case.path_parameters.update({k: v for k, v in _KNOWN.items() if k in case.path_parameters})
+            if isinstance(case.body, dict) and "trace_id" in case.body:
+                case.body["trace_id"] = TRACE
+        said = {"Authorization": f"Bearer {secret}"}
+        case.validate_response(case.call(base_url="http://127.0.0.1:8400", headers=said), headers=said)
+
+    attack()
