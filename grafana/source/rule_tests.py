@@ -5,6 +5,7 @@ Each alert is shown to fire when it should, with its labels and its text, to be 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,18 +27,22 @@ GROUPS = [
     "ragtrace-service",
 ]
 Series = dict[str, str]
+GAP = math.nan
 Phase = tuple[float, float]
 """Hours, and increments a minute."""
 
 
 def counter(metric: str, phases: Sequence[Phase], **labels: str) -> Series:
-    """A counter that grows phase by phase; an increment of -1 stands for a restart at 0."""
+    """A counter that grows phase by phase; an increment of -1 stands for a restart at 0, GAP for no scrape."""
     values, at = [], 0.0
     for hours, per_minute in phases:
         if per_minute < 0:
             at = 0.0
             continue
         steps = round(hours * 60 / STEP)
+        if math.isnan(per_minute):
+            values.append(f"_x{steps}")
+            continue
         step = per_minute * STEP
         values.append(f"{at:g}+{step:g}x{steps - 1}")
         at += step * steps
@@ -112,6 +117,16 @@ def test(name: str, series: Sequence[Series], *cases: dict[str, Any]) -> dict[st
         "input_series": list(series),
         "alert_rule_test": list(cases),
     }
+
+
+def with_rates(given: dict[str, Any], *rates: tuple[str, float]) -> dict[str, Any]:
+    """A test that also says which failure rate is recorded for the quarter of an hour before these times."""
+    labels = '{app="shop", env="prod", evaluator="faithfulness"}'
+    expr = "round(app_evaluator:ragtrace_evaluation_fail:ratio_ipw_rate15m, 0.0001)"
+    given["promql_expr_test"] = [
+        {"expr": expr, "eval_time": at, "exp_samples": [{"labels": labels, "value": rate}]} for at, rate in rates
+    ]
+    return given
 
 
 BURN, DROP, CREEP = "RagtraceQualityBudgetBurn", "RagtraceQualityDrop", "RagtraceQualityCreep"
@@ -213,9 +228,41 @@ def quality() -> list[dict[str, Any]]:
             silent(DROP, "29h"),
         ),
         test(
-            "a restart is no fall",
-            evaluated([(26, 10, 0.08), (0, -1, 0), (4, 10, 0.08)]),
-            *(silent(name, at) for name in (BURN, DROP) for at in ("26h10m", "26h30m", "28h")),
+            "five failures of forty answers, where one of a hundred fails, are chance",
+            evaluated([(26, 40 / 15, 0.01), (0.25, 40 / 15, 0.125), (2, 40 / 15, 0.01)], "pii_leakage"),
+            *(silent(DROP, at) for at in ("26h10m", "26h15m", "26h20m")),
+        ),
+        with_rates(
+            test(
+                "a worker dies between scrapes and another one begins at 0: no fall, and nothing is lost",
+                [
+                    *evaluated([(30, 10, 0.08)], instance="a"),
+                    *evaluated([(26, 10, 0.08)], instance="b"),
+                    *evaluated([(26, GAP, 0), (4, 10, 0.08)], instance="c"),
+                ],
+                *(silent(name, at) for name in (BURN, DROP) for at in ("26h5m", "26h15m", "26h30m", "28h")),
+            ),
+            ("26h5m", 0.08),
+            ("26h15m", 0.08),
+            ("28h", 0.08),
+        ),
+        with_rates(
+            test(
+                "two hours that nobody scraped, or that a clock jumped over, are no fall",
+                evaluated([(26, 10, 0.08), (2, GAP, 0), (3, 10, 0.08)]),
+                *(silent(name, at) for name in (BURN, DROP) for at in ("27h", "28h5m", "28h15m", "30h")),
+            ),
+            ("28h10m", 0.08),
+            ("30h", 0.08),
+        ),
+        with_rates(
+            test(
+                "a restart is no fall",
+                evaluated([(26, 10, 0.08), (0, -1, 0), (4, 10, 0.08)]),
+                *(silent(name, at) for name in (BURN, DROP) for at in ("26h10m", "26h30m", "28h")),
+            ),
+            ("26h5m", 0.08),
+            ("28h", 0.08),
         ),
     ]
 
