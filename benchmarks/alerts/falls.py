@@ -66,8 +66,8 @@ def phase(random: np.random.Generator, when: str) -> int:
             return found
 
 
-def delays(fall: Fall, runs: int, seed: int) -> Delays:
-    """Run one scenario through the rules on quality, pages and tickets."""
+def delays(fall: Fall, runs: int, seed: int, *severities: str) -> Delays:
+    """Run one scenario through the rules on quality that have these severities."""
     times, grid = axis(fall)
     writer = history.Writer(times)
     for i in range(runs):
@@ -77,7 +77,7 @@ def delays(fall: Fall, runs: int, seed: int) -> Delays:
             steady=fall.when == "steady",
         )  # fmt: skip
         history.application(writer, counted(random, times, story, DROP), f"run{i}", whole=False)
-    alerts = [a for a in shipped.alerts("page", "ticket") if a.name.startswith("Quality")]
+    alerts = [a for a in shipped.alerts(*severities) if a.name.startswith("Quality")]
     fired = replay.fired(writer, [*alerts, replay.NAIVE], grid, since=DROP)
     found = {
         name: [min(((e.start - DROP) / 60 for e in by.get(f"run{i}", ())), default=math.inf) for i in range(runs)]

@@ -122,7 +122,8 @@ def estimates(found: Sequence[Errors]) -> str:
         weighted, raw = np.abs(e.weighted), np.abs(e.raw)
         rows.append(
             (e.sampling, f"{1 - e.usual:.0%}", len(weighted), f"{np.mean(e.weighted):+.2f}",
-             f"{np.std(e.weighted):.2f}", f"{np.mean(weighted <= 1):.0%}", f"{weighted.max():.2f}", f"{np.mean(e.raw):+.1f}", f"{raw.min():.1f}")
+             f"{np.std(e.weighted):.2f}", f"{np.mean(weighted <= 1):.0%}", f"{weighted.max():.2f}",
+             f"{np.mean(e.raw):+.1f}", f"{raw.min():.1f}")
         )  # fmt: skip
     head = ("sampling", "truth fails", f"runs of {REQUESTS:,} requests", "weighted: mean error", "deviation",
             "within 1 point", "worst", "plain mean: error", "least")  # fmt: skip

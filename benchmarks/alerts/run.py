@@ -47,19 +47,19 @@ def fall_jobs(o: argparse.Namespace) -> list[Job]:
     found = [falls.Fall(r, s, level) for r in o.rates for s in o.sampling for level in LEVELS]
     others = ("creeping", False), ("tenant", False), ("sudden", True)
     found += [falls.Fall(r, "5%", level, shape, noisy=n) for shape, n in others for r in o.rates for level in LEVELS]
-    return [(falls.delays, (fall, o.runs, o.seed)) for fall in found]
+    return [(falls.delays, (fall, o.runs, o.seed, "page")) for fall in found]
 
 
 def target_jobs(o: argparse.Namespace) -> list[Job]:
     """The falls for which there is a target."""
     found = [falls.Fall(r, "5%", level, when=w) for w in falls.WHEN for r, level in report.TARGETS]
-    return [(falls.delays, (fall, 5 * o.runs, o.seed + 1)) for fall in found]
+    return [(falls.delays, (fall, 5 * o.runs, o.seed + 1, "page")) for fall in found]
 
 
 def rule_jobs(o: argparse.Namespace) -> list[Job]:
     """Falls whose delays are shown by rule."""
     found = [falls.Fall(200, "5%", level) for level in LEVELS] + [falls.Fall(200, "5%", 0.75, "creeping")]
-    return [(falls.delays, (fall, o.runs, o.seed + 2)) for fall in found]
+    return [(falls.delays, (fall, o.runs, o.seed + 2, "page", "ticket")) for fall in found]
 
 
 def estimate_jobs(o: argparse.Namespace) -> list[Job]:

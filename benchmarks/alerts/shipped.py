@@ -88,7 +88,8 @@ def alerts(*severities: str, known: dict[str, str] | None = None) -> list[Alert]
         if "alert" not in rule or (severities and rule["labels"]["severity"] not in severities):
             continue
         labels = rule["labels"]
-        name = " ".join(x for x in (rule["alert"].removeprefix("Ragtrace"), labels.get("long_window")) if x)
+        ticket = "(ticket)" if labels["severity"] == "ticket" else ""
+        name = " ".join(x for x in (rule["alert"].removeprefix("Ragtrace"), labels.get("long_window"), ticket) if x)
         found.append(
             Alert(
                 name=name,
