@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import logging
 import threading
@@ -112,12 +113,14 @@ def _drawn(store: Store, policy: Policy, now: float) -> _Draw | None:
         before = int(connection.scalar(select(func.count()).select_from(traces).where(day)) or 0)
         # Of counts alone: nothing that a trace holds has a part in it.
         probability = min(1.0, expected / (before + count))
-        rows = connection.execute(select(traces.c.id, traces.c.trace_id).where(stored))
-        chances = sorted((draw(row.trace_id, RANDOM), row.id) for row in rows)
-    size = probability * len(chances)
-    # As many as expected, up or down by chance: each trace is among them with the probability that was said.
-    size = int(size) + (draw(repr(until), "size") < size - int(size))
-    return _Draw([trace for _, trace in chances[:size]], probability, since, until)
+        size = probability * count
+        # As many as expected, up or down by chance: each trace is among them with the probability that was said.
+        size = int(size) + (draw(repr(until), "size") < size - int(size))
+        rows = connection.execute(
+            select(traces.c.id, traces.c.trace_id).where(stored), execution_options={"yield_per": 10_000}
+        )
+        chances = heapq.nsmallest(int(size), ((draw(row.trace_id, RANDOM), row.id) for row in rows))
+    return _Draw([trace for _, trace in chances], probability, since, until)
 
 
 def _watermark(connection: Connection) -> float | None:
