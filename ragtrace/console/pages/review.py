@@ -91,6 +91,7 @@ def _context(request: Request, user: User, task: Task | None, stored: Stored, ma
     return {
         "task": task,
         "trace_id": trace_id,
+        "reviewing": True,
         "case": cases.case(stored, asked[0].evaluator if asked else "", limits(store, stored)),
         "question": cases.plain_text(stored.trace.query),
         "reference": cases.plain_text(stored.trace.reference or ""),
