@@ -1,6 +1,6 @@
 """How fast the console is, as Chromium sees it: python benchmarks/console.py [--traces 100000] [--store FILE]
 
-Fills a store with that many traces (their texts are made of a few hundred words, 4 scores each), serves it, and measures
+Fills a store with that many traces (their texts are made of 3,000 words, with 4 scores each), serves it, and measures
 with a warm browser: from the key Enter until the next log is painted, over 50 logs, and from the request of each page
 until it is loaded and painted. A store that is named is filled once and kept.
 """
@@ -166,9 +166,9 @@ def main() -> int:
             newest = page.goto(f"{url}/traces") and page.get_attribute(".log a.cover", "href")
             word = (page.inner_text(".log a.cover").split() or ["the"])[0].strip(".")
             pages = (
-                "/", "/?range=30d", "/traces", "/traces?app=app-3&evaluator=faithfulness&label=fail", f"/traces?q={word}",
-                "/traces?evaluator=faithfulness&order=worst", str(newest), "/review", "/agreement", "/evaluators",
-                "/evaluators/faithfulness", "/health",
+                "/", "/?range=30d", "/traces", "/traces?app=app-3&evaluator=faithfulness&label=fail",
+                f"/traces?q={word}", "/traces?evaluator=faithfulness&order=worst", str(newest), "/review", "/agreement",
+                "/evaluators", "/evaluators/faithfulness", "/health",
             )  # fmt: skip
             for path in pages:
                 report(path[:44], visit(page, url + path))
