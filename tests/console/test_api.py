@@ -67,8 +67,9 @@ def test_traces_are_found_by_every_filter(shop: Console) -> None:
     browser.post("/api/review/submit", json={"trace_id": f"{0x1002:032x}", "verdicts": {"relevance": "pass"}})
     for query, count in (
         ({}, 20), ({"text": "pump 7"}, 1), ({"text": '"pump 7 covered"'}, 1), ({"text": "nothing"}, 0),
-        ({"app": "shop"}, 20), ({"app": "other"}, 0), ({"env": "prod"}, 20), ({"model": "m1"}, 10), ({"prompt_version": "p2"}, 0),
-        ({"since": STARTED + 15}, 5), ({"until": STARTED + 15}, 15), ({"evaluator": "relevance", "label": "fail"}, 4),
+        ({"app": "shop"}, 20), ({"app": "other"}, 0), ({"env": "prod"}, 20), ({"model": "m1"}, 10),
+        ({"prompt_version": "p2"}, 0), ({"since": STARTED + 15}, 5),
+        ({"until": STARTED + 15}, 15), ({"evaluator": "relevance", "label": "fail"}, 4),
         ({"evaluator": "relevance", "low": 0.5}, 16), ({"evaluator": "relevance", "high": 0.5, "version": "1"}, 4),
         ({"evaluator": "relevance", "version": "9", "label": "fail"}, 0), ({"errors": True}, 1),
         ({"errors": False}, 19), ({"thumbs": -1}, 1), ({"thumbs": 1}, 0), ({"reviewed": True}, 1),

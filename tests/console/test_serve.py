@@ -1,0 +1,257 @@
+"""Over real sockets: slow clients, long uploads, and `ragtrace serve` as a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2 as httpx
+import pytest
+
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.console import accounts
+from ragtrace.console.options import ConsoleSettings
+from tests.console.conftest import PASSWORD, TRACE, evil_evaluation, faithfulness, served
+
+HEAD = b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+def dial(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    made = socket.create_connection((parts.hostname, parts.port), timeout=30)
+    made.settimeout(30)
+    return made
+
+
+def rest(connection: socket.socket) -> bytes:
+    """What comes until the other side closes."""
+    found = b""
+    try:
+        while part := connection.recv(65_536):
+            found += part
+    except ConnectionError:
+        pass
+    return found
+
+
+def test_slow_heads_do_not_keep_others_out(store: Store) -> None:
+    """Slowloris: as many connections as there may be, each sending its head byte by byte; others are served, and the
+    slow ones are let go."""
+    settings = ConsoleSettings(connections=40, head_seconds=2.0)
+    with served(store, settings) as url:
+        slow = [dial(url) for _ in range(60)]
+        try:
+            for connection in slow:
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127")
+            for _ in range(10):
+                assert httpx.get(url + "/healthz", timeout=20).status_code == 200
+            assert [rest(connection) for connection in slow] == [b""] * 60, "without an answer, and not for ever"
+            assert httpx.get(url + "/healthz", timeout=20).status_code == 200
+        finally:
+            for connection in slow:
+                connection.close()
+
+
+def test_idle_connections_end(store: Store) -> None:
+    """One that says nothing, and one that says nothing after its first request but a part of the next."""
+    with served(store, ConsoleSettings(head_seconds=0.5)) as url:
+        with closing(dial(url)) as silent:
+            assert rest(silent) == b""
+        with closing(dial(url)) as second:
+            second.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            answer = b""
+            while b'{"status":"ok"}' not in answer:
+                answer += second.recv(65_536)
+            second.sendall(b"GET /healthz HT")
+            assert rest(second) == b""
+
+
+def test_a_body_that_does_not_come_is_408(store: Store) -> None:
+    """After `body_seconds`, however little comes in between."""
+    with served(store, ConsoleSettings(body_seconds=0.5)) as url, closing(dial(url)) as slow:
+        slow.sendall(HEAD % b"/api/views" + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+        assert rest(slow).startswith(b"HTTP/1.1 408 ")
+        assert httpx.get(url + "/healthz").status_code == 200
+
+
+def test_a_hundred_megabytes_are_refused_unread(store: Store) -> None:
+    """413 comes before the body, or when its length has passed the limit, and the connection ends."""
+    with served(store) as url:
+        kinds = (b"application/json", b"application/x-www-form-urlencoded", b"application/x-ndjson")
+        for path, kind in zip((b"/api/feedback", b"/login", b"/api/labels"), kinds, strict=True):
+            with closing(dial(url)) as connection:
+                connection.sendall(HEAD % path + b"Content-Type: " + kind + b"\r\nContent-Length: 104857600\r\n\r\n")
+                assert rest(connection).startswith(b"HTTP/1.1 413 "), path
+            with closing(dial(url)) as connection:
+                connection.sendall(HEAD % path + b"Content-Type: " + kind + b"\r\nTransfer-Encoding: chunked\r\n\r\n")
+                sent, answer = 0, b""
+                part = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+                try:
+                    while sent < 100:
+                        connection.sendall(part)
+                        sent += 1
+                except (ConnectionError, TimeoutError):
+                    pass
+                answer = rest(connection)
+                assert sent < 100, path
+                assert answer == b"" or answer.startswith(b"HTTP/1.1 413 "), path
+        assert httpx.get(url + "/healthz").status_code == 200
+
+
+def test_a_client_that_does_not_read_is_let_go(store: Store) -> None:
+    """It cannot hold an answer, and with it a connection, for ever."""
+    accounts.local(store)
+    store.write([evil_evaluation(number) for number in range(200)], [faithfulness])
+    with served(store, ConsoleSettings(write_seconds=0.5)) as url:
+        parts = urlsplit(url)
+        with closing(socket.socket()) as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            deaf.settimeout(30)
+            deaf.connect((parts.hostname, parts.port))
+            ask = b"GET /api/traces?limit=200 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+            try:
+                for _ in range(400):  # pipelined: far more than any buffer holds
+                    deaf.sendall(ask)
+                ended = False
+            except (ConnectionError, TimeoutError):
+                ended = True
+            if not ended:
+                deaf.settimeout(60)
+                got = rest(deaf)
+                assert got.count(b"HTTP/1.1 200") < 400
+        assert httpx.get(url + "/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n",
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"GET http://evil.example/traces HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+        b"\x00\x01\x02\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 200_000 + b"\r\n\r\n",
+        HEAD % b"/login" + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /",
+        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+    ],
+)
+def test_what_is_no_request_of_ours_gets_nothing(store: Store, raw: bytes) -> None:
+    """No Host, two of them, another's, binary, a head without end, two lengths: an error of 400 or 421."""
+    with served(store) as url, closing(dial(url)) as connection:
+        try:
+            connection.sendall(raw)
+            connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        answer = rest(connection)
+        assert answer == b"" or answer.split()[1] in (b"400", b"421", b"401", b"413"), answer[:80]
+
+
+def test_a_real_browsers_way_over_http(store: Store) -> None:
+    """Sign in, look, sign out, over a socket; a second worker over the same store knows the session."""
+    accounts.add(store, "rob", "reviewer", PASSWORD)
+    store.write([evil_evaluation()], [faithfulness])
+    with served(store) as url, served(store) as other, httpx.Client(base_url=url) as browser:
+        assert browser.post("/login", data={"name": "rob", "password": PASSWORD}).status_code == 303
+        assert browser.get(f"/api/traces/{TRACE}").status_code == 200
+        cookie = {"cookie": f"ragtrace={browser.cookies['ragtrace']}"}
+        assert httpx.get(f"{other}/api/traces/{TRACE}", headers=cookie).status_code == 200
+        assert httpx.get(f"{other}/api/traces/{TRACE}").status_code == 401
+
+
+def test_behind_a_proxy_its_word_counts_if_it_is_trusted(store: Store) -> None:
+    """X-Forwarded-Proto makes the cookie Secure and X-Forwarded-For is the address in the log."""
+    from ragtrace.console import audit
+
+    accounts.add(store, "rob", "reviewer", PASSWORD)
+    said = {"x-forwarded-proto": "https", "x-forwarded-for": "192.0.2.77", "host": "127.0.0.1"}
+    form = {"name": "rob", "password": PASSWORD}
+    with served(store) as url:
+        assert "Secure" not in httpx.post(url + "/login", data=form, headers=said).headers["set-cookie"]
+        assert audit.read(store)[0].address == "127.0.0.1"
+    with served(store, ConsoleSettings(proxies=("127.0.0.1",), url="https://127.0.0.1")) as url:
+        made = httpx.post(url + "/login", data=form, headers={**said, "origin": "https://127.0.0.1"})
+        assert made.headers["set-cookie"].startswith("__Host-ragtrace=")
+        assert audit.read(store)[0].address == "192.0.2.77"
+
+
+# --- ragtrace serve ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def process(store: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
+    """`ragtrace serve` as a process of its own; its address and what it logs."""
+    command = [sys.executable, "-m", "ragtrace", "serve", "--store", store, "--port", "0", *options]
+    own = {name: value for name, value in os.environ.items() if not name.startswith("RAGTRACE_")}
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own)
+    logged: list[str] = []
+    known = threading.Event()
+
+    def read() -> None:
+        assert running.stderr is not None
+        for line in running.stderr:
+            logged.append(line)
+            if "Uvicorn running" in line or "Application startup" in line or "ragtrace console: http" in line:
+                known.set()
+        known.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        assert known.wait(60), logged
+        address = next(part for line in logged for part in line.split() if part.startswith(("http://", "https://")))
+        yield running, address, logged
+    finally:
+        if running.poll() is None:
+            running.kill()
+        running.wait(30)
+        reader.join(30)
+        assert running.stderr is not None
+        running.stderr.close()
+
+
+def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    """It says where it listens, makes the store, answers, logs no query, and ends cleanly with SIGTERM."""
+    file = str(tmp_path / "logs.db")
+    with process(file) as (running, address, logged):
+        assert httpx.get(address + "/healthz").json() == {"status": "ok"}
+        assert httpx.get(address + "/api/traces?text=verysecret").json()["rows"] == []
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(30) in (0, -signal.SIGTERM)
+    log = "".join(logged)
+    assert "GET /api/traces 200" in log
+    assert "verysecret" not in log
+    assert "Traceback" not in log
+    open_store(file, upgrade=False).close()
+
+
+def test_serve_says_what_is_wrong(tmp_path: Path) -> None:
+    """A port that is taken, no store, half a configuration: a sentence and exit code 2, no traceback."""
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        file = str(tmp_path / "logs.db")
+        for options, said in (
+            (["--store", file, "--port", port], "cannot be listened on"),
+            (["--port", "0"], "--store"),
+            (["--store", file, "--host", "0.0.0.0", "--port", "0"], "ragtrace user add"),
+            (["--store", file, "--unmasked-roles", "root"], "no role"),
+            (["--store", "mysql://x/y"], "sqlite"),
+        ):
+            command = [sys.executable, "-m", "ragtrace", "serve", *options]
+            own = {name: value for name, value in os.environ.items() if not name.startswith("RAGTRACE_")}
+            done = subprocess.run(
+                command, capture_output=True, text=True, env=own, cwd=tmp_path, timeout=60, check=False
+            )
+            assert done.returncode == 2, done.stderr
+            assert said in done.stderr
+            assert "Traceback" not in done.stderr
