@@ -76,12 +76,10 @@ class Server:
         (folder / "application.py").write_text(APPLICATION)
         self.directory = folder / "metrics"
         self.port, self.metrics_port = free_port(), free_port()
-        environment = {
-            **os.environ,
-            "METRICS_PORT": str(self.metrics_port),
-            "PROMETHEUS_MULTIPROC_DIR": str(self.directory),
-        }
-        filled = [part.format(port=self.port) for part in command]
+        environment = {**os.environ, "METRICS_PORT": str(self.metrics_port)}
+        if not any("{directory}" in part for part in command):
+            environment["PROMETHEUS_MULTIPROC_DIR"] = str(self.directory)
+        filled = [part.format(port=self.port, directory=self.directory) for part in command]
         self.log = (folder / "log").open("w+b")
         self.process = subprocess.Popen(
             [sys.executable, "-m", *filled], cwd=folder, env=environment, stdout=self.log, stderr=self.log
@@ -199,7 +197,11 @@ GUNICORN = ("gunicorn", "--bind", "127.0.0.1:{port}", "--workers", "3", "applica
 
 @pytest.mark.parametrize(
     "command",
-    [GUNICORN, (*GUNICORN, "--preload"), ("uvicorn", "--port", "{port}", "--workers", "3", "application:asgi")],
+    [
+        GUNICORN,
+        (*GUNICORN, "--preload", "--env", "PROMETHEUS_MULTIPROC_DIR={directory}"),  # as raw_env in gunicorn.conf.py
+        ("uvicorn", "--port", "{port}", "--workers", "3", "application:asgi"),
+    ],
     ids=["gunicorn", "gunicorn --preload", "uvicorn"],
 )
 def test_a_scrape_is_the_sum_of_the_workers(command: tuple[str, ...], tmp_path: Path) -> None:
