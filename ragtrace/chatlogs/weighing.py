@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Integer, cast, func, select
+from sqlalchemy import Connection, Integer, case, cast, func, select
 
 from ragtrace.chatlogs.policy import CERTAIN, IMPORTED
 from ragtrace.chatlogs.records import Judged
@@ -67,22 +67,24 @@ def cells(connection: Connection) -> Mapping[int, Cell]:
     day = cast(func.floor(traces.c.stored / _DAY), Integer)
     certain = items.c.reason.in_(CERTAIN)
     drawn = items.c.probability.is_not(None) & (items.c.reason != IMPORTED)
+    # By either slot, or by hand: a log that somebody judged is done.
+    state = case((traces.c.reviewed, "done"), (items.c.state == "skipped", "skipped"), else_="open")
     query = (
-        select(day, certain, drawn, items.c.state, func.count())
+        select(day, certain, drawn, state, func.count())
         .select_from(items)
         .join(traces, traces.c.id == items.c.trace)
         .where(items.c.slot == 0)
-        .group_by(day, certain, drawn, items.c.state)
+        .group_by(day, certain, drawn, state)
     )
     found: defaultdict[int, Cell] = defaultdict(lambda: Cell(Counter(), Counter(), Counter()))
-    for number, picked, by_draw, state, count in connection.execute(query):
+    for number, picked, by_draw, done, count in connection.execute(query):
         cell = found[number]
         if picked:
-            cell.certain[state] += count
+            cell.certain[done] += count
         if by_draw:
-            cell.drawn[state] += count
+            cell.drawn[done] += count
             if not picked:
-                cell.rest[state] += count
+                cell.rest[done] += count
     return found
 
 
@@ -116,7 +118,6 @@ def _query(evaluator: str, since: float | None, until: float | None) -> Any:
             traces.c.stored,
             scores.c.probability.label("evaluated"),
             items.c.reason,
-            items.c.state,
             items.c.probability.label("drawn"),
         )
         .select_from(verdicts)
@@ -150,7 +151,7 @@ def _judged(row: Any, weights: Mapping[int, Cell]) -> Judged:
 
 
 def _weight(row: Any, weights: Mapping[int, Cell]) -> float:
-    if row.reason is None or row.state != "done":
+    if row.reason is None:
         return 0.0
     if row.reason == IMPORTED:
         return 1.0 / row.drawn if row.drawn else 0.0
