@@ -128,7 +128,8 @@ def hostile(number: int, text: str, url: str) -> Evaluation:
     )  # fmt: skip
     evidence = (Evidence(0, len(text), "contradicted", 0.1, text, 0, 0, len(text)),)
     first = score("faithfulness", 0.1, explanation=f"{text} {url}", evidence=evidence)
-    return Evaluation(made.trace, (first, *made.scores[1:]), cause="unsupported")
+    named = Score(text[:100], 0.1, "fail", explanation=text, cause=text[:40], version=text[:100], model=text[:200])
+    return Evaluation(made.trace, (first, *made.scores[1:], named), cause="unsupported")
 
 
 def evaluations(count: int = 40, seed: int = 1) -> list[Evaluation]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 
+from ragtrace.console.text import printable
+
 WIDTH, HEIGHT = 400, 150
 LEFT, RIGHT, _TOP, _BOTTOM = 40, 8, 8, 20
 _INNER = WIDTH - LEFT - RIGHT
@@ -213,7 +215,8 @@ def _upright(kind: str, x: float, top: float, foot: float, inside: str = "") -> 
 
 
 def _svg(label: str, inside: str, width: int = WIDTH, height: int = HEIGHT) -> str:
-    return f'<svg class="plot" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">{inside}</svg>'
+    drawn = f'<svg class="plot" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">{inside}</svg>'
+    return printable(drawn)
 
 
 def reliability(points: Sequence[Point], label: str) -> str:

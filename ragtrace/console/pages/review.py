@@ -17,7 +17,7 @@ from ragtrace.chatlogs import reviewing, schema
 from ragtrace.chatlogs.records import Review, Stored, Task, Verdict
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import audit
-from ragtrace.console.access import Admin, Reviewer, User, store_of
+from ragtrace.console.access import Admin, Reviewer, User, settings_of, store_of
 from ragtrace.console.masking import masked_stored, masks
 from ragtrace.console.pages import case as cases
 from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, asks
@@ -118,7 +118,7 @@ def _descriptions(store: Store) -> dict[str, str]:
 def _progress(store: Store, user: User, now: float) -> Progress:
     waiting = sum(states["open"] for states in reviewing.queue(store, now).values())
     everybody, own = reviewed_since(store, now - now % _DAY, user.id)
-    return Progress(everybody, own, reviewing.Policy().quota, waiting)
+    return Progress(everybody, own, settings_of(request).policy.quota, waiting)
 
 
 def _why_empty(store: Store) -> str:
@@ -201,5 +201,5 @@ def _done(request: Request, what: str, trace_id: str) -> Response:
 @router.post("/review/fill")
 def pick(request: Request, user: Admin) -> Response:
     """Bring logs into the queue now."""
-    audit.note(request, picked=reviewing.fill(store_of(request)))
+    audit.note(request, picked=reviewing.fill(store_of(request), settings_of(request).policy))
     return RedirectResponse("/review", 303)

@@ -1,6 +1,7 @@
 // One log after the other: two keys judge one, and the next one, fetched in advance, is there at once. What was judged is
 // sent meanwhile; it stays in this page until the server has said that it is stored.
 const work = document.querySelector("[data-work]");
+const live = document.querySelector("[data-live]");  // it outlives the log that is shown, so it is read out
 let prefetched = null;
 let unsaved = 0;
 let since = 0;
@@ -12,6 +13,7 @@ const asks = () => [...work.querySelectorAll("[data-ask]")];
 
 function say(text, bad = false) {
   const place = work.querySelector("[data-state]");
+  live.textContent = text;
   if (!place) return;
   place.textContent = text;
   place.classList.toggle("bad", bad);
@@ -48,6 +50,7 @@ function show(html) {
   // Our own server's markup, escaped there like every page; innerHTML runs no script, and the policy allows none.
   work.innerHTML = html;
   scrollTo({ top: 0, behavior: "instant" });
+  work.focus({ preventScroll: true });
   begin();
 }
 
