@@ -55,6 +55,7 @@ CHANGES: Mapping[str, str] = {
     "DELETE /views/{view}": "view.delete",
     "POST /views/{view}/delete": "view.delete",
     "POST /webhooks/alertmanager": "webhook.alertmanager",
+    "POST /alerts": "webhook.alertmanager",
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from ragtrace.chatlogs.policy import Policy
 from ragtrace.errors import SettingError
 
 ROLES = ("viewer", "reviewer", "admin")
@@ -68,6 +69,8 @@ class ConsoleSettings:
     """Where the trace backend shows a trace: a URL with {trace_id}."""
     calibration_file: str = ""
     """Where an activated calibration is written, for the pipeline to load."""
+    policy: Policy = field(default_factory=Policy)
+    """Which logs come to review, and how many."""
     oidc: Oidc | None = None
 
     @property

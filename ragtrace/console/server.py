@@ -53,7 +53,7 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
         _log.info("ragtrace console: %s://%s:%s", scheme, shown, port)
         if not settings.loopback and not certificate and not settings.url.startswith("https://"):
             _log.warning("ragtrace console: without https, passwords can be read on the way; see docs/console.md")
-        with Filler(store), _telling(store):
+        with Filler(store, settings.policy), _telling(store):
             server.run(sockets=[socket])
 
 

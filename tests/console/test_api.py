@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from ragtrace import thresholds
 from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.reviewing import submit
-from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.chatlogs.store import open_store
 from ragtrace.console import accounts, tokens
 from ragtrace.console.api import described
 from ragtrace.console.options import ConsoleSettings
@@ -371,7 +373,7 @@ def test_parameters_that_are_not_known_are_refused_everywhere(shop: Console) -> 
 
 # --- schemathesis -----------------------------------------------------------------------------------------------------
 
-_EXAMPLES = 12
+_EXAMPLES = 8
 _CONFIG = {
     "seed": 1,
     "generation": {"deterministic": True, "database": "none"},
@@ -392,24 +394,35 @@ def operations() -> list[str]:
     return [f"{method} {path}" for path, methods in described(app)["paths"].items() for method in methods]
 
 
-@pytest.fixture
-def attacked(store: Store, tmp_path: Path) -> Console:
-    """With an admin and the evil traces."""
-    made = Console(store, ConsoleSettings(hosts=("testserver",), calibration_file=str(tmp_path / "calibration.json")))
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """A console with an admin and the evil traces, and its description."""
+
+    console: Console
+    api: schemathesis.BaseSchema
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+    """One for all operations: what one of them left behind, the next one finds."""
+    folder = tmp_path_factory.mktemp("attacked")
+    store = open_store(str(folder / "logs.db"))
+    made = Console(store, ConsoleSettings(hosts=("testserver",), calibration_file=str(folder / "calibration.json")))
     made.add("ada", "admin")
     store.write([evil_evaluation(number) for number in range(5)], [faithfulness])
-    return made
+    config = SchemathesisConfig.from_dict(_CONFIG)
+    headers = {"host": "127.0.0.1"}
+    yield Attacked(made, schemathesis.openapi.from_asgi("/api/openapi.json", made.app, headers=headers, config=config))
+    store.close()
 
 
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("operation", operations())
-def test_the_api_is_as_it_describes_itself(attacked: Console, operation: str, mode: Any) -> None:
+def test_the_api_is_as_it_describes_itself(attacked: Attacked, operation: str, mode: Any) -> None:
     """Whatever is sent, within the description or not: no error of the server, and answers as they are described; what
     is outside is refused, what is inside is taken, nothing goes without the token."""
     method, path = operation.split(" ")
-    api = schemathesis.openapi.from_asgi(
-        "/api/openapi.json", attacked.app, headers={"host": "127.0.0.1"}, config=SchemathesisConfig.from_dict(_CONFIG)
-    )
+    store = attacked.console.store
     secret = ""
 
     @hypothesis.settings(
@@ -420,11 +433,11 @@ def test_the_api_is_as_it_describes_itself(attacked: Console, operation: str, mo
         suppress_health_check=list(hypothesis.HealthCheck),
         phases=[hypothesis.Phase.generate],
     )
-    @hypothesis.given(api[path][method].as_strategy(generation_mode=mode), hypothesis.strategies.booleans())
+    @hypothesis.given(attacked.api[path][method].as_strategy(generation_mode=mode), hypothesis.strategies.booleans())
     def attack(case: schemathesis.Case, there: bool) -> None:
         nonlocal secret
-        if tokens.find(attacked.store, secret) is None:  # an example may have revoked it
-            _, secret = tokens.add(attacked.store, "t", "ada", ["read", "feedback", "review", "admin"])
+        if tokens.find(store, secret) is None:  # an example may have revoked it
+            _, secret = tokens.add(store, "t", "ada", ["read", "feedback", "review", "admin"])
         if there and mode is schemathesis.GenerationMode.POSITIVE:
             case.path_parameters.update({k: v for k, v in _KNOWN.items() if k in case.path_parameters})
             if isinstance(case.body, dict) and "trace_id" in case.body:

@@ -82,6 +82,7 @@ NEEDS = {
     "POST /api/review/{item}/skip": REVIEWER,
     "POST /api/review/{item}/release": REVIEWER,
     "POST /api/webhooks/alertmanager": REVIEWER,
+    "POST /api/alerts": REVIEWER,
     "POST /api/review/fill": ADMIN,
     "POST /api/evaluators/{name}/calibrations": ADMIN,
     "POST /api/calibrations/{calibration}/activate": ADMIN,

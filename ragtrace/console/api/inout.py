@@ -16,7 +16,7 @@ from starlette.responses import FileResponse
 from ragtrace.chatlogs import datasets, feedback, importing, webhooks
 from ragtrace.chatlogs.records import Feedback
 from ragtrace.console import audit, masking
-from ragtrace.console.access import Admin, GivesFeedback, Reviewer, store_of
+from ragtrace.console.access import Admin, GivesFeedback, Reviewer, settings_of, store_of
 from ragtrace.console.api.reviews import Picked
 from ragtrace.console.api.types import Body, Thumbs, TraceId, Unix
 from ragtrace.console.problems import Problem
@@ -116,13 +116,16 @@ def give_feedback(request: Request, user: GivesFeedback, said: FeedbackIn) -> Ke
     """Keep what a user of the application said. Needs a token with the scope `feedback`."""
     audit.note(request, object=said.trace_id, thumbs=said.thumbs)
     given = Feedback(said.trace_id, said.thumbs, said.comment, said.source or user.name)
-    return Kept(stored=feedback.add_feedback(store_of(request), given))
+    policy = settings_of(request).policy
+    return Kept(stored=feedback.add_feedback(store_of(request), given, policy=policy))
 
 
+@router.post("/alerts", include_in_schema=False)  # the same under a shorter name
 @router.post("/webhooks/alertmanager")
 def take_alerts(request: Request, user: Reviewer, payload: Alerts) -> Picked:
     """Bring the worst logs that alerts are about into the review queue. Needs a token with the scope `review`."""
-    picked = webhooks.review_items_from_alert(store_of(request), payload.model_dump())
+    policy = settings_of(request).policy
+    picked = webhooks.review_items_from_alert(store_of(request), payload.model_dump(), policy=policy)
     audit.note(request, alerts=len(payload.alerts), picked=picked)
     return Picked(picked=picked)
 

@@ -11,7 +11,7 @@ from ragtrace.chatlogs import agreement as agreements
 from ragtrace.chatlogs import reviewing
 from ragtrace.chatlogs.records import Review, Task, Verdict
 from ragtrace.console import audit
-from ragtrace.console.access import Admin, Reviewer, Viewer, store_of
+from ragtrace.console.access import Admin, Reviewer, Viewer, settings_of, store_of
 from ragtrace.console.api.types import Body, Evaluator, Id, Long, Short, TraceId, Unix
 from ragtrace.console.problems import Problem
 
@@ -113,7 +113,7 @@ def release_review(request: Request, user: Reviewer, item: Item) -> None:
 @router.post("/review/fill")
 def fill_queue(request: Request, user: Admin) -> Picked:
     """Bring logs into the queue now, instead of at the next hour."""
-    picked = reviewing.fill(store_of(request))
+    picked = reviewing.fill(store_of(request), settings_of(request).policy)
     audit.note(request, picked=picked)
     return Picked(picked=picked)
 

@@ -59,7 +59,7 @@ def review(request: Request, user: Reviewer, trace: str = "", main: str = "", la
         context = _context(request, user, task, stored, main)
     if last and not trace and _is_hex(last):
         context["before"] = last
-    context = {"before": "", "why_empty": _why_empty(store), "progress": _progress(store, user, now), **context}
+    context = {"before": "", "why_empty": _why_empty(store), "progress": _progress(request, user, now), **context}
     return render(request, "review.html.j2", **context)
 
 
@@ -115,7 +115,8 @@ def _descriptions(store: Store) -> dict[str, str]:
         }
 
 
-def _progress(store: Store, user: User, now: float) -> Progress:
+def _progress(request: Request, user: User, now: float) -> Progress:
+    store = store_of(request)
     waiting = sum(states["open"] for states in reviewing.queue(store, now).values())
     everybody, own = reviewed_since(store, now - now % _DAY, user.id)
     return Progress(everybody, own, settings_of(request).policy.quota, waiting)
