@@ -430,6 +430,24 @@ def test_many_requests_are_counted_without_a_scrape(sink: PrometheusSink) -> Non
     assert Scraped(sink, http=False).value("ragtrace_requests_total", status="ok") == 3_000
 
 
+def test_the_thread_outlives_a_failure(sink: PrometheusSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes wrong there once costs that once."""
+    real, failed = sink._count_waiting, threading.Event()
+
+    def fails_once() -> None:
+        if not failed.is_set():
+            failed.set()
+            raise RuntimeError
+        real()
+
+    monkeypatch.setattr(sink, "_count_waiting", fails_once)
+    deadline = time.monotonic() + 60
+    while not failed.is_set() or len(sink._waiting) >= 64:
+        assert time.monotonic() < deadline
+        sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
+        time.sleep(0.001)
+
+
 class Text(str):
     """A text that can be seen to be gone."""
 

@@ -161,8 +161,9 @@ class PrometheusSink:
             return
         try:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="ragtrace-counts", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._work, name="ragtrace-counts", daemon=True)
+                thread.start()
+                self._thread = thread
         except RuntimeError:  # no thread to be had: scrapes count what waits
             self._failures += 1
         finally:
@@ -173,10 +174,13 @@ class PrometheusSink:
         while not self._closed:
             self._wake.wait(None if self._processes is None else max(0.0, due - time.monotonic()))
             self._wake.clear()
-            self._count_waiting()
-            if self._processes is not None and time.monotonic() >= due:
-                self._write()
-                due = time.monotonic() + _INTERVAL
+            try:
+                self._count_waiting()
+                if self._processes is not None and time.monotonic() >= due:
+                    due = time.monotonic() + _INTERVAL
+                    self._write()
+            except Exception:  # noqa: BLE001 this thread goes on: nobody would start another
+                self._failed("the thread that counts failed")
 
     def _count_waiting(self) -> None:
         for left in range(len(self._waiting), 0, -_PORTION):
@@ -195,9 +199,7 @@ class PrometheusSink:
                 else:
                     self._requests.count(what)
             except Exception:  # noqa: BLE001 one odd request must not keep the others from being counted
-                self._failures += 1
-                if self._failures == 1:
-                    _log.warning("ragtrace: a request was not counted; further ones only add to a count", exc_info=True)
+                self._failed("a request was not counted")
 
     # --- at a scrape -----------------------------------------------------------------------------
 
@@ -209,7 +211,7 @@ class PrometheusSink:
         try:
             return self._processes.merged(own)
         except OSError:
-            self._failed_to_share()
+            self._failed("PROMETHEUS_MULTIPROC_DIR cannot be used at the moment")
             return self._written
 
     def _own(self) -> list[Taken]:
@@ -231,15 +233,15 @@ class PrometheusSink:
             try:
                 processes.write(own)
             except OSError:
-                self._failed_to_share()
+                self._failed("PROMETHEUS_MULTIPROC_DIR cannot be used at the moment")
                 return None
             self._written = own
             return own
 
-    def _failed_to_share(self) -> None:
+    def _failed(self, what: str) -> None:
         self._failures += 1
         if self._failures == 1:
-            _log.warning("ragtrace: PROMETHEUS_MULTIPROC_DIR cannot be used at the moment", exc_info=True)
+            _log.warning("ragtrace: %s; further failures are only counted", what, exc_info=True)
 
     def watch(self, pipeline: Any, telemetry: Any = None) -> None:
         """Read the pipeline's counts and the exporters' at each scrape."""
