@@ -27,6 +27,7 @@ ATTACKS = (
     "javascript:window.pwned=5",
     "{{ 7 * 7 }}{% raw %}",
     "[a](javascript:window.pwned=6) ![b](http://attack.example/pixel.png)",
+    "<script>window.pwned = 11</script>\u202e<img src=x onerror=window.pwned=12>",
     "\u202egnp.exe\u2066 \x00\x1b[31m\u200b \ud83d lone",
     "<base href=//attack.example/><form action=//attack.example><meta http-equiv=refresh content='0;url=//x.example'>",
 )
