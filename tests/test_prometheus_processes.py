@@ -277,6 +277,44 @@ def test_a_disk_that_is_full(workers: list[Worker], tmp_path: Path, monkeypatch:
     assert total(values, "ragtrace_internal_errors_total") >= 1
 
 
+def test_a_disk_that_is_full_when_a_process_ends(workers: list[Worker], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file cannot be added to the others': it is read by itself until there is room."""
+    from ragtrace_prometheus import processes
+
+    for worker in workers:
+        worker.work(10)
+    values = [scraped(worker.sink) for worker in workers][-1]
+    workers[0].stop()
+    real = processes._replace
+
+    def full(path: Path, text: bytes, lock: bool = False) -> int:
+        if path.name == "ragtrace-ended.json":
+            raise OSError(28, "No space left on device")
+        return real(path, text, lock)
+
+    monkeypatch.setattr(processes, "_replace", full)
+    for _ in range(2):
+        assert_whole(values, scraped(workers[1].sink))
+    monkeypatch.undo()
+    for _ in range(2):
+        assert_whole(values, scraped(workers[1].sink))
+
+
+def test_files_that_may_not_be_read(workers: list[Worker], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No scrape rather than one without the other processes: to Prometheus their counters would start again."""
+
+    def denied(*_: object) -> object:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ragtrace_prometheus.processes._opened", denied)
+        workers[1].work(1)
+        workers[1].sink._write()
+        with pytest.raises(PermissionError):
+            workers[0].sink.taken()
+    assert total(scraped(workers[0].sink), "ragtrace_requests_total") == 1
+
+
 def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
     """The error names the variable."""
     (tmp_path / "file").write_text("")

@@ -49,7 +49,6 @@ class Processes:
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         """Raises OSError for a directory that cannot be made or written in."""
         self._directory = Path(directory)
-        self._directory.mkdir(parents=True, exist_ok=True)
         self._file = -1
         self._name = _new_name()
         with self._locked(fcntl.LOCK_SH):
@@ -89,7 +88,8 @@ class Processes:
         found = [Process([Part(each) for each in own])] if own is not None else []
         found += [file.process for file in files if file.path.name not in absorbed]
         if not all(file.process.alive for file in files):
-            self.compact()
+            with contextlib.suppress(OSError):  # a full disk: they are read one by one until there is room
+                self.compact()
         return [part.taken for part in merge([*found, ended])]
 
     def compact(self) -> None:
@@ -136,6 +136,7 @@ class Processes:
 
     @contextlib.contextmanager
     def _locked(self, how: int) -> Iterator[None]:
+        self._directory.mkdir(parents=True, exist_ok=True)
         file = os.open(self._directory / _LOCK, os.O_RDONLY | os.O_CREAT, 0o644)
         try:
             fcntl.flock(file, how)

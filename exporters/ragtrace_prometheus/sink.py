@@ -204,7 +204,8 @@ class PrometheusSink:
     # --- at a scrape -----------------------------------------------------------------------------
 
     def taken(self) -> list[Taken]:
-        """Every metric of this moment, of all processes where there are several."""
+        """Every metric of this moment, of all processes where there are several. OSError where their files cannot be
+        read: no scrape at all is better than one without the others, whose counters would seem to start again."""
         if self._processes is None:
             return self._own()
         own = self._write()
@@ -212,7 +213,7 @@ class PrometheusSink:
             return self._processes.merged(own)
         except OSError:
             self._failed("PROMETHEUS_MULTIPROC_DIR cannot be used at the moment")
-            return self._written
+            raise
 
     def _own(self) -> list[Taken]:
         self._count_waiting()
