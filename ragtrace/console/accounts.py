@@ -25,8 +25,9 @@ LOCAL = "local"
 """Who works at a console without users, on the machine's own address."""
 SHORTEST, LONGEST = 12, 1_000
 _NAME = re.compile(r"[\w.@+-]{1,100}")
-# Each verification takes 64 MiB: more at a time would let strangers fill the memory.
-_AT_A_TIME = threading.BoundedSemaphore(4)
+AT_A_TIME = 4
+"""Hashes that are computed at once at most: each takes 64 MiB, and strangers ask for them."""
+_turns = threading.BoundedSemaphore(AT_A_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def verify(store: Store, name: str, password: str) -> Account | None:
         row = connection.execute(select(schema.users).where(schema.users.c.name == name)).mappings().one_or_none()
     kept = row["password"] if row is not None and row["password"] else _dummy()
     try:
-        with _AT_A_TIME:
+        with _turns:
             _hasher().verify(kept, password[: LONGEST + 1])
     except (VerificationError, InvalidHashError):
         return None
@@ -147,7 +148,7 @@ def hash_password(password: str) -> str:
     """argon2id with RFC 9106's parameters for little memory. Raises SettingError for a password that is too short."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise SettingError(f"a password has {SHORTEST} to {LONGEST} characters")
-    with _AT_A_TIME:
+    with _turns:
         return _hasher().hash(password)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
@@ -30,13 +32,21 @@ def _page(request: Request, next: str, message: str = "", status: int = 200) -> 
 
 
 @router.post("/login")
-def sign_in(
+async def sign_in(
     request: Request,
     name: Annotated[str, Form(max_length=200)] = "",
     password: Annotated[str, Form(max_length=accounts.LONGEST)] = "",
     next: Annotated[str, Form(max_length=2_000)] = "/",
 ) -> Response:
     """A session for the right password. Its id is new in every case, whatever cookie came with the request."""
+    # Hashing is slow on purpose: those who wait for their turn must not take the threads that serve the others.
+    state = request.app.state
+    if not hasattr(state, "signing_in"):
+        state.signing_in = CapacityLimiter(accounts.AT_A_TIME)
+    return await to_thread.run_sync(partial(_sign_in, request, name, password, next), limiter=state.signing_in)
+
+
+def _sign_in(request: Request, name: str, password: str, next: str) -> Response:
     store, address = store_of(request), address_of(request)
     if wait := attempts.begin(store, name, address):
         audit.failed_login(request, "rate_limit")

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
@@ -103,6 +103,8 @@ async def _ours(request: Request, error: Exception) -> Response:
 async def _database(request: Request, error: Exception) -> Response:
     if isinstance(error, (OperationalError, InterfaceError, PoolTimeoutError)):
         return _away(request, where(error))
+    if isinstance(error, IntegrityError):  # two at the same time; the first one won
+        return answer(request, 409, "Somebody was faster", "It does not fit what is there now. Load it again.")
     _log.error("ragtrace console: %s", where(error))  # its message may hold the statement and its parameters
     return answer(request, 500, "Something went wrong", "The server's log says where.")
 

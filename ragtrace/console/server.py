@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ragtrace.chatlogs import events, webhooks
 from ragtrace.chatlogs.reviewing import Filler
 from ragtrace.console import accounts
+from ragtrace.console.api import described
 from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.errors import SettingError
@@ -77,8 +78,10 @@ def _bound(server: uvicorn.Server, settings: ConsoleSettings) -> Any:
 
 def config(store: Store, settings: ConsoleSettings, certificate: str = "", key: str = "") -> uvicorn.Config:
     """How uvicorn runs the console."""
+    app = create_app(store, settings)
+    described(app)  # now, and not while somebody waits
     return uvicorn.Config(
-        create_app(store, settings),
+        app,
         host=settings.host,
         port=settings.port,
         loop="asyncio",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 from argon2 import PasswordHasher
 from sqlalchemy import select, update
@@ -16,7 +19,7 @@ from ragtrace.cli import main
 from ragtrace.console import accounts, attempts, audit, login, options, server, sessions, tokens
 from ragtrace.console.options import ConsoleSettings, is_loopback, oidc_from
 from ragtrace.errors import DataError, SettingError
-from tests.console.conftest import ADDRESS, PASSWORD, TRACE, Console
+from tests.console.conftest import ADDRESS, PASSWORD, TRACE, Console, served
 
 
 def lines(console: Console) -> list[tuple[str | None, str]]:
@@ -565,3 +568,31 @@ def test_settings_of_sign_in_are_whole_or_absent() -> None:
             oidc_from({**whole, name + key: value})
     with pytest.raises(SettingError):
         options.roles_from("admin,root")
+
+
+def test_signing_in_takes_no_thread_from_others(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many passwords are being verified, other requests are served meanwhile."""
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(*_: object) -> None:
+        begun.release()
+        assert go_on.wait(60)
+
+    monkeypatch.setattr(accounts, "verify", slow)
+    settings = ConsoleSettings(proxies=("127.0.0.1",))  # so that each of them comes from an address of its own
+    with served(console.store, settings) as url, ThreadPoolExecutor(60) as pool:
+
+        def attempt(number: int) -> int:
+            said = {"x-forwarded-for": f"192.0.2.{number}"}
+            form = {"name": f"u{number}", "password": PASSWORD}
+            return httpx.post(url + "/login", data=form, headers=said, timeout=60).status_code
+
+        waiting = [pool.submit(attempt, number) for number in range(50)]
+        try:
+            assert begun.acquire(timeout=60)
+            for _ in range(3):
+                assert httpx.get(url + "/healthz", timeout=10).status_code == 200
+                assert httpx.get(url + "/api/traces", timeout=10).status_code == 401
+        finally:
+            go_on.set()
+        assert {answer.result() for answer in waiting} == {401}

@@ -76,7 +76,7 @@ def _complete(operation: dict[str, Any]) -> None:
         operation["responses"][str(status)] = {"description": told, "content": reference}
 
 
-def only_known_parameters(request: Request) -> None:
+async def only_known_parameters(request: Request) -> None:
     """A parameter that is not known is refused: a misspelt filter that is ignored would show everything."""
     operation = _operation(request)
     known = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
