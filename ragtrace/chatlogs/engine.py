@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, InternalError, OperationalError
 
 from ragtrace.errors import MissingExtraError, SettingError, StoreError
 
@@ -111,9 +111,9 @@ def told(error: BaseException, url: URL) -> StoreError:
 
 def passing(error: DBAPIError) -> bool:
     """Whether the same may succeed later: locked, full, away; not what the values themselves forbid."""
-    from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
-
-    return isinstance(error, (OperationalError, InterfaceError, InternalError)) or error.connection_invalidated
+    kinds = (OperationalError, InterfaceError, InternalError)
+    # DatabaseError itself: a file that is damaged or none of SQLite's.
+    return isinstance(error, kinds) or type(error) is DatabaseError or error.connection_invalidated
 
 
 def named(url: URL) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, and_, bindparam, case, func, select, text
@@ -18,6 +18,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from ragtrace.chatlogs.records import Filter, Page, Row
 from ragtrace.chatlogs.schema import contents, evaluators, lowest_id, scores, traces
+from ragtrace.chatlogs.sealing import clean
 from ragtrace.chatlogs.terms import (
     Listing,
     Term,
@@ -59,6 +60,7 @@ def find(store: Store, filter: Filter, *, after: str | None = None, limit: int =
         raise SettingError(f"order is {order!r}; give newest or worst")
     if order == "worst" and not filter.evaluator:
         raise SettingError("order worst needs to know by which evaluator; name one with evaluator")
+    filter = _cleaned(filter)
     with store.reading() as connection:
         terms = terms_of(store, connection, filter)
         until = time.monotonic() + _SECONDS
@@ -68,6 +70,13 @@ def find(store: Store, filter: Filter, *, after: str | None = None, limit: int =
     if after is None and found.after is None:
         return Page(rows, None, len(rows))
     return Page(rows, found.after, found.total if after is None else None)
+
+
+def _cleaned(given: Filter) -> Filter:
+    """With texts as they are stored: neither database takes NUL or a lone surrogate."""
+    texts = {name: clean(value) for name in Filter.__slots__ if isinstance(value := getattr(given, name), str)}
+    # Past the user id: what is hidden of it is that of the id as it was given.
+    return replace(given, **{**texts, "user_id": given.user_id})
 
 
 def _bounds(given: Filter) -> tuple[int, int]:
@@ -141,8 +150,6 @@ def _lead(look: _Look, high: int) -> tuple[Term | None, list[int] | None]:
     Of conditions with many the one whose first ids reach back farthest: it has the fewest in a stretch of time.
     """
     lists = [term for term in look.terms if term.listing is not None]
-    if len(look.terms) == 1 and lists and lists[0].only:
-        return lists[0], None
     reach: list[tuple[int, int]] = []
     for i, term in enumerate(lists):
         ids = look.listed(term.listing, high, _PROBE)  # type: ignore[arg-type]
@@ -156,7 +163,7 @@ def _walked(look: _Look, listing: Listing, lead: Term | None, high: int, wanted:
     """Ids that fulfil all conditions, at least `wanted` if there are, and the id to go on after: None at the end."""
     found: list[int] = []
     settled = all(term is lead and term.only for term in look.terms)
-    size = wanted if settled else max(2 * wanted, 100)
+    size = wanted if settled else min(max(2 * wanted, 100), _CHUNK)
     while True:
         ids = look.listed(listing, high, size)
         found += look.checked(ids, lead)

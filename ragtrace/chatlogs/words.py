@@ -73,12 +73,10 @@ def add(connection: Connection, given: Sequence[Words]) -> None:
             "INSERT INTO search (rowid, query, answer, chunks) VALUES (?, ?, ?, ?)", sorted(given)
         )
         return
-    # The three parts lie apart by a distance that no phrase spans.
-    connection.exec_driver_sql(
-        "INSERT INTO search (trace, words) VALUES (%s, to_tsvector('simple', %s || repeat(' .', 3)) "
-        "|| to_tsvector('simple', %s) || to_tsvector('simple', %s))",
-        sorted(given),
-    )
+    # The three parts lie apart by something that is no word, so that no phrase spans two of them.
+    apart = " || '''|'':1'::tsvector || "
+    vector = apart.join(["to_tsvector('simple', %s)"] * 3)
+    connection.exec_driver_sql(f"INSERT INTO search (trace, words) VALUES (%s, {vector})", sorted(given))
 
 
 def remove(connection: Connection, given: Sequence[Words]) -> None:

@@ -1,0 +1,360 @@
+"""Pages: what a filter finds is what looking at every trace finds, in the same order, whatever was typed."""
+
+from __future__ import annotations
+
+import base64
+import random
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import text, update
+
+from ragtrace.chatlogs import searching
+from ragtrace.chatlogs.records import Filter, Page
+from ragtrace.chatlogs.schema import bucket, traces
+from ragtrace.chatlogs.searching import choices, find
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.errors import SettingError
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Document, Evaluation, Score
+from tests.chatlogs.making import NOW, WORDS, made, many
+
+COUNT = 250
+
+
+@pytest.fixture
+def full(store: Store) -> Store:
+    """A store with many different traces, every seventh one reviewed and liked, evaluator c where lower is better."""
+
+    @evaluator(direction="lower", threshold=0.5)
+    def c(_trace: object) -> float:
+        """Lower is better."""
+        return 0.0
+
+    store.write(GIVEN, [c])
+    with store.writing() as connection:
+        own = [f"{e.trace.trace_id:032x}" for e in GIVEN if e.trace.trace_id % 7 == 0]
+        connection.execute(update(traces).where(traces.c.trace_id.in_(own)).values(reviewed=True, thumbs=1))
+    return store
+
+
+GIVEN = many(COUNT)
+
+
+def _pages(store: Store, given: Filter, **options: Any) -> Iterator[Page]:
+    after = None
+    for _ in range(10 * COUNT):
+        page = find(store, given, after=after, **options)
+        yield page
+        after = page.after
+        if after is None:
+            return
+    raise AssertionError("the pages do not end")
+
+
+def _ids(store: Store, given: Filter, **options: Any) -> list[str]:
+    return [row.trace_id for page in _pages(store, given, **options) for row in page.rows]
+
+
+# --- looking at every trace ----------------------------------------------------------------------------------
+
+
+def _words(given: str) -> list[str]:
+    plain = "".join(c for c in unicodedata.normalize("NFKD", given.lower()) if not unicodedata.combining(c))
+    return plain.replace("保", " 保 ").replace("証", " 証 ").split()
+
+
+def _has(evaluation: Evaluation, wanted: str) -> bool:
+    trace = evaluation.trace
+    parts = [_words(p) for p in (trace.query, trace.answer, "\n".join(d.content for d in trace.documents))]
+    typed = [wanted.strip('"')] if wanted.startswith('"') else wanted.split()
+    return all(any(_stands(_words(phrase), part) for part in parts) for phrase in typed)
+
+
+def _stands(phrase: list[str], part: list[str]) -> bool:
+    return any(part[i : i + len(phrase)] == phrase for i in range(len(part)))
+
+
+def _scored(given: Filter, evaluation: Evaluation) -> bool:
+    score = next((s for s in evaluation.scores if s.name == given.evaluator), None)
+    if score is None or (given.version and score.version != given.version):
+        return False
+    label = "error" if score.error else score.label
+    return (
+        (not given.label or label == given.label)
+        and (given.low is None or (score.value is not None and score.value >= given.low))
+        and (given.high is None or (score.value is not None and score.value <= given.high))
+    )
+
+
+def _fits(given: Filter, evaluation: Evaluation) -> bool:
+    trace, known = evaluation.trace, evaluation.trace.attributes
+    touched = trace.trace_id % 7 == 0
+    return (
+        all(getattr(given, n) in ("", known.get(n)) for n in ("app", "env", "model", "prompt_version", "session_id"))
+        and given.user_id in ("", known["user_id"])
+        and given.cause in ("", evaluation.cause)
+        and (given.since is None or trace.started >= given.since)
+        and (given.until is None or trace.started < given.until)
+        and (not given.evaluator or _scored(given, evaluation))
+        and given.thumbs in (None, 1 if touched else None)
+        and given.reviewed in (None, touched)
+        and given.errors in (None, trace.error is not None)
+        and (not given.text or _has(evaluation, given.text))
+    )
+
+
+def _drawn(drawn: random.Random) -> Filter:
+    options: dict[str, Sequence[Any]] = {
+        "app": ("shop", "lab", "nowhere"), "env": ("prod",), "model": ("m1", "m2"), "prompt_version": ("v1", "v3"),
+        "session_id": ("s3", "s11"), "user_id": ("u1", "u5"), "cause": ("retrieval",),
+        "since": (NOW + 10_000, NOW + 25_000.5), "until": (NOW + 20_000, NOW + 45_000.5),
+        "thumbs": (1,), "reviewed": (True, False), "errors": (True, False),
+        "text": ("pump", "PUMP refund", '"late pump"', "strasse", "café", "保証", '"保 証"', "証保", "nothing"),
+    }  # fmt: skip
+    chosen = {n: drawn.choice(options[n]) for n in drawn.sample(sorted(options), k=drawn.choice((0, 1, 1, 2, 3)))}
+    if drawn.random() < 0.5:
+        chosen["evaluator"] = drawn.choice(("a", "b", "c", "nobody"))
+        if drawn.random() < 0.4:
+            chosen["label"] = drawn.choice(("pass", "fail", "not_applicable", "error", "refusal"))
+        if drawn.random() < 0.4:
+            chosen["low"] = drawn.choice((-1.0, 0.0, 0.25, 0.5, 1.0, drawn.random()))
+        if drawn.random() < 0.4:
+            chosen["high"] = drawn.choice((0.0, 0.75, 0.751, 1.0, 10.0, drawn.random()))
+        if drawn.random() < 0.2:
+            chosen["version"] = drawn.choice(("1", "9"))
+    return Filter(**chosen)
+
+
+@pytest.mark.parametrize("sizes", [(400, 10_000), (3, 40)])
+def test_what_is_found_is_what_is_there(full: Store, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any filter, paged in any size, finds each trace that fulfils it once, latest first, and no other. Small bounds
+    make every way of looking be gone, as a million traces would."""
+    monkeypatch.setattr(searching, "_PROBE", sizes[0])
+    monkeypatch.setattr(searching, "_CHUNK", sizes[1])
+    drawn = random.Random(str(sizes))
+    by_time = sorted(GIVEN, key=lambda e: e.trace.started, reverse=True)
+    starts = {f"{e.trace.trace_id:032x}": e.trace.started for e in GIVEN}
+    some = 0
+    for _ in range(120):
+        given = _drawn(drawn)
+        expected = [f"{e.trace.trace_id:032x}" for e in by_time if _fits(given, e)]
+        found = _ids(full, given, limit=drawn.choice((1, 7, 50, 1_000)) if len(expected) < 60 else 50)
+        assert sorted(found) == sorted(expected), given
+        assert [int(starts[own]) for own in found] == [int(starts[own]) for own in expected], given
+        some += bool(expected)
+    assert some > 40
+
+
+@pytest.mark.parametrize("sizes", [(400, 10_000), (3, 40)])
+def test_the_worst_come_first(full: Store, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an evaluator, each trace with a value comes once, from the worst step of values to the best; the worst are the
+    highest where lower is better."""
+    monkeypatch.setattr(searching, "_PROBE", sizes[0])
+    monkeypatch.setattr(searching, "_CHUNK", sizes[1])
+    for given in (Filter(evaluator="a"), Filter(evaluator="c"), Filter(evaluator="c", low=0.2, app="shop"),
+                  Filter(evaluator="a", label="fail", text="pump"), Filter(evaluator="b", errors=True)):  # fmt: skip
+        rows = [row for page in _pages(full, given, limit=11, order="worst") for row in page.rows]
+        expected = [e for e in GIVEN if _fits(given, e) and _value(e, given.evaluator) is not None]
+        assert sorted(row.trace_id for row in rows) == sorted(f"{e.trace.trace_id:032x}" for e in expected)
+        steps = [bucket(row.scores[given.evaluator][0]) for row in rows]
+        assert steps == sorted(steps, reverse=given.evaluator == "c")
+        same = [(step, int(row.started)) for step, row in zip(steps, rows, strict=True)]
+        assert same == sorted(same, key=lambda each: (steps.index(each[0]), -each[1]))
+
+
+def _value(evaluation: Evaluation, name: str) -> float | None:
+    return next((s.value for s in evaluation.scores if s.name == name), None)
+
+
+def test_a_row_shows_what_lists_need(store: Store) -> None:
+    """A row has the newest version's scores, the beginnings of the texts, and what people said."""
+    store.write([made(1, Score("e", 0.2, "fail"), Score("f", error="timeout"), query="q" * 900, answer="a" * 900,
+                      duration=2.5, attributes={"app": "shop", "model": "m", "prompt_version": "v"})])  # fmt: skip
+    store.write([made(1, Score("e", 0.8, "pass", version="2"))])
+    (row,) = find(store, Filter()).rows
+    assert row.scores == {"e": (0.8, "pass"), "f": (None, "error")}
+    assert (row.query, row.answer) == ("q" * 300, "a" * 300)
+    assert (row.app, row.model, row.prompt_version, row.duration) == ("shop", "m", "v", 2.5)
+    assert (row.thumbs, row.reviewed, row.error, row.cause) == (None, False, None, None)
+
+
+def test_only_the_newest_version_counts(store: Store) -> None:
+    """A trace whose newest score passes is no failing one, unless the older version is asked for."""
+    store.write([made(1, Score("e", 0.2, "fail")), made(2, Score("e", 0.3, "fail"))])
+    store.write([made(1, Score("e", 0.8, "pass", version="2"))])
+    assert _ids(store, Filter(evaluator="e", label="fail")) == [f"{3:032x}"]
+    assert _ids(store, Filter(evaluator="e", high=0.5)) == [f"{3:032x}"]
+    assert len(_ids(store, Filter(evaluator="e", label="fail", version="1"))) == 2
+    assert _ids(store, Filter(evaluator="e"), order="worst") == [f"{3:032x}", f"{2:032x}"]
+
+
+def test_how_many_there_are(full: Store) -> None:
+    """The total is told where it is known without counting, and is right."""
+    page = find(full, Filter(user_id="u1"), limit=5)
+    assert page.total == len(_ids(full, Filter(user_id="u1")))
+    assert find(full, Filter(), limit=10).total is None
+    assert find(full, Filter(app="nowhere")) == Page((), None, 0)
+
+
+def test_new_traces_do_not_move_pages(full: Store) -> None:
+    """While traces come in, going on shows neither a row twice nor leaves one out."""
+    before = _ids(full, Filter(), limit=1_000)
+    first = find(full, Filter(), limit=100)
+    full.write([made(5_000 + n, started=NOW + 90_000 + n) for n in range(20)])
+    second = find(full, Filter(), after=first.after, limit=1_000)
+    assert [row.trace_id for row in (*first.rows, *second.rows)] == before
+
+
+def test_a_page_that_takes_too_long_ends(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of time a page has what it found and tells where to go on: nothing is lost by it."""
+    monkeypatch.setattr(searching, "_SECONDS", 0.0)
+    monkeypatch.setattr(searching, "_PROBE", 1)
+    monkeypatch.setattr(searching, "_CHUNK", 10)
+    given = Filter(text="pump", evaluator="a", label="fail", reviewed=True)
+    expected = {f"{e.trace.trace_id:032x}" for e in GIVEN if _fits(given, e)}
+    pages = list(_pages(full, given, limit=1_000))
+    assert len(pages) > 1
+    assert {row.trace_id for page in pages for row in page.rows} == expected
+    worst = [r.trace_id for p in _pages(full, Filter(evaluator="a"), limit=9, order="worst") for r in p.rows]
+    assert len(worst) == len(set(worst)) == sum(_value(e, "a") is not None for e in GIVEN)
+
+
+# --- text ----------------------------------------------------------------------------------------------------
+
+ODD = (
+    '"', '""', "'", "pump OR refund", "pump*", "NEAR(pump refund)", "query:pump", "-pump", "^pump", "pump AND", "(",
+    ")", "NOT", "a:b:c", "{query answer}:pump", "pump + refund", "\\", "%", "_", "\0", "\ud800", "!!!", "&|!()",
+    "pump:*", "pump <-> refund", "'; DROP TABLE traces; --", "' OR '1'='1", "😀", "x" * 10_000,
+    '"unfinished pump', "$1 :low",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("typed", ODD)
+def test_nothing_that_is_typed_is_syntax(full: Store, typed: str) -> None:
+    """Whatever somebody types is words to look for; nothing raises, nothing is changed."""
+    found = find(full, Filter(text=typed), limit=1_000)
+    assert len(found.rows) < COUNT
+    for name in ("app", "env", "model", "session_id", "user_id", "cause", "evaluator", "prompt_version"):
+        assert find(full, Filter(**{name: typed})).rows == ()
+    assert find(full, Filter(evaluator="a", label=typed, version=typed)).rows == ()
+    assert len(_ids(full, Filter(), limit=1_000)) == COUNT
+
+
+def test_operators_are_words(store: Store) -> None:
+    """AND, OR, NOT and NEAR are looked for like other words; punctuation finds nothing by itself."""
+    store.write([made(1, query="this or that"), made(2, query="this that")])
+    assert _ids(store, Filter(text="this OR that")) == [f"{2:032x}"]
+    assert _ids(store, Filter(text="???")) == []
+    assert len(_ids(store, Filter(text="   "))) == 2
+
+
+def test_what_words_are(store: Store) -> None:
+    """Case and marks do not matter, marks between words neither; scripts without blanks are searched by any part; a
+    phrase stands in one text, not across two."""
+    store.write([
+        made(1, query="Crème brûlée, bitte", answer="e-mail: jane.doe@example.org costs 1.50 EUR"),
+        made(2, query="保証期間は二年です", answer="two", documents=(Document("d", "years of warranty"),)),
+        made(3, query="naïve", answer="approach snake_case"),
+    ])  # fmt: skip
+    first, second, third = (f"{n + 1:032x}" for n in (1, 2, 3))
+    asked = {
+        "creme BRULEE": first, '"brulee bitte"': first, "jane.doe@example.org": first, "doe": first, "1.50": first,
+        "e-mail": first, "期間": second, "保証": second, '"two years"': None, "two years": second, '"naive"': third,
+        "snake": third, '"snake case"': third, "期保": None, '"naive approach"': None,
+    }  # fmt: skip
+    for typed, expected in asked.items():
+        assert _ids(store, Filter(text=typed)) == ([expected] if expected else []), typed
+
+
+def test_very_long_texts(store: Store) -> None:
+    """A trace with megabytes of different words is stored and found by its beginning."""
+    long = " ".join(f"w{n}" for n in range(300_000))
+    store.write([made(1, query=long, answer=long, documents=(Document("d", long),))])
+    assert len(_ids(store, Filter(text="w17"))) == 1
+
+
+def test_an_encrypted_store_is_not_searched(store_url: str) -> None:
+    """With a key a search by text is refused with the reason; everything else is found as ever."""
+    store = open_store(store_url, key=base64.b64encode(b"k" * 32).decode())
+    store.write(GIVEN[:50])
+    with pytest.raises(SettingError, match=r"encrypted.*would tell what is sealed"):
+        find(store, Filter(text="pump"))
+    given = Filter(user_id="u1")
+    assert sorted(_ids(store, given)) == sorted(f"{e.trace.trace_id:032x}" for e in GIVEN[:50] if _fits(given, e))
+    assert set(find(store, Filter()).rows[0].query.split()) <= set(WORDS)
+    store.close()
+
+
+# --- wrong questions -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "said"),
+    [
+        (Filter(label="fail"), {}, "name one with evaluator"),
+        (Filter(low=0.1), {}, "name one with evaluator"),
+        (Filter(), {"order": "worst"}, "name one with evaluator"),
+        (Filter(), {"order": "best"}, "newest or worst"),
+        (Filter(), {"after": "x"}, "after is none"),
+        (Filter(), {"after": "9" * 30}, "after is none"),
+        (Filter(), {"after": "\u0661"}, "after is none"),
+        (Filter(evaluator="a"), {"after": "1", "order": "worst"}, "after is none"),
+        (Filter(evaluator="a"), {"after": "9999999999.1", "order": "worst"}, "after is none"),
+    ],
+)
+def test_questions_that_have_no_answer(store: Store, given: Filter, options: dict[str, Any], said: str) -> None:
+    """What cannot be answered is told with what could be."""
+    with pytest.raises(SettingError, match=said):
+        find(store, given, **options)
+
+
+def test_what_can_be_chosen(full: Store) -> None:
+    """The choices are what is there, by the filter's fields."""
+    found = choices(full)
+    assert found["app"] == ["help", "lab", "shop"]
+    assert found["model"] == ["m1", "m2"]
+    assert found["evaluator"] == ["a", "b", "c"]
+    assert found["label"] == ["error", "fail", "not_applicable", "pass"]
+    assert found["version"] == ["1"]
+    assert set(found) == {"app", "env", "model", "prompt_version", "cause", "evaluator", "version", "label"}
+
+
+def test_an_empty_store_has_pages(store: Store) -> None:
+    """Nothing is there, and nothing is wrong."""
+    assert find(store, Filter()) == Page((), None, 0)
+    assert choices(store)["app"] == []
+    assert find(store, Filter(evaluator="e", low=0.1), order="worst") == Page((), None, 0)
+
+
+# --- how it is looked for ------------------------------------------------------------------------------------
+
+
+def test_no_listing_sorts_or_scans(tmp_path: Any) -> None:
+    """On SQLite every listing of ids comes out of an index in its order: none scans the table, none sorts it."""
+    store = open_store(str(tmp_path / "s.db"))
+    store.write(GIVEN)
+    seen: list[str] = []
+    connection = store.engine.raw_connection()
+    connection.driver_connection.set_trace_callback(seen.append)  # type: ignore[union-attr]
+    connection.close()
+    for given in (
+        Filter(), Filter(app="shop"), Filter(env="prod"), Filter(model="m1"), Filter(prompt_version="v1"),
+        Filter(session_id="s1"), Filter(user_id="u1"), Filter(cause="retrieval"), Filter(thumbs=1),
+        Filter(reviewed=False), Filter(errors=True), Filter(evaluator="a", label="fail"),
+        Filter(evaluator="a", label="error"), Filter(evaluator="a", low=0.2), Filter(since=NOW, until=NOW + 9_000),
+        Filter(text="pump"), Filter(app="shop", since=NOW),
+    ):  # fmt: skip
+        find(store, given, limit=5)
+    listings = [line for line in seen if line.startswith(("SELECT", "WITH")) and "DESC" in line and "LIMIT" in line]
+    assert len(listings) > 15
+    with store.reading() as reading:
+        for line in listings:
+            plan = [row[3] for row in reading.execute(text("EXPLAIN QUERY PLAN " + line.replace(":", "\\:")))]
+            told = [step for step in plan if "TEMP B-TREE" in step or step.startswith("SCAN traces")
+                    or step.startswith("SCAN scores") or "AUTOMATIC" in step]  # fmt: skip
+            told = [step for step in told if not step.startswith("SCAN traces USING") or "INDEX" not in step]
+            assert not told, (line, plan)
+    store.close()

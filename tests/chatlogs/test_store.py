@@ -1,0 +1,494 @@
+"""The store: what goes in comes out, once, under its key alone, whoever else writes."""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from ragtrace.chatlogs import schema
+from ragtrace.chatlogs.overview import overview
+from ragtrace.chatlogs.rekeying import rekey
+from ragtrace.chatlogs.schema import bucket, contents, evaluators, feedback, id_for, lowest_id, meta, scores, traces
+from ragtrace.chatlogs.sealing import read_keys
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.errors import MissingExtraError, SettingError, StoreError
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Document, Score
+from ragtrace.statistics import weighted
+from tests.chatlogs.making import NOW, made, many, rich
+
+KEY, OTHER = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
+
+
+def _count(store: Store, table: object) -> int:
+    with store.reading() as connection:
+        return int(connection.scalar(select(func.count()).select_from(table)) or 0)  # type: ignore[arg-type]
+
+
+def _hex(number: int) -> str:
+    return f"{number + 1:032x}"
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_what_goes_in_comes_out(store_url: str, key: str | None) -> None:
+    """Every field of a trace and its scores is kept, with a key as without."""
+    store = open_store(store_url, key=key)
+    given = rich()
+    assert store.write([given], now=NOW + 60) == 1
+    found = store.get(_hex(7))
+    assert found is not None
+    assert found.trace == given.trace
+    assert found.evaluation.scores == tuple(sorted(given.scores, key=lambda score: score.name))
+    assert found.evaluation.cause == "hallucination"
+    assert found.stored == NOW + 60
+    assert [(at, score.name) for at, score in found.history] == [(NOW + 60, s.name) for s in given.scores]
+    assert (found.thumbs, found.reviewed, found.feedback) == (None, False, ())
+    assert store.get(found.id) == found
+    assert store.get(_hex(7).upper()) == found
+    assert store.get("0" * 32) is None
+    assert store.get("' OR 1=1 --") is None
+    assert [store.get(n) for n in (0, -1, 2**70)] == [None] * 3
+    store.close()
+
+
+def test_again_changes_nothing(store: Store) -> None:
+    """A trace, and a score of one evaluator and version, are stored once; what is new is added."""
+    given = rich()
+    assert store.write([given, given]) == 1
+    assert store.write([given]) == 0
+    before = store.get(_hex(7))
+    other = replace(given, trace=replace(given.trace, answer="another"), scores=(replace(given.scores[0], value=0.9),))
+    assert store.write([other]) == 0
+    assert store.get(_hex(7)) == before
+    newer = replace(given, scores=(replace(given.scores[0], version="4", value=0.75, label="pass"),))
+    assert store.write([newer], now=NOW + 5_000) == 1
+    found = store.get(_hex(7))
+    assert found is not None
+    assert {s.name: s.version for s in found.evaluation.scores}["groundedness"] == "4"
+    assert [s.version for _, s in found.history if s.name == "groundedness"] == ["3", "4"]
+    assert (_count(store, traces), _count(store, scores)) == (1, 4)
+
+
+def test_two_spans_of_one_trace(store: Store) -> None:
+    """A trace id with two requests is two stored traces; the id alone names the later one."""
+    store.write([made(1, started=NOW), made(1, started=NOW + 1, span_id=99)])
+    assert _count(store, traces) == 2
+    found = store.get(_hex(1))
+    assert found is not None
+    assert found.trace.span_id == 99
+
+
+def test_dropped_ones_are_not_stored(store: Store) -> None:
+    """An evaluation that was dropped has no texts to keep."""
+    assert store.write([made(1, status="dropped")]) == 0
+    assert store.write([]) == 0
+    assert _count(store, traces) == 0
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_texts_that_databases_refuse(store_url: str, key: str | None) -> None:
+    """NUL and lone surrogates cost no trace: sealed they come back, plain they become U+FFFD in their place."""
+    store = open_store(store_url, key=key)
+    odd = "a\0b\ud800c\U0001f600"
+    given = made(
+        1, Score("x\0y", 0.5, explanation=odd), query=odd, answer=odd, error=odd,
+        documents=(Document("d", odd, None, {odd: odd}),),
+        attributes={"app": odd, "user_id": odd, "session_id": odd, "odd": {1, 2}, "path": Path("/x")},
+    )  # fmt: skip
+    assert store.write([given]) == 1
+    found = store.get(_hex(1))
+    assert found is not None
+    assert found.trace.answer == (odd if key else "a\ufffdb\ufffdc\U0001f600")
+    assert found.trace.documents[0].content == odd
+    assert found.trace.attributes["path"] == "/x"
+    store.close()
+
+
+def test_values_that_are_none(store: Store) -> None:
+    """What is no finite number is a failed check; names that are too long are cut; no evaluation is lost for it."""
+    nan, infinite = float("nan"), float("inf")
+    long = "x" * 5_000
+    given = made(
+        1, Score("a", nan, "pass"), Score("b", -infinite), Score(long, 0.5, long, version=long),
+        started=nan, duration=infinite, error=long, attributes={"app": long, "model": long, "user_id": long},
+    )  # fmt: skip
+    assert store.write([given], now=NOW) == 1
+    found = store.get(_hex(1))
+    assert found is not None
+    assert {s.name: (s.value, s.error) for s in found.evaluation.scores if len(s.name) == 1} == {
+        "a": (None, "not_a_number"), "b": (None, "not_a_number"),
+    }  # fmt: skip
+    assert found.trace.started == NOW
+    assert found.trace.attributes["user_id"] == long
+
+
+def test_many_at_the_same_moment(store: Store) -> None:
+    """Traces of the same millisecond all find a place, in the same second."""
+    assert store.write([made(n, started=NOW) for n in range(3_000)]) == 3_000
+    assert store.write([made(n, started=NOW) for n in range(2_900, 6_000)]) == 3_000
+    with store.reading() as connection:
+        low, high, count = connection.execute(select(func.min(traces.c.id), func.max(traces.c.id), func.count())).one()
+    assert count == 6_000
+    assert lowest_id(NOW) <= low <= high < lowest_id(NOW + 1)
+
+
+def test_ids_grow_with_time() -> None:
+    """A later millisecond has a greater id, which JavaScript can count with; odd times have one, too."""
+    ids = [id_for(NOW + n / 100, 4_095 - n % 4_096) for n in range(3_000)]
+    assert ids == sorted(ids)
+    assert 0 < ids[0] < ids[-1] < 2**53
+    assert id_for(1e12, 0) < 2**53
+    assert id_for(0.0, 0) == lowest_id(-5.0) == 0
+
+
+def test_buckets_grow_with_values() -> None:
+    """A range of values is a range of buckets, whatever the scale of an evaluator."""
+    values = [-1e300, -7.0, -1.0, -0.5, -1e-9, 0.0, 1e-9, 0.01, 0.5, 0.999, 1.0, 1.001, 5.0, 1e300]
+    assert [bucket(v) for v in values] == sorted(bucket(v) for v in values)
+    assert bucket(None) < bucket(-1e300)
+    assert len({bucket(v) for v in (0.0, 0.005, 0.995, 1.0)}) == 4
+
+
+def test_a_score_of_others_has_its_bucket(store: Store) -> None:
+    """Whoever inserts a score without knowing of buckets gets the right one."""
+    store.write([made(1)])
+    found = store.get(_hex(1))
+    assert found is not None
+    row = {"trace": found.id, "evaluator": "e", "version": "1", "method": "human", "probability": 1.0, "scored": NOW}
+    with store.writing() as connection:
+        connection.execute(insert(scores).values(value=0.42, **row))
+        assert connection.scalar(select(scores.c.bucket)) == bucket(0.42)
+
+
+def test_evaluators_are_remembered(store: Store) -> None:
+    """Thresholds and directions are those of the checks; evaluators that nobody told of are known, too."""
+
+    @evaluator(threshold=0.5, direction="lower", version="2")
+    def loops(_trace: object) -> float:
+        """How much it repeats itself."""
+        return 0.0
+
+    store.write([made(1, Score("loops", 0.1, version="2"), Score("other", 0.3))], [loops], now=NOW)
+    store.write([], [replace(loops, threshold=0.6)])
+    with store.reading() as connection:
+        rows = {r.name: r for r in connection.execute(select(evaluators))}
+    assert (rows["loops"].threshold, rows["loops"].direction) == (0.6, "lower")
+    assert rows["loops"].description == "How much it repeats itself."
+    assert (rows["other"].threshold, rows["other"].direction) == (None, "higher")
+
+
+def test_feedback_that_came_first(store: Store) -> None:
+    """Thumbs given before the trace was stored count for it."""
+    with store.writing() as connection:
+        for thumbs in (1, -1):
+            connection.execute(insert(feedback).values(trace_id=_hex(1), thumbs=thumbs, comment="no", created=NOW))
+    store.write([made(1)])
+    found = store.get(_hex(1))
+    assert found is not None
+    assert found.thumbs == -1
+    assert [f.comment for f in found.feedback] == ["no", "no"]
+
+
+# --- keys ----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_readable_without_the_key(tmp_path: Path) -> None:
+    """The file of a store with a key has neither texts nor user ids nor explanations in it."""
+    path = tmp_path / "sealed.db"
+    store = open_store(str(path), key=KEY)
+    marks = [f"mark{n}xyz" for n in range(6)]
+    given = made(
+        1, Score("e", 0.1, explanation=marks[0]), query=marks[1], answer=marks[2], reference=marks[3],
+        documents=(Document("d", marks[4]),), attributes={"user_id": marks[5]},
+    )  # fmt: skip
+    store.write([given])
+    store.close()
+    raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert len(raw) > 10_000
+    assert not [mark for mark in marks if mark.encode() in raw]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (None, "no key was given"),
+        (OTHER, "the key that was given is another one"),
+        ("short", "not 32 bytes"),
+        ("", "the store's key is empty"),
+    ],
+)
+def test_the_wrong_key(store_url: str, key: str | None, said: str) -> None:
+    """A missing, wrong or broken key is told on opening, and never shown."""
+    open_store(store_url, key=KEY).close()
+    with pytest.raises(SettingError, match=said) as caught:
+        open_store(store_url, key=key)
+    assert not [k for k in (KEY, OTHER) if k in str(caught.value)]
+
+
+def test_a_key_for_a_store_without(store_url: str) -> None:
+    """A store with readable content does not become half sealed by being opened with a key."""
+    store = open_store(store_url)
+    store.write([made(1)])
+    store.close()
+    with pytest.raises(SettingError, match="begun without a key"):
+        open_store(store_url, key=KEY)
+
+
+def test_content_is_bound_to_its_trace(store_url: str) -> None:
+    """Sealed content that was moved to another trace, or altered, is refused."""
+    store = open_store(store_url, key=KEY)
+    store.write([made(1), made(2)])
+    first, second = store.get(_hex(1)), store.get(_hex(2))
+    assert first is not None
+    assert second is not None
+    with store.writing() as connection:
+        sealed = connection.scalar(select(contents.c.sealed).where(contents.c.trace == first.id))
+        connection.execute(update(contents).where(contents.c.trace == second.id).values(sealed=sealed))
+    with pytest.raises(StoreError, match="altered"):
+        store.get(_hex(2))
+    assert store.get(_hex(1)) == first
+    store.close()
+
+
+def test_another_key(store_url: str) -> None:
+    """With the new key first and the old one after it everything is readable; rekey makes the old one needless."""
+    store = open_store(store_url, key=KEY)
+    given = rich()
+    store.write([given])
+    store.close()
+    store = open_store(store_url, key=f"{OTHER}\n{KEY}")
+    assert store.get(_hex(7)).trace == given.trace  # type: ignore[union-attr]
+    store.write([made(1, attributes={"user_id": "u1"})])
+    assert len(set(store.hidings("u1"))) == 2
+    store.close()
+    assert rekey(store_url, f"{OTHER},{KEY}") == 1
+    store = open_store(store_url, key=OTHER)
+    found = store.get(_hex(7))
+    assert found is not None
+    assert found.trace == given.trace
+    assert found.evaluation.scores[0].explanation == given.scores[0].explanation
+    with store.reading() as connection:
+        assert set(connection.scalars(select(traces.c.user_key))) == {store.hidden("u1")}
+    store.close()
+    with pytest.raises(SettingError):
+        open_store(store_url, key=KEY)
+
+
+def test_a_first_key(tmp_path: Path) -> None:
+    """rekey seals what was readable, and the file keeps nothing of it."""
+    path = tmp_path / "s.db"
+    store = open_store(str(path))
+    store.write([made(1, query="readable1", attributes={"user_id": "person1"})])
+    store.close()
+    assert b"readable1" in path.read_bytes() + Path(f"{path}").read_bytes()
+    assert rekey(str(path), KEY) == 1
+    raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"readable1" not in raw
+    assert b"person1" not in raw
+    store = open_store(str(path), key=KEY)
+    assert store.get(_hex(1)).trace.query == "readable1"  # type: ignore[union-attr]
+    store.close()
+
+
+def test_where_a_key_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """store_key names a variable or a file; what it names is never shown."""
+    monkeypatch.setenv("MY_KEY", KEY)
+    (tmp_path / "key").write_text(OTHER + "\n")
+    assert read_keys("MY_KEY") == KEY
+    assert read_keys(str(tmp_path / "key")) == OTHER + "\n"
+    assert read_keys("") is None
+    with pytest.raises(SettingError, match="names neither") as caught:
+        read_keys(KEY)
+    assert KEY not in str(caught.value)
+
+
+# --- addresses and errors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("", "no address"),
+        ("sqlite://", "without a file"),
+        ("sqlite:///:memory:", "without a file"),
+        ("mysql://u:secret@h/d", "begins with mysql"),
+        ("postgresql://u:secret@h:port/d", "cannot be read"),
+        ("/proc/nowhere/store.db", "cannot be opened"),
+    ],
+)
+def test_addresses_that_are_none(url: str, said: str) -> None:
+    """What is no address is told with what is one, and without the password in it."""
+    with pytest.raises(SettingError, match=said) as caught:
+        open_store(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL without psycopg names the extra."""
+    monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"ragtrace-otel\[postgres\]"):
+        open_store("postgresql://h/d")
+
+
+def test_a_database_that_is_not_there(tmp_path: Path) -> None:
+    """A server that does not answer is told without password, parameters and statement."""
+    with pytest.raises(StoreError, match="PostgreSQL does not answer") as caught:
+        open_store(f"postgresql://u:secret@/d?host={tmp_path}")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_no_store(tmp_path: Path) -> None:
+    """A file with something else in it is left as it is."""
+    path = tmp_path / "notes.txt"
+    path.write_text("These are my notes. " * 100)
+    with pytest.raises(StoreError, match="no store"):
+        open_store(str(path))
+    assert path.read_text() == "These are my notes. " * 100
+
+
+def test_an_error_carries_no_content(store: Store) -> None:
+    """What the database says of a row that it refuses does not quote the row."""
+    store.write([made(1)])
+    with store.reading() as connection:
+        row = dict(connection.execute(select(traces)).mappings().one())
+    again = insert(traces).values({**row, "id": row["id"] + 1, "app": "very secret"})
+    with pytest.raises(IntegrityError) as caught, store.writing() as connection:
+        connection.execute(again)
+    assert "very secret" not in str(caught.value)
+
+
+def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
+    """A new file is nobody else's to read."""
+    open_store(str(tmp_path / "deep" / "s.db")).close()
+    assert (tmp_path / "deep" / "s.db").stat().st_mode & 0o077 == 0
+
+
+# --- at once -------------------------------------------------------------------------------------------------
+
+
+def _at_once(*actions: Callable[[], object]) -> None:
+    errors: list[BaseException] = []
+
+    def guarded(action: Callable[[], object]) -> None:
+        try:
+            action()
+        except BaseException as error:  # noqa: BLE001 told below
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(action,)) for action in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_threads_that_read_and_write_at_once(store: Store) -> None:
+    """Fifty threads at once meet no lock, and lose nothing."""
+
+    def work(number: int) -> None:
+        for n in range(3):
+            store.write([made(1_000 * number + n, Score("e", 0.5))])
+            assert store.get(_hex(1_000 * number + n)) is not None
+
+    _at_once(*(lambda number=number: work(number) for number in range(50)))
+    assert _count(store, traces) == 150
+
+
+def test_two_stores_write_the_same(store_url: str) -> None:
+    """Two processes that store the same evaluations at once store each of them once; so do two stores of one."""
+    stores = [open_store(store_url) for _ in range(4)]
+    given = many(60)
+    _at_once(*(lambda store=store: [store.write(given[i : i + 7]) for i in range(0, 60, 7)] for store in stores))
+    assert _count(stores[0], traces) == 60
+    assert _count(stores[0], scores) == sum(len(e.scores) for e in given)
+    total = overview(stores[0], NOW - 1e5, NOW + 1e6).total
+    assert total.evaluated == 60
+    for store in stores:
+        store.close()
+
+
+def test_a_forked_child_has_connections_of_its_own(store: Store) -> None:
+    """A store goes on working in a forked process, and in the one that it was forked from."""
+    store.write([made(1)])
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if store.write([made(2)]) == 1 and store.get(_hex(1)) is not None else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert store.get(_hex(2)) is not None
+    assert store.write([made(3)]) == 1
+
+
+def test_an_exception_rolls_back(store: Store) -> None:
+    """What was written before an exception is not there."""
+
+    def half() -> None:
+        with store.writing() as connection:
+            connection.execute(insert(meta).values(name="x", value="y"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        half()
+    assert _count(store, meta) == 0
+
+
+# --- sums ----------------------------------------------------------------------------------------------------
+
+
+def test_the_overview_is_what_the_traces_say(store: Store) -> None:
+    """Shares, intervals, causes and groups from the sums are those of `weighted` over all traces one by one."""
+    given = many(200)
+    for i in range(0, 200, 9):
+        store.write(given[i : i + 9])
+    store.write(given)  # again: counted once
+    found = overview(store, NOW - 1, NOW + 60_000, buckets=10)
+    assert found.total.evaluated == sum(point.evaluated for point in found.traffic) == 200
+    errors = [float(e.trace.error is not None) for e in given]
+    expected = weighted(errors, [e.trace.sampling_probability for e in given])
+    assert found.total.errors is not None
+    assert found.total.errors.value == pytest.approx(expected.value)
+    assert found.total.errors.interval == pytest.approx(expected.interval)
+    for check in found.checks:
+        judged = [s for e in given for s in e.scores if s.name == check.evaluator and s.label in ("pass", "fail")]
+        share = weighted([float(s.label == "pass") for s in judged], [s.sampling_probability for s in judged])
+        assert check.passes is not None
+        assert check.passes.value == pytest.approx(share.value)
+        assert check.passes.count == len(judged)
+        assert sum(step.passes.count for step in check.line if step.passes) == len(judged)
+        assert check.errors == sum(s.name == check.evaluator and s.error is not None for e in given for s in e.scores)
+    assert found.causes["retrieval"] == pytest.approx(
+        sum(1 / e.trace.sampling_probability for e in given if e.cause == "retrieval")
+    )
+    assert {g.name: g.evaluated for g in found.apps} == {
+        app: sum(e.trace.attributes["app"] == app for e in given) for app in ("shop", "help", "lab")
+    }
+    median = sorted(e.trace.duration for e in given)[100]
+    assert 0.5 * median < found.total.latency[0.5] < 2 * median
+    one = overview(store, NOW - 1, NOW + 60_000, app="lab")
+    assert [g.name for g in one.apps] == ["lab"]
+    with pytest.raises(SettingError, match="ends before"):
+        overview(store, NOW, NOW)
+
+
+def test_an_empty_store_has_an_overview(store: Store) -> None:
+    """Without requests there are points of time, and nothing in them."""
+    found = overview(store, NOW, NOW + 3_600)
+    assert (found.total.evaluated, found.total.errors, found.checks, found.apps) == (0, None, (), ())
+    assert len(found.traffic) >= 12
+
+
+def test_the_tables_are_documented_by_their_names() -> None:
+    """All tables that hold content have the columns that sealing fills."""
+    for table in (schema.contents, schema.details, schema.reviews, schema.feedback):
+        assert {"sealed", "key"} <= set(table.c.keys())
