@@ -310,3 +310,37 @@ def test_a_calibration_no_better_is_not_written(
     code = main(["calibrate", "--store", store_url, "--out", str(path)])
     assert (code == 0) == path.exists() == made_.better
     assert made_.better or "no better" in capsys.readouterr().err
+
+
+def test_the_store_knows_the_new_version(tmp_path: Path) -> None:
+    """A calibration that comes while the pipeline runs: scores of the new version are stored beside its threshold and
+    direction, not taken for those of an evaluator without one."""
+    from sqlalchemy import select
+
+    import ragtrace
+    from ragtrace.chatlogs.schema import evaluators
+    from ragtrace.chatlogs.store import open_store
+    from tests.chatlogs.reviewed import bad
+
+    path, url = tmp_path / "calibration.json", str(tmp_path / "store.db")
+    runtime = ragtrace.init(
+        store=url, calibration_file=str(path), langchain=False, llama_index=False, evaluators=[bad], sample_per_second=0
+    )
+    try:
+        runtime.pipeline.submit(make_trace(trace_id=1))
+        assert runtime.flush(30)
+        thresholds.save(path, [thresholds.Calibrated("bad", "1", 1, 0.25, "lower", 1.0)])
+        file = runtime.pipeline._adjust.__closure__  # the clock's two seconds are not waited for
+        next(c.cell_contents for c in file or () if isinstance(c.cell_contents, thresholds.File))._every = 0.0
+        runtime.pipeline.submit(make_trace(trace_id=2))
+        assert runtime.flush(30)
+    finally:
+        runtime.close()
+    store = open_store(url)
+    with store.reading() as connection:
+        rows = connection.execute(select(evaluators).order_by(evaluators.c.version)).all()
+    stored = store.get(f"{2:032x}")
+    store.close()
+    assert [(r.version, r.threshold, r.direction) for r in rows] == [("1", 0.5, "lower"), ("1+c1", 0.25, "lower")]
+    assert stored is not None
+    assert [score.version for score in stored.evaluation.scores] == ["1+c1"]
