@@ -90,7 +90,7 @@ def filled(path: Path, count: int) -> Store:
         store.write(batch, CHECKS)
         taken = time.monotonic() - began
         print(f"{count:,} traces written in {taken:.0f} s ({count / taken:,.0f} a second)", flush=True)
-    picked = fill(store, Policy(quota=400))
+    picked = fill(store, Policy(quota=400, random=0.35, topics=0.0))
     print(f"{picked} logs picked for review", flush=True)
     return store
 

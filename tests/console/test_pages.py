@@ -26,6 +26,7 @@ from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.pages import case, charts, evidence, filters
 from ragtrace.console.pages.rendering import percent
+from ragtrace.console.templating import environment
 from ragtrace.console.text import link, printable, visible, web_address
 from ragtrace.records import Document, Evidence, Trace
 from tests.console.filling import ATTACKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
@@ -142,6 +143,13 @@ def test_a_link_shows_its_host() -> None:
     assert found["href"] == GOOD_URL
     assert set(str(found["rel"]).split()) == {"noopener", "noreferrer"}
     assert Read(str(link(GOOD_URL))).text.startswith("docs.example.org ")
+
+
+def test_no_template_lets_it_through() -> None:
+    """A value that a template forgot to pass through `visible` cannot break the page's encoding or its direction."""
+    made = environment().from_string("{{ one }}{{ two | visible }}").render(one="\ud800\u202e<", two="\u202e")
+    assert made.startswith("\ufffd\ufffd&lt;<span")
+    assert "U+202E" in made
 
 
 def test_a_long_text_is_cut_with_a_count() -> None:
