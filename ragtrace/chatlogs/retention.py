@@ -62,7 +62,7 @@ def prune(store: Store, retention: Retention, now: float | None = None) -> Remov
     removed = Removed()
     if retention.days:
         before = (time.time() if now is None else now) - retention.days * _DAY
-        oldest = select(traces.c.id).where(traces.c.id < lowest_id(before), traces.c.started < before)
+        oldest = select(traces.c.id).where(traces.c.id < lowest_id(before + 1), traces.c.started < before)
         while (gone := _remove(store, oldest.order_by(traces.c.id).limit(_BATCH))).traces:
             removed += gone
         with store.writing() as connection:

@@ -1,0 +1,119 @@
+"""A kill at any moment loses nothing that was acknowledged, and never harms the file."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from ragtrace.chatlogs.records import Filter
+from ragtrace.chatlogs.schema import contents, details, scores, traces
+from ragtrace.chatlogs.searching import find
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.errors import StoreError
+from tests.chatlogs.making import made
+
+KILLS = int(os.environ.get("RAGTRACE_KILLS", "12"))
+"""The promise is a hundred: RAGTRACE_KILLS=100."""
+
+
+def _killed(url: str, kills: int) -> list[int]:
+    """Kills writers, each at another moment; the last number that each one had acknowledged."""
+    drawn = random.Random(5)
+    script = Path(__file__).with_name("crashing.py")
+    acknowledged = []
+    with subprocess.Popen(
+        [sys.executable, str(script), url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        for i in range(kills):
+            print(i * 1_000_000, file=parent.stdin, flush=True)
+            child = last = 0
+            while not (child and last):  # it may tell of its first batch before its parent tells of it
+                word, _, number = parent.stdout.readline().strip().partition(" ")
+                child, last = (int(number), last) if word == "child" else (child, int(word))
+            time.sleep(drawn.random() * 0.15)
+            os.kill(child, signal.SIGKILL)
+            os.set_blocking(parent.stdout.fileno(), False)
+            time.sleep(0.02)
+            try:
+                rest = os.read(parent.stdout.fileno(), 65_536).decode()
+            except BlockingIOError:
+                rest = ""
+            os.set_blocking(parent.stdout.fileno(), True)
+            acknowledged.append(max([last, *map(int, rest.split())]))
+        parent.stdin.close()
+    return acknowledged
+
+
+def _numbers(store: Store) -> set[int]:
+    with store.reading() as connection:
+        return {int(own, 16) for own in connection.scalars(select(traces.c.trace_id))}
+
+
+def test_no_acknowledged_row_is_lost(store_url: str) -> None:
+    """Killed while it stores, again and again: all that was acknowledged is there, whole, and a batch is there whole or
+    not at all."""
+    acknowledged = _killed(store_url, KILLS)
+    store = open_store(store_url)
+    there = _numbers(store)
+    for i, last in enumerate(acknowledged):
+        first = i * 1_000_000
+        assert set(range(first + 1, last + 1)) <= there
+        assert len([n for n in there if first < n <= first + 999_999]) % 20 == 0
+    with store.reading() as connection:
+        counts = [connection.scalar(select(func.count()).select_from(t)) for t in (contents, scores, details)]
+        assert counts == [len(there), 2 * len(there), len(there)]
+        if store.sqlite:
+            assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+            assert connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall() == []
+            connection.exec_driver_sql("INSERT INTO search (search) VALUES ('integrity-check')")
+    assert len(find(store, Filter(text=f'"question {acknowledged[0]}"')).rows) == 1
+    assert store.write([made(0, trace_id=2**100)]) == 1
+    store.close()
+
+
+def test_a_file_that_another_process_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process holds the lock, reading goes on; writing is told in the end who is in the way."""
+    monkeypatch.setattr("ragtrace.chatlogs.engine._BUSY", 0.2)
+    url = str(tmp_path / "s.db")
+    store = open_store(url)
+    store.write([made(1)])
+    code = (
+        "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "c.execute('BEGIN IMMEDIATE')\nprint('held', flush=True)\nsys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        assert len(find(store, Filter()).rows) == 1
+        with pytest.raises(StoreError, match="another process holds its lock"):
+            store.write([made(2)])
+    assert store.write([made(2)]) == 1
+    store.close()
+
+
+def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+    """Out of room a batch is refused as a whole, with what to do; with room again it is taken."""
+    store = open_store(str(tmp_path / "s.db"))
+    store.write([made(1)])
+    big = [made(n, answer="a" * 5_000) for n in range(2, 100)]
+    with store.reading() as connection:  # one connection is in the pool, and `write` takes the same again
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+    with pytest.raises(StoreError, match="the disk is full; make room"):
+        store.write(big)
+    assert _numbers(store) == {2}
+    with store.reading() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
+    assert store.write(big) == 98
+    store.close()

@@ -1,0 +1,207 @@
+"""What leaves the store leaves it completely, and nothing else does; what `ragtrace ingest` brings is there once."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, insert, select
+
+from ragtrace.chatlogs.ingest import ingest
+from ragtrace.chatlogs.records import Filter
+from ragtrace.chatlogs.retention import Removed, Retention, delete_user, prune
+from ragtrace.chatlogs.schema import contents, details, feedback, items, reviews, scores, sums, traces, users, verdicts
+from ragtrace.chatlogs.searching import find
+from ragtrace.chatlogs.spill import Spill, path_of
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.cli import main
+from ragtrace.errors import DataError
+from ragtrace.records import Document, Score
+from tests.chatlogs.making import NOW, made
+
+DAY = 86_400.0
+KEY = base64.b64encode(b"k" * 32).decode()
+
+
+def _counts(store: Store) -> dict[str, int]:
+    tables = (traces, contents, scores, details, feedback, items, reviews, verdicts)
+    with store.reading() as connection:
+        return {t.name: int(connection.scalar(select(func.count()).select_from(t)) or 0) for t in tables}
+
+
+def _person(n: int, user: str) -> object:
+    mark = f"{user}mark{n}"
+    return made(
+        n, Score("e", 0.1, "fail", explanation=f"{mark}explained"), query=f"{mark}query", answer=f"{mark}answer",
+        documents=(Document("d", f"{mark}chunk"),), attributes={"user_id": user, "app": "shop"},
+    )  # fmt: skip
+
+
+def _filled(store: Store) -> None:
+    """Ten traces of each of two users, with feedback, a queue, reviews and verdicts."""
+    store.write([_person(n, "anna" if n % 2 else "bert") for n in range(20)])  # type: ignore[misc]
+    with store.writing() as connection:
+        connection.execute(insert(users).values(id=1, name="ada", role="reviewer", created=NOW))
+        for own, trace_id in connection.execute(select(traces.c.id, traces.c.trace_id)).all():
+            mark = "annamark" if int(trace_id, 16) % 2 == 0 else "bertmark"
+            said = store.seal(trace_id, {"comment": f"{mark}comment"})
+            connection.execute(insert(feedback).values(trace_id=trace_id, thumbs=-1, created=NOW, **said))
+            item = {"trace": own, "slot": 0, "reason": "random", "priority": 0.0, "state": "done", "created": NOW}
+            key = connection.execute(insert(items).values(**item)).inserted_primary_key
+            texts = store.seal(trace_id, {"comment": f"{mark}review", "corrected": f"{mark}corrected"})
+            review = {"trace": own, "item": key[0], "user": 1, "source": "console", "created": NOW, **texts}
+            made_ = connection.execute(insert(reviews).values(**review)).inserted_primary_key
+            connection.execute(insert(verdicts).values(review=made_[0], evaluator="e", label="fail"))
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_user_is_forgotten_completely(store_url: str, key: str | None, tmp_path: Path) -> None:
+    """After deleting a user none of their traces, texts, scores, feedback, reviews and words is there, in no table, not
+    in the search index, not in the spill file, and not as bytes in SQLite's files; others have all of theirs."""
+    store = open_store(store_url, key=key)
+    _filled(store)
+    spill = Spill(path_of(store.engine.url), store.keys)
+    spill.append([_person(100, "anna"), _person(101, "bert")])  # type: ignore[list-item]
+    removed = delete_user(store, "anna")
+    assert removed == Removed(traces=10, scores=10, reviews=10, feedback=10, spilled=1)
+    assert set(_counts(store).values()) == {10}
+    assert find(store, Filter(user_id="anna")).rows == ()
+    assert len(find(store, Filter(user_id="bert")).rows) == 10
+    if key is None:
+        assert find(store, Filter(text="annamark1query")).rows == ()
+        assert len(find(store, Filter(text="bertmark2query")).rows) == 1
+    waiting: list[object] = []
+    spill.drain(waiting.extend)
+    assert len(waiting) == 1
+    assert delete_user(store, "anna") == Removed()
+    store.close()
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            assert b"annamark" not in file.read_bytes(), file
+            assert b"anna" not in file.read_bytes(), file
+
+
+def test_the_bytes_were_there(tmp_path: Path) -> None:
+    """The file has a user's texts before they are deleted: the test above would see them."""
+    store = open_store(str(tmp_path / "s.db"))
+    _filled(store)
+    store.close()
+    raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    for what in (b"annamark1query", b"annamark1explained", b"annamarkcomment", b"annamarkcorrected"):
+        assert what in raw
+
+
+def test_what_is_too_old_goes(store: Store) -> None:
+    """Older requests go with all that hangs on them and their sums; younger ones stay."""
+    _filled(store)
+    removed = prune(store, Retention(days=1), now=NOW + DAY + 4.5)
+    assert removed == Removed(5, 5, 5, 5)
+    assert set(_counts(store).values()) == {15}
+    assert prune(store, Retention(days=1), now=NOW + DAY + 4.5) == Removed()
+    assert prune(store, Retention(), now=NOW + 1e9) == Removed()
+    assert prune(store, Retention(days=1), now=NOW + 5 * DAY).traces == 15
+    assert set(_counts(store).values()) == {0}
+    with store.reading() as connection:
+        assert connection.execute(select(sums)).all() == []
+
+
+def test_what_is_too_much_goes(store: Store) -> None:
+    """Above the size the oldest go, until it fits; the newest stay."""
+    for first in range(0, 900, 300):
+        store.write([made(n, answer="a" * 2_000) for n in range(first, first + 300)])
+    removed = prune(store, Retention(bytes=3_000_000))
+    assert 0 < removed.traces < 900
+    left = [row.trace_id for row in find(store, Filter(), limit=1_000).rows]
+    assert left == [f"{n + 1:032x}" for n in range(899, removed.traces - 1, -1)]
+    assert prune(store, Retention(bytes=3_000_000)) == Removed()
+
+
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """prune and forget-user say what they removed; a store has to be named."""
+    monkeypatch.chdir(tmp_path)
+    store = open_store("s.db")
+    _filled(store)
+    store.close()
+    assert main(["store", "forget-user", "anna", "--store", "s.db"]) == 0
+    assert "10 traces, 10 scores, 10 reviews, 10 feedback, 0 spilled removed" in capsys.readouterr().out
+    assert main(["store", "prune", "--store", "s.db", "--bytes", "1G", "--days", "1"]) == 0
+    assert "10 traces" in capsys.readouterr().out
+    assert main(["store", "prune"]) == 2
+    assert main(["store", "prune", "--store", "s.db", "--bytes", "much"]) == 2
+    assert main(["store", "rekey", "--store", "s.db"]) == 2
+    assert "name the store" in (said := capsys.readouterr().err)
+    assert "'much'" in said
+
+
+# --- ingest --------------------------------------------------------------------------------------------------
+
+DATA = [{"id": "a", "question": "What?", "contexts": ["one", "two"], "answer": "This."}, {"id": 2, "answer": "That."}]
+SCORES = [
+    {"id": "a", "scores": {"groundedness": {"value": 0.3, "label": "fail", "explanation": "no", "error": None}}},
+    {"id": 2, "scores": {"own": {"value": None, "label": None, "explanation": None, "error": "timeout"}}},
+]
+
+
+def _lines(path: Path, rows: list[object]) -> Path:
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+def test_what_eval_wrote_is_ingested_once(store: Store, tmp_path: Path) -> None:
+    """Scores with the texts of the file that was scored are stored; the same again changes nothing."""
+    data, given = _lines(tmp_path / "data.jsonl", [*DATA]), _lines(tmp_path / "scores.jsonl", [*SCORES])
+    found = ingest(given, store, data=data, app="shop")
+    assert (found.done, found.new, found.errors) == (2, 2, ())
+    again = ingest(given, store, data=data, app="shop")
+    assert (again.done, again.new) == (2, 0)
+    rows = find(store, Filter(app="shop")).rows
+    assert [(row.query, row.answer) for row in rows] == [("", "That."), ("What?", "This.")]
+    first = store.get(rows[1].trace_id)
+    assert first is not None
+    assert [d.content for d in first.trace.documents] == ["one", "two"]
+    assert first.evaluation.scores[0].method == "model"
+    assert rows[0].scores == {"own": (None, "error")}
+
+
+def test_lines_that_say_more(store: Store, tmp_path: Path) -> None:
+    """A line may bring time, ids, names and evidence of its own."""
+    line = {
+        "trace_id": "ab" * 16, "query": "q", "answer": "Yes.", "started": "2026-01-31T12:00:00+00:00", "duration": 1.5,
+        "app": "x", "model": "m", "user_id": 7, "error": "E", "cause": "retrieval",
+        "scores": {"e": {"value": 1, "label": "pass", "version": "9", "method": "human", "failures": ["retrieval"],
+                         "evidence": [{"start": 0, "end": 4, "verdict": "supported"}]}},
+    }  # fmt: skip
+    assert ingest(_lines(tmp_path / "x.jsonl", [line]), store).new == 1
+    found = store.get("ab" * 16)
+    assert found is not None
+    assert (found.trace.started, found.trace.duration, found.trace.error) == (1_769_860_800.0, 1.5, "E")
+    assert found.trace.attributes == {"app": "x", "model": "m", "user_id": "7"}
+    assert found.evaluation.scores[0].evidence[0].verdict == "supported"
+    assert find(store, Filter(user_id="7")).total == 1
+
+
+def test_bad_lines_are_named_and_the_rest_is_kept(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each line that cannot be used is named with its number; the exit code says that there were some."""
+    bad: list[object] = [
+        "no json", {"id": 1}, {"id": 2, "scores": {"e": 0.5}}, {"id": 3, "scores": {"e": {"value": "x"}}},
+        {"trace_id": "xyz", "scores": {}}, {"id": 4, "started": -5, "scores": {}}, [1],
+        {"id": 5, "scores": {"e": {"value": 0.5, "evidence": [{"x": 1}]}}}, {"id": [1], "scores": {}},
+        '{"id": 6, "scores": {"e": {"value": NaN}}}',
+    ]  # fmt: skip
+    path = _lines(tmp_path / "x.jsonl", [SCORES[0], *bad, SCORES[1]])
+    said = io.StringIO()
+    found = ingest(path, store, errors=said)
+    assert found.done == 2
+    assert [int(str(e).partition("line ")[2].partition(":")[0]) for e in found.errors] == list(range(2, 12))
+    assert len(said.getvalue().splitlines()) == 10
+    with pytest.raises(DataError, match="cannot be read"):
+        ingest(tmp_path / "nothing", store)
+    if store.sqlite:
+        assert main(["ingest", str(path), "--store", str(store.engine.url.database)]) == 1
+        assert main(["ingest", str(tmp_path / "nothing"), "--store", str(store.engine.url.database)]) == 2
+        assert "2 lines stored, 0 of them new, 10 lines left out" in capsys.readouterr().err

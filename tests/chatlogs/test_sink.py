@@ -1,0 +1,346 @@
+"""The sink: the pipeline never waits for it, and what it took is kept, whatever the database does."""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event, func, select
+
+import ragtrace
+from ragtrace.chatlogs import sink as sinks
+from ragtrace.chatlogs.plain import from_json, to_json
+from ragtrace.chatlogs.schema import scores, traces
+from ragtrace.chatlogs.sink import Bounds, StoreSink
+from ragtrace.chatlogs.spill import Spill
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.errors import SettingError, StoreError
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Document, Score
+from ragtrace.testing import make_trace
+from tests.chatlogs.making import made, rich
+
+KEY = base64.b64encode(b"k" * 32).decode()
+
+
+def _count(url: str, key: str | None = None) -> int:
+    store = open_store(url, key=key)
+    with store.reading() as connection:
+        found = int(connection.scalar(select(func.count()).select_from(traces)) or 0)
+    store.close()
+    return found
+
+
+def _until(condition: Callable[[], object]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come to that")
+
+
+@contextmanager
+def _full(store: Store) -> Iterator[None]:
+    """The disk that the store lies on is full."""
+
+    def refuse(connection: Any) -> None:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
+    def allow(connection: Any) -> None:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
+
+    event.listen(store.engine, "begin", refuse)
+    try:
+        yield
+    finally:
+        event.remove(store.engine, "begin", refuse)
+        event.listen(store.engine, "begin", allow)
+
+
+def test_what_is_taken_is_stored(store_url: str) -> None:
+    """Evaluations are stored in batches, with application and environment where they do not say theirs."""
+    sink = StoreSink(store_url, app="help", env="prod")
+    for n in range(300):
+        sink(made(n, Score("e", 0.5), attributes={} if n else {"app": "own"}))
+    sink(made(999, status="dropped"))
+    assert sink.flush(60)
+    assert (sink.written, sink.spilled, sink.lost, sink.waiting) == (300, 0, 0, 0)
+    assert sink.close()
+    store = open_store(store_url)
+    assert store.get(f"{1:032x}").trace.attributes["app"] == "own"  # type: ignore[union-attr]
+    assert store.get(f"{2:032x}").trace.attributes == {"app": "help", "env": "prod"}  # type: ignore[union-attr]
+    store.close()
+
+
+def test_a_pipeline_fills_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the setting `store` each sampled request is there after a flush, with its texts, scores and threshold."""
+    monkeypatch.setenv("THE_KEY", KEY)
+
+    @evaluator(needs={"answer"}, threshold=0.5)
+    def long_enough(trace: Any) -> float:
+        """Whether it says anything."""
+        return float(len(trace.answer) > 3)
+
+    path = tmp_path / "chat.db"
+    runtime = ragtrace.init(
+        store=str(path), store_key="THE_KEY", app="help", env="test", evaluators=[long_enough], isolate=False,
+        langchain=False, llama_index=False, sample_per_second=0,
+    )  # fmt: skip
+    try:
+        assert runtime.pipeline.submit(make_trace(query="secretly", attributes={"user_id": "u1"}))
+        assert runtime.flush(60)
+        assert runtime.store.written == 1
+    finally:
+        runtime.close()
+    store = open_store(str(path), key=KEY)
+    with store.reading() as connection:
+        own = connection.scalar(select(traces.c.trace_id))
+    found = store.get(str(own))
+    assert found is not None
+    assert (found.trace.query, found.trace.attributes["app"]) == ("secretly", "help")
+    assert [(s.name, s.label) for s in found.evaluation.scores] == [("long_enough", "pass")]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"store": "mysql://h/d"}, "begins with mysql"), ({"store_key": "nowhere"}, "names neither"),
+     ({"store_days": -1}, "store_days")],
+)  # fmt: skip
+def test_wrong_settings_are_told_at_the_start(tmp_path: Path, given: dict[str, Any], said: str) -> None:
+    """What waiting does not mend is an error of `init`."""
+    with pytest.raises(SettingError, match=said):
+        ragtrace.init(**{"store": str(tmp_path / "s.db"), "langchain": False, "llama_index": False, **given})
+
+
+def test_the_queue_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than may wait is counted as lost, at once, while the database hangs: the caller never waits for it."""
+    sink = StoreSink(str(tmp_path / "s.db"), bounds=Bounds(items=50, batch=10))
+    go = threading.Event()
+    write = Store.write
+    monkeypatch.setattr(Store, "write", lambda *given: go.wait() and write(*given))
+    for n in range(500):
+        sink(made(n))
+    assert sink.waiting <= 60
+    assert sink.lost + sink.waiting == 500
+    assert not sink.flush(0.05)
+    go.set()
+    assert sink.flush(60)
+    assert sink.written + sink.lost == 500
+    sink.close()
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_full_disk(tmp_path: Path, key: str | None) -> None:
+    """What the database does not take waits in a file, sealed as the store is, and is stored when there is room."""
+    url = str(tmp_path / "s.db")
+    sink = StoreSink(url, key=key, bounds=Bounds(batch=20, wait=0.01))
+    sink(made(1))
+    assert sink.flush(60)
+    assert sink._store is not None
+    with _full(sink._store):
+        for n in range(2, 80):
+            sink(made(n, answer="readable" * 500))
+        assert sink.flush(60)
+        assert sink.spilled > 0
+        assert sink.lost == 0
+        waiting = (tmp_path / "s.db.spill").read_bytes()
+        assert (b"readable" in waiting) is (key is None)
+        assert (tmp_path / "s.db.spill").stat().st_mode & 0o077 == 0
+    sink._again = 0.0
+    sink(made(80))
+    _until(lambda: sink.spill_bytes == 0)
+    sink.close()
+    assert _count(url, key) == 80
+
+
+def test_no_room_anywhere(tmp_path: Path) -> None:
+    """Where the file is full, too, what cannot be kept is counted, and nothing is raised."""
+    sink = StoreSink(str(tmp_path / "s.db"), bounds=Bounds(batch=20, wait=0.01, spill=10_000))
+    assert sink._store is not None
+    with _full(sink._store):
+        for n in range(100):
+            sink(made(n, answer="a" * 1_000))
+        assert sink.flush(60)
+    assert sink.lost > 0
+    assert sink.written + sink.spilled + sink.lost == 100
+    assert sink.spill_bytes <= 10_000
+    sink.close()
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where neither database nor file takes anything, evaluations stay in memory until one of them does."""
+    sink = StoreSink(str(tmp_path / "s.db"), bounds=Bounds(wait=0.01))
+    monkeypatch.setattr(Spill, "append", lambda *_given: (_ for _ in ()).throw(OSError(28, "No space left")))
+    assert sink._store is not None
+    with _full(sink._store):
+        for n in range(100):
+            sink(made(n, answer="a" * 1_000))
+        _until(lambda: sink.failures > 0)
+        assert sink.lost == 0
+    _until(lambda: sink.written == 100)
+    assert sink.close()
+
+
+def test_a_database_that_goes_away(postgresql: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the server is away what comes waits in a file; when it is back all of it is stored."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(sinks, "_BACKOFF", (0.05, 0.2))
+    url = postgresql.database()
+    sink = StoreSink(url, bounds=Bounds(wait=0.01))
+    sink(made(1))
+    assert sink.flush(60)
+    postgresql.stop()
+    try:
+        for n in range(2, 50):
+            sink(made(n))
+        assert sink.flush(60)
+        assert (sink.written, sink.lost) == (1, 0)
+        assert sink.spilled == 48
+        late = StoreSink(url)  # an application that starts meanwhile
+        late(made(50))
+        assert late.close(60)
+    finally:
+        postgresql.start()
+    sink(made(51))
+    _until(lambda: sink.spill_bytes == 0 and sink.waiting == 0)
+    assert sink.close()
+    assert _count(url) == 51
+
+
+def test_what_the_database_refuses_costs_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An evaluation that cannot be stored for what it is is counted; those beside it are stored."""
+    sink = StoreSink(str(tmp_path / "s.db"))
+    write = Store.write
+
+    def picky(store: Store, given: Any, *more: Any) -> int:
+        if any(e.trace.query == "poison" for e in given):
+            raise ValueError("no")
+        return write(store, given, *more)
+
+    monkeypatch.setattr(Store, "write", picky)
+    for n in range(20):
+        sink(made(n, query="poison" if n == 7 else "fine"))
+    assert sink.flush(60)
+    assert (sink.written, sink.lost) == (19, 1)
+    sink.close()
+    assert _count(str(tmp_path / "s.db")) == 19
+
+
+def test_closing_keeps_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be stored in time lies in the file, and the next process stores it."""
+    url = str(tmp_path / "s.db")
+    sink = StoreSink(url, bounds=Bounds(batch=5))
+    go = threading.Event()
+    write = Store.write
+    monkeypatch.setattr(Store, "write", lambda *given: go.wait() and write(*given))
+    for n in range(40):
+        sink(made(n))
+    assert sink.close(0.1)
+    assert sink.spilled >= 30
+    go.set()
+    _until(lambda: not sink._thread.is_alive())  # type: ignore[union-attr]
+    sink(made(99))
+    assert sink.lost == 1
+    again = StoreSink(url)
+    again(made(40))
+    _until(lambda: again.spill_bytes == 0 and again.waiting == 0)
+    again.close()
+    assert _count(url) == 41
+
+
+def test_a_fork(tmp_path: Path) -> None:
+    """A forked process has a queue and a thread of its own; nothing is stored twice or lost."""
+    url = str(tmp_path / "s.db")
+    sink = StoreSink(url)
+    sink(made(1))
+    child = os.fork()
+    if not child:
+        try:
+            sink(made(2))
+            os._exit(0 if sink.flush(60) and sink.written == 1 else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert sink.flush(60)
+    sink.close()
+    assert _count(url) == 2
+
+
+# --- the file ------------------------------------------------------------------------------------------------
+
+
+def test_json_and_back() -> None:
+    """An evaluation comes out of its line as it went in."""
+    assert from_json(to_json(rich())) == rich()
+    odd = made(1, query="\ud800\0\u2028", documents=(Document("d", "x", None, {"a": (1, {2})}),))
+    assert from_json(to_json(odd)).trace.query == "\ud800\0\u2028"
+
+
+def test_a_line_that_was_not_finished(tmp_path: Path) -> None:
+    """Half a line of a process that died costs that line alone."""
+    spill = Spill(tmp_path / "x.spill")
+    spill.append([made(1)])
+    with spill.path.open("ab") as file:
+        file.write(b'{"trace": {"tra')
+    spill.append([made(2)])
+    found: list[Any] = []
+    assert spill.drain(found.extend) == (2, 1)
+    assert [e.trace.trace_id for e in found] == [2, 3]
+    assert len(spill) == 0
+
+
+def test_what_is_not_taken_stays(tmp_path: Path) -> None:
+    """An error while the file is emptied leaves all of it there."""
+    spill = Spill(tmp_path / "x.spill")
+    spill.append([made(n) for n in range(300)])
+
+    def refuse(batch: Any) -> None:
+        if batch[0].trace.trace_id > 200:
+            raise StoreError("away")
+
+    with pytest.raises(StoreError, match="away"):
+        spill.drain(refuse)
+    found: list[Any] = []
+    assert spill.drain(found.extend) == (300, 0)
+
+
+def test_forgetting_while_others_append(tmp_path: Path) -> None:
+    """Rewriting the file loses nothing that another thread appends meanwhile."""
+    spill = Spill(tmp_path / "x.spill")
+
+    def fill(first: int) -> None:
+        for n in range(first, first + 50):
+            spill.append([made(n, attributes={"user_id": f"u{n % 2}"})])
+
+    threads = [threading.Thread(target=fill, args=(100 * k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        spill.forget("u0")
+    spill.forget("u0")
+    found: list[Any] = []
+    spill.drain(found.extend)
+    assert sorted(e.trace.trace_id for e in found) == [100 * k + n + 1 for k in range(3) for n in range(1, 50, 2)]
+
+
+def test_scores_that_come_later_are_added(tmp_path: Path) -> None:
+    """The same request with another evaluator's score is one trace with both."""
+    sink = StoreSink(str(tmp_path / "s.db"))
+    sink(made(1, Score("a", 0.5)))
+    sink(replace(made(1), scores=(Score("b", 0.5),)))
+    sink.flush(60)
+    sink.close()
+    store = open_store(str(tmp_path / "s.db"))
+    with store.reading() as connection:
+        assert connection.scalar(select(func.count()).select_from(scores)) == 2
+    store.close()
