@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, insert, select, text, update
 
 from ragtrace.chatlogs import topics
 from ragtrace.chatlogs.picking import picked
-from ragtrace.chatlogs.policy import CERTAIN, RANDOM, TOPIC, Policy, draw
+from ragtrace.chatlogs.policy import CERTAIN, RANDOM, TOPIC, Policy, draw, in_force
 from ragtrace.chatlogs.schema import items, meta, reviews, traces
 
 if TYPE_CHECKING:
@@ -32,9 +32,11 @@ _CHUNK = 400
 
 
 def fill(store: Store, policy: Policy | None = None, now: float | None = None) -> int:
-    """Bring logs into the queue; how many are new there. Call it every minute or so: a call with nothing to do costs
-    milliseconds. Any number of processes may. Raises StoreError as the store does."""
-    policy, now = policy or Policy(), time.time() if now is None else now
+    """Bring logs into the queue; how many are new there. Without a policy it is the one that the environment says.
+
+    Call it every minute or so: a call with nothing to do costs milliseconds. Any number of processes may. Raises
+    StoreError as the store does."""
+    policy, now = policy or in_force(), time.time() if now is None else now
     wanted = _wanted(store, policy, now)
     found = picked(store, policy, now, wanted)
     found[TOPIC] = topics.novel(store, policy, now, wanted.get(TOPIC, 0))
@@ -54,7 +56,7 @@ class Filler:
 
     def __init__(self, store: Store, policy: Policy | None = None, *, every: float = 60.0) -> None:
         self._store = store
-        self._policy = policy
+        self._policy = policy or in_force()
         self._every = every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="ragtrace-review-queue", daemon=True)

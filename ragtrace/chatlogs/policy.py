@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ragtrace.errors import SettingError
 
@@ -88,6 +90,24 @@ class Policy:
         part = 0.5 + 0.5 * (now % 86_400 / 86_400)
         shares = {"topic" if name == "topics" else name: getattr(self, name) for name in _RULES}
         return {reason: math.ceil(self.quota * share * part - 1e-9) for reason, share in shares.items()}
+
+
+_NUMBERS = ("quota", RANDOM, *_RULES, "double", "days", "band", "window")
+
+
+def in_force(environ: Mapping[str, str] | None = None) -> Policy:
+    """The policy that the environment says: RAGTRACE_CONSOLE_REVIEW_<NAME> for each number of `Policy`, e.g.
+    RAGTRACE_CONSOLE_REVIEW_QUOTA=100. Raises SettingError as `Policy` does, and for what is no number."""
+    given = os.environ if environ is None else environ
+    found: dict[str, Any] = {}
+    for name in _NUMBERS:
+        key = f"RAGTRACE_CONSOLE_REVIEW_{name.upper()}"
+        if given.get(key):
+            try:
+                found[name] = int(given[key]) if name == "quota" else float(given[key])
+            except ValueError:
+                raise SettingError(f"{key} is {given[key]!r}; give a number") from None
+    return Policy(**found)
 
 
 def draw(trace_id: str, purpose: str) -> float:

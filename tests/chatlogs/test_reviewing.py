@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 
 from ragtrace.chatlogs import topics
 from ragtrace.chatlogs.agreement import of_evaluator
-from ragtrace.chatlogs.policy import CERTAIN, REASONS, Policy, draw
+from ragtrace.chatlogs.policy import CERTAIN, REASONS, Policy, draw, in_force
 from ragtrace.chatlogs.records import Feedback, Review, Task, Verdict
 from ragtrace.chatlogs.reviewing import (
     LOCK,
@@ -70,6 +70,20 @@ def test_a_policy_that_cannot_be_is_refused(given: dict[str, float], said: str) 
     """With the name of what is wrong."""
     with pytest.raises(SettingError, match=said):
         Policy(**given)  # type: ignore[arg-type]
+
+
+def test_the_environment_says_the_policy() -> None:
+    """Number by number; what is none is refused with its name."""
+    assert in_force({}) == Policy()
+    given = {"RAGTRACE_CONSOLE_REVIEW_QUOTA": "100", "RAGTRACE_CONSOLE_REVIEW_WORST": "0.2", "OTHER": "x"}
+    assert in_force(given) == Policy(quota=100, worst=0.2)
+    for key, value, said in (
+        ("QUOTA", "many", "QUOTA is 'many'"),
+        ("RANDOM", "0.9", "add up"),
+        ("QUOTA", "1.5", "number"),
+    ):
+        with pytest.raises(SettingError, match=said):
+            in_force({f"RAGTRACE_CONSOLE_REVIEW_{key}": value})
 
 
 # --- what comes into the queue ----------------------------------------------------------------------------------------
