@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 
@@ -22,6 +22,7 @@ from ragtrace import semconv
 from ragtrace.records import Evaluation, Evidence, Score
 from ragtrace.testing import make_trace
 from ragtrace_otlp import EvaluationSpanSink, HoldLimits, HoldProcessor, attach
+from ragtrace_otlp.batching import CountingExporter
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from ragtrace_otlp.scores import ScoreFormat, score_attributes
 
@@ -200,6 +201,22 @@ def test_each_span_leaves_exactly_once(steps: list[tuple[str, int]]) -> None:
     bench.provider.shutdown()
     names = [span.name for span in bench.exporter.get_finished_spans()]
     assert sorted(names) == sorted(f"s{i}" for i in ended)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_counts_its_own_exports() -> None:
+    """What went out before a fork is told by the parent alone."""
+    exporter: CountingExporter[Any] = CountingExporter(InMemorySpanExporter(), "spans", SpanExportResult.FAILURE)
+    exporter.export([])
+    exporter._note("rejected", 3)
+    exporter._exported = 5
+    child = os.fork()
+    if child == 0:
+        stats = exporter.stats()
+        os._exit(int(stats.exported != 0 or bool(stats.failed)))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert (exporter.stats().exported, exporter.stats().failed) == (5, {"rejected": 3})
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

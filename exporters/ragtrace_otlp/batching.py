@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
+import weakref
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -68,6 +70,7 @@ class CountingExporter(Generic[T]):
         self._said = 0.0
         self._stopped = False
         self._log = logging.getLogger(__name__)
+        _anew_in_children(self, _exported=int, _failed=Counter)
 
     def export(self, batch: Sequence[T]) -> Any:
         """Export a batch with the inner exporter; its result."""
@@ -122,6 +125,7 @@ class PacedSpanProcessor(BatchSpanProcessor):
     def __init__(self, exporter: CountingExporter[ReadableSpan], queue: int = 4_096) -> None:
         self.dropped = 0
         self._limit = queue
+        _anew_in_children(self, dropped=int)
         super().__init__(
             exporter,  # type: ignore[arg-type]  # duck-typed: export, shutdown, force_flush
             max_queue_size=queue,
@@ -142,6 +146,7 @@ class PacedLogRecordProcessor(BatchLogRecordProcessor):
     def __init__(self, exporter: CountingExporter[Any], queue: int = 4_096) -> None:
         self.dropped = 0
         self._limit = queue
+        _anew_in_children(self, dropped=int)
         super().__init__(
             exporter,  # type: ignore[arg-type]  # duck-typed: export, shutdown, force_flush
             max_queue_size=queue,
@@ -154,6 +159,19 @@ class PacedLogRecordProcessor(BatchLogRecordProcessor):
         if _queued(self) >= self._limit:
             self.dropped += 1
         super().on_emit(log_record)
+
+
+def _anew_in_children(counter: Any, **kinds: Callable[[], Any]) -> None:
+    """What was counted before a fork is the parent's: a child that told it again would double it."""
+    reference = weakref.ref(counter)
+
+    def reset() -> None:
+        if (alive := reference()) is not None:
+            for name, kind in kinds.items():
+                setattr(alive, name, kind())
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=reset)
 
 
 def _queued(processor: Any) -> int:
