@@ -382,6 +382,18 @@ def test_nobody_gets_both_slots_of_a_log(waiting: Store) -> None:
     assert next_task(waiting, ann, NOW) is None
 
 
+def test_the_log_after_this_one_is_another_log(waiting: Store) -> None:
+    """What the console fetches in advance is never the other slot of the log that is being judged."""
+    (ann,) = people(waiting, "ann")
+    for _ in range(5):
+        task = next_task(waiting, ann, NOW)
+        assert task is not None
+        after = next_task(waiting, ann, NOW, but=task.item)
+        assert after is not None
+        assert after.trace != task.trace
+        submit(waiting, task, review(task.trace_id), ann, NOW)
+
+
 def test_fifty_reviewers_at_once(waiting: Store) -> None:
     """Fifty threads, some of them windows of one person: no error, no item twice, no person twice on a log, and every
     submitted verdict is there."""
