@@ -193,7 +193,8 @@ def _worst(look: _Look, given: Filter, after: str | None) -> _Found:
         used.reverse()
     start, last = _place(after)
     if start is not None:
-        used = [b for b in used if b * worse >= start * worse]
+        # Past id 0 nothing is left of a bucket.
+        used = [b for b in used if b * worse > start * worse or (b == start and last > 0)]
     lead, whole = _lead(look, look.high)
     if whole is not None:
         return _worst_of(look, given, look.checked(whole, lead), (start, last, worse))
@@ -205,7 +206,6 @@ def _worst(look: _Look, given: Filter, after: str | None) -> _Found:
         if len(found) > look.limit:
             return _Found([own for _, own in found[: look.limit]], "{}.{}".format(*found[look.limit - 1]))
         if end is not None or (look.late() and b != used[-1]):
-            # Id 0 is nobody's: the next bucket from its begin.
             return _Found([own for _, own in found], f"{b}.{0 if end is None else end}")
     return _Found([own for _, own in found], None)
 
