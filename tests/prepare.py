@@ -35,35 +35,32 @@ TOOLS = {
     "chromium": "chromium",
 }
 """Programs that tests call, and Debian's packages with them."""
-TYPES = Path(__file__).parents[1] / "grafana" / "types"
+HERE = Path(__file__).parent
+NODE = {
+    HERE.parent / "grafana" / "types": "@grafana/schema is not installed: the dashboards' types are not checked",
+    HERE / "console": "axe-core is not installed: the console's accessibility is not looked at",
+}
+"""Folders with a package.json for tests, and what is missing without its packages."""
 
 
 def main() -> int:
     """0 if all is there that may be; 1 in CI where something cannot be brought."""
-    return python_packages() or programs() or types() or axe()
+    return python_packages() or programs() or node_packages()
 
 
-def types() -> int:
-    """Grafana's own types and TypeScript's compiler, which check the dashboards."""
-    if (TYPES / "node_modules").is_dir():
-        return 0
-    if not os.environ.get("CI") or shutil.which("npm") is None:
-        print(f"@grafana/schema is not installed: the tests that need it are skipped (npm install in {TYPES})")
-        return 0
+def node_packages() -> int:
+    """What tests run in node or in the browser."""
     command = ["npm", "install", "--no-save", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"]
-    return 1 if subprocess.run(command, cwd=TYPES, check=False, stdout=subprocess.DEVNULL).returncode else 0
-
-
-def axe() -> int:
-    """axe-core, which finds what people with a screen reader or without a mouse could not use in the console."""
-    folder = Path(__file__).parent / "console"
-    if (folder / "node_modules").is_dir():
-        return 0
-    if not os.environ.get("CI") or shutil.which("npm") is None:
-        print(f"axe-core is not installed: accessibility is not looked at (npm install --no-save in {folder})")
-        return 0
-    command = ["npm", "install", "--no-save", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"]
-    return 1 if subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL).returncode else 0
+    for folder, missing in NODE.items():
+        if (folder / "node_modules").is_dir():
+            continue
+        if not os.environ.get("CI") or shutil.which("npm") is None:
+            print(f"{missing} (npm install --no-save in {folder} brings it)")
+            continue
+        if subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL).returncode:
+            print(f"npm install failed in {folder}", file=sys.stderr)
+            return 1
+    return 0
 
 
 def programs() -> int:
