@@ -64,8 +64,8 @@ def node_packages() -> int:
 
 
 def programs() -> int:
-    """Prometheus and Alertmanager, whose tools check the rules; node and npm, which check the dashboards; PostgreSQL and
-    Chromium, in which stores and the console are tested."""
+    """Prometheus and Alertmanager, whose tools check the rules; node and npm, which check the dashboards; PostgreSQL
+    and Chromium, in which stores and the console are tested."""
     missing = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
     if not missing:
         return 0
