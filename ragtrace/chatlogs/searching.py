@@ -74,9 +74,11 @@ def find(store: Store, filter: Filter, *, after: str | None = None, limit: int =
 
 def _cleaned(given: Filter) -> Filter:
     """With texts as they are stored: neither database takes NUL or a lone surrogate."""
-    texts = {name: clean(value) for name in Filter.__slots__ if isinstance(value := getattr(given, name), str)}
+    texts: dict[str, Any] = {
+        name: clean(value) for name in Filter.__slots__ if isinstance(value := getattr(given, name), str)
+    }
     # Past the user id: what is hidden of it is that of the id as it was given.
-    return replace(given, **{**texts, "user_id": given.user_id})
+    return replace(given, **(texts | {"user_id": given.user_id}))
 
 
 def _bounds(given: Filter) -> tuple[int, int]:
