@@ -14,7 +14,7 @@ from traffic import Array
 NAIVE = shipped.Alert("naive", "", 'avg_over_time(naive_score{evaluator="faithfulness"}[15m]) < 0.8', 0, 0)
 """What is usually made."""
 _RECORDED = re.compile(r"(app_evaluator:[a-z0-9_:]+)(?:\s+offset\s+(\d+)s)?")
-_RAW = re.compile(r"(?<![:\w])ragtrace_(?!objective)")
+_RAW = re.compile(r"(?<![:\w])ragtrace_(?!objective|evaluator_info)")
 Grid = Sequence[tuple[int, Array]]
 """Steps in seconds and the times that lie so far apart."""
 Fired = dict[str, dict[str, list[Episode]]]

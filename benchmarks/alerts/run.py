@@ -81,37 +81,31 @@ def jobs(o: argparse.Namespace) -> dict[str, list[Job]]:
     return {part: found[part] for part in PARTS if part in o.only}
 
 
-def run(todo: dict[str, list[Job]], workers: int) -> dict[str, list[Any]]:
-    """Do it, with a line for each thing that is done."""
+TITLES: dict[str, tuple[str, tuple[Callable[..., str], ...]]] = {
+    "quiet": ("False pages where nothing happens", (report.quiet, report.quiet_rules)),
+    "falls": ("From a fall to the first page, at any hour of the week", (report.falls,)),
+    "targets": ("Targets, at 5 % sampling", (report.targets,)),
+    "rules": ("By rule, at 200 requests a minute and 5 %: median / p90", (report.rules,)),
+    "estimates": ("Failure rate under error-biased sampling, in percentage points", (report.estimates,)),
+    "troubles": ("Resets, deaths, clocks: three days of two workers", (report.troubles,)),
+}
+
+
+def run(todo: dict[str, list[Job]], workers: int) -> None:
+    """Do it, with a line for each thing that is done, and print the tables of each part at its end."""
     started, done, whole = time.monotonic(), 0, sum(map(len, todo.values()))
-    found: dict[str, list[Any]] = {}
     with ProcessPoolExecutor(workers) as pool:
         waiting = {part: [pool.submit(f, *arguments) for f, arguments in some] for part, some in todo.items()}
         for part, some in waiting.items():
-            found[part] = []
             for future, (_, arguments) in zip(some, todo[part], strict=True):
-                found[part].append(future.result())
+                future.result()
                 done += 1
                 seconds = time.monotonic() - started
                 print(f"{seconds:5.0f} s, {done} of {whole}: {part} {arguments[0]}", file=sys.stderr, flush=True)
-    return found
-
-
-def show(found: dict[str, list[Any]]) -> None:
-    """Print the tables."""
-    titles: dict[str, tuple[str, tuple[Callable[..., str], ...]]] = {
-        "quiet": ("False pages where nothing happens", (report.quiet, report.quiet_rules)),
-        "falls": ("From a fall to the first page, at any hour of the week", (report.falls,)),
-        "targets": ("Targets, at 5 % sampling", (report.targets,)),
-        "rules": ("By rule, at 200 requests a minute and 5 %: median / p90", (report.rules,)),
-        "estimates": ("Failure rate under error-biased sampling, in percentage points", (report.estimates,)),
-        "troubles": ("Resets, deaths, clocks: three days of two workers", (report.troubles,)),
-    }
-    for part, results in found.items():
-        title, tables = titles[part]
-        print(f"## {title}\n")
-        for make in tables:
-            print(make(results) + "\n")
+            title, tables = TITLES[part]
+            print(f"## {title}\n")
+            for make in tables:
+                print(make([future.result() for future in some]) + "\n", flush=True)
 
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -136,7 +130,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     o = options()
     print(f"seed {o.seed}, {o.runs} runs, {o.months} months of {o.days:g} days at {o.step} s\n")
-    show(run(jobs(o), o.jobs))
+    run(jobs(o), o.jobs)
 
 
 if __name__ == "__main__":
