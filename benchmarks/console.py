@@ -39,6 +39,19 @@ VISITS = 15
 # A page has been painted when a frame was drawn after its last change.
 _PAINTED = "new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()), 0)))"
 
+_WATCH = """
+  window.times = [];
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    const began = event.timeStamp;
+    const seen = new MutationObserver(() => {
+      seen.disconnect();
+      requestAnimationFrame(() => setTimeout(() => window.times.push(performance.now() - began), 0));
+    });
+    seen.observe(document.querySelector("[data-work]"), { childList: true });
+  }, true);
+"""
+
 
 def evaluations(count: int, seed: int = 1) -> Iterator[Evaluation]:
     """Traces of the last month."""
@@ -90,7 +103,7 @@ def filled(path: Path, count: int) -> Store:
         store.write(batch, CHECKS)
         taken = time.monotonic() - began
         print(f"{count:,} traces written in {taken:.0f} s ({count / taken:,.0f} a second)", flush=True)
-    picked = fill(store, Policy(quota=400, random=0.35, topics=0.0))
+    picked = fill(store, Policy(quota=400, random=0.5, topics=0.0, disagreement=0.0))
     print(f"{picked} logs picked for review", flush=True)
     return store
 
@@ -112,22 +125,9 @@ def served(store: Store) -> Iterator[str]:
 
 def review(page: Any, url: str) -> list[float]:
     """Milliseconds from Enter until the next log is painted. A person looks at each one for half a second."""
+    page.add_init_script(_WATCH)  # before the page's own script, which lets nobody else hear its keys
     page.goto(f"{url}/review")
     page.wait_for_timeout(1_000)
-    page.evaluate(
-        """() => {
-          window.times = [];
-          addEventListener("keydown", (event) => {
-            if (event.key !== "Enter") return;
-            const began = event.timeStamp;
-            const seen = new MutationObserver(() => {
-              seen.disconnect();
-              requestAnimationFrame(() => setTimeout(() => window.times.push(performance.now() - began), 0));
-            });
-            seen.observe(document.querySelector("[data-work]"), { childList: true });
-          }, true);
-        }"""
-    )
     for n in range(JUDGED):
         page.keyboard.press("1" if n % 3 else "2")
         page.keyboard.press("Enter")

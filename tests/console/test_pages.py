@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 from starlette.testclient import TestClient
 
-from ragtrace.chatlogs import agreement, reviewing, schema
+from ragtrace.chatlogs import agreement, overview, reviewing, schema
 from ragtrace.chatlogs.consequences import consequences
 from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.store import Store, open_store
@@ -25,11 +26,11 @@ from ragtrace.console import accounts
 from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.pages import case, charts, evidence, filters
-from ragtrace.console.pages.rendering import percent
+from ragtrace.console.pages.rendering import percent, range_percent
 from ragtrace.console.templating import environment
 from ragtrace.console.text import link, printable, visible, web_address
 from ragtrace.records import Document, Evidence, Trace
-from tests.console.filling import ATTACKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
+from tests.console.filling import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
 
 PAGES = (
     "/",
@@ -512,6 +513,37 @@ def test_a_verdict_goes_to_its_own_log(tmp_path: Path) -> None:
     with store.reading() as connection:
         state = connection.scalar(select(schema.items.c.state).where(schema.items.c.id == int(form["item"])))
     assert state == "open"
+    store.close()
+
+
+# --- overview ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_overview_shows_the_store_s_figures(store: Store) -> None:
+    """Rates with their intervals as the store's own function gives them, a chart for each, and links to the failures."""
+    now = time.time()
+    page = client(store).get("/?range=24h").text
+    found = overview.overview(store, now - 86_400, now)
+    (check,) = (each for each in found.checks if each.evaluator == "faithfulness")
+    assert check.passes is not None
+    text = Read(page).text
+    assert percent(check.passes.value) in text
+    assert range_percent(check.passes.interval) in text
+    assert 'aria-label="Pass rate of faithfulness over time"' in page
+    assert "/traces?evaluator=faithfulness&amp;label=fail&amp;range=24h" in page
+    assert "Nothing in this time" not in text
+
+
+def test_what_was_before_is_beside_it(tmp_path: Path) -> None:
+    """The rate of as long a time before, and a sign where the intervals do not touch."""
+    store = open_store(str(tmp_path / "logs.db"))
+    now = time.time()
+    old = [evaluation(n, 0.1, started=now - 10 * 86_400 - n) for n in range(40)]
+    new = [evaluation(100 + n, 0.95, started=now - 86_400 - n) for n in range(40)]
+    store.write([*old, *new], CHECKS)
+    page = Read(client(store).get("/?range=7d").text).text
+    assert "▲ from 0.0 %" in page
+    assert "before 0.0 %" in page
     store.close()
 
 
