@@ -520,7 +520,7 @@ def test_a_verdict_goes_to_its_own_log(tmp_path: Path) -> None:
 
 
 def test_the_overview_shows_the_store_s_figures(store: Store) -> None:
-    """Rates with their intervals as the store's own function gives them, a chart for each, and links to the failures."""
+    """Rates with their intervals as the store gives them, a chart for each, links to the failures."""
     now = time.time()
     page = client(store).get("/?range=24h").text
     found = overview.overview(store, now - 86_400, now)
