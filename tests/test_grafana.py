@@ -103,7 +103,7 @@ def test_a_mutated_dashboard_is_caught(
 
 
 RULES = (
-    (" > 0.08)", " > 0.8)", "quality"),
+    (" > 0.1)", " > 0.8)", "quality"),
     ('verdict="fail"', 'verdict="pass"', "safety"),
     ("ragtrace_evaluation_weight_total", "ragtrace_evaluations_total", "quality"),
     (">= 30", ">= 0", "service"),

@@ -157,6 +157,30 @@ def quality() -> list[dict[str, Any]]:
             silent(DROP, "29h30m"),
         ),
         test(
+            "a threshold that fails three times as many answers is another version, and no fall",
+            [
+                *evaluated([(26, 10, 0.08), (0.5, 10, 0.25), (6, 10, 0.08)]),
+                gauge("ragtrace_evaluator_info", "1x312 _x400", evaluator="faithfulness", version="2", threshold="0.9"),
+                gauge(
+                    "ragtrace_evaluator_info", "_x312 1x400", evaluator="faithfulness", version="2+c1", threshold="0.95"
+                ),
+            ],
+            silent(DROP, "26h15m"),
+            silent(DROP, "26h30m"),
+        ),
+        test(
+            "a fall of an evaluator that stayed what it was pages all the same",
+            [
+                *evaluated([(26, 10, 0.08), (0.5, 10, 0.25), (6, 10, 0.08)]),
+                gauge("ragtrace_evaluator_info", "1x700", evaluator="faithfulness", version="2", threshold="0.9"),
+                gauge("ragtrace_evaluator_info", "1x312 _x400", evaluator="groundedness", version="2", threshold="0.8"),
+                gauge(
+                    "ragtrace_evaluator_info", "_x312 1x400", evaluator="groundedness", version="2+c1", threshold="0.7"
+                ),
+            ],
+            fires(DROP, "26h15m", "page", fell.format("17%", "15m"), "faithfulness", slo="quality", long_window="15m"),
+        ),
+        test(
             "a fall to 5 % passes burns the budget",
             evaluated([(26, 10, 0.02), (2, 10, 0.95)]),
             silent(BURN, "25h"),

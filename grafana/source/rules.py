@@ -26,7 +26,7 @@ ZSCORE = "app_evaluator:ragtrace_evaluation_fail:zscore"
 LOWER = "app_evaluator:ragtrace_evaluation_fail:wilson_lower"
 UPPER = "app_evaluator:ragtrace_evaluation_fail:wilson_upper"
 ALLOWED = "app_evaluator:ragtrace_evaluation_fail:allowed"
-SAME_HOURS = "app_evaluator:ragtrace_evaluation_fail:ratio_last_week"
+SAME_HOURS = "app_evaluator:ragtrace_evaluation_fail:zscore_last_week"
 DECIDED = 'verdict=~"pass|fail"'
 
 OBJECTIVES = {"faithfulness": 0.90}
@@ -43,8 +43,8 @@ TIERS = (
 )
 DROPS = (
     # window, z, least difference, severity
-    ("15m", 3.9, 0.08, "page"),
-    ("1h", 3.75, 0.05, "page"),
+    ("15m", 3.9, 0.10, "page"),
+    ("1h", 3.75, 0.06, "page"),
     ("2h", 3.4, 0.06, "page"),
     ("6h", 3.5, 0.04, "page"),
     ("12h", 3.5, 0.04, "page"),
@@ -52,6 +52,8 @@ DROPS = (
 )
 """Chance is held down by z alone, and the more so the oftener a window is a new one: to wait until a drop has held for
 some minutes costs more delay than it spares false pages (benchmarks/alerts)."""
+AS_LAST_WEEK = 2.5
+"""Standard errors above last week's same hours below which they were as bad."""
 LEAST = 30
 """Effective samples below which nothing is said of a rate."""
 _HOURS = {"5m": 1 / 12, "15m": 0.25, "30m": 0.5, "1h": 1, "2h": 2, "3h": 3, "6h": 6, "12h": 12, "1d": 24, "3d": 72}
@@ -95,9 +97,9 @@ def bounds() -> list[Rule]:
 
 def comparisons() -> list[Rule]:
     """Each window beside the day before it, and last week's same hours."""
-    windows = list(dict.fromkeys(w for w, *_ in DROPS))
-    found = [recorded(SAME_HOURS + w, same_hours(w)) for w in dict.fromkeys(map(hours_of, windows))]
-    found += [recorded(ZSCORE + w, difference(w, "1d", w)) for w in windows]
+    found = []
+    for w in dict.fromkeys(w for w, *_ in DROPS):
+        found += [recorded(ZSCORE + w, difference(w, "1d", w)), recorded(SAME_HOURS + w, same_hours(w))]
     found.append(recorded(ZSCORE + "1d_vs_7d", difference("1d", "7d", "1d")))
     return found
 
@@ -114,32 +116,26 @@ def difference(window: str, before: str, offset: str) -> str:
     return f"2 * (asin(sqrt({r})) - asin(sqrt({b})))\n/ sqrt(1 / {n} + 1 / {m})"
 
 
-def hours_of(window: str) -> str:
-    """The window of last week that one of this week stands beside: its own, or for short ones that of an hour."""
-    return window if _HOURS[window] > 2 else "1h"
-
-
 def same_hours(window: str) -> str:
-    """What last week's same hours may have failed (three standard errors above what they did), where enough was
-    evaluated to speak of one; in an application's first week, yesterday's.
+    """How far a window is above last week's same hours, in standard errors, where enough was evaluated to speak of
+    them; in an application's first week, above yesterday's.
 
-    For short windows it is the worst of the hour that began now, the three hours around and the two that end now: a
-    night begins sharply, and ends so.
+    For short windows it is the least of three: beside the hour that began now, the three hours around and the two that
+    end now. A night begins sharply, and ends so.
     """
 
-    def said(place: int, w: str, offset: str) -> str:
-        r, n = f"{RATIO}{w} offset {offset}", f"{SAMPLES}{w} offset {offset}"
-        return f'label_replace({r} + 3 * sqrt({r} * (1 - {r}) / {n}) and {n} >= {2 * LEAST}, "of", "{place}", "", "")'
+    def beside(w: str, offset: str) -> str:
+        return f"{difference(window, w, offset)}\n  and {SAMPLES}{w} offset {offset} >= {4 * LEAST}"
 
-    def worst(days: int) -> str:
-        if window != "1h":
-            parts = [said(0, window, f"{days}d")]
-        else:
-            before = f"{days - 1}d" if days > 1 else ""
-            parts = [said(0, "1h", f"{before}23h"), said(1, "3h", f"{before}22h30m"), said(2, "2h", f"{days}d")]
-        return f"max by ({BY}) (\n  " + "\n  or ".join(parts) + "\n)"
+    def least(days: int) -> str:
+        if _HOURS[window] > 2:
+            return f"({beside(window, f'{days}d')})"
+        before = f"{days - 1}d" if days > 1 else ""
+        hours = ("1h", f"{before}23h"), ("3h", f"{before}22h30m"), ("2h", f"{days}d")
+        parts = [f'label_replace({beside(w, o)}, "of", "{w}", "", "")' for w, o in hours]
+        return f"min by ({BY}) (\n  " + "\n  or ".join(parts) + "\n)"
 
-    return f"{worst(7)}\nor {worst(1)}"
+    return f"{least(7)}\nor {least(1)}"
 
 
 def objectives() -> list[Rule]:
@@ -197,6 +193,13 @@ def burns() -> list[Rule]:
     return found
 
 
+def relabelled(window: str) -> str:
+    """Evaluators of which more than one version ran in the window: a calibration, or another release, fails other
+    answers than before, and what it fails cannot be compared with what the version before failed."""
+    versions = f"count by ({BY}, version) (max_over_time(ragtrace_evaluator_info[{window}]))"
+    return f"unless on ({BY}) (count by ({BY}) ({versions}) > 1)"
+
+
 def drops() -> list[Rule]:
     """Falls below the application's own past: beyond chance, beyond a least difference, and not as last week."""
     found = []
@@ -208,7 +211,8 @@ def drops() -> list[Rule]:
                 f"and {ZSCORE}{w} > {z:g}\n"
                 f"and {SAMPLES}{w} >= {LEAST}\n"
                 f"and {SAMPLES}1d offset {w} >= {4 * LEAST}\n"
-                f"unless {SAME_HOURS}{hours_of(w)} > {RATIO}{w} - {least / 2:g}",
+                f"unless {SAME_HOURS}{w} < {AS_LAST_WEEK}\n"
+                f"{relabelled('2d:10m')}",
                 severity,
                 "{{ $labels.app }}: {{ $labels.evaluator }} fails {{ $value | humanizePercentage }} more of the answers "
                 f"over {w} than in the day before",
@@ -222,7 +226,8 @@ def drops() -> list[Rule]:
             "RagtraceQualityCreep",
             f"({RATIO}1d - {RATIO}7d offset 1d > 0.02)\n"
             f"and {ZSCORE}1d_vs_7d > 4\n"
-            f"and {SAMPLES}7d offset 1d >= {20 * LEAST}",
+            f"and {SAMPLES}7d offset 1d >= {20 * LEAST}\n"
+            f"{relabelled('8d:1h')}",
             "ticket",
             "{{ $labels.app }}: {{ $labels.evaluator }} fails {{ $value | humanizePercentage }} more of the answers today "
             "than in the week before",
