@@ -330,6 +330,31 @@ class Traffic:
         self.add("ragtrace_hold_expired_total", self.random.binomial(self.evaluated, 0.001))
 
 
+def review(history: History, random: np.random.Generator) -> None:
+    """What the console says of people's verdicts: precise evaluators and one that nobody should trust, a queue that is
+    worked off in office hours."""
+    hour = (history.times % 86_400) / 3_600
+    office = (hour > 9) & (hour < 17)
+    for evaluator, kappa, precision, recall in (
+        ("faithfulness", 0.71, 0.83, 0.74), ("answer_relevance", 0.34, 0.52, 0.61), ("toxicity", 0.62, 0.70, 0.66),
+    ):  # fmt: skip
+        drift = np.round(np.cumsum(random.standard_normal(len(history.times))) * 0.0004, 4)
+        for figure, value in (("kappa", kappa), ("precision", precision), ("recall", recall), ("f1", recall)):
+            for bound, off in (("estimate", 0.0), ("lower", -0.08), ("upper", 0.07)):
+                labels = {"evaluator": evaluator, "figure": figure, "bound": bound}
+                shown = np.clip(value + drift + off, -1.0, 1.0)
+                history.gauge("ragtrace_review_agreement", shown, **labels)
+        history.gauge("ragtrace_review_logs", 240, evaluator=evaluator)
+        history.gauge("ragtrace_reviewer_alpha", 0.68, evaluator=evaluator)
+    left = np.where(office, np.maximum(0.0, 17 - hour) / 8, 1.0)
+    for reason, count in (("random", 10), ("worst", 12), ("threshold", 8), ("feedback", 4)):
+        history.gauge("ragtrace_review_items", np.round(count * left), state="open", reason=reason)
+        history.gauge("ragtrace_review_items", 90, state="done", reason=reason)
+    history.gauge("ragtrace_review_oldest_open_seconds", np.where(office, 3_600.0, 50_000.0))
+    history.gauge("ragtrace_reviews", 700)
+    history.gauge("ragtrace_last_review_timestamp_seconds", history.times - 400.0)
+
+
 def _scores(check: Check, fails: float) -> Array:
     """How scores spread over the buckets when that share of them is below the threshold."""
     below = sum(bound < check.threshold for bound in TENTHS)
@@ -360,6 +385,7 @@ def history(
         traffic.serve(models)
         traffic.evaluate(models)
         traffic.operate()
+    review(found, np.random.default_rng([seed, len(apps)]))
     return found
 
 

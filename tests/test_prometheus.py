@@ -727,9 +727,9 @@ METRICS_PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
 
 
 def documented() -> dict[str, tuple[str, frozenset[str]]]:
-    """Type and labels of each metric, as docs/metrics.md tells them."""
+    """Type and labels of each metric of an application, as docs/metrics.md tells them."""
     rows = {}
-    for line in METRICS_PAGE.read_text(encoding="utf-8").splitlines():
+    for line in METRICS_PAGE.read_text(encoding="utf-8").partition("\n## Review\n")[0].splitlines():
         if line.startswith("| `ragtrace_"):
             name, kind, labels, _ = (cell.strip() for cell in line.strip("|").split(" | "))
             rows[name.strip("`")] = (kind, frozenset(re.findall(r"`([a-z_]+)`", labels)))

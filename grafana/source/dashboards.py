@@ -60,7 +60,7 @@ def to_answers(verdict: str = "fail", evaluator: str = "${__field.labels.evaluat
     """From a series to the answers behind it, in the console."""
     url = (
         "${chatlog_url}/traces?app=${__field.labels.app}&evaluator=" + evaluator + f"&label={verdict}"
-        "&from=${__from}&to=${__to}"
+        "&since=${__from:date:iso}&until=${__to:date:iso}"
     )
     return [link("The answers behind it", url)]
 
@@ -804,6 +804,46 @@ def health() -> Page:
         w=8,
         links=[runbook("RagtraceExportFailing")],
     )  # fmt: skip
+    agreed = 'ragtrace_review_agreement{evaluator=~"$evaluator",bound="%s",figure="%s"}'
+    page.lines(
+        "Agreement with reviewers",
+        "Cohen's kappa of each evaluator with people, over 30 days, weighted to the whole traffic; the lower bound is "
+        "dashed. Below 0.4 its alerts are guesses. Metric: `ragtrace_review_agreement`",
+        [
+            (f"max by (evaluator) ({agreed % ('estimate', 'kappa')})", "{{evaluator}}"),
+            (f"max by (evaluator) ({agreed % ('lower', 'kappa')})", "{{evaluator}} at least"),
+        ],
+        "none",
+        ((None, RED), (0.4, YELLOW), (0.6, GREEN)),
+        w=8,
+        low=None,
+        high=1,
+        line=True,
+        bounds="at least",
+        links=[link("Agreement, in the console", "${chatlog_url}/agreement")],
+    )
+    page.lines(
+        "Failures that people confirm",
+        "Precision (of what an evaluator fails, people fail so much) and recall (of what people fail, it finds so much), "
+        "over 30 days. Metric: `ragtrace_review_agreement`",
+        [
+            (f"max by (evaluator) ({agreed % ('estimate', figure)})", "{{evaluator}} " + figure)
+            for figure in ("precision", "recall")
+        ],
+        "percentunit",
+        w=8,
+        high=1,
+        links=[link("Evaluators, in the console", "${chatlog_url}/evaluators")],
+    )
+    page.lines(
+        "Waiting for review",
+        "Logs that were picked and that nobody has judged yet, by why they were picked. Metric: `ragtrace_review_items`",
+        [('sum by (reason) (ragtrace_review_items{state="open"})', "{{reason}}")],
+        "none",
+        stacked=True,
+        w=8,
+        links=[link("Review, in the console", "${chatlog_url}/review")],
+    )
     page.rows(
         "Evaluators in force",
         "Name, version, threshold and judge of each evaluator. Metric: `ragtrace_evaluator_info`",

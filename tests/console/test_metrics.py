@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import select
 
 from ragtrace.chatlogs import reviewing
 from ragtrace.chatlogs.records import Review, Verdict
+from ragtrace.chatlogs.schema import users
 from ragtrace.console.metrics import ReviewCollector
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Score
@@ -86,3 +90,30 @@ def test_it_is_not_for_strangers(console: Console) -> None:
     assert console.stranger().get("/api/metrics").status_code == 401
     assert console.program("vera", "feedback").get("/api/metrics").status_code == 403
     assert console.program("vera", "read").get("/api/metrics").status_code == 200
+
+
+def test_the_page_of_metrics_tells_what_is_served(console: Console) -> None:
+    """docs/metrics.md and a scrape agree in names, types and labels, both ways."""
+    fill(console)
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    documented = {}
+    for line in page.partition("\n## Review\n")[2].splitlines():
+        if line.startswith("| `ragtrace_"):
+            name, kind, labels, _ = (cell.strip() for cell in line.strip("|").split(" | "))
+            documented[name.strip("`")] = (kind, frozenset(re.findall(r"`([a-z_]+)`", labels)))
+    served = {}
+    for number in range(2):  # two who agree on a log, and the alpha has something to say
+        console.add(f"reviewer{number}", "reviewer")
+    with console.store.reading() as connection:
+        people = [row.id for row in connection.execute(select(users.c.id).where(users.c.name.startswith("reviewer")))]
+    for n in (1, 30):
+        said = "fail" if n < 15 else "pass"
+        for person in people:
+            review = Review(f"{n + 1:032x}", (Verdict("faithfulness", said),))
+            reviewing.submit(console.store, f"{n + 1:032x}", review, person, NOW)
+    for family in ReviewCollector(console.store).collect():
+        assert family.samples, family.name
+        labels = {frozenset(sample.labels) for sample in family.samples}
+        assert len(labels) == 1
+        served[family.name] = (family.type, *labels)
+    assert served == documented

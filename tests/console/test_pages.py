@@ -639,3 +639,18 @@ def test_roles_see_their_pages(tmp_path: Path) -> None:
         assert ("/review?trace=" in seen.text) == (role != "viewer")
         assert "Log out" in seen.text
     store.close()
+
+
+def test_a_link_of_the_dashboards_is_understood() -> None:
+    """What a dashboard's link to the answers behind a series has in its address, the list of traces filters by."""
+    folder = Path(__file__).parents[2] / "grafana" / "dashboards"
+    links = {
+        address
+        for file in folder.glob("*.json")
+        for address in re.findall(r"\$\{chatlog_url\}(/traces\?[^\"]+)", file.read_text(encoding="utf-8"))
+    }
+    assert links
+    for address in links:
+        timed = re.sub(r"\$\{__(?:from|to):date:iso\}", "2026-11-21T10:00:00.500Z", address)
+        asked = dict(parse_qsl(urlsplit(re.sub(r"\$\{[^}]+\}", "x", timed)).query))
+        assert set(filters.chosen(asked, 0.0).values) == set(asked), address
