@@ -15,7 +15,8 @@ from traffic import DAY, WEEK, Story, counted
 
 @dataclasses.dataclass(frozen=True)
 class Calm:
-    """A scenario without a fall: `usual`, `noisy` (the evaluator errs), or `bad nights` (three hours of each)."""
+    """A scenario without a fall: `rhythm` (of day and week, nothing else), `usual` (failure rates wander, too), `noisy`
+    (the evaluator errs, besides), or `bad nights` (three hours of each, besides)."""
 
     rate: float
     sampling: str
@@ -28,6 +29,7 @@ class Calm:
             phase=phase,
             noisy=self.kind == "noisy",
             nightly=self.kind == "bad nights",
+            wanders=self.kind != "rhythm",
             usual=usual,
         )
 
@@ -45,6 +47,7 @@ class Pages:
     naive: list[int]
 
 
+KINDS = ("rhythm", "usual", "noisy", "bad nights")
 EVALUATORS = {"faithfulness": 0.92, "pii_leakage": 0.99}
 """And the share that passes usually."""
 
@@ -59,7 +62,7 @@ def pages(calm: Calm, runs: int, seed: int, days: float = 30, step: int = 60) ->
         for evaluator, usual in EVALUATORS.items():
             counts = counted(random, times, calm.story(phase, usual), 0)
             history.application(writer, counts, f"run{i}", evaluator, whole=True)
-            if calm.kind != "usual":
+            if calm.kind not in ("rhythm", "usual"):
                 break
     alerts = shipped.alerts("page")
     fired = replay.fired(writer, [*alerts, replay.NAIVE], [(step, times)])

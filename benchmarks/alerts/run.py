@@ -1,6 +1,7 @@
 """Do the shipped alerts page when they should, and only then?
 
     python benchmarks/alerts/run.py [--quick] [--only quiet falls targets rules estimates troubles] [--jobs 2]
+        [--kinds rhythm usual noisy "bad nights"]
         [--rates 20 200 2000] [--sampling 1% 5% 20% biased] [--runs 40] [--months 2] [--days 30] [--step 60] [--seed 1]
 
 Needs prometheus and promtool, numpy and pyyaml. Applications with a daily and weekly rhythm are simulated minute by
@@ -37,8 +38,10 @@ Job = tuple[Callable[..., Any], tuple[Any, ...]]
 
 def calm_jobs(o: argparse.Namespace) -> list[Job]:
     """30 days in which nothing happens."""
-    calms = [quiet.Calm(rate, sampling) for rate in o.rates for sampling in o.sampling]
+    some = [(rate, sampling) for rate in o.rates for sampling in o.sampling]
+    calms = [quiet.Calm(*each, kind) for kind in ("rhythm", "usual") for each in some]
     calms += [quiet.Calm(rate, "5%", kind) for kind in ("noisy", "bad nights") for rate in o.rates]
+    calms = [calm for calm in calms if calm.kind in o.kinds]
     return [(quiet.pages, (calm, o.months, o.seed, o.days, o.step)) for calm in calms]
 
 
@@ -115,6 +118,9 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--rates", nargs="+", type=float, default=[20, 200, 2000], help="requests a minute")
     parser.add_argument("--sampling", nargs="+", choices=list(SAMPLINGS), default=list(SAMPLINGS)[:4])
+    parser.add_argument(
+        "--kinds", nargs="+", choices=quiet.KINDS, default=list(quiet.KINDS), help="where nothing happens"
+    )
     parser.add_argument("--runs", type=int, default=40, help="falls in each scenario; five times as many for targets")
     parser.add_argument("--months", type=int, default=2, help="applications in each scenario where nothing happens")
     parser.add_argument("--days", type=float, default=30, help="how long nothing happens")

@@ -49,6 +49,7 @@ class Story:
     `rate` is the week's mean of requests a minute. `after` is the share that passes once it fell (`shape` says how) or
     None where nothing happens. `phase` moves the rhythm, in seconds. With `noisy`, 0.92 and `after` are the truth and
     the evaluator errs; without, they are what it reports. `nightly`: each night has three bad hours, as every week.
+    `wanders`: beside the rhythm the share of bad answers drifts up and down; a `steady` application has neither.
     """
 
     rate: float
@@ -59,6 +60,7 @@ class Story:
     noisy: bool = False
     nightly: bool = False
     steady: bool = False
+    wanders: bool = True
     usual: float = USUAL
 
 
@@ -88,7 +90,9 @@ def bad_share(random: np.random.Generator, times: Array, story: Story, drop: flo
     if not story.steady:
         # Nights and weekends bring other questions: a fifth and a tenth more of them go wrong.
         night = np.where((local % DAY) < 6 * HOUR, 1.2, 1.0) * np.where(local // DAY % 7 >= 5, 1.1, 1.0)
-        base = base * night / 1.05 * wobble(random, times)
+        base = base * night / 1.05
+        if story.wanders:
+            base = base * wobble(random, times)
     if story.nightly:
         base = np.where((local % DAY >= 1 * HOUR) & (local % DAY < 4 * HOUR), base + 0.15, base)
     if story.after is not None:
