@@ -257,8 +257,8 @@ items = Table(  # what waits for people; one row for each review that is wanted
     _of("traces", "trace"),
     Column("slot", Integer, nullable=False),  # 0, and 1 for a second review
     Column("reason", String(40), nullable=False),  # one of reviewing.REASONS
-    # Probability with which a stored trace like this one comes to review by any reason, in (0, 1]; times the trace's
-    # own probability it weights a verdict back to the whole traffic. None where it is not known.
+    # With which the draw takes a stored trace like this one, in (0, 1]; None for a log that only a rule picked. What
+    # follows from it for the whole traffic is `weighing`'s matter.
     Column("probability", Float),
     Column("priority", Float, nullable=False),  # higher comes first
     Column("state", String(20), nullable=False),  # open, done, skipped

