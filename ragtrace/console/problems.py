@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -141,6 +142,8 @@ class Catching:
 
         try:
             await self.app(scope, receive, sending)
+        except ClientDisconnect:
+            return  # nobody is there to be answered: somebody left the page
         except Exception as error:  # noqa: BLE001 the last place where it can be kept from the log
             _log.error("ragtrace console: %s", where(error))
             if begun:

@@ -11,15 +11,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2 as httpx
 import pytest
+from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.console import accounts
 from ragtrace.console.options import ConsoleSettings
+from ragtrace.console.problems import Catching
 from tests.console.conftest import PASSWORD, TRACE, evil_evaluation, faithfulness, served
 
 HEAD = b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -273,3 +276,23 @@ def test_serve_says_what_is_wrong(tmp_path: Path) -> None:
             assert done.returncode == 2, done.stderr
             assert said in done.stderr
             assert "Traceback" not in done.stderr
+
+
+async def test_who_leaves_in_the_middle_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """A browser that goes on before its request is whole: nothing is logged, nothing is sent."""
+
+    async def reading(scope: Any, receive: Any, send: Any) -> None:
+        await Request(scope, receive, send).body()
+
+    async def gone() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/review", "headers": [], "query_string": b""}
+    await Catching(reading)(scope, gone, send)
+    assert not sent
+    assert not caplog.records
