@@ -34,6 +34,9 @@ _PACKAGES = (
     ("onnxruntime", "onnxruntime", "models"),
     ("sentence-transformers", "sentence_transformers", "sentence-transformers"),
     ("litellm", "litellm", "judge"),
+    ("sqlalchemy", "sqlalchemy", "store"),
+    ("psycopg", "psycopg", "postgres"),
+    ("fastapi", "fastapi", "serve"),
 )
 _OTHERS = (
     "openinference-instrumentation-langchain",

@@ -296,6 +296,14 @@ def test_the_commands_exit_codes(
     assert main([*given, "--out", str(path)]) == 2
 
 
+def test_without_a_review_it_says_what_to_do(
+    store: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unreviewed store is told as such, not passed over in silence."""
+    assert main(["calibrate", "--store", store_url, "--out", str(tmp_path / "calibration.json")]) == 2
+    assert "nobody has judged" in capsys.readouterr().err
+
+
 def test_a_calibration_no_better_is_not_written(
     store: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
