@@ -106,8 +106,8 @@ def _fitted(store: Store, options: argparse.Namespace, target: Path) -> tuple[li
     rows = judged(store)
     if not rows:
         raise DataError(
-            f"nobody has judged a log of {store.name} yet: people do in the console (ragtrace serve), or bring what they "
-            "said elsewhere with ragtrace import-labels"
+            f"nobody has judged a log of {store.name} yet: people do in the console (ragtrace serve), or bring what "
+            "they said elsewhere with ragtrace import-labels"
         )
     entries = calibration.load(target) if target != Path() and target.exists() else {}
     with store.reading() as connection:
