@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from ragtrace.chatlogs.schema import evaluators, sums
 from ragtrace.chatlogs.summing import FIELDS, STEPS, latency_of
@@ -103,12 +103,12 @@ def overview(store: Store, since: float, until: float, app: str = "", buckets: i
     step = next((s for s in STEPS if (until - since) / s <= _POINTS), STEPS[-1])
     first, last = math.floor(since / step) * step, math.ceil(until / step) * step
     width = step * max(1, math.ceil((last - first) / step / max(1, buckets)))
-    where = [sums.c.step == step, sums.c.start >= first, sums.c.start < last]
-    if app:
-        where.append(sums.c.app == app)
+    of_app = [sums.c.app == app] if app else []
     with store.reading() as connection:
-        over_time = _read(connection, where, ((sums.c.start - first) / width).label("point"), ("kind", "name"))
-        totals = _read(connection, where, None, ("kind", "app", "model", "name", "version"))
+        point = ((sums.c.start - first) / width).label("point")
+        over_time = _read(connection, [_within(step, first, last), *of_app], point, ("kind", "name"))
+        whole = [or_(*_longest(step, first, last)), *of_app]
+        totals = _read(connection, whole, None, ("kind", "app", "model", "name", "version"))
         lower = _lower(connection)
     points = range(math.ceil((last - first) / width))
     starts = [first + width * i for i in points]
@@ -124,6 +124,19 @@ def overview(store: Store, since: float, until: float, app: str = "", buckets: i
         _groups(totals, 1),
         _groups(totals, 2),
     )
+
+
+def _within(step: int, first: float, last: float) -> Any:
+    return and_(sums.c.step == step, sums.c.start >= first, sums.c.start < last)
+
+
+def _longest(step: int, first: float, last: float) -> list[Any]:
+    """The time from `first` to `last` in as few stretches as there are: whole days, and steps before and after them."""
+    day = STEPS[-1]
+    begin, end = math.ceil(first / day) * day, math.floor(last / day) * day
+    if step == day or begin >= end:
+        return [_within(step, first, last)]
+    return [_within(step, first, begin), _within(day, begin, end), _within(step, end, last)]
 
 
 _Sums = Mapping[tuple[Any, ...], Sums]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import random
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -479,6 +480,23 @@ def test_the_overview_is_what_the_traces_say(store: Store) -> None:
     assert [g.name for g in one.apps] == ["lab"]
     with pytest.raises(SettingError, match="ends before"):
         overview(store, NOW, NOW)
+
+
+def test_an_overview_of_days_adds_up(store: Store) -> None:
+    """Whole days in the middle are read from sums by day, the hours before and after from those by hour: nothing is
+    counted twice, nothing is left out, and what lies outside is not in it."""
+    drawn = random.Random(5)
+    starts = [NOW + drawn.uniform(-1, 9) * 86_400 for _ in range(400)]
+    store.write([made(i, Score("a", 0.2, "fail"), started=start) for i, start in enumerate(starts)])
+    since, until = NOW + 1.3 * 86_400, NOW + 7.1 * 86_400
+    found = overview(store, since, until)
+    inside = sum(found.since <= start < found.until for start in starts)
+    assert found.since <= since < until <= found.until
+    assert found.until - found.since < until - since + 2 * 3_600
+    assert found.total.evaluated == inside == sum(point.evaluated for point in found.traffic)
+    (check,) = found.checks
+    assert check.passes is not None
+    assert check.passes.count == inside
 
 
 def test_an_empty_store_has_an_overview(store: Store) -> None:
