@@ -97,12 +97,16 @@ class Runtime:
                 done = each.flush(timeout) and done
         return done
 
-    def feedback(self, given: Feedback) -> None:
-        """Take what a user said of an answer; see `ragtrace.feedback`, which never raises."""
+    def feedback(self, given: Feedback) -> bool:
+        """Take what a user said of an answer; False where nobody keeps it: neither store nor metrics, or after `close`.
+        See `ragtrace.feedback`, which never raises."""
+        if self._closed:
+            return False
         if self._metrics is not None:
             self._metrics.observe_feedback({1: "up", -1: "down"}.get(given.thumbs or 0, "other"))
         if self.said is not None:
             self.said(given)
+        return self._metrics is not None or self.said is not None
 
     def close(self, timeout: float | None = None) -> None:
         """Stop: instrumentation off, open requests ended, what waits evaluated for up to `timeout` seconds, the rest

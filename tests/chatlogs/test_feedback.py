@@ -117,6 +117,12 @@ def test_the_applications_function(tmp_path: Path) -> None:
         store.close()
     finally:
         runtime.close()
+    assert ragtrace.feedback("1" * 32, thumbs=1) is False, "it has stopped"
+    runtime = ragtrace.init(langchain=False, llama_index=False, evaluators=[good])
+    try:
+        assert ragtrace.feedback("1" * 32, thumbs=1) is False, "nobody keeps it"
+    finally:
+        runtime.close()
 
 
 def test_a_database_that_is_away_keeps_nobody_waiting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
