@@ -357,11 +357,11 @@ def overview() -> Page:
     )
     page.lines(
         "Drop detector",
-        "Failing share of an hour beside the day before, in standard errors. Above 3.75 it pages. Metric: "
+        "Failing share of an hour beside the day before, in standard errors. Above 4 it pages. Metric: "
         "`app_evaluator:ragtrace_evaluation_fail:zscore1h`",
         [(f'app_evaluator:ragtrace_evaluation_fail:zscore1h{{{S},evaluator=~"$evaluator"}}', "{{app}} {{evaluator}}")],
         "none",
-        ((None, GREEN), (3, YELLOW), (3.75, RED)),
+        ((None, GREEN), (3, YELLOW), (4, RED)),
         low=None,
         line=True,
         links=[runbook("RagtraceQualityDrop")],
