@@ -130,10 +130,11 @@ def test_a_database_that_is_away_keeps_nobody_waiting(tmp_path: Path, caplog: py
     folder = tmp_path / "absent"
     folder.write_text("a file where a folder should be", encoding="utf-8")
     sink = FeedbackSink(str(folder / "store.db"))
+    before = threading.active_count()
     with caplog.at_level(logging.WARNING):
         for i in range(100):
             sink(Feedback(f"{i:032x}", 1))
-        assert threading.active_count() < 50
+        assert threading.active_count() <= before + 1
         assert sink.flush(0.2) is False
         folder.unlink()
         until = time.monotonic() + 20
