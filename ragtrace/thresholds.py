@@ -104,9 +104,8 @@ def save(path: str | os.PathLike[str], entries: Iterable[Calibrated]) -> None:
                 os.fsync(file.fileno())
             os.chmod(name, 0o644)  # a temporary file is its owner's alone; the pipeline may run as somebody else
             os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        finally:
+            Path(name).unlink(missing_ok=True)  # where it has not become the file
     except (OSError, ValueError) as error:
         raise DataError(f"the calibration file {path} cannot be written: {error}") from error
 

@@ -157,20 +157,17 @@ def _replace(path: Path, text: bytes, lock: bool = False) -> int:
     """Write a file whole or not at all. With `lock` its descriptor, which holds the lock, else -1."""
     unfinished = path.with_suffix(".tmp")
     file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(unfinished.unlink, missing_ok=True)
+        undo.callback(os.close, file)
         if lock:  # before the file has its name: under it there is never an unlocked file of a living process
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with os.fdopen(file, "wb", closefd=False) as stream:
             stream.write(text)
         unfinished.replace(path)
-    except BaseException:
-        os.close(file)
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
-        raise
-    if lock:
-        return file
-    os.close(file)
+        if lock:
+            undo.pop_all()  # whoever asked for the lock closes the file
+            return file
     return -1
 
 

@@ -182,7 +182,7 @@ def numpy() -> Any:
     try:
         import numpy as np
     except ModuleNotFoundError as error:
-        raise MissingExtraError("numpy", "models", "Calibration") from error
+        raise MissingExtraError("numpy", "store", "Calibration") from error
     return np
 
 

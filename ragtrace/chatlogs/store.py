@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.errors import MissingExtraError, SettingError, StoreError
@@ -160,11 +160,10 @@ def open_store(url: str, *, key: str | None = None, upgrade: bool = True) -> Sto
     address = engines.url_of(url)
     name = engines.named(address)
     store = Store(engines.engine_of(address), name, keys)
-    try:
+    with ExitStack() as undo:
+        undo.callback(store.close)
         _make_ready(store, upgrade)
-    except BaseException:
-        store.close()
-        raise
+        undo.pop_all()
     return store
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import random
@@ -25,10 +24,6 @@ from ragtrace.pipeline import Limits, Pipeline
 from ragtrace.testing import Capture, make_trace
 from tests.chatlogs.reviewed import NOW, fill_store, good, judge_all, people, verdict
 from tests.chatlogs.test_reviewing import ONLY_RANDOM
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("numpy") is None, reason="numpy is not installed: pip install 'ragtrace-otel[models]'"
-)
 
 
 def sigmoid(x: float) -> float:

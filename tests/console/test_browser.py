@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,8 @@ from tests.console.filling import ATTACKS, evaluation, filled, served
 
 CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
-if CHROMIUM is None:
-    pytest.skip("chromium is not installed", allow_module_level=True)
+if CHROMIUM is None and not os.environ.get("CI"):  # there it is a failure, of every test here
+    pytest.skip("chromium is not installed: apt-get install chromium", allow_module_level=True)
 playwright = pytest.importorskip("playwright.sync_api")
 
 PAGES = (
@@ -129,7 +130,7 @@ def test_a_page_is_sound(browser: Any, url: str, path: str, theme: str) -> None:
 
 def test_axe_is_there() -> None:
     """So that the test above looks at all; in CI tests/prepare.py installs it."""
-    if not AXE.is_file():
+    if not AXE.is_file() and not os.environ.get("CI"):
         pytest.skip("axe-core is not installed: npm install --no-save in tests/console")
     assert AXE.stat().st_size > 100_000
 

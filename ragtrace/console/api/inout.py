@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -176,12 +177,10 @@ def export(request: Request, user: Reviewer, asked: Annotated[ExportQuery, Query
         since=asked.since,
         until=asked.until,
     )
-    folder = Path(tempfile.mkdtemp(prefix="ragtrace-"))  # which nobody else may read
-    try:
+    with ExitStack() as undo:
+        folder = Path(tempfile.mkdtemp(prefix="ragtrace-"))  # which nobody else may read
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
         made = datasets.export(store_of(request), folder / f"reviewed.{asked.format}", options)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    audit.note(request, rows=made.rows, format=asked.format, masked=masked)
-    gone = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+        audit.note(request, rows=made.rows, format=asked.format, masked=masked)
+        gone = BackgroundTask(undo.pop_all().close)  # once it is sent
     return FileResponse(made.path, media_type=_FILES[asked.format], filename=made.path.name, background=gone)
