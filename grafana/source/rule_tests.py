@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
+from writing import write
 
-HERE = Path(__file__).resolve().parents[1]
 STEP = 5
 """Minutes between samples, and between evaluations of the rules."""
 RUNBOOKS = "https://github.com/ragtrace/ragtrace/blob/main/docs/runbooks"
@@ -598,9 +597,9 @@ def service() -> list[dict[str, Any]]:
     ]
 
 
-def main() -> int:
-    """Write the files, or with --check say which differ."""
-    wrong = []
+def files() -> dict[str, str]:
+    """Every file's path below grafana/, and its text."""
+    found = {}
     for name, tests, interval in (
         ("quality", quality(), STEP),
         ("weeks", weeks(), 30),  # promtool looks at every window at every step: a week at five minutes takes minutes
@@ -615,17 +614,9 @@ def main() -> int:
             "tests": tests,
         }
         text = "# Written by grafana/source/rule_tests.py\n" + yaml.safe_dump(body, sort_keys=False, width=1_000)
-        path = HERE / "rules" / "tests" / f"{name}.yml"
-        if "--check" in sys.argv:
-            if not path.is_file() or path.read_text(encoding="utf-8") != text:
-                wrong.append(name)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    for name in wrong:
-        print(f"rules/tests/{name}.yml is not what grafana/source/rule_tests.py writes: run it", file=sys.stderr)
-    return 1 if wrong else 0
+        found[f"rules/tests/{name}.yml"] = text
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write("rule_tests", files()))

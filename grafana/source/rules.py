@@ -8,12 +8,11 @@ alert compares with the application's own past, and speaks only where the differ
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import yaml
+from writing import write
 
-HERE = Path(__file__).resolve().parents[1]
 RUNBOOKS = "https://github.com/ragtrace/ragtrace/blob/main/docs/runbooks"
 
 Rule = dict[str, Any]
@@ -491,21 +490,5 @@ def _yaml(groups: list[dict[str, Any]]) -> str:
     return str(yaml.dump({"groups": groups}, Dumper=_Dumper, sort_keys=False, width=1_000, allow_unicode=True))
 
 
-def main() -> int:
-    """Write the files, or with --check say which differ from what would be written."""
-    differing = []
-    for name, text in files().items():
-        path = HERE / name
-        if "--check" in sys.argv:
-            if not path.is_file() or path.read_text(encoding="utf-8") != text:
-                differing.append(name)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    for name in differing:
-        print(f"{name} is not what grafana/source/rules.py writes: run it", file=sys.stderr)
-    return 1 if differing else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write("rules", files()))

@@ -1,0 +1,113 @@
+"""What is found, and what comes of it."""
+
+from __future__ import annotations
+
+from panels import BAD, BAD_HIGH, GOOD_HIGH, GREEN, RED, YELLOW, M, Page, S, over, quantile, runbook, to_answers
+
+
+def retrieval() -> Page:
+    page = Page("ragtrace-retrieval", "ragtrace · Retrieval", "Does it find the right chunks?")
+    context = M + ',evaluator=~"context_.+"'
+    page.number(
+        "Empty retrievals",
+        "Share of the retrievals that found nothing. Metric: `ragtrace_retrieval_empty_total`",
+        over(
+            f"increase(ragtrace_retrieval_empty_total{{{S}}}[$__range])",
+            f"increase(ragtrace_retrieved_documents_count{{{S}}}[$__range])",
+        ),
+        "percentunit",
+        BAD_HIGH,
+        w=6,
+        links=[runbook("RagtraceRetrievalEmpty")],
+    )
+    page.number(
+        "Documents a request",
+        "Mean number of chunks that the model saw. Metric: `ragtrace_retrieved_documents`",
+        over(
+            f"increase(ragtrace_retrieved_documents_sum{{{S}}}[$__range])",
+            f"increase(ragtrace_retrieved_documents_count{{{S}}}[$__range])",
+        ),
+        "none",
+        w=6,
+        decimals=1,
+    )
+    page.number(
+        "Failures that retrieval caused",
+        "Of the bad answers whose cause is known, the share that had nothing retrieved or irrelevant chunks. Metric: "
+        "`ragtrace_failure_causes_total`",
+        over(
+            f'increase(ragtrace_failure_causes_total{{{S},cause=~"nothing_retrieved|irrelevant_context"}}[$__range])',
+            f"increase(ragtrace_failure_causes_total{{{S},{BAD}}}[$__range])",
+        ),
+        "percentunit",
+        w=6,
+    )
+    page.number(
+        "Retrieval p95",
+        "95th percentile of the time for retrieval. Metric: `ragtrace_stage_duration_seconds`",
+        quantile(0.95, "ragtrace_stage_duration_seconds", S + ',stage="retrieval"', window="$__range"),
+        "s",
+        ((None, GREEN), (1, YELLOW), (3, RED)),
+        w=6,
+    )
+    page.lines(
+        "Relevance of the chunks",
+        "Weighted mean of the context evaluators' scores. Metric: `ragtrace_evaluation_weighted_score_total`",
+        [(
+            over(
+                f"rate(ragtrace_evaluation_weighted_score_total{{{context}}}[30m])",
+                f'rate(ragtrace_evaluation_weight_total{{{context},verdict=~"pass|fail|none"}}[30m])',
+                "app, evaluator",
+            ),
+            "{{app}} {{evaluator}}",
+        )],
+        "percentunit",
+        GOOD_HIGH,
+        high=1,
+        data_links=to_answers(),
+    )  # fmt: skip
+    page.lines(
+        "Empty retrievals",
+        "Share of the retrievals that found nothing, in half an hour. Metric: `ragtrace_retrieval_empty_total`",
+        [(
+            over(
+                f"rate(ragtrace_retrieval_empty_total{{{S}}}[30m])", f"rate(ragtrace_retrieved_documents_count{{{S}}}[30m])", "app"
+            ),
+            "{{app}}",
+        )],
+        "percentunit",
+        ((None, GREEN), (0.05, RED)),
+        line=True,
+        links=[runbook("RagtraceRetrievalEmpty"), runbook("RagtraceRetrievalDown")],
+    )  # fmt: skip
+    page.heat(
+        "The retriever's best score",
+        "How many retrievals had which best score, on the retriever's own scale. A shift down: the index or the questions "
+        "changed. Metric: `ragtrace_retrieval_top_score`",
+        f"sum by (le) (increase(ragtrace_retrieval_top_score_bucket{{{S}}}[$__rate_interval]))",
+    )
+    page.heat(
+        "Chunks a request",
+        "How many requests had how many chunks. Metric: `ragtrace_retrieved_documents`",
+        f"sum by (le) (increase(ragtrace_retrieved_documents_bucket{{{S}}}[$__rate_interval]))",
+    )
+    page.lines(
+        "Causes of bad answers",
+        "Evaluated answers by cause, an hour. `irrelevant_context` and `nothing_retrieved` are retrieval's. Metric: "
+        "`ragtrace_failure_causes_total`",
+        [(f"sum by (cause) (rate(ragtrace_failure_causes_total{{{S},{BAD}}}[30m])) * 3600", "{{cause}}")],
+        "none",
+        stacked=True,
+        aside=True,
+    )
+    page.lines(
+        "Retrieval failed, generation failed",
+        "Failed evaluations an hour: where the context itself failed, and where the answer did though the context did "
+        "not. Metric: `ragtrace_evaluation_failures_total`",
+        [(
+            f'sum by (app, evaluator, kind) (rate(ragtrace_evaluation_failures_total{{{S},evaluator=~"$evaluator",kind=~"retrieval|generation"}}[30m])) * 3600',
+            "{{app}} {{evaluator}} {{kind}}",
+        )],
+        "none",
+    )  # fmt: skip
+    return page

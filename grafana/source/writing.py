@@ -1,0 +1,26 @@
+"""What each source does with the files that it describes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[1]
+
+
+def write(source: str, files: Mapping[str, str]) -> int:
+    """Write texts by their paths below grafana/, or with --check say which differ from what would be written; the exit
+    code. `source` is the name of the script whose files they are."""
+    differing = []
+    for name, text in files.items():
+        path = HERE / name
+        if "--check" in sys.argv:
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                differing.append(name)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    for name in differing:
+        print(f"{name} is not what grafana/source/{source}.py writes: run it", file=sys.stderr)
+    return 1 if differing else 0
