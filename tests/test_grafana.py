@@ -103,12 +103,14 @@ def test_a_mutated_dashboard_is_caught(
 
 
 RULES = (
-    (" > 0.1)", " > 0.8)", "quality"),
-    ('verdict="fail"', 'verdict="pass"', "safety"),
-    ("ragtrace_evaluation_weight_total", "ragtrace_evaluations_total", "quality"),
+    (" > 0.1)", " > 0.8)", "falls"),
+    ('verdict="fail"', 'verdict="pass"', "leaks"),
+    ("ragtrace_evaluation_weight_total", "ragtrace_evaluations_total", "falls"),
     (">= 30", ">= 0", "service"),
     ("severity: page", "severity: ticket", "service"),
-    ("unless app_evaluator", "and app_evaluator", "weeks"),
+    ("unless (app_evaluator", "and (app_evaluator", "weeks"),
+    ("min by", "max by", "weeks"),
+    ("and app_evaluator:ragtrace_evaluation_fail:allowed", "", "falls"),
     ("unless on (app, env)", "and on (app, env)", "blindness"),
     ("humanizePercentage", "humanize", "service"),
 )
@@ -122,10 +124,10 @@ def test_a_mutated_rule_is_caught(old: str, new: str, name: str, tmp_path: Path)
     folder = tmp_path / "rules"
     shutil.copytree(ROOT / "grafana" / "rules", folder)
     changed = 0
-    for file in ("ragtrace-alerts.yml", "ragtrace-recording.yml"):
-        text = (folder / file).read_text(encoding="utf-8")
+    for file in folder.glob("ragtrace-*.yml"):
+        text = file.read_text(encoding="utf-8")
         changed += text.count(old)
-        (folder / file).write_text(text.replace(old, new), encoding="utf-8")
+        file.write_text(text.replace(old, new), encoding="utf-8")
     assert changed
     command = ["promtool", "test", "rules", str(folder / "tests" / f"{name}.yml")]
     assert subprocess.run(command, capture_output=True, check=False).returncode != 0

@@ -13,7 +13,9 @@ from traffic import Array
 
 NAIVE = shipped.Alert("naive", "", 'avg_over_time(naive_score{evaluator="faithfulness"}[15m]) < 0.8', 0, 0)
 """What is usually made."""
-_RECORDED = re.compile(r"(app_evaluator:[a-z0-9_:]+)(?:\s+offset\s+(\d+)s)?")
+_RECORDED = re.compile(r"(app_evaluator:[a-z0-9_:]+)(?:\[[^\]]+\])?(?:\s+offset\s+(\d+)s)?")
+RANGE = 3_600
+"""The longest range, in seconds, over which rules read what is recorded."""
 _RAW = re.compile(r"(?<![:\w])ragtrace_(?!objective|evaluator_info)")
 Grid = Sequence[tuple[int, Array]]
 """Steps in seconds and the times that lie so far apart."""
@@ -66,7 +68,7 @@ def _read(grid: Grid, shifts: Iterable[int], since: float) -> Grid:
     for step, times in grid:
         wanted = np.zeros(len(times), dtype=bool)
         for shift in shifts:
-            wanted |= (times >= since - shift - 600) & (times <= end - shift)
+            wanted |= (times >= since - shift - RANGE - 600) & (times <= end - shift)
         edges = np.flatnonzero(np.diff(wanted.astype(int), prepend=0, append=0))
         found += [(step, times[a:b]) for a, b in zip(edges[::2], edges[1::2], strict=True)]
     return found

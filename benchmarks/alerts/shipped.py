@@ -68,7 +68,8 @@ def inline(expr: str, known: dict[str, str], shift: int = 0, match: str = "") ->
         moved = shift + seconds(found["offset"] or "0s")
         matchers = ",".join(m for m in (own, match) if m)
         if name in known:
-            return f"({inline(known[name], known, moved, matchers)})"
+            step = ":5m]" if found["range"] else ""
+            return f"({inline(known[name], known, moved, matchers)})" + (found["range"] or "").replace("]", step)
         constant = name in CONSTANTS
         inner = own if constant else matchers
         offset = f" offset {moved}s" if moved and not constant else ""

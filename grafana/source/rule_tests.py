@@ -5,340 +5,18 @@ Each alert is shown to fire when it should, with its labels and its text, to be 
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Sequence
 from typing import Any
 
+import quality_tests
 import yaml
+from rule import RUNBOOKS
+from rule_test import STEP, counter, evaluated, fires, gauge, said, silent, test
 from writing import write
 
-STEP = 5
-"""Minutes between samples, and between evaluations of the rules."""
-RUNBOOKS = "https://github.com/ragtrace/ragtrace/blob/main/docs/runbooks"
-GROUPS = [
-    "ragtrace-objectives",
-    "ragtrace-rates",
-    "ragtrace-comparisons",
-    "ragtrace-quality",
-    "ragtrace-safety",
-    "ragtrace-blindness",
-    "ragtrace-service",
-]
-Series = dict[str, str]
-GAP = math.nan
-Phase = tuple[float, float]
-"""Hours, and increments a minute."""
 
-
-def counter(metric: str, phases: Sequence[Phase], **labels: str) -> Series:
-    """A counter that grows phase by phase; an increment of -1 stands for a restart at 0, GAP for no scrape."""
-    values, at = [], 0.0
-    for hours, per_minute in phases:
-        if per_minute < 0:
-            at = 0.0
-            continue
-        steps = round(hours * 60 / STEP)
-        if math.isnan(per_minute):
-            values.append(f"_x{steps}")
-            continue
-        step = per_minute * STEP
-        values.append(f"{at:g}+{step:g}x{steps - 1}")
-        at += step * steps
-    return _series(metric, " ".join(values), labels)
-
-
-def gauge(metric: str, values: str, **labels: str) -> Series:
-    """A series with promtool's own notation."""
-    return _series(metric, values, labels)
-
-
-def _series(metric: str, values: str, labels: dict[str, str]) -> Series:
-    named = {"app": "shop", "env": "prod", **labels}
-    inner = ",".join(f'{k}="{v}"' for k, v in named.items())
-    return {"series": f"{metric}{{{inner}}}", "values": values}
-
-
-def evaluated(
-    phases: Sequence[tuple[float, float, float]], evaluator: str = "faithfulness", weight: float = 20.0, **labels: str
-) -> list[Series]:
-    """Evaluations: per phase its hours, how many a minute, and the share that fails. Each stands for `weight`
-    requests; a rate below 0 is a restart of the process."""
-    found = []
-    for verdict in ("pass", "fail"):
-        rates = [(h, -1.0 if n < 0 else n * (s if verdict == "fail" else 1 - s)) for h, n, s in phases]
-        for metric, times in (
-            ("ragtrace_evaluations_total", 1.0),
-            ("ragtrace_evaluation_weight_total", weight),
-            ("ragtrace_evaluation_weight_squared_total", weight * weight),
-        ):
-            scaled = [(h, r if r < 0 else r * times) for h, r in rates]
-            found.append(counter(metric, scaled, evaluator=evaluator, verdict=verdict, **labels))
-    return found
-
-
-def fires(name: str, at: str, severity: str, summary: str, evaluator: str = "", **labels: str) -> dict[str, Any]:
-    """An alert that fires at a time, with all that it says."""
-    return {"eval_time": at, "alertname": name, "exp_alerts": [said(name, severity, summary, evaluator, **labels)]}
-
-
-def said(name: str, severity: str, summary: str, evaluator: str = "", **labels: str) -> dict[str, Any]:
-    given = {"severity": severity, "app": "shop", "env": "prod", **labels}
-    if evaluator:
-        given["evaluator"] = evaluator
-    for label in [k for k, v in given.items() if not v]:
-        del given[label]
-    link = f"/d/ragtrace-overview?var-app={given.get('app', '')}"
-    if name in WITH_EVALUATOR:
-        link += f"&var-evaluator={given.get('evaluator', '')}"
-    return {
-        "exp_labels": given,
-        "exp_annotations": {"summary": summary, "runbook_url": f"{RUNBOOKS}/{name}.md", "dashboard_url": link},
-    }
-
-
-WITH_EVALUATOR = {
-    "RagtraceQualityBudgetBurn", "RagtraceQualityDrop", "RagtraceQualityCreep", "RagtraceSecretLeaked",
-    "RagtracePersonalDataLeaked", "RagtraceToxicitySpike", "RagtraceQualityUnknown", "RagtraceEvaluatorErrors",
-    "RagtraceEvaluatorSilent", "RagtraceJudgeBudgetGone", "RagtraceJudgeUnreadable",
-}  # fmt: skip
-
-
-def silent(name: str, at: str) -> dict[str, Any]:
-    """An alert that does not fire at a time."""
-    return {"eval_time": at, "alertname": name, "exp_alerts": []}
-
-
-def test(name: str, series: Sequence[Series], *cases: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "interval": f"{STEP}m",
-        "input_series": list(series),
-        "alert_rule_test": list(cases),
-    }
-
-
-def with_rates(given: dict[str, Any], *rates: tuple[str, float]) -> dict[str, Any]:
-    """A test that also says which failure rate is recorded for the quarter of an hour before these times."""
-    labels = '{app="shop", env="prod", evaluator="faithfulness"}'
-    expr = "round(app_evaluator:ragtrace_evaluation_fail:ratio_ipw_rate15m, 0.0001)"
-    given["promql_expr_test"] = [
-        {"expr": expr, "eval_time": at, "exp_samples": [{"labels": labels, "value": rate}]} for at, rate in rates
-    ]
-    return given
-
-
-BURN, DROP, CREEP = "RagtraceQualityBudgetBurn", "RagtraceQualityDrop", "RagtraceQualityCreep"
-DAY = 24.0
-
-
-def quality() -> list[dict[str, Any]]:
-    fell = "shop: faithfulness fails {} more of the answers over {} than in the day before"
-    return [
-        test(
-            "steady traffic at 8 % failures is silent",
-            evaluated([(30, 10, 0.08)]),
-            *(silent(name, at) for name in (BURN, DROP, CREEP) for at in ("26h", "30h")),
-        ),
-        test(
-            "a fall from 0.92 to 0.75 pages within a quarter of an hour, and resolves",
-            evaluated([(26, 10, 0.08), (0.5, 10, 0.25), (6, 10, 0.08)]),
-            silent(DROP, "25h55m"),
-            fires(
-                DROP,
-                "26h15m",
-                "page",
-                fell.format("17%", "15m"),
-                "faithfulness",
-                slo="quality",
-                long_window="15m",
-            ),
-            silent(DROP, "29h30m"),
-        ),
-        test(
-            "a threshold that fails three times as many answers is another version, and no fall",
-            [
-                *evaluated([(26, 10, 0.08), (0.5, 10, 0.25), (6, 10, 0.08)]),
-                gauge("ragtrace_evaluator_info", "1x312 _x400", evaluator="faithfulness", version="2", threshold="0.9"),
-                gauge(
-                    "ragtrace_evaluator_info", "_x312 1x400", evaluator="faithfulness", version="2+c1", threshold="0.95"
-                ),
-            ],
-            silent(DROP, "26h15m"),
-            silent(DROP, "26h30m"),
-        ),
-        test(
-            "a fall of an evaluator that stayed what it was pages all the same",
-            [
-                *evaluated([(26, 10, 0.08), (0.5, 10, 0.25), (6, 10, 0.08)]),
-                gauge("ragtrace_evaluator_info", "1x700", evaluator="faithfulness", version="2", threshold="0.9"),
-                gauge("ragtrace_evaluator_info", "1x312 _x400", evaluator="groundedness", version="2", threshold="0.8"),
-                gauge(
-                    "ragtrace_evaluator_info", "_x312 1x400", evaluator="groundedness", version="2+c1", threshold="0.7"
-                ),
-            ],
-            fires(DROP, "26h15m", "page", fell.format("17%", "15m"), "faithfulness", slo="quality", long_window="15m"),
-        ),
-        test(
-            "a fall to 5 % passes burns the budget",
-            evaluated([(26, 10, 0.02), (2, 10, 0.95)]),
-            silent(BURN, "25h"),
-            {
-                "eval_time": "27h",
-                "alertname": BURN,
-                "exp_alerts": [
-                    said(
-                        BURN,
-                        "page",
-                        f"shop: faithfulness fails {share} of answers over {window}; {part} of the week's budget went in that time",
-                        "faithfulness",
-                        slo="quality",
-                        long_window=window,
-                    )
-                    for share, window, part in (("95%", "1h", "5%"),)
-                ],
-            },
-        ),
-        test(
-            "three failures of three say nothing, but that nothing is known",
-            [
-                *evaluated([(30, 0, 0.0)]),
-                counter(
-                    "ragtrace_evaluations_total",
-                    [(28, 0), (0.25, 0.2), (2, 0)],
-                    evaluator="faithfulness",
-                    verdict="fail",
-                    model="m",
-                ),
-                counter(
-                    "ragtrace_evaluation_weight_total",
-                    [(28, 0), (0.25, 4), (2, 0)],
-                    evaluator="faithfulness",
-                    verdict="fail",
-                    model="m",
-                ),
-                counter(
-                    "ragtrace_evaluation_weight_squared_total",
-                    [(28, 0), (0.25, 80), (2, 0)],
-                    evaluator="faithfulness",
-                    verdict="fail",
-                    model="m",
-                ),
-                counter("ragtrace_requests_total", [(30, 1)], status="ok"),
-            ],
-            silent(BURN, "29h"),
-            silent(DROP, "29h"),
-            fires(
-                "RagtraceQualityUnknown",
-                "30h",
-                "info",
-                "shop: too few evaluations in a day to say anything of its faithfulness",
-                slo="quality",
-            ),
-        ),
-        test(
-            "half of what is looked at fails, because suspicious answers are looked at: silent",
-            [
-                counter(metric, [(30, rate)], evaluator="faithfulness", verdict=verdict)
-                for verdict, metric, rate in (
-                    ("fail", "ragtrace_evaluation_weight_total", 1),
-                    ("fail", "ragtrace_evaluation_weight_squared_total", 1),
-                    ("pass", "ragtrace_evaluation_weight_total", 20),
-                    ("pass", "ragtrace_evaluation_weight_squared_total", 400),
-                )
-            ],
-            silent(BURN, "29h"),
-            silent(DROP, "29h"),
-        ),
-        test(
-            "five failures of forty answers, where one of a hundred fails, are chance",
-            evaluated([(26, 40 / 15, 0.01), (0.25, 40 / 15, 0.125), (2, 40 / 15, 0.01)], "pii_leakage"),
-            *(silent(DROP, at) for at in ("26h10m", "26h15m", "26h20m")),
-        ),
-        with_rates(
-            test(
-                "a worker dies between scrapes and another one begins at 0: no fall, and nothing is lost",
-                [
-                    *evaluated([(30, 10, 0.08)], instance="a"),
-                    *evaluated([(26, 10, 0.08)], instance="b"),
-                    *evaluated([(26, GAP, 0), (4, 10, 0.08)], instance="c"),
-                ],
-                *(silent(name, at) for name in (BURN, DROP) for at in ("26h5m", "26h15m", "26h30m", "28h")),
-            ),
-            ("26h5m", 0.08),
-            ("26h15m", 0.08),
-            ("28h", 0.08),
-        ),
-        with_rates(
-            test(
-                "two hours that nobody scraped, or that a clock jumped over, are no fall",
-                evaluated([(26, 10, 0.08), (2, GAP, 0), (3, 10, 0.08)]),
-                *(silent(name, at) for name in (BURN, DROP) for at in ("27h", "28h5m", "28h15m", "30h")),
-            ),
-            ("28h10m", 0.08),
-            ("30h", 0.08),
-        ),
-        with_rates(
-            test(
-                "a restart is no fall",
-                evaluated([(26, 10, 0.08), (0, -1, 0), (4, 10, 0.08)]),
-                *(silent(name, at) for name in (BURN, DROP) for at in ("26h10m", "26h30m", "28h")),
-            ),
-            ("26h5m", 0.08),
-            ("28h", 0.08),
-        ),
-    ]
-
-
-def weeks() -> list[dict[str, Any]]:
-    return [
-        test(
-            "a worse night that was as bad last week is silent",
-            evaluated([(26, 10, 0.05), (4, 10, 0.20), (164, 10, 0.05), (4, 10, 0.20)]),
-            silent(DROP, "195h"),
-            silent(DROP, "197h"),
-        ),
-        test(
-            "a day that is four points worse than the week is a ticket",
-            evaluated([(170, 10, 0.08), (28, 10, 0.12)]),
-            silent(CREEP, "170h"),
-            fires(
-                CREEP,
-                "195h",
-                "ticket",
-                "shop: faithfulness fails 3.976% more of the answers today than in the week before",
-                "faithfulness",
-                slo="quality",
-            ),
-        ),
-    ]
-
-
-def safety() -> list[dict[str, Any]]:
-    secret, personal, toxic = "RagtraceSecretLeaked", "RagtracePersonalDataLeaked", "RagtraceToxicitySpike"
-
-    def rate(evaluator: str, name: str, *, what: str, share: float, told: str, later: str) -> dict[str, Any]:
-        return test(
-            f"{name}: a share of {share:.0%} after {share / 60:.2%} pages and becomes a ticket",
-            evaluated([(30, 10, share / 60), (1, 10, share), (12, 10, share / 60)], evaluator),
-            silent(name, "29h"),
-            {
-                "eval_time": "30h45m",
-                "alertname": name,
-                "exp_alerts": [
-                    said(
-                        name,
-                        severity,
-                        f"shop: {share} of the answers of {window} {what}, more than three times the share of the day before",
-                        evaluator,
-                        slo="safety",
-                    )
-                    for severity, share, window in (("page", told, "30m"), ("ticket", later, "6h"))
-                    if share
-                ],
-            },
-            silent(name, "42h"),
-        )
+def secrets() -> list[dict[str, Any]]:
+    secret = "RagtraceSecretLeaked"
 
     return [
         test(
@@ -384,6 +62,36 @@ def safety() -> list[dict[str, Any]]:
             ),
             silent(secret, "2h"),
         ),
+    ]
+
+
+def leaks() -> list[dict[str, Any]]:
+    personal, toxic = "RagtracePersonalDataLeaked", "RagtraceToxicitySpike"
+
+    def rate(evaluator: str, name: str, *, what: str, share: float, told: str, later: str) -> dict[str, Any]:
+        return test(
+            f"{name}: a share of {share:.0%} after {share / 60:.2%} pages and becomes a ticket",
+            evaluated([(30, 10, share / 60), (1, 10, share), (12, 10, share / 60)], evaluator),
+            silent(name, "29h"),
+            {
+                "eval_time": "30h45m",
+                "alertname": name,
+                "exp_alerts": [
+                    said(
+                        name,
+                        severity,
+                        f"shop: {share} of the answers of {window} {what}, more than three times the share of the day before",
+                        evaluator,
+                        slo="safety",
+                    )
+                    for severity, share, window in (("page", told, "30m"), ("ticket", later, "6h"))
+                    if share
+                ],
+            },
+            silent(name, "42h"),
+        )
+
+    return [
         rate("pii_leakage", personal, what="hold personal data", share=0.3, told="30%", later="4.188%"),
         rate("toxicity", toxic, what="are toxic", share=0.15, told="15%", later=""),
         test(
@@ -599,23 +307,34 @@ def service() -> list[dict[str, Any]]:
 
 def files() -> dict[str, str]:
     """Every file's path below grafana/, and its text."""
-    found = {}
-    for name, tests, interval in (
-        ("quality", quality(), STEP),
-        ("weeks", weeks(), 30),  # promtool looks at every window at every step: a week at five minutes takes minutes
-        ("safety", safety(), STEP),
-        ("blindness", blindness(), STEP),
-        ("service", service(), STEP),
-    ):
-        body = {
-            "rule_files": ["../objectives.yml", "../ragtrace-recording.yml", "../ragtrace-alerts.yml"],
-            "evaluation_interval": f"{interval}m",
-            "group_eval_order": GROUPS,
-            "tests": tests,
-        }
-        text = "# Written by grafana/source/rule_tests.py\n" + yaml.safe_dump(body, sort_keys=False, width=1_000)
-        found[f"rules/tests/{name}.yml"] = text
-    return found
+    return {
+        f"rules/tests/{name}.yml": _yaml(tests, ["objectives", *(f"ragtrace-{rules}" for rules in read)], minutes)
+        for name, tests, read, minutes in (
+            ("falls", quality_tests.falls(), QUALITY, 15),
+            ("calm", quality_tests.calm(), QUALITY, 15),
+            ("resets", quality_tests.resets(), QUALITY, STEP),
+            ("weeks", quality_tests.weeks(), QUALITY, 30),
+            ("secrets", secrets(), ("safety",), STEP),
+            ("leaks", leaks(), ("rates", "safety"), 15),
+            ("blindness", blindness(), ("blindness",), STEP),
+            ("service", service(), ("service",), STEP),
+        )
+    }
+
+
+QUALITY = "rates", "comparisons", "quality"
+
+
+def _yaml(tests: list[dict[str, Any]], read: list[str], minutes: int) -> str:
+    """A file of tests that are evaluated every so many minutes, with the rules that they read. promtool evaluates all
+    rules that it is given at every step, and what takes days need not be seen every five minutes."""
+    body = {
+        "rule_files": [f"../{name}.yml" for name in read],
+        "evaluation_interval": f"{minutes}m",
+        "group_eval_order": [name if name.startswith("ragtrace-") else f"ragtrace-{name}" for name in read],
+        "tests": tests,
+    }
+    return "# Written by grafana/source/rule_tests.py\n" + yaml.safe_dump(body, sort_keys=False, width=1_000)
 
 
 if __name__ == "__main__":
