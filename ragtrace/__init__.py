@@ -10,7 +10,8 @@ from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
 
 if TYPE_CHECKING:
-    from ragtrace.config import Runtime, init
+    from ragtrace.config import init
+    from ragtrace.runtime import Runtime
 
 __all__ = [
     "Document",
@@ -44,10 +45,10 @@ def feedback(
     log to review. Never blocks and never raises, whatever it is given; without `init` it does nothing.
     """
     try:
-        from ragtrace import config
         from ragtrace.chatlogs.records import Feedback
+        from ragtrace.runtime import current
 
-        runtime = config.current()
+        runtime = current()
         if runtime is None:
             return False
         own = f"{trace_id:032x}" if isinstance(trace_id, int) else str(trace_id).strip().lower()

@@ -16,6 +16,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ragtrace.accounting import Counts, Stats, counted, inputs_of
 from ragtrace.breaker import Breaker, Runners
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, under
 from ragtrace.records import Evaluation, Score, Trace
@@ -31,7 +32,6 @@ Observer = Callable[[Trace, Decision], None]
 
 _STEP_BYTES = 1_000
 """What a captured tool call takes at most, about: its texts are cut."""
-_INPUTS = ("query", "documents", "answer", "reference", "constraints", "steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,44 +48,6 @@ class Limits:
     """Seconds that a trace waits for company at most."""
     workers: int = 1
     """Threads. One suits local evaluators; judges that wait on a network gain from more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What became of the traces that one evaluator could have scored.
-
-    `eligible = sampled_out + scored + failed + dropped` in every snapshot; traces still waiting are in none of them.
-    """
-
-    eligible: int = 0
-    sampled_out: int = 0
-    scored: int = 0
-    failed: int = 0
-    dropped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """A snapshot of the pipeline. `offered = sampled_out + settled + dropped + queued + running`."""
-
-    offered: int
-    sampled_out: int
-    settled: int
-    queued: int
-    queued_bytes: int
-    running: int
-    oldest_age: float
-    """Seconds that the oldest waiting trace has waited."""
-    dropped: Mapping[str, int]
-    """By reason: `queue_full`, `queue_bytes`, `shutdown`, `internal`."""
-    decisions: Mapping[tuple[str, bool], int]
-    """Sampling decisions by reason and whether the trace was kept."""
-    errors: Mapping[tuple[str, str], int]
-    """Failed checks by evaluator and reason."""
-    busy: Mapping[str, float]
-    """Seconds spent in each evaluator."""
-    sink_errors: Mapping[str, int]
-    internal_errors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +155,7 @@ class Pipeline:
     def _submit(self, trace: Trace, decision: Decision) -> bool:
         for observe in self._observers:
             observe(trace, decision)
-        inputs = _inputs_of(trace)
+        inputs = inputs_of(trace)
         if not decision.keep:
             with self._lock:
                 self._offered += 1
@@ -363,7 +325,7 @@ class Pipeline:
     def _drop(self, item: _Item, reason: str) -> None:
         with self._lock:
             self._dropped[reason] += 1
-            self._dropped_inputs[_inputs_of(item.trace)] += 1
+            self._dropped_inputs[inputs_of(item.trace)] += 1
             self._settled -= 1  # `_done` counts it as settled; it is dropped instead
         self._deliver(_dropped((item.trace.trace_id, item.trace.span_id, item.decision.probability, reason)))
 
@@ -414,7 +376,7 @@ class Pipeline:
         """Per evaluator, from one snapshot. What waits or runs is not in it yet."""
         with self._lock:
             out, dropped, outcomes = self._sampled_out.copy(), self._dropped_inputs.copy(), self._outcomes.copy()
-        return {check.name: _counts(check, out, dropped, outcomes) for check in self.evaluators}
+        return {check.name: counted(check, out, dropped, outcomes) for check in self.evaluators}
 
     def stats(self) -> Stats:
         """The pipeline's own state, from one snapshot."""
@@ -445,30 +407,6 @@ def _reset_in_children(pipeline: Pipeline) -> None:
             alive._reset()
 
     os.register_at_fork(after_in_child=reset)
-
-
-def _counts(
-    check: Evaluator, sampled_out: Counter[int], dropped: Counter[int], outcomes: Counter[tuple[str, str]]
-) -> Counts:
-    needed = sum(1 << _INPUTS.index(need) for need in check.needs)
-    out = sum(n for inputs, n in sampled_out.items() if inputs & needed == needed)
-    out += outcomes[check.name, "sampled_out"]
-    lost = sum(n for inputs, n in dropped.items() if inputs & needed == needed)
-    scored, failed = outcomes[check.name, "scored"], outcomes[check.name, "failed"]
-    return Counts(out + lost + scored + failed, out, scored, failed, lost)
-
-
-def _inputs_of(trace: Trace) -> int:
-    """Which inputs the trace has, as bits: cheap enough for the request's thread, and enough to tell later which
-    evaluators could have scored it. Agrees with `Evaluator.applies`."""
-    return (
-        bool(trace.query.strip())
-        | bool(trace.documents) << 1
-        | bool(trace.answer.strip()) << 2
-        | bool(trace.reference and trace.reference.strip()) << 3
-        | bool(trace.attributes.get("constraints")) << 4
-        | (isinstance(steps := trace.attributes.get("steps"), (list, tuple)) and bool(steps)) << 5
-    )
 
 
 def _size_of(trace: Trace) -> int:

@@ -212,7 +212,7 @@ def test_gauges_of_a_process_that_ended_go(tmp_path: Path) -> None:
 
 
 def replaced_queue(queued: int) -> Any:
-    from ragtrace.pipeline import Stats
+    from ragtrace.accounting import Stats
 
     return Stats(queued, 0, 0, queued, 0, 0, 0.0, {}, {}, {}, {}, {}, 0)
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace import offline, plugins, semconv
+from ragtrace.accounting import inputs_of
 from ragtrace.evaluation import run
 from ragtrace.isolation import ProcessRunner
-from ragtrace.pipeline import _inputs_of
 from ragtrace.recorder import Recorder
 from ragtrace.records import Score
 from ragtrace.testing import make_trace
@@ -102,7 +102,7 @@ def test_other_things_by_that_name_do_not_apply(steps: Any) -> None:
     """An application's metadata may have its own `steps`; the pipeline counts as the evaluator does."""
     trace = make_trace(attributes={"steps": steps})
     assert score(steps).label == "not_applicable"
-    assert not _inputs_of(trace) >> 5
+    assert not inputs_of(trace) >> 5
 
 
 def test_all_calls_beyond_the_bound_are_named() -> None:

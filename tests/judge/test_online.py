@@ -11,13 +11,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import ragtrace
-from ragtrace.config import Runtime
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator, run
 from ragtrace.evaluators.cascade import cascade
 from ragtrace.judge import Judge, use_judge
 from ragtrace.plugins import load
 from ragtrace.records import Document, Trace
+from ragtrace.runtime import Runtime
 from ragtrace.testing import Capture, ScriptedJudge, make_trace
 from tests.judge import server as s
 
