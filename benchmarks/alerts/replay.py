@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -26,30 +28,46 @@ Fired = dict[str, dict[str, list[Episode]]]
 def fired(writer: history.Writer, alerts: Sequence[shipped.Alert], grid: Grid, since: float = 0.0) -> Fired:
     """When alerts fire over what was written, evaluated at the times of the grid that are later than `since`.
 
-    Rates over windows are recorded first, at all times of the grid, and written into a second Prometheus: what reads
-    recorded names alone is asked there. To ask windows of days over and over again takes too long.
+    What the rules record is recorded first, level by level, at the times at which it is read: to ask windows of days
+    over and over again takes too long. Alerts that read exported counters are asked the first Prometheus, others the
+    last.
     """
     known = shipped.records()
-    rates = {n: expr for n, expr in known.items() if not _RECORDED.search(expr) and _RAW.search(expr)}
-    short = {a.name: a.expr for a in shipped.alerts(known={n: e for n, e in known.items() if n not in rates})}
-    second = [a for a in alerts if a.name in short and not _RAW.search(short[a.name])]
+    levels = _levels(known)
+    plain = {a.name: a.expr for a in shipped.alerts(known={})}
+    second = [a for a in alerts if a.name in plain and not _RAW.search(plain[a.name])]
     late = [(step, times[times > since]) for step, times in grid]
     late = [(step, times) for step, times in late if len(times)]
     recorded = history.Writer(np.concatenate([times for _, times in grid]))
     active: dict[str, dict[str, list[float]]] = {}
-    with history.served(writer) as url:
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(history.served(writer))
         for alert in alerts:
             if alert not in second:
                 active[alert.name] = _active(url, alert.expr, late)
-        for name, shifts in sorted(_shifts(short[a.name] for a in second).items()):
-            for step, times in _read(grid, shifts, since):
-                for labels, values in history.asked(url, rates[name], times.tolist(), step).items():
-                    recorded.put(name, values, **dict(labels))
-    with history.served(recorded) as url:
+        for level in range(1, max(levels.values()) + 1):
+            deeper = {name: expr for name, expr in known.items() if levels[name] > level}
+            read = _shifts(a.expr for a in shipped.alerts(known=deeper) if a.name in {s.name for s in second})
+            for name in sorted(name for name in read if levels[name] == level):
+                for step, times in _read(grid, read[name], since):
+                    for labels, values in history.asked(url, known[name], times.tolist(), step).items():
+                        recorded.put(name, values, **dict(labels))
+            stack.close()
+            url = stack.enter_context(history.served(recorded))
         for alert in second:
-            active[alert.name] = _active(url, short[alert.name], late)
+            active[alert.name] = _active(url, plain[alert.name], late)
     moments = [t for _, times in late for t in times.tolist()]
     return {a.name: {app: episodes(moments, at, a.wait, a.keep) for app, at in active[a.name].items()} for a in alerts}
+
+
+def _levels(known: dict[str, str]) -> dict[str, int]:
+    """How deep each recorded name stands: 1 if it reads exported counters alone, else below all that it reads."""
+
+    @functools.cache
+    def level(name: str) -> int:
+        return 1 + max((level(read) for read, _ in _RECORDED.findall(known[name])), default=0)
+
+    return {name: level(name) for name in known}
 
 
 def _shifts(exprs: Iterable[str]) -> dict[str, set[int]]:
