@@ -15,15 +15,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from ragtrace.chatlogs.reviewing import Policy, fill
 from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.console.app import create_app
-from ragtrace.console.options import ConsoleSettings
+from ragtrace.console.server import served
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
 
@@ -106,21 +103,6 @@ def filled(path: Path, count: int) -> Store:
     picked = fill(store, Policy(quota=400, random=0.5, topics=0.0, disagreement=0.0))
     print(f"{picked} logs picked for review", flush=True)
     return store
-
-
-@contextmanager
-def served(store: Store) -> Iterator[str]:
-    import uvicorn
-
-    app = create_app(store, ConsoleSettings())
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    thread = Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join(20)
 
 
 def review(page: Any, url: str) -> list[float]:

@@ -16,11 +16,9 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import ragtrace
@@ -29,8 +27,8 @@ from ragtrace.chatlogs.records import Feedback, Review, Verdict
 from ragtrace.chatlogs.reviewing import Policy, fill, next_task, skip, submit
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.console import accounts
-from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings
+from ragtrace.console.server import served
 from ragtrace.demo import answerer, corpus, traffic
 from ragtrace.demo.live import SMOLLM2, Model
 from ragtrace.errors import RagtraceError
@@ -140,21 +138,6 @@ def _good(chance: random.Random, name: str, value: float, trace_id: str) -> bool
     return good if chance.random() > 0.05 else not good
 
 
-@contextmanager
-def serving(store: Store, port: int = 0) -> Iterator[str]:
-    import uvicorn
-
-    settings = ConsoleSettings(trace_url="https://tracing.example.org/trace/{trace_id}")
-    server = uvicorn.Server(uvicorn.Config(create_app(store, settings), host="127.0.0.1", port=port, log_level="error"))
-    thread = Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join(20)
-
-
 def telling(found: Sequence[Evaluation]) -> str:
     """The newest log of which some is supported, some is not, and some is contradicted, from several chunks."""
 
@@ -222,7 +205,8 @@ def main() -> int:
         store.write(found, checks(found), now - 60)
         review(store, now)
         print(f"filled after {time.time() - now:.0f} s", flush=True)
-        with serving(store, options.serve or 0) as url:
+        settings = ConsoleSettings(port=options.serve or 0, trace_url="https://tracing.example.org/trace/{trace_id}")
+        with served(store, settings) as url:
             if options.serve:
                 print(url, flush=True)
                 time.sleep(86_400)

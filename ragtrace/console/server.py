@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,24 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
             _log.warning("ragtrace console: without https, passwords can be read on the way; see docs/console.md")
         with Filler(store, settings.policy), _telling(store):
             server.run(sockets=[listening])
+
+
+@contextmanager
+def served(store: Store, settings: ConsoleSettings | None = None) -> Iterator[str]:
+    """Serve in a thread while the block runs, as tests and notebooks do; gives the address. Port 0, the
+    default here, is any that is free."""
+    used = settings or ConsoleSettings(port=0)
+    server = uvicorn.Server(config(store, used))
+    with _bound(server, used) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        try:
+            while not server.started and thread.is_alive():
+                thread.join(0.01)
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(20)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from argon2 import PasswordHasher
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.console import accounts, sessions, tokens
+from ragtrace.console import accounts, server, sessions, tokens
 from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings
-from ragtrace.console.server import config
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Score
 from ragtrace.testing import make_trace
@@ -147,15 +144,5 @@ def evil(console: Console) -> Console:
 @contextmanager
 def served(store: Store, settings: ConsoleSettings | None = None) -> Iterator[str]:
     """A real server over a real socket; its address."""
-    server = uvicorn.Server(config(store, replace(settings or ConsoleSettings(), port=0)))
-    socket = server.config.bind_socket()
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
-    thread.start()
-    try:
-        while not server.started and thread.is_alive():
-            thread.join(0.01)
-        yield f"http://127.0.0.1:{socket.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(20)
-        socket.close()
+    with server.served(store, replace(settings or ConsoleSettings(), port=0)) as url:
+        yield url

@@ -6,6 +6,7 @@ import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -32,26 +33,35 @@ def runtimes() -> Iterator[list[Runtime]]:
         runtime.close(1.0)
 
 
+def online(url: str, capture: Capture, **own: Any) -> Runtime:
+    """A ragtrace whose judge is at `url`, where a request of 100 tokens costs 0.0001."""
+    return ragtrace.init(
+        sinks=[capture],
+        judge_model="openai/x",
+        judge_api_base=url,
+        judge_price_input=0.0,
+        judge_price_output=1.0,
+        judge_max_tokens=100,
+        judge_retries=0,
+        sample_per_second=0,
+        langchain=False,
+        llama_index=False,
+        **own,
+    )
+
+
 def test_scores_costs_and_a_budget_that_ends(runtimes: list[Runtime]) -> None:
     """Six requests and money for about three: scores until then, errors that name the budget after, metrics of both;
     the local score of each request is there all the same."""
     capture = Capture()
     with s.serving(s.says(GOOD, tokens=(100, 100))) as served:
-        runtime = ragtrace.init(
+        runtime = online(
+            served.url,
+            capture,
             evaluators=["faithfulness_judge", "looping_unique_sentences"],
-            sinks=[capture],
-            judge_model="openai/x",
-            judge_api_base=served.url,
-            judge_price_input=0.0,
-            judge_price_output=1.0,
-            judge_max_tokens=100,
             judge_budget_hour=0.00035,
-            judge_retries=0,
             judge_concurrency=1,
             prometheus_port=0,
-            sample_per_second=0,
-            langchain=False,
-            llama_index=False,
         )
         runtimes.append(runtime)
         for i in range(6):
@@ -152,21 +162,8 @@ def test_all_workers_have_one_budget(runtimes: list[Runtime], tmp_path: Path, mo
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     capture = Capture()
     with s.serving(s.says(GOOD, tokens=(100, 100))) as served:
-        runtime = ragtrace.init(
-            evaluators=["faithfulness_judge"],
-            sinks=[capture],
-            judge_model="openai/x",
-            judge_api_base=served.url,
-            judge_price_input=0.0,
-            judge_price_output=1.0,
-            judge_max_tokens=100,
-            judge_budget_hour=0.00025,
-            judge_retries=0,
-            workers=3,
-            batch=1,
-            sample_per_second=0,
-            langchain=False,
-            llama_index=False,
+        runtime = online(
+            served.url, capture, evaluators=["faithfulness_judge"], judge_budget_hour=0.00025, workers=3, batch=1
         )
         runtimes.append(runtime)
         for i in range(12):
