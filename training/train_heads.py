@@ -29,7 +29,7 @@ from sklearn.model_selection import GroupKFold
 
 from ragtrace.evaluators.claims import abstains
 from ragtrace.models.embedding import OnnxEmbedder
-from ragtrace.models.heads import BUCKETS, char_buckets, mixture, word_buckets
+from ragtrace.models.heads import BUCKETS, OPENING, SAID, char_buckets, mixture, word_buckets
 
 OUT = Path(__file__).parents[1] / "ragtrace" / "models" / "data"
 DIMENSIONS = OnnxEmbedder.dimensions
@@ -252,20 +252,20 @@ def refusal(folder: Path, embedder: OnnxEmbedder, out: Path | None = OUT) -> Non
     answered = [r["answer"] for r in train if not abstains(r["answer"])]
     more = chance.sample(answered, 600) + chance.sample(declined, min(150, len(declined)))
     texts = [r["answer"] for r in of_dev] + more
-    x = features(texts, embedder.embed([t[:300] for t in texts]), scale)
+    x = features([t[:SAID] for t in texts], embedder.embed([t[:OPENING] for t in texts]), scale)
     y = np.r_[[r["label"] for r in of_dev], np.zeros(600), np.ones(len(more) - 600)].astype(int)
     n = len(of_dev)
     p = np.zeros(n)
     ones = np.ones(len(y))
     for fit_rows, test in GroupKFold(5).split(x[:n], y[:n], [r["source_id"] for r in of_dev]):
         both = np.r_[fit_rows, n : len(y)]
-        p[test] = apply(x[test], fit(x[both], y[both], ones[both], 20.0))
+        p[test] = apply(x[test], fit(x[both], y[both], ones[both], 5.0))
     platt = LogisticRegression(C=10.0).fit(p[:, None], y[:n])
     q = sigmoid(platt.decision_function(p[:, None]))
     line = f"xstest_refusal n {n}  F1 {f1_score(y[:n], q >= 0.5):.3f}  AUROC {roc_auc_score(y[:n], q):.3f}"
     print(f"{line}  ECE {expected_calibration_error(q, y[:n]):.3f}")
     if out is not None:
-        w = fit(x, y, ones, 20.0) * platt.coef_[0, 0]
+        w = fit(x, y, ones, 5.0) * platt.coef_[0, 0]
         w[-1] += platt.intercept_[0]
         save(out / "refusal.npz", ("refusal",), w[None], scale)
 

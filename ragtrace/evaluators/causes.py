@@ -9,8 +9,8 @@ from ragtrace.evaluators.claims import abstains
 from ragtrace.records import Score, Trace
 
 _IRRELEVANT = 0.35
-"""Cosine of the best chunk's best sentence with the query under which the context has nothing on the subject (by
-all-MiniLM-L6-v2 unrelated pairs stay below .15, paraphrases above .49)."""
+"""`context_relevancy_recall` under which the context has nothing on the subject: on dev 1 % of questions with their own
+chunks are below it, 86 % of those with the chunks of others."""
 _SUPPORTED = 0.5
 _SORRY = re.compile(r"\W*(?:i(?:'m| am) (?:\w+ )?sorry|sorry,|my apologies|i apologi[sz]e)\b", re.I)
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "content_filter"})

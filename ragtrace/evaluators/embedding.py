@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.evaluation import Evaluator, evaluator
+from ragtrace.evaluators.coverage import coverage
 from ragtrace.evaluators.sentences import Span, prose, split
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import in_force
@@ -117,7 +118,7 @@ def answer_relevance_max(traces: Sequence[Trace]) -> list[float | Score | None]:
 
 
 def _chunk_relevance(traces: Sequence[Trace]) -> list[list[float]]:
-    """Per trace, for each chunk with text, the highest cosine of one of its sentences with the query."""
+    """Per trace, for each chunk with text, how relevant it is to the query: see `_blended`."""
     from ragtrace.models.embedding import OnnxEmbedder, get_embedder
 
     if get_embedder().name == OnnxEmbedder.name:
@@ -134,8 +135,15 @@ def _chunk_relevance(traces: Sequence[Trace]) -> list[list[float]]:
         cosines = vectors[2 * i + 1] @ vectors[2 * i][0] if sentences else []
         for sentence, cosine in zip(sentences, cosines, strict=True):
             best[sentence.rank] = max(best.get(sentence.rank, 0.0), _clipped(cosine))
-        found.append(list(best.values()))
+        found.append([_blended(traces[i], rank, cosine) for rank, cosine in best.items()])
     return found
+
+
+def _blended(trace: Trace, rank: int, cosine: float) -> float:
+    """A third the cosine of a chunk's nearest sentence, two thirds the chunk's coverage of the query's words: what a
+    passage is about and whether it names what was asked for. On dev either alone is worse at both sets there are."""
+    covered = coverage(trace.query, trace.documents[rank].content[:_CHUNK_CHARS])
+    return cosine if covered is None else (cosine + 2 * covered) / 3
 
 
 def _relevance_in_place(trace: Trace) -> list[float]:
@@ -146,11 +154,11 @@ def _relevance_in_place(trace: Trace) -> list[float]:
     (query,) = _embed([[trace.query]])
     found = []
     left = _CONTEXT_SENTENCES
-    for document in trace.documents:
+    for rank, document in enumerate(trace.documents):
         _, vectors = sentence_vectors(document.content[:_CHUNK_CHARS], min(_CHUNK_SENTENCES, left))
         left -= len(vectors)
         if len(vectors):
-            found.append(_clipped((vectors @ query[0]).max()))
+            found.append(_blended(trace, rank, _clipped((vectors @ query[0]).max())))
         if left <= 0:
             break
     return found
@@ -159,15 +167,22 @@ def _relevance_in_place(trace: Trace) -> list[float]:
 _SOFT = f"{_H2O}, Context Relevancy Evaluator (Soft Recall and Precision)"
 
 
-@evaluator(needs={"query", "documents"}, threshold=0.75, method="model", batch=True, source=_SOFT)
+@evaluator(needs={"query", "documents"}, threshold=0.5, method="model", batch=True, source=_SOFT)
 def context_relevancy_recall(traces: Sequence[Trace]) -> list[float | None]:
-    """Maximum over the chunks of the maximum over their sentences of cos(query, sentence)."""
+    """Maximum over the chunks of S(query, chunk): a third the cosine of the query and the chunk's nearest sentence, two
+    thirds the share of the query's words that the chunk holds, rare words weighing more.
+
+    The source's S is a cosine and its threshold 0.75. Here 0.5 is from dev: of questions with their own chunks 95 % are
+    above it, with the chunks of others 7 %.
+    """
     return [max(chunks) if chunks else None for chunks in _chunk_relevance(traces)]
 
 
-@evaluator(needs={"query", "documents"}, threshold=0.75, method="model", batch=True, source=_SOFT)
+@evaluator(needs={"query", "documents"}, threshold=0.5, method="model", batch=True, source=_SOFT)
 def context_relevancy_precision(traces: Sequence[Trace]) -> list[float | None]:
-    """Mean over the chunks of the maximum over their sentences of cos(query, sentence)."""
+    """Mean over the chunks of S(query, chunk): a third the cosine of the query and the chunk's nearest sentence, two
+    thirds the share of the query's words that the chunk holds, rare words weighing more; the threshold as for
+    `context_relevancy_recall`."""
     return [sum(chunks) / len(chunks) if chunks else None for chunks in _chunk_relevance(traces)]
 
 

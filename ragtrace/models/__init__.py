@@ -44,7 +44,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "refusal": (
         None,
         "refusal.npz",
-        "47d1bf81622eb1cb3d8ba92dd9ed84158e00306e3746037360a4fb19094cd3b3",
+        "2491f0a360c87a6e73479033ae0c7ec1f0d07d231296c8b684fc9eccc35c61bb",
     ),
     "summac": (
         None,

@@ -23,6 +23,8 @@ BUCKETS = 1 << 15
 _SIZES = (3, 4, 5)
 _MAX_CHARS = 600
 _WORD = re.compile(r"[\w'*@$!]+")
+OPENING, SAID = 200, 400
+"""Characters of an answer whose embedding, and whose n-grams, tell a refusal: it is said at the beginning."""
 _INNER = 5
 """The first rows of the toxicity head, which `mixture` makes one of."""
 
@@ -115,5 +117,5 @@ def refusal(answers: Sequence[str]) -> list[float]:
     import numpy as np
 
     head: Head = _refusal.get()
-    logits = head.logits(answers, _vectors([a[:300] for a in answers]))[:, 0]
+    logits = head.logits([a[:SAID] for a in answers], _vectors([a[:OPENING] for a in answers]))[:, 0]
     return [float(p) for p in 1 / (1 + np.exp(-logits))]
