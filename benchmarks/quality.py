@@ -206,6 +206,11 @@ def grounding(folder: Path, limit: int) -> None:
                 bound("hallucination_cross_encoder"),
                 True,
             ),
+            "groundedness_lexical": (
+                [None if v is None else 1 - v for v in evaluated("groundedness_lexical", of_set)[0]],
+                bound("groundedness_lexical"),
+                True,
+            ),
             "baseline: novel words": ([novelty(r) for r in of_set], None, False),
         }
         lines += table(name, of_set, scores, ms, lambda r: str(r.get("model")) if r.get("model") else "")

@@ -13,6 +13,7 @@ DOCS = Path(__file__).parent
 _COSTS = {
     "text": "no model",
     "overlap": "no model",
+    "lexical": "no model",
     "steps": "no model",
     "privacy": "no model; `contact_information` one pass of the embedded name model over the answer and each chunk",
     "language": "one look-up in a language identifier for each text",

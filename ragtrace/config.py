@@ -48,6 +48,8 @@ DEFAULT_SUITE = (
     "language_mismatch",
 )
 """What runs where no evaluators are named: all local, all without a reference answer."""
+_WITHOUT_MODELS = "groundedness_lexical"
+"""Stands in for those by models where these are not installed."""
 
 
 def init(
@@ -261,11 +263,12 @@ def _default_suite() -> list[Evaluator]:
         return checks
     left_out = [check.name for check in checks if check.method == "model"]
     _log.warning(
-        "ragtrace: without the extra `models` these evaluators do not run: %s. Install it with: "
-        "pip install 'ragtrace-otel[models]'",
+        "ragtrace: without the extra `models` these evaluators do not run: %s; %s does in their place. "
+        "Install it with: pip install 'ragtrace-otel[models]'",
         ", ".join(left_out),
+        _WITHOUT_MODELS,
     )
-    return [check for check in checks if check.method != "model"]
+    return [*(check for check in checks if check.method != "model"), plugins.load(_WITHOUT_MODELS)]
 
 
 def _evaluator(name: Any) -> Evaluator:

@@ -93,6 +93,7 @@ _BY_MODULE: Mapping[str, tuple[str, ...]] = {
         "noise_sensitivity_relevant_judge",
     ),
     "language": ("language_mismatch",),
+    "lexical": ("groundedness_lexical",),
     "likelihood": (
         "gptscore_qa_correctness",
         "gptscore_qa_engagement",

