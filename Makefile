@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 EXTRAS = langchain,llama-index,otlp,prometheus,models,console,serve
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test lint docs train data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ragtrace demo $(DEMO)
@@ -24,6 +24,20 @@ lint: $(VENV)/.test
 
 docs: $(VENV)/.test
 	$(BIN)/python docs/generate.py
+
+# All weights again, from labelled data: make train DATA=FOLDER (hours of two cores; docs/models/).
+train: data $(VENV)/.demo
+	$(INSTALL) torch onnx scikit-learn scipy
+	$(BIN)/python training/groundedness/prepare.py --data $(DATA) --out build/prepared
+	$(BIN)/python training/groundedness/train.py --prepared build/prepared --out build/head.pt --epochs 4
+	$(BIN)/python training/groundedness/export.py --prepared build/prepared --head build/head.pt
+	$(BIN)/python training/train_summac.py --data $(DATA)
+	$(BIN)/python training/train_heads.py --data $(DATA)
+	$(BIN)/python training/train_lexical.py --data $(DATA)
+	$(BIN)/python training/checksums.py
+
+data:
+	@test -d "$(DATA)/train" || { echo "Name the data: make train DATA=FOLDER, with train/ and dev/ in it"; exit 1; }
 
 $(VENV)/.base:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
