@@ -21,6 +21,10 @@ from panels import (
     to_answers,
     weighted,
 )
+from quality import DROPS
+
+AT = next(z for window, z, *_ in DROPS if window == "1h")
+"""Standard errors from which an hour's fall pages."""
 
 
 def overview() -> Page:
@@ -135,11 +139,12 @@ def overview() -> Page:
     )
     page.lines(
         "Drop detector",
-        "Failing share of an hour beside the day before, in standard errors. Above 4 it pages. Metric: "
+        "Failing share of an hour beside the day before, or the same hours of seven days where it is less, in standard "
+        f"errors. Above {AT} it pages where there is an objective. Metric: "
         "`app_evaluator:ragtrace_evaluation_fail:zscore1h`",
         [(f'app_evaluator:ragtrace_evaluation_fail:zscore1h{{{S},evaluator=~"$evaluator"}}', "{{app}} {{evaluator}}")],
         "none",
-        ((None, GREEN), (3, YELLOW), (4, RED)),
+        ((None, GREEN), (3, YELLOW), (AT, RED)),
         low=None,
         line=True,
         links=[runbook("RagtraceQualityDrop")],
