@@ -118,10 +118,12 @@ def drawn(y: np.ndarray, s: np.ndarray, groups: np.ndarray, measure: Callable[..
 
 def paired(of_set: list[Row], task: str, first: list[float | None], second: list[float | None]) -> str:
     """How much larger the first score's AUROC is, on the rows that both have, with its 95 % interval: both are drawn
-    together."""
+    together. Nothing where all rows are of one kind."""
     have = [i for i, r in enumerate(of_set) if r["task"] == task and first[i] is not None and second[i] is not None]
     y = np.array([int(of_set[i]["label"]) for i in have])
     both = np.array([[first[i], second[i]] for i in have], float)
+    if not 0 < y.sum() < len(y):
+        return ""
     groups = np.array([of_set[i]["source_id"] for i in have])
 
     def gain(labels: np.ndarray, scores: np.ndarray) -> float:
@@ -231,14 +233,17 @@ def grounding(folder: Path, limit: int) -> None:
                 bound("hallucination_cross_encoder"),
                 True,
             ),
-            "groundedness_lexical": (
-                [None if v is None else 1 - v for v in evaluated("groundedness_lexical", of_set)[0]],
-                bound("groundedness_lexical"),
-                True,
-            ),
             "baseline: novel words": ([novelty(r) for r in of_set], None, False),
         }
-        lines += table(name, of_set, scores, ms, lambda r: str(r.get("model")) if r.get("model") else "")
+        words, words_ms = evaluated("groundedness_lexical", of_set)
+        by_words = [None if v is None else 1 - v for v in words]
+        lexical: dict[str, Any] = {"groundedness_lexical": (by_words, bound("groundedness_lexical"), True)}
+
+        def generator(row: Row) -> str:
+            return str(row.get("model") or "")
+
+        lines += table(name, of_set, scores, ms, generator) + table(name, of_set, lexical, words_ms, generator)
+        scores |= lexical
         values = [scores[what][0] for what in COMPARED]
         for task in sorted({r["task"] for r in of_set}):
             gains.append([f"{name} {task}", *(paired(of_set, task, values[0], other) for other in values[1:])])
