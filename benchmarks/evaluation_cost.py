@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from ragtrace import plugins
-from ragtrace.config import DEFAULT_SUITE
 from ragtrace.evaluation import Evaluator, run
-from ragtrace.evaluators.sentences import prose
 from ragtrace.records import Document, Trace
+from ragtrace.startup.init import DEFAULT_SUITE
+from ragtrace.text.sentences import prose
 
 
 def traces(count: int, chance: random.Random) -> list[Trace]:

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 
 from ragtrace import plugins
-from ragtrace.config import DEFAULT_SUITE
-from ragtrace.pipeline import Limits, Pipeline
+from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.records import Document, Trace
+from ragtrace.startup.init import DEFAULT_SUITE
 
 CHUNK = "The nursery guarantees its trees for eighteen months from delivery. " * 12
 

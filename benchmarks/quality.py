@@ -27,9 +27,9 @@ from sklearn.metrics import average_precision_score, balanced_accuracy_score, f1
 
 from ragtrace import plugins
 from ragtrace.evaluation import run
-from ragtrace.evaluators.grounding import Checked, check
-from ragtrace.evaluators.patterns import personal
+from ragtrace.evaluators.groundedness import Checked, check
 from ragtrace.records import Document, Trace
+from ragtrace.text.personal_data import personal
 
 Row = dict[str, Any]
 _DRAWS = 300

@@ -15,11 +15,11 @@ import time
 
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.policy import Policy
 from ragtrace.chatlogs.records import Review, Verdict
-from ragtrace.chatlogs.reviewing import fill, next_task, submit
 from ragtrace.chatlogs.schema import traces, users
 from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.review.policy import Policy
+from ragtrace.review.queue import fill, next_task, submit
 
 
 def people(store: Store, count: int) -> list[int]:

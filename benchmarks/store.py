@@ -23,7 +23,7 @@ from sqlalchemy import insert, select, text, update
 
 from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.schema import items, reviews, traces
-from ragtrace.chatlogs.searching import choices, find
+from ragtrace.chatlogs.search import choices, find
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.records import Document, Evaluation, Score, Trace
 

@@ -24,7 +24,6 @@ from typing import Any
 import ragtrace
 from ragtrace import plugins
 from ragtrace.chatlogs.records import Feedback, Review, Verdict
-from ragtrace.chatlogs.reviewing import Policy, fill, next_task, skip, submit
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.console import accounts
 from ragtrace.console.options import ConsoleSettings
@@ -33,6 +32,7 @@ from ragtrace.demo import answerer, corpus, traffic
 from ragtrace.demo.live import SMOLLM2, Model
 from ragtrace.errors import RagtraceError
 from ragtrace.records import Evaluation, Evidence
+from ragtrace.review.queue import Policy, fill, next_task, skip, submit
 from ragtrace.testing import Capture
 
 PICTURES = Path(__file__).parent / "pictures"
@@ -101,7 +101,7 @@ def _ago(chance: random.Random, now: float) -> float:
 
 def review(store: Store, now: float) -> None:
     """Three people who judge most of what comes to them, alike but not always, and an application's users."""
-    from ragtrace.chatlogs.feedback import add_feedback
+    from ragtrace.review.feedback import add_feedback
 
     chance = random.Random(3)
     policy = Policy(

@@ -10,8 +10,8 @@ from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
 
 if TYPE_CHECKING:
-    from ragtrace.config import init
-    from ragtrace.runtime import Runtime
+    from ragtrace.startup.init import init
+    from ragtrace.startup.runtime import Runtime
 
 __all__ = [
     "Document",
@@ -46,7 +46,7 @@ def feedback(
     """
     try:
         from ragtrace.chatlogs.records import Feedback
-        from ragtrace.runtime import current
+        from ragtrace.startup.runtime import current
 
         runtime = current()
         if runtime is None:
@@ -62,7 +62,7 @@ def feedback(
 def __getattr__(name: str) -> Any:
     # The configuration knows everything else; a program that only defines an evaluator need not load it.
     if name in ("init", "Runtime"):
-        from ragtrace import config
+        from ragtrace.startup import init
 
-        return getattr(config, name)
+        return getattr(init, name)
     raise AttributeError(f"module 'ragtrace' has no attribute {name!r}")

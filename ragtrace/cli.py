@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ragtrace._version import __version__
 from ragtrace.chatlogs import cli as store_cli
-from ragtrace.chatlogs import review_cli
 from ragtrace.errors import RagtraceError, SettingError
+from ragtrace.review import cli
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="as one JSON array")
     doctor.set_defaults(run=_doctor)
     store_cli.add_commands(commands)
-    review_cli.add_commands(commands)
+    cli.add_commands(commands)
     return parser
 
 
@@ -240,7 +240,7 @@ def _evaluators(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from ragtrace.doctor import examine
+    from ragtrace.startup.doctor import examine
 
     findings = examine()
     if options.json:

@@ -59,7 +59,7 @@ _BY_MODULE: Mapping[str, tuple[str, ...]] = {
         "stereotypes",
         "summary_judge",
     ),
-    "embedding": (
+    "similarity": (
         "answer_relevance",
         "answer_relevance_max",
         "context_relevancy_precision",
@@ -68,7 +68,7 @@ _BY_MODULE: Mapping[str, tuple[str, ...]] = {
     ),
     "entities": ("context_entities_recall",),
     "g_eval": ("g_eval",),
-    "grounding": (
+    "groundedness": (
         "context_contradiction",
         "context_recall",
         "faithfulness",
@@ -76,7 +76,7 @@ _BY_MODULE: Mapping[str, tuple[str, ...]] = {
         "hallucination",
         "hallucination_cross_encoder",
     ),
-    "judged": (
+    "judge_ratios": (
         "answer_correctness_judge",
         "answer_relevancy_questions",
         "answer_relevancy_statements",
@@ -92,7 +92,7 @@ _BY_MODULE: Mapping[str, tuple[str, ...]] = {
         "noise_sensitivity_judge",
         "noise_sensitivity_relevant_judge",
     ),
-    "language": ("language_mismatch",),
+    "language_match": ("language_mismatch",),
     "lexical": ("groundedness_lexical",),
     "likelihood": (
         "gptscore_qa_correctness",
@@ -155,7 +155,7 @@ _BY_MODULE: Mapping[str, tuple[str, ...]] = {
         "toxicity_threat",
     ),
     "steps": ("looping_tool_calls",),
-    "text": (
+    "text_checks": (
         "looping_compression_ratio",
         "looping_repeated_ngrams",
         "looping_repeated_substring",

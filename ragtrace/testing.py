@@ -53,7 +53,7 @@ class ScriptedJudge:
     def __init__(self, answers: Mapping[str, Any]) -> None:
         """`answers` maps a prompt's name to the object that is answered, to a text, to an exception that is raised, to
         a list of these for one call after the other, or to (likeliest tokens, …) as `Answer.top` has them."""
-        from ragtrace.judge.store import Store
+        from ragtrace.judge.ledger import Store
 
         self.answers = dict(answers)
         self.asked: list[tuple[str, dict[str, str], int]] = []

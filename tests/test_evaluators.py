@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from ragtrace import plugins, semconv
 from ragtrace.evaluation import run
 from ragtrace.evaluators.causes import cause, is_refusal
-from ragtrace.evaluators.patterns import iban, luhn, personal, secrets, ssn
-from ragtrace.evaluators.sentences import split
-from ragtrace.evaluators.text import longest_repeated
+from ragtrace.evaluators.text_checks import longest_repeated
 from ragtrace.models.embedding import get_embedder
 from ragtrace.records import Document, Score, Trace
 from ragtrace.testing import make_trace
+from ragtrace.text.personal_data import iban, luhn, personal, secrets, ssn
+from ragtrace.text.sentences import split
 
 
 def score(name: str, **fields: Any) -> Score:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from ragtrace import plugins
 from ragtrace.evaluation import run
-from ragtrace.evaluators.claims import claims, statements
-from ragtrace.models import grounding
+from ragtrace.models import support
 from ragtrace.models.alignment import WINDOW, Reader, part
 from ragtrace.records import Document, Score
 from ragtrace.testing import make_trace
+from ragtrace.text.claims import claims, statements
 
 CHUNKS = (
     "The warranty of the pump lasts 24 months and starts at delivery. It covers the motor and the seals. Wear parts "
@@ -218,7 +218,7 @@ def test_a_contradiction_belongs_to_its_chunk() -> None:
 
 def test_recurring_chunks_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second answer over the same chunks encodes the answer alone."""
-    model = grounding.GroundingModel()
+    model = support.GroundingModel()
     encoded: list[int] = []
     original = model._reader.encode
 
@@ -227,7 +227,7 @@ def test_recurring_chunks_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> N
         return original(texts)
 
     monkeypatch.setattr(model._reader, "encode", counting)
-    asked = [grounding.Question(QUESTION, GOOD, [(0, len(GOOD))], CHUNKS)]
+    asked = [support.Question(QUESTION, GOOD, [(0, len(GOOD))], CHUNKS)]
     first = model.judge(asked)
     encoded.clear()
     assert model.judge(asked) == first

@@ -22,7 +22,7 @@ from ragtrace import semconv
 from ragtrace.records import Evaluation, Evidence, Score
 from ragtrace.testing import make_trace
 from ragtrace_otlp import EvaluationSpanSink, HoldLimits, HoldProcessor, attach
-from ragtrace_otlp.batching import CountingExporter
+from ragtrace_otlp.batch import CountingExporter
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from ragtrace_otlp.scores import ScoreFormat, score_attributes
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 
 from ragtrace import plugins
-from ragtrace.breaker import Breaker, Runners
 from ragtrace.evaluation import run
-from ragtrace.isolation import ProcessRunner, _portable
-from ragtrace.pipeline import Limits, Pipeline
+from ragtrace.online.breaker import Breaker, Runners
+from ragtrace.online.child_process import ProcessRunner, _portable
+from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.testing import Capture, make_trace
 
 NAMES = ("groundedness", "pii_leakage", "toxicity", "looping_compression_ratio")
@@ -103,7 +103,7 @@ def test_the_child_ends_with_its_parent(tmp_path: object) -> None:
     import sys
 
     code = (
-        "import os, time\nfrom ragtrace.isolation import ProcessRunner\nfrom ragtrace import plugins\n"
+        "import os, time\nfrom ragtrace.online.child_process import ProcessRunner\nfrom ragtrace import plugins\n"
         "from ragtrace.testing import make_trace\nr = ProcessRunner()\n"
         "r.evaluate(plugins.load('looping_compression_ratio'), [make_trace()], [0], 60)\n"
         "print(r._child.pid, flush=True)\ntime.sleep(60)\n"

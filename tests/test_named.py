@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from ragtrace import plugins
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
 from ragtrace.evaluation import run
-from ragtrace.isolation import ProcessRunner
-from ragtrace.models import model_file, named
+from ragtrace.models import external, model_file
+from ragtrace.online.child_process import ProcessRunner
 from ragtrace.records import Score
 from ragtrace.settings import Settings, for_evaluators, load, use
 from ragtrace.testing import make_trace
@@ -29,10 +29,10 @@ Use = Callable[..., None]
 @pytest.fixture
 def setting() -> Iterator[Use]:
     """Sets what is in force, for one test."""
-    named._lazy.cache_clear()
+    external._lazy.cache_clear()
     yield lambda **values: use(Settings(**values))
     use(None)
-    named._lazy.cache_clear()
+    external._lazy.cache_clear()
 
 
 def score(name: str, **fields: Any) -> Score:
@@ -62,7 +62,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None
         ({"pii_engine": "presidio"}, "presidio_analyzer", "pii_leakage", "pip install presidio-analyzer"),
         ({"pii_engine": "gliner:some"}, "gliner", "contact_information", "pip install gliner"),
         ({"entailment_model": "x"}, "sentence_transformers", "hallucination_cross_encoder", "[sentence-transformers]"),
-        ({"entailment_model": named.HHEM}, "transformers", "hallucination_cross_encoder", "[sentence-transformers]"),
+        ({"entailment_model": external.HHEM}, "transformers", "hallucination_cross_encoder", "[sentence-transformers]"),
         ({"similarity_model": "x"}, "sentence_transformers", "answer_relevance", "[sentence-transformers]"),
     ],
 )  # fmt: skip
@@ -98,9 +98,9 @@ def test_without_names_nothing_is_loaded(setting: Use, monkeypatch: pytest.Monke
     for module in ("detoxify", "gliner", "presidio_analyzer", "sentence_transformers", "transformers"):
         missing(monkeypatch, module)
     setting()
-    named.warm()
-    assert named.toxicity(["text"]) is named.consistency("context", "answer") is named.similarity([]) is None
-    assert named.personal("jo@acme.io") == []
+    external.warm()
+    assert external.toxicity(["text"]) is external.consistency("context", "answer") is external.similarity([]) is None
+    assert external.personal("jo@acme.io") == []
     assert "by" not in (score("toxicity").explanation or "")
 
 
@@ -111,7 +111,7 @@ def test_without_names_nothing_is_loaded(setting: Use, monkeypatch: pytest.Monke
 def test_windows_leave_nothing_out(length: int, words: int, room: int) -> None:
     """Each has room, they are in order and overlap, and together they are the whole text."""
     text = "".join(" " if i % words == words - 1 else chr(0x4E00 + i) for i in range(length))
-    found = named.windows(text, room, len)
+    found = external.windows(text, room, len)
     assert all(len(window) <= room for window in found)
     end = 0
     for window in found:
@@ -123,7 +123,7 @@ def test_windows_leave_nothing_out(length: int, words: int, room: int) -> None:
 
 def test_windows_are_cut_between_words() -> None:
     """Where there is white space."""
-    assert named.windows("one two three four five six", 12, len)[0] == "one two "
+    assert external.windows("one two three four five six", 12, len)[0] == "one two "
 
 
 # --- stand-ins for libraries whose weights come from the hub ----------------------------------------
@@ -180,14 +180,14 @@ def test_hhem(setting: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     folder is never looked up on the hub."""
     stand_in(monkeypatch, "transformers", AutoModelForSequenceClassification=Hhem)
     Hhem.calls.clear()
-    setting(entailment_model=named.HHEM)
+    setting(entailment_model=external.HHEM)
     found = score("hallucination_cross_encoder")
-    assert (found.value, found.explanation) == (0.95, f"by {named.HHEM}")
+    assert (found.value, found.explanation) == (0.95, f"by {external.HHEM}")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "HHEMv2Config"}))
     setting(entailment_model=str(tmp_path))
     assert score("hallucination_cross_encoder", documents=["Nothing on pumps."]).value == 0.2
     assert Hhem.calls == [
-        (named.HHEM, {"trust_remote_code": True, "local_files_only": False}),
+        (external.HHEM, {"trust_remote_code": True, "local_files_only": False}),
         (str(tmp_path), {"trust_remote_code": True, "local_files_only": True}),
     ]
 
@@ -195,7 +195,7 @@ def test_hhem(setting: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def test_long_contexts_are_read_in_windows(setting: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     """The window that supports the answer best counts, wherever it is, and the explanation says what was read."""
     stand_in(monkeypatch, "transformers", AutoModelForSequenceClassification=Hhem)
-    setting(entailment_model=named.HHEM)
+    setting(entailment_model=external.HHEM)
     filler = "Water flows downhill in the valley. " * 800
     found = score("hallucination_cross_encoder", documents=[filler, filler + "The pump is covered for 24 months."])
     assert found.value == 0.95
@@ -216,7 +216,7 @@ def test_what_claims_nothing_is_not_asked(
 ) -> None:
     """Refusals and courtesies are told apart as without a named model."""
     stand_in(monkeypatch, "transformers", AutoModelForSequenceClassification=Hhem)
-    setting(entailment_model=named.HHEM)
+    setting(entailment_model=external.HHEM)
     assert score("hallucination_cross_encoder", answer=answer).label == label
     assert score("hallucination_cross_encoder", documents=[" "]).label == "not_applicable"
 
@@ -248,7 +248,7 @@ def test_gliner(setting: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     setting(pii_engine="gliner:some/model")
     text = "Bananas are yellow. " * 100 + "passport P1234567, card 4111 1111 1111 1111, Ada Byron, alias adab"
     at = text.index("P1234567")
-    assert [n.kind for n in named.personal(text)] == ["passport", "phone", "person", "username"]
+    assert [n.kind for n in external.personal(text)] == ["passport", "phone", "person", "username"]
     found = score("pii_leakage", answer=text)
     assert found.label == "fail"
     assert f"passport at {at}-{at + 8}, credit_card at" in (found.explanation or "")
@@ -367,8 +367,8 @@ def test_long_texts_and_a_cross_encoder(make: Callable[..., str], setting: Use) 
     context = "Water flows downhill in the valley. " * 40 + "The pump is covered for 24 months."
     found = score("hallucination_cross_encoder", documents=[context])
     assert "windows, of which the best counts" in (found.explanation or "")
-    model = named._named("entailment_model")
-    for piece in named.windows(context, 40, model.tokens):
+    model = external._named("entailment_model")
+    for piece in external.windows(context, 40, model.tokens):
         assert model.tokens(piece) <= 40
     long = score("hallucination_cross_encoder", documents=[context], answer="The pump is covered. " * 30)
     assert "parts, of which the worst counts" in (long.explanation or "")
@@ -388,18 +388,18 @@ def test_a_cross_encoder_for_similarity(make: Callable[..., str], setting: Use) 
     setting(similarity_model=make())
     two = "The pump is covered for 24 months. Bananas are yellow and sweet."
     mean, most = score("answer_relevance", answer=two), score("answer_relevance_max", answer=two)
-    scores = named.similarity([("How long is the pump covered?", s) for s in two.replace(". ", ".|").split("|")])
+    scores = external.similarity([("How long is the pump covered?", s) for s in two.replace(". ", ".|").split("|")])
     assert scores is not None
     assert 0.0 <= min(scores) < max(scores) <= 1.0
     assert mean.value == pytest.approx(sum(scores) / 2)
     assert most.value == pytest.approx(max(scores))
     assert (mean.explanation or "").startswith("by ")
-    assert named.similarity([]) == []
+    assert external.similarity([]) == []
     same = score("answer_similarity", answer="24 months", reference="two years")
-    assert [same.value] == named.similarity([("24 months", "two years")])
+    assert [same.value] == external.similarity([("24 months", "two years")])
     setting(similarity_model=make(3, ENTAILMENT))
     with pytest.raises(ModelError, match="3 numbers"):
-        named.similarity([("a", "b")])
+        external.similarity([("a", "b")])
     setting()
     assert score("answer_relevance").value == cosine
 

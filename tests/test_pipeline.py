@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from ragtrace.accounting import Counts
-from ragtrace.breaker import Breaker, Runners
 from ragtrace.evaluation import Evaluator, evaluator
-from ragtrace.pipeline import Limits, Pipeline
+from ragtrace.online.breaker import Breaker, Runners
+from ragtrace.online.counts import Counts
+from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import errors, ratio
 from ragtrace.testing import Capture, Clock, make_trace

@@ -25,13 +25,13 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from ragtrace.config import _strata
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
-from ragtrace.pipeline import Limits, Pipeline
+from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.records import Document, Evaluation, Score, Trace
 from ragtrace.sampling import Decision, ratio
 from ragtrace.settings import Settings
+from ragtrace.startup.init import _strata
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
 from ragtrace_prometheus.exposition import PlainRegistry

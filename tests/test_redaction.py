@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.redaction import mask_pii, mask_pii_at
+from ragtrace.text.redaction import mask_pii, mask_pii_at
 
 
 @pytest.mark.parametrize(

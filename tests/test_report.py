@@ -21,8 +21,8 @@ import ragtrace
 from ragtrace.cli import main
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import evaluator
-from ragtrace.journal import Journal, Reading, before, read
-from ragtrace.pipeline import Limits, Pipeline
+from ragtrace.online.journal import Journal, Reading, before, read
+from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.reporting.live import live, when
 from ragtrace.testing import make_trace

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace import offline, plugins, semconv
-from ragtrace.accounting import inputs_of
 from ragtrace.evaluation import run
-from ragtrace.isolation import ProcessRunner
-from ragtrace.recorder import Recorder
+from ragtrace.online.child_process import ProcessRunner
+from ragtrace.online.counts import inputs_of
 from ragtrace.records import Score
 from ragtrace.testing import make_trace
+from ragtrace.tracing.recorder import Recorder
 from tests.conftest import Recorded
 
 Step = dict[str, Any]

@@ -13,12 +13,12 @@ import pytest
 
 import ragtrace
 from ragtrace import plugins
+from ragtrace.calibrations import Calibrated, File, load, own, save
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator, evaluator
-from ragtrace.pipeline import Limits, Pipeline
+from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.records import Score, Trace
 from ragtrace.testing import Capture, Clock, make_trace
-from ragtrace.thresholds import Calibrated, File, load, own, save
 
 
 @evaluator(needs={"answer"}, threshold=0.5, version="3")
@@ -114,10 +114,10 @@ def test_a_broken_file_leaves_the_last_good_one(
     running = Running(path, [length])
     opened.append(running)
     path.write_text(content, encoding="utf-8")
-    with caplog.at_level(logging.WARNING, logger="ragtrace.thresholds"):
+    with caplog.at_level(logging.WARNING, logger="ragtrace.calibrations"):
         labels = [running.score("x" * 40) for _ in range(3)]
     assert [(s.label, s.version) for s in labels] == [("pass", "3+c1")] * 3
-    assert len([r for r in caplog.records if r.name == "ragtrace.thresholds"]) == 1
+    assert len([r for r in caplog.records if r.name == "ragtrace.calibrations"]) == 1
     assert said in caplog.text
     path.unlink()
     assert running.score("x" * 40).version == "3+c1"
@@ -133,10 +133,10 @@ def test_another_version_of_the_evaluator_keeps_its_own_threshold(path: Path, ca
     save(path, [entry(length, 0.3)])
     file = File(path)
     newer = replace(length, version="4")
-    with caplog.at_level(logging.WARNING, logger="ragtrace.thresholds"):
+    with caplog.at_level(logging.WARNING, logger="ragtrace.calibrations"):
         for _ in range(3):
             assert file([newer]) == (newer,)
-    assert len([r for r in caplog.records if r.name == "ragtrace.thresholds"]) == 1
+    assert len([r for r in caplog.records if r.name == "ragtrace.calibrations"]) == 1
 
 
 def test_the_disk_is_looked_at_every_few_seconds_at_most(path: Path) -> None:

@@ -27,9 +27,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 from sklearn.model_selection import GroupKFold
 
-from ragtrace.evaluators.claims import abstains
 from ragtrace.models.embedding import OnnxEmbedder
 from ragtrace.models.heads import BUCKETS, OPENING, SAID, char_buckets, mixture, word_buckets
+from ragtrace.text.claims import abstains
 
 OUT = Path(__file__).parents[1] / "ragtrace" / "models" / "data"
 DIMENSIONS = OnnxEmbedder.dimensions

@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from ragtrace.evaluators.causes import is_refusal
-from ragtrace.evaluators.claims import statements
 from ragtrace.evaluators.lexical import Known, features
+from ragtrace.text.claims import statements
 
 
 def table(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:

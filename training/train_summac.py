@@ -17,8 +17,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from ragtrace.evaluators.claims import claims
 from ragtrace.models.summac import histogram, support
+from ragtrace.text.claims import claims
 
 OUT = Path(__file__).parents[1] / "ragtrace" / "models" / "data" / "summac.npz"
 

@@ -73,7 +73,7 @@ def own(exporter: Encoded) -> Any:
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
 
-    from ragtrace_otlp.batching import CountingExporter, PacedSpanProcessor
+    from ragtrace_otlp.batch import CountingExporter, PacedSpanProcessor
 
     provider = TracerProvider()
     from opentelemetry.sdk.trace.export import SpanExportResult

@@ -11,9 +11,9 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 
 from ragtrace import semconv
 from ragtrace._version import __version__
-from ragtrace.capture import sendable
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation, Score
+from ragtrace.tracing.content import sendable
 
 
 def root_context(evaluation: Evaluation) -> SpanContext:

@@ -20,13 +20,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.records import Evaluation
-from ragtrace_otlp.batching import (
-    CountingExporter,
-    ExportStats,
-    PacedLogRecordProcessor,
-    PacedSpanProcessor,
-    quiet,
-)
+from ragtrace_otlp.batch import CountingExporter, ExportStats, PacedLogRecordProcessor, PacedSpanProcessor, quiet
 from ragtrace_otlp.events import EventSink
 from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter

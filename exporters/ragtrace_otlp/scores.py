@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragtrace import semconv
-from ragtrace.capture import sendable
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation, Score
+from ragtrace.tracing.content import sendable
 
 _EVIDENCE = 40
 _KINDS = {"judge": "LLM", "human": "HUMAN"}

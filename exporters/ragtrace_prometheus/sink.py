@@ -19,11 +19,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from ragtrace.capture import sendable
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Trace
 from ragtrace.sampling import Decision
+from ragtrace.tracing.content import sendable
 from ragtrace_prometheus.catalogue import Catalogue
 from ragtrace_prometheus.evaluations import Evaluations
 from ragtrace_prometheus.exposition import PlainRegistry, as_metric

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace import semconv
-from ragtrace.adapting import content_id, number
-from ragtrace.capture import Attributes, Message, sendable
 from ragtrace.records import Document
-from ragtrace.runs import Run
+from ragtrace.tracing.adapters import content_id, number
+from ragtrace.tracing.content import Attributes, Message, sendable
+from ragtrace.tracing.request import Run
 
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
 _QUERY_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")

@@ -10,10 +10,10 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 
 from ragtrace import semconv
-from ragtrace.adapting import is_cancellation
-from ragtrace.capture import Capture
-from ragtrace.recorder import Recorder, all_recorders, shared_recorder
-from ragtrace.runs import Run
+from ragtrace.tracing.adapters import is_cancellation
+from ragtrace.tracing.content import Capture
+from ragtrace.tracing.recorder import Recorder, all_recorders, shared_recorder
+from ragtrace.tracing.request import Run
 from ragtrace_langchain import conversion
 
 _Method = Callable[..., None]

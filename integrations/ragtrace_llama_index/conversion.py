@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspect import BoundArguments
 from typing import Any
 
-from ragtrace import adapting
-from ragtrace.capture import Message, sendable
 from ragtrace.records import Document
+from ragtrace.tracing import adapters
+from ragtrace.tracing.content import Message, sendable
 
 _QUERY_KEYS = (
     "user_msg",
@@ -182,8 +182,8 @@ def _document_of(item: Any) -> Document | None:
     raw = getattr(node, "metadata", None)
     metadata = dict(raw) if isinstance(raw, Mapping) else {}
     given = getattr(node, "node_id", None)
-    identity = sendable(given, 256) if given else adapting.content_id(content)
-    return Document(identity, content, adapting.number(getattr(item, "score", None)), metadata)
+    identity = sendable(given, 256) if given else adapters.content_id(content)
+    return Document(identity, content, adapters.number(getattr(item, "score", None)), metadata)
 
 
 def _content_of(node: Any) -> str | None:
@@ -286,7 +286,7 @@ def tool_input(bound: BoundArguments) -> str:
 
 def is_cancellation(error: BaseException) -> bool:
     """The consumer walked away, or the task or the workflow was cancelled."""
-    return adapting.is_cancellation(error) or type(error).__name__ in _CANCELLATIONS
+    return adapters.is_cancellation(error) or type(error).__name__ in _CANCELLATIONS
 
 
 def is_control_flow(error: BaseException) -> bool:

@@ -14,8 +14,8 @@ from llama_index_instrumentation.event_handlers import BaseEventHandler
 from llama_index_instrumentation.span import active_span_id
 from llama_index_instrumentation.span_handlers import BaseSpanHandler
 
-from ragtrace.capture import Capture
-from ragtrace.recorder import Recorder, shared_recorder
+from ragtrace.tracing.content import Capture
+from ragtrace.tracing.recorder import Recorder, shared_recorder
 from ragtrace_llama_index.tracer import Tracer
 
 _SCOPE = "ragtrace_llama_index"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from ragtrace.adapting import instrumented_by
+from ragtrace.tracing.adapters import instrumented_by
 
 if TYPE_CHECKING:
     from ragtrace_llama_index.handler import Handlers

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragtrace import semconv
-from ragtrace.capture import Attributes
-from ragtrace.runs import Run
+from ragtrace.tracing.content import Attributes
+from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
 from ragtrace_llama_index.conversion import field_of
 

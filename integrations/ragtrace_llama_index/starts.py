@@ -7,7 +7,7 @@ from inspect import BoundArguments
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragtrace import semconv
-from ragtrace.runs import Run
+from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion, models, streams
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from contextvars import ContextVar
 from queue import SimpleQueue
 from typing import Any
 
-from ragtrace.recorder import Recorder
-from ragtrace.runs import Run
+from ragtrace.tracing.recorder import Recorder
+from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
 
 

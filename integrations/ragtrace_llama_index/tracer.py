@@ -15,9 +15,9 @@ from inspect import BoundArguments
 from typing import Any
 
 from ragtrace import semconv
-from ragtrace.recorder import Recorder
 from ragtrace.records import Document
-from ragtrace.runs import Run
+from ragtrace.tracing.recorder import Recorder
+from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion, models, streams
 from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, Call, is_custom, start_custom
 

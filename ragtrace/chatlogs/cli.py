@@ -55,7 +55,7 @@ def _store_option(parser: argparse.ArgumentParser) -> None:
 
 def _address(options: argparse.Namespace) -> tuple[str, str | None]:
     from ragtrace import settings
-    from ragtrace.chatlogs.sealing import read_keys
+    from ragtrace.chatlogs.encryption import read_keys
 
     used = settings.load()
     url = options.store or used.store
@@ -109,7 +109,7 @@ def _forget(options: argparse.Namespace) -> int:
 
 
 def _rekey(options: argparse.Namespace) -> int:
-    from ragtrace.chatlogs.rekeying import rekey
+    from ragtrace.chatlogs.key_change import rekey
 
     url, key = _address(options)
     if key is None:

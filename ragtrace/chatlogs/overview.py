@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, func, or_, select
 
+from ragtrace.chatlogs.rollups import FIELDS, STEPS, latency_of
 from ragtrace.chatlogs.schema import evaluators, sums
-from ragtrace.chatlogs.summing import FIELDS, STEPS, latency_of
 from ragtrace.errors import SettingError
 from ragtrace.reporting.live import Step
 from ragtrace.statistics import Estimate, Sums

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, func, select, text
 from sqlalchemy.exc import DBAPIError
 
-from ragtrace.chatlogs import words
+from ragtrace.chatlogs import full_text
 from ragtrace.chatlogs.schema import contents, feedback, lowest_id, reviews, scores, sums, traces
 from ragtrace.chatlogs.spill import Spill, path_of
 from ragtrace.errors import StoreError
@@ -103,7 +103,7 @@ def remove(connection: Connection, ids: Sequence[int]) -> Removed:
     if not ids:
         return Removed()
     rows = connection.execute(select(contents).where(contents.c.trace.in_(ids), contents.c.sealed.is_(None))).mappings()
-    words.remove(connection, [words.of_row(row) for row in rows if row["query"] is not None])
+    full_text.remove(connection, [full_text.of_row(row) for row in rows if row["query"] is not None])
     hexes = list(connection.scalars(select(traces.c.trace_id).where(traces.c.id.in_(ids))))
     removed = Removed(
         len(hexes),
@@ -150,7 +150,7 @@ def rewrite_files(store: Store) -> None:
                     connection.execute(text(f"VACUUM FULL {table}"))
             return
         with store.writing() as connection:
-            words.purge(connection)
+            full_text.purge(connection)
         raw: Any = store.engine.raw_connection()
         try:
             raw.execute("VACUUM")

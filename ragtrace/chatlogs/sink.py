@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from ragtrace.chatlogs.encryption import Keys
 from ragtrace.chatlogs.engine import named, url_of
 from ragtrace.chatlogs.retention import Retention, prune
-from ragtrace.chatlogs.sealing import Keys
 from ragtrace.chatlogs.spill import SIZE, Spill, SpillFullError, path_of
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import RagtraceError, StoreError

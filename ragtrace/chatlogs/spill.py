@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sqlalchemy import URL
 
-from ragtrace.chatlogs.plain import from_json, to_json
-from ragtrace.chatlogs.sealing import Keys
+from ragtrace.chatlogs.encryption import Keys
+from ragtrace.chatlogs.evaluation_json import from_json, to_json
 from ragtrace.errors import StoreError
 from ragtrace.records import Evaluation
 

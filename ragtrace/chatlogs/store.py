@@ -20,12 +20,12 @@ except ImportError as error:
     raise MissingExtraError("sqlalchemy", "store", "The store of chat logs") from error
 
 from ragtrace.chatlogs import engine as engines
-from ragtrace.chatlogs import migrating
-from ragtrace.chatlogs.reading import stored
+from ragtrace.chatlogs import schema_upgrade
+from ragtrace.chatlogs.encryption import Keys, clean, sealed_columns, unsealed_columns
+from ragtrace.chatlogs.read import stored
 from ragtrace.chatlogs.records import Stored
 from ragtrace.chatlogs.schema import meta, traces
-from ragtrace.chatlogs.sealing import Keys, clean, sealed_columns, unsealed_columns
-from ragtrace.chatlogs.writing import prepared, remember, write
+from ragtrace.chatlogs.write import prepared, remember, write
 
 if TYPE_CHECKING:
     from ragtrace.evaluation import Evaluator
@@ -169,13 +169,13 @@ def open_store(url: str, *, key: str | None = None, upgrade: bool = True) -> Sto
 
 def _make_ready(store: Store, upgrade: bool) -> None:
     with store.reading() as connection:
-        found = migrating.check(connection, store.name)
-        if found == migrating.HEAD and _keys_known(store, connection):
+        found = schema_upgrade.check(connection, store.name)
+        if found == schema_upgrade.HEAD and _keys_known(store, connection):
             return
-    if not upgrade and found != migrating.HEAD:
+    if not upgrade and found != schema_upgrade.HEAD:
         raise SettingError(f"the store {store.name} is of an older version; open it with upgrade")
     with store.writing() as connection:
-        migrating.upgrade(connection, store.name)
+        schema_upgrade.upgrade(connection, store.name)
         _register_key(store, connection)
 
 

@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 
 from ragtrace._version import __version__
 from ragtrace.chatlogs import schema
-from ragtrace.console import access, api, audit, guards, login, oidc, pages, problems, templating
+from ragtrace.console import access, api, audit, guards, login, oidc, pages, problems, template_engine
 from ragtrace.console.options import ConsoleSettings
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def create_app(store: Store, settings: ConsoleSettings | None = None) -> FastAPI
     app.include_router(oidc.router)
     app.include_router(api.router)
     app.include_router(pages.router, dependencies=[Depends(access.known)], include_in_schema=False)
-    app.mount("/static", StaticFiles(directory=templating.FOLDER / "static", check_dir=False), "static")
+    app.mount("/static", StaticFiles(directory=template_engine.FOLDER / "static", check_dir=False), "static")
     return app
 
 

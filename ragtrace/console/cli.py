@@ -92,7 +92,7 @@ def opened(options: argparse.Namespace) -> Iterator[Store]:
     """The store that `--store` names, or the setting; its key comes from the setting `store_key`, never from the
     command line, where others see it."""
     from ragtrace import settings
-    from ragtrace.chatlogs.sealing import read_keys
+    from ragtrace.chatlogs.encryption import read_keys
     from ragtrace.chatlogs.store import open_store
 
     found = settings.load()
@@ -110,9 +110,9 @@ def _serve(options: argparse.Namespace) -> int:
     from ragtrace.settings import load
 
     try:
-        from ragtrace.chatlogs.policy import Policy
         from ragtrace.console.options import ConsoleSettings, oidc_from, roles_from
         from ragtrace.console.server import serve
+        from ragtrace.review.policy import Policy
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", "The console") from error
 

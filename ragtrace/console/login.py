@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ragtrace.console import access, accounts, attempts, audit, sessions
 from ragtrace.console.access import Known, address_of, cookie_name, identity, settings_of, store_of
-from ragtrace.console.templating import render
+from ragtrace.console.template_engine import render
 
 router = APIRouter(include_in_schema=False)
 Stranger = Annotated["access.Identity | None", Depends(identity)]

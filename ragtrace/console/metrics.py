@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.agreement import Agreement, OfEvaluator, agreement
 from ragtrace.chatlogs.schema import items, reviews
+from ragtrace.review.agreement import Agreement, OfEvaluator, agreement
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store

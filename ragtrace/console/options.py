@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from ragtrace.chatlogs.policy import Policy
 from ragtrace.errors import SettingError
+from ragtrace.review.policy import Policy
 
 ROLES = ("viewer", "reviewer", "admin")
 """Each may all that those before it may."""

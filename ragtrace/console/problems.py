@@ -43,7 +43,7 @@ def answer(request: Request, status: int, title: str, detail: str = "", **more: 
     if is_api(request.url.path):
         content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
         return JSONResponse(content, status, media_type="application/problem+json")
-    from ragtrace.console.templating import render
+    from ragtrace.console.template_engine import render
 
     try:
         return render(request, "error.html.j2", status=status, title=title, detail=detail, status_code=status)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ragtrace.chatlogs import events, webhooks
-from ragtrace.chatlogs.reviewing import Filler
 from ragtrace.console import accounts
 from ragtrace.console.api import described
 from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.errors import SettingError
+from ragtrace.review import notices, webhooks
+from ragtrace.review.queue import Filler
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -82,7 +82,7 @@ def served(store: Store, settings: ConsoleSettings | None = None) -> Iterator[st
 def _telling(store: Store) -> Iterator[None]:
     """Other systems are told of what happens, where the environment names some."""
     hooks = webhooks.Webhooks(webhooks.from_environment())
-    events.listen(store, hooks.send)
+    notices.listen(store, hooks.send)
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation, Evidence, Trace
 
 if TYPE_CHECKING:
-    from ragtrace.runtime import Runtime
+    from ragtrace.startup.runtime import Runtime
 
 _WORST = 3
 

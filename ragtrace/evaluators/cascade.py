@@ -9,7 +9,7 @@ from typing import Any
 from ragtrace import plugins
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.evaluation import Evaluator, evaluator, run
-from ragtrace.evaluators.judging import TIMEOUT
+from ragtrace.evaluators.judge_questions import TIMEOUT
 from ragtrace.judge import get_judge
 from ragtrace.records import Score, Trace
 from ragtrace.settings import in_force

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ragtrace.evaluators.claims import abstains
 from ragtrace.records import Score, Trace
+from ragtrace.text.claims import abstains
 
 _IRRELEVANT = 0.35
 """`context_relevancy_recall` under which the context has nothing on the subject: on dev 1 % of questions with their own

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from ragtrace import plugins
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator, run
 from ragtrace.evaluators.arithmetic import harmonic_mean, share
-from ragtrace.evaluators.grounding import SUPPORTED, check
-from ragtrace.evaluators.sentences import prose, split
+from ragtrace.evaluators.groundedness import SUPPORTED, check
 from ragtrace.records import Score, Trace
 from ragtrace.settings import in_force
+from ragtrace.text.sentences import prose, split
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +50,7 @@ def _embed(texts: Sequence[str]) -> Any:
 def answer_similarity(trace: Trace) -> float | Score:
     """Cosine of the embeddings of answer and reference; below 0 counts as 0. With the setting `similarity_model` the
     score of the CrossEncoder that it names."""
-    from ragtrace.models.named import similarity
+    from ragtrace.models.external import similarity
 
     scores = similarity([(trace.answer, trace.reference or "")])
     if scores is not None:

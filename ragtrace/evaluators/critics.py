@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from ragtrace.errors import EvaluationError
 from ragtrace.evaluation import Evaluator
 from ragtrace.evaluators.arithmetic import failures, majority
-from ragtrace.evaluators.judging import FLAG, TEXT, Asker, chunks, judged, shape
+from ragtrace.evaluators.judge_questions import FLAG, TEXT, Asker, chunks, judged, shape
 from ragtrace.judge import Prompt
 from ragtrace.records import Score, Trace
 from ragtrace.settings import in_force

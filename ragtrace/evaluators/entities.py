@@ -16,7 +16,7 @@ _MAX_CHARS = 20_000
 def entities(text: str) -> list[str]:
     """The distinct entities of a text's first 20,000 characters, in order: numbers and dates, acronyms, capitalised
     names inside sentences, and people and addresses that the embedded model finds."""
-    from ragtrace.models.names import names
+    from ragtrace.models.person_names import names
 
     text = text[:_MAX_CHARS]
     spans = [m.span() for pattern in (_NUMBER, _ACRONYM, _PROPER) for m in pattern.finditer(text)]

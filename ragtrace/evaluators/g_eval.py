@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from ragtrace.errors import EvaluationError
 from ragtrace.evaluation import Evaluator
 from ragtrace.evaluators.arithmetic import mean
-from ragtrace.evaluators.judging import TEXT, Asker, chunks, judged, shape
+from ragtrace.evaluators.judge_questions import TEXT, Asker, chunks, judged, shape
 from ragtrace.judge import Prompt
 from ragtrace.records import Score, Trace
 from ragtrace.settings import in_force

@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
 from ragtrace.evaluators.causes import is_refusal
-from ragtrace.evaluators.claims import Statement, statements
 from ragtrace.models.alignment import FUNCTION_WORDS, normal
 from ragtrace.records import Evidence, Score, Trace
+from ragtrace.text.claims import Statement, statements
 
 _WORD = re.compile(r"\w+(?:[.,]\d+)*")
 _STEM = 5

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 
 from ragtrace.evaluation import evaluator
-from ragtrace.evaluators.patterns import Find, personal, refuted, secrets
 from ragtrace.records import Score, Trace
 from ragtrace.settings import in_force
+from ragtrace.text.personal_data import Find, personal, refuted, secrets
 
 
 @evaluator(needs={"answer"}, threshold=0.5, source="H2O Eval Studio, PII Leakage Evaluator")
@@ -49,7 +49,7 @@ _REACHES = ("email", "phone")
 
 
 def _contacts(text: str) -> list[Find]:
-    from ragtrace.models.names import names
+    from ragtrace.models.person_names import names
 
     found = [f for f in personal(text) if f.kind in _REACHES]
     named = [Find(n.kind, n.start, n.end) for n in names(text)]
@@ -67,10 +67,10 @@ def _with_engine(text: str, own: list[Find], wanted: Callable[[str], bool]) -> l
     both found something, and what our checks refute stays out."""
     if not in_force().pii_engine:
         return own
-    from ragtrace.models import named
+    from ragtrace.models import external
 
     found = list(own)
-    for kind, start, end in named.personal(text):
+    for kind, start, end in external.personal(text):
         hidden = any(start < f.end and f.start < end for f in own)
         if wanted(kind) and not hidden and not refuted(kind, text[start:end]):
             found.append(Find(kind, start, end))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
 from ragtrace.evaluators.arithmetic import average_precision, f1
-from ragtrace.evaluators.grounding import SUPPORTED, Checked, check
+from ragtrace.evaluators.groundedness import SUPPORTED, Checked, check
 from ragtrace.records import Score, Trace
 
 _RELEVANT = 0.5
@@ -147,8 +147,8 @@ def context_precision(trace: Trace) -> Score:
 
 
 def _nearness(query: str, chunks: Sequence[str]) -> list[float]:
-    from ragtrace.evaluators.sentences import prose, split
     from ragtrace.models.embedding import get_embedder
+    from ragtrace.text.sentences import prose, split
 
     groups = [[c[s.start : s.end] for s in (prose(c, 60) or split(c, 1))] for c in chunks]
     vectors = get_embedder().embed([query, *(s for g in groups for s in g)])

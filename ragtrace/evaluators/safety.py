@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ragtrace.evaluation import Evaluator, evaluator
-from ragtrace.evaluators.sentences import Span, split
 from ragtrace.records import Score, Trace
 from ragtrace.settings import in_force
+from ragtrace.text.sentences import Span, split
 
 _SENTENCES = 200
 _KEPT = 256
@@ -17,11 +17,11 @@ _H2O = "H2O Eval Studio, Toxicity Evaluator (Detoxify's labels); with the embedd
 @lru_cache(maxsize=_KEPT)
 def _sentences(answer: str, model: str) -> tuple[tuple[Span, dict[str, float]], ...]:
     """The answer's sentences with the labels' probabilities. Several evaluators ask it of one answer."""
-    from ragtrace.models import heads, named
+    from ragtrace.models import external, heads
 
     spans = split(answer, _SENTENCES)
     texts = [answer[s.start : s.end] for s in spans]
-    probabilities = named.toxicity(texts) if model else None
+    probabilities = external.toxicity(texts) if model else None
     return tuple(zip(spans, heads.toxicity(texts) if probabilities is None else probabilities, strict=True))
 
 

@@ -7,7 +7,7 @@ score.
 from __future__ import annotations
 
 from ragtrace.judge.client import Answer, Judge, JudgeError, Usage, get_judge, use_judge
+from ragtrace.judge.deadlines import gather
 from ragtrace.judge.prompts import Prompt
-from ragtrace.judge.waiting import gather
 
 __all__ = ["Answer", "Judge", "JudgeError", "Prompt", "Usage", "gather", "get_judge", "use_judge"]

@@ -11,10 +11,10 @@ from typing import Any
 
 from ragtrace.errors import EvaluationError, SettingError
 from ragtrace.judge import provider
+from ragtrace.judge.deadlines import within
+from ragtrace.judge.ledger import NANO, Reservation, Store
 from ragtrace.judge.prompts import Message, Prompt, again, render
-from ragtrace.judge.reading import Schema, UnreadableError, read
-from ragtrace.judge.store import NANO, Reservation, Store
-from ragtrace.judge.waiting import within
+from ragtrace.judge.replies import Schema, UnreadableError, read
 from ragtrace.models.embedding import Lazy
 from ragtrace.settings import Settings, in_force
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtrace.judge.reading import Schema
+from ragtrace.judge.replies import Schema
 
 Message = dict[str, str]
 

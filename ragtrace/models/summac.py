@@ -20,8 +20,8 @@ _SENTENCES = 60
 def support(source: str, summary: str) -> list[list[float]] | str:
     """Per claim of the summary the probabilities that each single sentence of the source supports it; or why there is
     nothing to judge."""
-    from ragtrace.evaluators.grounding import check
-    from ragtrace.evaluators.sentences import prose, split
+    from ragtrace.evaluators.groundedness import check
+    from ragtrace.text.sentences import prose, split
 
     sentences = [source[s.start : s.end] for s in (prose(source, _SENTENCES) or split(source, _SENTENCES))]
     rows: list[list[float]] = []

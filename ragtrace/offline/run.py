@@ -20,9 +20,9 @@ from ragtrace import plugins, settings
 from ragtrace._version import __version__
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Evaluator, run
-from ragtrace.offline.choosing import chosen_for, needs_judge
-from ragtrace.offline.part import Part, identity
+from ragtrace.offline.progress import Part, identity
 from ragtrace.offline.rows import Item, Row, read
+from ragtrace.offline.selection import chosen_for, needs_judge
 from ragtrace.records import Score
 from ragtrace.reporting.perturb import perturbed
 from ragtrace.reporting.results import Info, Metric, Result, Run

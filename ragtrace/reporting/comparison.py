@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ragtrace.errors import DataError
-from ragtrace.reporting import statistics
+from ragtrace.reporting import significance
 from ragtrace.reporting.results import FAIL, PASS, Metric, Result, Run, label_of, value_of
 
 BETTER, WORSE, NOTHING = "better", "worse", "no difference shown"
@@ -99,15 +99,15 @@ def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair], seed: int
     deltas = [y - x for x, y in values]
     only_a = sum(pair == (PASS, FAIL) for pair in judged)
     only_b = sum(pair == (FAIL, PASS) for pair in judged)
-    mcnemar = statistics.mcnemar_p(only_a, only_b) if judged else None
+    mcnemar = significance.mcnemar_p(only_a, only_b) if judged else None
     return Difference(
         metric=metric.name,
         n=len(deltas) or len(judged),
         mean_a=fmean(x for x, _ in values) if values else None,
         mean_b=fmean(y for _, y in values) if values else None,
         difference=fmean(deltas) if deltas else None,
-        interval=statistics.bootstrap_mean(deltas, seed=seed, draws=_DRAWS),
-        p=statistics.permutation_p(deltas, seed=seed, draws=_DRAWS) if deltas else mcnemar,
+        interval=significance.bootstrap_mean(deltas, seed=seed, draws=_DRAWS),
+        p=significance.permutation_p(deltas, seed=seed, draws=_DRAWS) if deltas else mcnemar,
         p_holm=None,
         only_a_passes=only_a,
         only_b_passes=only_b,
@@ -136,7 +136,7 @@ def _notes(metric: Metric, other: Metric, both: Sequence[tuple[float | None, flo
 
 def _corrected(found: Sequence[Difference], metrics: Mapping[str, Metric]) -> list[Difference]:
     ps = [d.p for d in found if d.p is not None]
-    adjusted = iter(statistics.holm(ps))
+    adjusted = iter(significance.holm(ps))
     return [
         d if d.p is None else _judged(replace(d, p_holm=next(adjusted)), metrics[d.metric].direction == "higher")
         for d in found

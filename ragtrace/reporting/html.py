@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace.errors import MissingExtraError
-from ragtrace.reporting import charts, views
+from ragtrace.reporting import report_charts, views
 from ragtrace.reporting.analysis import Analysis
 from ragtrace.reporting.classification import Classification
 from ragtrace.reporting.files import replace_file
@@ -111,7 +111,7 @@ def _charts(analysis: Analysis) -> list[tuple[Metric, str, int]]:
     for metric in analysis.run.metrics.values():
         values = views.values_of(analysis, metric.name)
         if values:
-            found.append((metric, charts.histogram(metric, values), len(values)))
+            found.append((metric, report_charts.histogram(metric, values), len(values)))
     return found
 
 

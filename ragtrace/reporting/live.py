@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import NOT_APPLICABLE
-from ragtrace.journal import Entry, Reading, read
+from ragtrace.online.journal import Entry, Reading, read
 from ragtrace.records import Score
 from ragtrace.statistics import Alarm, ChangeTest, Estimate, Sums
 

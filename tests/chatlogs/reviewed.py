@@ -88,7 +88,7 @@ def review(trace_id: str, label: str = "fail", check: Evaluator = good, **more: 
 
 def judge_all(store: Store, user: int, truth: Callable[[str], str], now: float = NOW, most: int = 100_000) -> list[str]:
     """One reviewer goes through the queue; the trace ids in their order."""
-    from ragtrace.chatlogs.reviewing import next_task, submit
+    from ragtrace.review.queue import next_task, submit
 
     done: list[str] = []
     while len(done) < most and (task := next_task(store, user, now)) is not None:

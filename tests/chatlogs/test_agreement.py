@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from ragtrace.chatlogs.agreement import alpha, cohen, krippendorff, of_evaluator, of_rows
-from ragtrace.chatlogs.consensus import Log, logs
-from ragtrace.chatlogs.measuring import measured
+from ragtrace.review.agreement import alpha, cohen, krippendorff, of_evaluator, of_rows
+from ragtrace.review.confusion import measured
+from ragtrace.review.consensus import Log, logs
 from tests.chatlogs.reviewed import verdict
 
 FIGURES = ("kappa", "f1", "precision", "recall", "balanced_accuracy")

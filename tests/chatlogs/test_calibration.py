@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from ragtrace import thresholds
-from ragtrace.chatlogs import curves
-from ragtrace.chatlogs.calibration import LEAST, Calibration, consequences, fit, load, save
+from ragtrace import calibrations
 from ragtrace.chatlogs.records import Judged
-from ragtrace.chatlogs.reviewing import fill, judged
 from ragtrace.chatlogs.store import Store
 from ragtrace.cli import main
 from ragtrace.errors import DataError
-from ragtrace.pipeline import Limits, Pipeline
+from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.review import curves
+from ragtrace.review.calibration import LEAST, Calibration, consequences, fit, load, save
+from ragtrace.review.queue import fill, judged
 from ragtrace.testing import Capture, make_trace
 from tests.chatlogs.reviewed import NOW, fill_store, good, judge_all, people, verdict
 from tests.chatlogs.test_reviewing import ONLY_RANDOM
@@ -265,7 +265,7 @@ def test_the_command(reviewed: Store, store_url: str, tmp_path: Path, capsys: py
     capture = Capture()
     value = (0.5 + load(path)["good"].threshold) / 2
     check = replace(good, fn=lambda _: value)
-    pipeline = Pipeline([check], [capture], limits=Limits(wait=0.01), adjust=thresholds.File(path))
+    pipeline = Pipeline([check], [capture], limits=Limits(wait=0.01), adjust=calibrations.File(path))
     pipeline.submit(make_trace())
     score = capture.wait(1)[0].scores[0]
     pipeline.close()
@@ -332,9 +332,9 @@ def test_the_store_knows_the_new_version(tmp_path: Path) -> None:
     try:
         runtime.pipeline.submit(make_trace(trace_id=1))
         assert runtime.flush(30)
-        thresholds.save(path, [thresholds.Calibrated("bad", "1", 1, 0.25, "lower", 1.0)])
+        calibrations.save(path, [calibrations.Calibrated("bad", "1", 1, 0.25, "lower", 1.0)])
         file = runtime.pipeline._adjust.__closure__  # the clock's two seconds are not waited for
-        next(c.cell_contents for c in file or () if isinstance(c.cell_contents, thresholds.File))._every = 0.0
+        next(c.cell_contents for c in file or () if isinstance(c.cell_contents, calibrations.File))._every = 0.0
         runtime.pipeline.submit(make_trace(trace_id=2))
         assert runtime.flush(30)
     finally:

@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 
 from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.schema import contents, details, scores, traces
-from ragtrace.chatlogs.searching import find
+from ragtrace.chatlogs.search import find
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import StoreError
 from tests.chatlogs.making import made

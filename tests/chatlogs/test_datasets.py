@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.agreement import of_evaluator
-from ragtrace.chatlogs.datasets import Options, consent_of, export
-from ragtrace.chatlogs.importing import import_labels
 from ragtrace.chatlogs.records import Review, Verdict
-from ragtrace.chatlogs.reviewing import judged, submit
 from ragtrace.chatlogs.schema import reviews, users, verdicts
 from ragtrace.chatlogs.store import Store
 from ragtrace.cli import main
 from ragtrace.errors import DataError
 from ragtrace.offline.rows import Row, read
-from ragtrace.redaction import BUILT_IN
+from ragtrace.review.agreement import of_evaluator
+from ragtrace.review.dataset_export import Options, consent_of, export
+from ragtrace.review.label_import import import_labels
+from ragtrace.review.queue import judged, submit
 from ragtrace.testing import make_trace
+from ragtrace.text.redaction import BUILT_IN
 from tests.chatlogs.reviewed import NOW, evaluation, good, people, scored
 
 

@@ -12,13 +12,13 @@ import pytest
 from sqlalchemy import select
 
 import ragtrace
-from ragtrace.chatlogs.feedback import FeedbackSink, add_feedback
-from ragtrace.chatlogs.policy import Policy
 from ragtrace.chatlogs.records import Feedback
-from ragtrace.chatlogs.reviewing import fill
 from ragtrace.chatlogs.schema import feedback, traces
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import DataError
+from ragtrace.review.feedback import FeedbackSink, add_feedback
+from ragtrace.review.policy import Policy
+from ragtrace.review.queue import fill
 from ragtrace.testing import make_trace
 from tests.chatlogs.reviewed import NOW, evaluation, fill_store, good, queued, scored
 

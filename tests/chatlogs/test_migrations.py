@@ -12,10 +12,10 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import select, text
 
-from ragtrace.chatlogs import engine, migrating
+from ragtrace.chatlogs import engine, schema_upgrade
 from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.schema import bucket, metadata, scores
-from ragtrace.chatlogs.searching import find
+from ragtrace.chatlogs.search import find
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import SettingError
 
@@ -28,7 +28,7 @@ def _old(url: str) -> None:
     address = engine.url_of(url)
     store = Store(engine.engine_of(address), url)
     with store.writing() as connection:
-        migrating.upgrade(connection, url, to="0001")
+        schema_upgrade.upgrade(connection, url, to="0001")
         for line in FIRST.read_text(encoding="utf-8").splitlines():
             if line.startswith("INSERT"):
                 connection.exec_driver_sql(line)
@@ -37,8 +37,8 @@ def _old(url: str) -> None:
 
 def test_the_newest_is_named() -> None:
     """`migrating.HEAD` is the last one of the migrations, and each has one before it."""
-    script = ScriptDirectory.from_config(migrating._config())
-    assert script.get_heads() == [migrating.HEAD]
+    script = ScriptDirectory.from_config(schema_upgrade._config())
+    assert script.get_heads() == [schema_upgrade.HEAD]
     assert [r.revision for r in script.walk_revisions()] == ["0002", "0001"]
 
 
@@ -91,7 +91,7 @@ def test_a_newer_store_is_left_alone(store_url: str) -> None:
 def test_an_upgrade_that_fails_changes_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped half-way an upgrade leaves the old store, which the next attempt upgrades."""
     _old(store_url)
-    monkeypatch.setattr("ragtrace.chatlogs.words.add", lambda *_given: 1 / 0)
+    monkeypatch.setattr("ragtrace.chatlogs.full_text.add", lambda *_given: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         open_store(store_url)
     monkeypatch.undo()

@@ -14,7 +14,7 @@ from ragtrace.chatlogs.ingest import ingest
 from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.retention import Removed, Retention, delete_user, prune
 from ragtrace.chatlogs.schema import contents, details, feedback, items, reviews, scores, sums, traces, users, verdicts
-from ragtrace.chatlogs.searching import find
+from ragtrace.chatlogs.search import find
 from ragtrace.chatlogs.spill import Spill, path_of
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.cli import main

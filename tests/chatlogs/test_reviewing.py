@@ -16,26 +16,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs import topics
-from ragtrace.chatlogs.agreement import of_evaluator
-from ragtrace.chatlogs.policy import CERTAIN, REASONS, Policy, draw, in_force
 from ragtrace.chatlogs.records import Feedback, Review, Task, Verdict
-from ragtrace.chatlogs.reviewing import (
-    LOCK,
-    Filler,
-    assign,
-    fill,
-    judged,
-    next_task,
-    queue,
-    release,
-    skip,
-    submit,
-)
 from ragtrace.chatlogs.schema import items, reviews, traces, verdicts
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import evaluator
+from ragtrace.review import topics
+from ragtrace.review.agreement import of_evaluator
+from ragtrace.review.policy import CERTAIN, REASONS, Policy, draw, in_force
+from ragtrace.review.queue import LOCK, Filler, assign, fill, judged, next_task, queue, release, skip, submit
 from tests.chatlogs.reviewed import (
     DAY,
     NOW,
@@ -103,7 +92,7 @@ def test_each_rule_picks_what_it_says(store: Store) -> None:
     made[2] = evaluation(2, scored(good, 0.3), scored(related, 0.95))
     made[3] = evaluation(3, scored(good, 0.9), query="Wie kündige ich den Mietvertrag meines Autos?")
     store.write(made, [good, related], now=NOW - 60)
-    from ragtrace.chatlogs.feedback import add_feedback
+    from ragtrace.review.feedback import add_feedback
 
     hexes = [f"{e.trace.trace_id:032x}" for e in made]
     add_feedback(store, Feedback(hexes[4], -1), NOW, replace(NONE, quota=0))

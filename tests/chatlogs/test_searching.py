@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text, update
 
-from ragtrace.chatlogs import searching
+from ragtrace.chatlogs import search
 from ragtrace.chatlogs.records import Filter, Page
 from ragtrace.chatlogs.schema import bucket, traces
-from ragtrace.chatlogs.searching import choices, find
+from ragtrace.chatlogs.search import choices, find
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
@@ -132,8 +132,8 @@ def _drawn(drawn: random.Random) -> Filter:
 def test_what_is_found_is_what_is_there(full: Store, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Any filter, paged in any size, finds each trace that fulfils it once, latest first, and no other. Small bounds
     make every way of looking be gone, as a million traces would."""
-    monkeypatch.setattr(searching, "_PROBE", sizes[0])
-    monkeypatch.setattr(searching, "_CHUNK", sizes[1])
+    monkeypatch.setattr(search, "_PROBE", sizes[0])
+    monkeypatch.setattr(search, "_CHUNK", sizes[1])
     drawn = random.Random(str(sizes))
     by_time = sorted(GIVEN, key=lambda e: e.trace.started, reverse=True)
     starts = {f"{e.trace.trace_id:032x}": e.trace.started for e in GIVEN}
@@ -152,8 +152,8 @@ def test_what_is_found_is_what_is_there(full: Store, sizes: tuple[int, int], mon
 def test_the_worst_come_first(full: Store, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """By an evaluator, each trace with a value comes once, from the worst step of values to the best; the worst are the
     highest where lower is better."""
-    monkeypatch.setattr(searching, "_PROBE", sizes[0])
-    monkeypatch.setattr(searching, "_CHUNK", sizes[1])
+    monkeypatch.setattr(search, "_PROBE", sizes[0])
+    monkeypatch.setattr(search, "_CHUNK", sizes[1])
     for given in (Filter(evaluator="a"), Filter(evaluator="c"), Filter(evaluator="c", low=0.2, app="shop"),
                   Filter(evaluator="a", label="fail", text="pump"), Filter(evaluator="b", errors=True)):  # fmt: skip
         rows = [row for page in _pages(full, given, limit=11, order="worst") for row in page.rows]
@@ -210,9 +210,9 @@ def test_new_traces_do_not_move_pages(full: Store) -> None:
 
 def test_a_page_that_takes_too_long_ends(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Out of time a page has what it found and tells where to go on: nothing is lost by it."""
-    monkeypatch.setattr(searching, "_SECONDS", 0.0)
-    monkeypatch.setattr(searching, "_PROBE", 1)
-    monkeypatch.setattr(searching, "_CHUNK", 10)
+    monkeypatch.setattr(search, "_SECONDS", 0.0)
+    monkeypatch.setattr(search, "_PROBE", 1)
+    monkeypatch.setattr(search, "_CHUNK", 10)
     given = Filter(text="pump", evaluator="a", label="fail", reviewed=True)
     expected = {f"{e.trace.trace_id:032x}" for e in GIVEN if _fits(given, e)}
     pages = list(_pages(full, given, limit=1_000))

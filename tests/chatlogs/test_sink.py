@@ -17,7 +17,7 @@ from sqlalchemy import event, func, select
 
 import ragtrace
 from ragtrace.chatlogs import sink as sinks
-from ragtrace.chatlogs.plain import from_json, to_json
+from ragtrace.chatlogs.evaluation_json import from_json, to_json
 from ragtrace.chatlogs.schema import scores, traces
 from ragtrace.chatlogs.sink import Bounds, StoreSink
 from ragtrace.chatlogs.spill import Spill

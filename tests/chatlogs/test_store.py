@@ -15,10 +15,10 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragtrace.chatlogs import schema
+from ragtrace.chatlogs.encryption import read_keys
+from ragtrace.chatlogs.key_change import rekey
 from ragtrace.chatlogs.overview import overview
-from ragtrace.chatlogs.rekeying import rekey
 from ragtrace.chatlogs.schema import bucket, contents, evaluators, feedback, id_for, lowest_id, meta, scores, traces
-from ragtrace.chatlogs.sealing import read_keys
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import MissingExtraError, SettingError, StoreError
 from ragtrace.evaluation import evaluator

@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
-from ragtrace.chatlogs import events, webhooks
-from ragtrace.chatlogs.calibration import fit, save
-from ragtrace.chatlogs.feedback import add_feedback
-from ragtrace.chatlogs.policy import Policy
 from ragtrace.chatlogs.records import Feedback
-from ragtrace.chatlogs.reviewing import submit
 from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.webhooks import Webhooks, review_items_from_alert, signature, target
 from ragtrace.errors import DataError, SettingError
+from ragtrace.review import notices, webhooks
+from ragtrace.review.calibration import fit, save
+from ragtrace.review.feedback import add_feedback
+from ragtrace.review.policy import Policy
+from ragtrace.review.queue import submit
+from ragtrace.review.webhooks import Webhooks, review_items_from_alert, signature, target
 from tests.chatlogs.reviewed import NOW, bad, evaluation, good, ids, people, queued, review, scored, verdict
 
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef").decode()
@@ -274,8 +274,8 @@ def test_what_happens_is_told(failing: Store, receiver: Callable[..., Receiver],
     def broken(*_: Any) -> None:
         raise RuntimeError
 
-    events.listen(failing, broken)
-    events.listen(failing, hooks.send)
+    notices.listen(failing, broken)
+    notices.listen(failing, hooks.send)
     (ann,) = people(failing, "ann")
     trace = next(iter(ids(failing)))
     submit(failing, trace, review(trace, comment="secret"), ann, NOW)

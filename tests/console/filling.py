@@ -10,13 +10,13 @@ from pathlib import Path
 from threading import Thread
 
 from ragtrace.chatlogs.records import Review, Verdict
-from ragtrace.chatlogs.reviewing import Policy, fill, next_task, submit
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.console import accounts
 from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
+from ragtrace.review.queue import Policy, fill, next_task, submit
 
 ATTACKS = (
     "<script>window.pwned = 1</script>",

@@ -17,16 +17,16 @@ import schemathesis
 from schemathesis.config import SchemathesisConfig
 from sqlalchemy import select
 
-from ragtrace import thresholds
+from ragtrace import calibrations
 from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.records import Review, Verdict
-from ragtrace.chatlogs.reviewing import submit
 from ragtrace.chatlogs.store import open_store
 from ragtrace.console import accounts, tokens
 from ragtrace.console.api import described
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Evaluation, Score
+from ragtrace.review.queue import submit
 from ragtrace.testing import make_trace
 from tests.console.conftest import PASSWORD, STARTED, TRACE, Console, evil_evaluation, faithfulness
 
@@ -297,11 +297,11 @@ def test_a_threshold_is_looked_at_fitted_and_put_in_force(judged: Console) -> No
     for number in (1, 2):
         made = ada.post(f"{path}/calibrations", json={"weighted": False, "activate": True}).json()
         assert made["number"] == number
-    assert thresholds.load(file)["relevance"].number == 2
+    assert calibrations.load(file)["relevance"].number == 2
     history = ada.get(f"{path}/calibrations").json()
     assert [entry["active"] for entry in history] == [True, False]
     assert ada.post(f"/api/calibrations/{history[1]['id']}/activate").status_code == 204
-    assert thresholds.load(file)["relevance"].number == 1
+    assert calibrations.load(file)["relevance"].number == 1
     assert [entry["active"] for entry in ada.get(f"{path}/calibrations").json()] == [False, True]
 
 

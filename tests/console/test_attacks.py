@@ -18,11 +18,11 @@ from starlette.testclient import TestClient
 
 from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.records import Review, Verdict
-from ragtrace.chatlogs.reviewing import submit
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import accounts, audit, guards, tokens
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.errors import StoreError
+from ragtrace.review.queue import submit
 from tests.console.conftest import ADDRESS, EVIL, PASSWORD, SECRETS, TRACE, Console
 
 # --- another role's routes --------------------------------------------------------------------------------------------

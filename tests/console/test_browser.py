@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from ragtrace.chatlogs import reviewing, schema
+from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import accounts
+from ragtrace.review import queue
 from tests.console.filling import ATTACKS, evaluation, filled, served
 
 CHROMIUM = shutil.which("chromium")
@@ -265,14 +266,14 @@ def test_the_slider_moves_the_figures(tab: Tab) -> None:
 @pytest.fixture
 def waiting(tmp_path: Path) -> Iterator[Store]:
     made = filled(tmp_path / "logs.db", 20)
-    reviewing.fill(made, reviewing.Policy(quota=60))
+    queue.fill(made, queue.Policy(quota=60))
     yield made
     made.close()
 
 
 def verdicts(store: Store) -> dict[int, dict[str, str]]:
     found: dict[int, dict[str, str]] = {}
-    for row in reviewing.judged(store):
+    for row in queue.judged(store):
         found.setdefault(row.trace, {})[row.evaluator] = row.verdict
     return found
 
@@ -337,7 +338,7 @@ def test_review_says_more_by_keyboard(browser: Any, waiting: Store) -> None:
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         settled(page)
-        assert sum(states["skipped"] for states in reviewing.queue(waiting).values()) == 1
+        assert sum(states["skipped"] for states in queue.queue(waiting).values()) == 1
         page.goto(f"/traces/{first}")
         assert "It should say so." in page.inner_text("main")
         assert "1 of these is wrong?" in page.inner_text("main")
@@ -359,7 +360,7 @@ def test_the_last_one(browser: Any, waiting: Store) -> None:
             another(page, trace)
             settled(page)
         assert "That was the last one" in page.inner_text("main")
-        assert sum(states["open"] + states["locked"] for states in reviewing.queue(waiting).values()) <= 4
+        assert sum(states["open"] + states["locked"] for states in queue.queue(waiting).values()) <= 4
         tab.check()
         tab.close()
 

@@ -10,12 +10,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select
 
-from ragtrace.chatlogs import reviewing
 from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.schema import users
 from ragtrace.console.metrics import ReviewCollector
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Score
+from ragtrace.review import queue
 from ragtrace.testing import Clock, make_trace
 from tests.console.conftest import Console, faithfulness
 
@@ -33,12 +33,12 @@ def fill(console: Console) -> None:
         trace = make_trace(f"Question {n}?", trace_id=n + 1, span_id=n + 1, started=NOW - 7200 + n)
         made.append(Evaluation(trace, (score,)))
     console.store.write(made, checks, now=NOW - 3600)
-    policy = reviewing.Policy(quota=100, random=1.0, **dict.fromkeys(RULES, 0.0))
-    reviewing.fill(console.store, policy, NOW)
+    policy = queue.Policy(quota=100, random=1.0, **dict.fromkeys(RULES, 0.0))
+    queue.fill(console.store, policy, NOW)
     for n in range(40):
         said = "fail" if n < 15 or n >= 35 else "pass"
         review = Review(f"{n + 1:032x}", (Verdict("faithfulness", said),))
-        reviewing.submit(console.store, f"{n + 1:032x}", review, None, NOW)
+        queue.submit(console.store, f"{n + 1:032x}", review, None, NOW)
 
 
 def scraped(text: str) -> dict[tuple[str, ...], float]:
@@ -77,7 +77,7 @@ def test_what_waits(console: Console) -> None:
     assert empty["ragtrace_review_oldest_open_seconds"].samples[0].value == 0
     trace = make_trace(started=NOW - 7200)
     console.store.write([Evaluation(trace, (Score("faithfulness", 0.1, "fail", method="model"),))], [faithfulness])
-    assert reviewing.fill(console.store, reviewing.Policy(), NOW)
+    assert queue.fill(console.store, queue.Policy(), NOW)
     assert {family.name: family for family in collector.collect()} == empty
     clock.tick(90)
     fresh = {family.name: family for family in collector.collect()}
@@ -110,7 +110,7 @@ def test_the_page_of_metrics_tells_what_is_served(console: Console) -> None:
         said = "fail" if n < 15 else "pass"
         for person in people:
             review = Review(f"{n + 1:032x}", (Verdict("faithfulness", said),))
-            reviewing.submit(console.store, f"{n + 1:032x}", review, person, NOW)
+            queue.submit(console.store, f"{n + 1:032x}", review, person, NOW)
     for family in ReviewCollector(console.store).collect():
         assert family.samples, family.name
         labels = {frozenset(sample.labels) for sample in family.samples}

@@ -18,18 +18,19 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 from starlette.testclient import TestClient
 
-from ragtrace.chatlogs import agreement, overview, reviewing, schema
-from ragtrace.chatlogs.consequences import consequences
+from ragtrace.chatlogs import overview, schema
 from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.console import accounts
 from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings
-from ragtrace.console.pages import case, charts, evidence, filters
-from ragtrace.console.pages.rendering import percent, range_percent
-from ragtrace.console.templating import environment
-from ragtrace.console.text import link, printable, visible, web_address
+from ragtrace.console.pages import evidence, filters, page_charts, trace_view
+from ragtrace.console.pages.template_filters import percent, range_percent
+from ragtrace.console.safe_text import link, printable, visible, web_address
+from ragtrace.console.template_engine import environment
 from ragtrace.records import Document, Evidence, Trace
+from ragtrace.review import agreement, queue
+from ragtrace.review.threshold_effects import consequences
 from tests.console.filling import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
 
 PAGES = (
@@ -216,7 +217,7 @@ def _trace(**attributes: object) -> Trace:
 
 def test_spans_stand_below_their_parents() -> None:
     """In the order of time, each with its place in the whole in thousandths."""
-    bars = case.bars(evaluation(1).trace)
+    bars = trace_view.bars(evaluation(1).trace)
     assert [(b.name, b.depth) for b in bars] == [("answer", 0), ("search", 1), ("chat", 1)]
     assert (round(bars[1].start), round(bars[1].width)) == (50, 200)
     assert (bars[2].model, bars[2].input_tokens) == ("small", 700)
@@ -232,13 +233,13 @@ def test_spans_stand_below_their_parents() -> None:
 )  # fmt: skip
 def test_odd_spans_break_nothing(spans: object) -> None:
     """Circles, strangers, text for numbers: what is no span is left out, the others are each shown once."""
-    bars = case.bars(_trace(spans=spans))
+    bars = trace_view.bars(_trace(spans=spans))
     assert len(bars) <= (len(spans) if isinstance(spans, list) else 0)
 
 
 def test_stages_stand_in_for_spans() -> None:
     """Where the recorder left none."""
-    bars = case.bars(_trace(stages={"retrieval": 0.5, "generation": 1.0, "odd": "x"}))
+    bars = trace_view.bars(_trace(stages={"retrieval": 0.5, "generation": 1.0, "odd": "x"}))
     assert [(b.name, round(b.start), round(b.width)) for b in bars] == [
         ("request", 0, 1000), ("retrieval", 0, 250), ("generation", 250, 500),
     ]  # fmt: skip
@@ -250,7 +251,7 @@ def test_stages_stand_in_for_spans() -> None:
 @given(st.floats(1e-6, 1e9), st.booleans())
 def test_an_axis_holds_its_values(top: float, zero: bool) -> None:
     """With two to six marks, evenly spaced and round."""
-    axis = charts.axis([0.0, top], zero=zero)
+    axis = page_charts.axis([0.0, top], zero=zero)
     assert axis.low <= 0 < top <= axis.high * (1 + 1e-9)
     assert 2 <= len(axis.ticks) <= 6
     steps = [b - a for a, b in pairwise(axis.ticks)]
@@ -259,13 +260,13 @@ def test_an_axis_holds_its_values(top: float, zero: bool) -> None:
 
 def test_a_gap_is_a_gap() -> None:
     """Where nothing was seen no line is drawn, and one point alone is a dot."""
-    points = [charts.Point(i, v, v and v - 0.1, v and v + 0.05) for i, v in enumerate([0.5, 0.6, None, 0.7, None])]
-    drawn = charts.rates(points, "rates <&>")
+    points = [page_charts.Point(i, v, v and v - 0.1, v and v + 0.05) for i, v in enumerate([0.5, 0.6, None, 0.7, None])]
+    drawn = page_charts.rates(points, "rates <&>")
     assert drawn.count("<polyline") == 1
     assert drawn.count("<circle") == 1
     assert drawn.count('class="band"') == 2
     assert "rates &lt;&amp;&gt;" in drawn
-    assert charts.rates([charts.Point(0, None)], "nothing") == ""
+    assert page_charts.rates([page_charts.Point(0, None)], "nothing") == ""
 
 
 # --- every page -------------------------------------------------------------------------------------------------------
@@ -439,7 +440,7 @@ def test_views_are_ones_own(store: Store) -> None:
 def test_review_without_script(tmp_path: Path) -> None:
     """A form brings a log, keeps what is said of it, and goes on to the next; nothing said is nothing kept."""
     store = filled(tmp_path / "logs.db", 12)
-    reviewing.fill(store, reviewing.Policy(quota=30))
+    queue.fill(store, queue.Policy(quota=30))
     here = client(store)
     first = Read(here.get("/review").text).form("data-review")
     nothing = here.post("/review", data={**first, "do": "submit"})
@@ -459,7 +460,7 @@ def test_review_without_script(tmp_path: Path) -> None:
     stored = store.get(first["trace"])
     assert stored is not None
     assert stored.reviewed
-    verdicts = {row.evaluator: row.verdict for row in reviewing.judged(store)}
+    verdicts = {row.evaluator: row.verdict for row in queue.judged(store)}
     assert verdicts == {"faithfulness": "fail", "toxicity": "pass"}
     page = here.get(f"/traces/{first['trace']}").text
     assert "&lt;b&gt;no" in page
@@ -482,30 +483,30 @@ def test_a_review_can_be_taken_back(tmp_path: Path) -> None:
     assert re.search(r'name="v-faithfulness" value="pass" checked', page)
     assert "first</textarea>" in page
     here.post("/review", data={**form, "v-faithfulness": "fail", "do": "submit"})
-    assert [row.verdict for row in reviewing.judged(store)] == ["fail"]
+    assert [row.verdict for row in queue.judged(store)] == ["fail"]
     store.close()
 
 
 def test_the_next_log_can_be_had_in_advance(tmp_path: Path) -> None:
     """Another one than the one that is shown, held as well, and given back by who leaves."""
     store = filled(tmp_path / "logs.db", 12)
-    reviewing.fill(store, reviewing.Policy(quota=30))
+    queue.fill(store, queue.Policy(quota=30))
     here = client(store)
     first = Read(here.get("/review").text).form("data-review")
     ahead = here.get(f"/review/next?skip={first['item']}")
     assert "<html" not in ahead.text
     second = Read(ahead.text).form("data-review")
     assert second["item"] not in {"", first["item"]}
-    assert sum(states["locked"] for states in reviewing.queue(store).values()) == 2
+    assert sum(states["locked"] for states in queue.queue(store).values()) == 2
     here.post("/review", data={"csrf": first["csrf"], "item": second["item"], "do": "release"})
-    assert sum(states["locked"] for states in reviewing.queue(store).values()) == 1
+    assert sum(states["locked"] for states in queue.queue(store).values()) == 1
     store.close()
 
 
 def test_a_verdict_goes_to_its_own_log(tmp_path: Path) -> None:
     """An item of another log closes nothing there."""
     store = filled(tmp_path / "logs.db", 12)
-    reviewing.fill(store, reviewing.Policy(quota=30))
+    queue.fill(store, queue.Policy(quota=30))
     here = client(store)
     form = Read(here.get("/review").text).form("data-review")
     free = next(t for t in every_trace(store) if t != form["trace"])
@@ -568,7 +569,7 @@ def test_agreement_shows_the_store_s_figures(store: Store) -> None:
 def test_a_threshold_shows_its_consequences(store: Store) -> None:
     """Without script: the form's slider names a candidate, and the page has the figures of that very threshold."""
     here = client(store)
-    judged = reviewing.judged(store, "faithfulness")
+    judged = queue.judged(store, "faithfulness")
     steps = sorted(consequences(judged, None, "higher", weighted=False), key=lambda step: step.threshold)
     wanted = steps[len(steps) // 3]
     page = here.get(f"/evaluators/faithfulness?view=reviewed&threshold={wanted.threshold}").text

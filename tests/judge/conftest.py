@@ -10,7 +10,7 @@ import pytest
 
 from ragtrace import settings
 from ragtrace.judge import Judge, use_judge
-from ragtrace.judge.store import Store
+from ragtrace.judge.ledger import Store
 
 pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
 

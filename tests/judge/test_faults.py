@@ -11,7 +11,7 @@ import pytest
 from ragtrace import plugins
 from ragtrace.evaluation import run
 from ragtrace.judge import Judge
-from ragtrace.pipeline import Limits, Pipeline
+from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.testing import Capture, make_trace
 from tests.judge import server as s
 

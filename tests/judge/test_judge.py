@@ -18,9 +18,9 @@ from ragtrace import plugins, settings
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import run
 from ragtrace.judge import Judge, JudgeError, Prompt, get_judge
+from ragtrace.judge.ledger import NANO, BudgetError, Store
 from ragtrace.judge.prompts import render
-from ragtrace.judge.reading import UnreadableError, read
-from ragtrace.judge.store import NANO, BudgetError, Store
+from ragtrace.judge.replies import UnreadableError, read
 from ragtrace.testing import Clock, make_trace
 from tests.judge import server as s
 

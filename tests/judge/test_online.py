@@ -18,7 +18,7 @@ from ragtrace.evaluators.cascade import cascade
 from ragtrace.judge import Judge, use_judge
 from ragtrace.plugins import load
 from ragtrace.records import Document, Trace
-from ragtrace.runtime import Runtime
+from ragtrace.startup.runtime import Runtime
 from ragtrace.testing import Capture, ScriptedJudge, make_trace
 from tests.judge import server as s
 
@@ -132,7 +132,7 @@ def test_a_cascade_stands_without_its_judge() -> None:
 def test_the_band_follows_the_budget() -> None:
     """With half of the hour's money gone at its very beginning the band is half as wide, and nothing left closes it."""
     from ragtrace.evaluators.cascade import width
-    from ragtrace.judge.store import NANO, Store
+    from ragtrace.judge.ledger import NANO, Store
     from ragtrace.testing import Clock
 
     scripted = ScriptedJudge({})

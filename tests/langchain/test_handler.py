@@ -822,7 +822,7 @@ def test_a_retriever_inside_a_retriever_counts_once(recorded: Recorded, config: 
 def test_a_clock_that_is_set_back(recorded: Recorded, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour less at every look: no duration is negative, neither of a trace nor of a span."""
     hours = iter(range(1_000_000, 0, -1))
-    monkeypatch.setattr("ragtrace.recorder.time.time_ns", lambda: next(hours) * 3_600_000_000_000)
+    monkeypatch.setattr("ragtrace.tracing.recorder.time.time_ns", lambda: next(hours) * 3_600_000_000_000)
     for _ in make_chain().stream("q", config):
         pass
     (trace,) = recorded.traces

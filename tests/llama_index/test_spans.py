@@ -15,7 +15,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import FunctionTool
 from opentelemetry.sdk.trace import ReadableSpan
 
-from ragtrace.capture import Capture
+from ragtrace.tracing.content import Capture
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor, conversion
 from tests.conftest import Recorded
 from tests.llama_index import cases

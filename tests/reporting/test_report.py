@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.records import Evidence, Score
-from ragtrace.reporting import charts, views
+from ragtrace.reporting import report_charts, views
 from ragtrace.reporting.analysis import analyse
 from ragtrace.reporting.results import Info, Metric, Result, Run
 
@@ -215,14 +215,14 @@ def test_pieces_of_evidence_that_overlaps_or_does_not_fit() -> None:
 
 def test_bins() -> None:
     """Every value in one of twenty; the ends and what lies beyond them count for the nearest."""
-    assert charts.binned([0.0, 0.04, 0.05, 0.15, 1.0, 7.0, -1.0], 0.0, 1.0) == [3, 1, 0, 1] + [0] * 15 + [2]
+    assert report_charts.binned([0.0, 0.04, 0.05, 0.15, 1.0, 7.0, -1.0], 0.0, 1.0) == [3, 1, 0, 1] + [0] * 15 + [2]
 
 
 def test_histograms_of_odd_values() -> None:
     """One value, one value many times, no end of the range, no values."""
-    assert charts.histogram(FAITHFULNESS, []) == ""
+    assert report_charts.histogram(FAITHFULNESS, []) == ""
     for values in ([5.0], [5.0] * 9, [1.0, 2.0]):
-        svg = charts.histogram(Metric("perplexity", "lower", None, (float("-inf"), float("inf"))), values)
+        svg = report_charts.histogram(Metric("perplexity", "lower", None, (float("-inf"), float("inf"))), values)
         assert svg.startswith("<svg")
         assert "nan" not in svg
         assert "inf" not in svg

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrace.evaluators.overlap import as_label
-from ragtrace.reporting import statistics
+from ragtrace.reporting import significance
 from ragtrace.reporting.classification import classify
 
 numbers = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 3))
@@ -15,9 +15,9 @@ numbers = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 3))
 
 def test_wilson() -> None:
     """A value from the literature: 81 of 263 is 0.2553 to 0.3662 (R. G. Newcombe, 1998)."""
-    assert statistics.wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    assert significance.wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
     with pytest.raises(ValueError, match="no rate"):
-        statistics.wilson(0, 0)
+        significance.wilson(0, 0)
 
 
 def test_wilson_agrees_with_scipy() -> None:
@@ -25,7 +25,7 @@ def test_wilson_agrees_with_scipy() -> None:
     stats = pytest.importorskip("scipy.stats", reason="scipy is the reference")
     for total in (1, 2, 9, 50):
         for passed in range(total + 1):
-            ours = statistics.wilson(passed, total)
+            ours = significance.wilson(passed, total)
             theirs = stats.binomtest(passed, total).proportion_ci(method="wilson")
             assert ours == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
@@ -34,34 +34,34 @@ def test_wilson_agrees_with_scipy() -> None:
 def test_wilson_contains_the_rate(total: int, data: st.DataObject) -> None:
     """Whatever the counts, and never leaves [0, 1]."""
     passed = data.draw(st.integers(0, total))
-    low, high = statistics.wilson(passed, total)
+    low, high = significance.wilson(passed, total)
     assert 0 <= low <= passed / total <= high <= 1
 
 
 def test_bootstrap_of_a_mean() -> None:
     """Close to the normal interval where that is right; the same for the same seed; none where nothing is known."""
     values = [i % 10 / 10 for i in range(1000)]
-    low, high = statistics.bootstrap_mean(values) or (0.0, 0.0)
+    low, high = significance.bootstrap_mean(values) or (0.0, 0.0)
     half = 1.96 * 0.28723 / 1000**0.5
     assert (low, high) == pytest.approx((0.45 - half, 0.45 + half), abs=0.003)
-    assert statistics.bootstrap_mean(values) == (low, high)
-    assert statistics.bootstrap_mean(values, seed=1) != (low, high)
-    assert statistics.bootstrap_mean([0.5]) is None
-    assert statistics.bootstrap_mean([0.5, 0.5]) == (0.5, 0.5)
+    assert significance.bootstrap_mean(values) == (low, high)
+    assert significance.bootstrap_mean(values, seed=1) != (low, high)
+    assert significance.bootstrap_mean([0.5]) is None
+    assert significance.bootstrap_mean([0.5, 0.5]) == (0.5, 0.5)
 
 
 def test_bootstrap_of_more_rows_than_are_drawn_at_a_time() -> None:
     """Drawing in pieces changes nothing but the memory."""
-    low, high = statistics.bootstrap_mean([0.0, 1.0] * 5_000, draws=500) or (0.0, 0.0)
+    low, high = significance.bootstrap_mean([0.0, 1.0] * 5_000, draws=500) or (0.0, 0.0)
     assert (low, high) == pytest.approx((0.4902, 0.5098), abs=0.002)
 
 
 def test_permutation_of_few_rows_is_exact() -> None:
     """Three differences of one sign: of 8 flips, 2 are as far from zero."""
-    assert statistics.permutation_p([0.1, 0.2, 0.3]) == 0.25
-    assert statistics.permutation_p([0.1, 0.2, 0.3, 0.0, 0.0]) == 0.25, "what does not differ says nothing"
-    assert statistics.permutation_p([0.0, 0.0]) == 1.0
-    assert statistics.permutation_p([]) == 1.0
+    assert significance.permutation_p([0.1, 0.2, 0.3]) == 0.25
+    assert significance.permutation_p([0.1, 0.2, 0.3, 0.0, 0.0]) == 0.25, "what does not differ says nothing"
+    assert significance.permutation_p([0.0, 0.0]) == 1.0
+    assert significance.permutation_p([]) == 1.0
 
 
 def test_permutation_agrees_with_scipy() -> None:
@@ -69,29 +69,29 @@ def test_permutation_agrees_with_scipy() -> None:
     stats = pytest.importorskip("scipy.stats", reason="scipy is the reference")
     for given_ in ([0.1, -0.1, 0.3, 0.2, 0.2, -0.4, 0.5], [1.0, 1.0, -1.0, 1.0, 1.0, 1.0], [0.3, 0.1]):
         found = stats.permutation_test((given_,), sum, permutation_type="samples", n_resamples=10_000)
-        assert statistics.permutation_p(given_) == pytest.approx(found.pvalue)
+        assert significance.permutation_p(given_) == pytest.approx(found.pvalue)
 
 
 @settings(deadline=None)  # the first call loads numpy
 @given(st.lists(numbers, max_size=40))
 def test_permutation_knows_no_side(differences: list[float]) -> None:
     """A against B is B against A; p is above 0 and at most 1."""
-    p = statistics.permutation_p(differences, draws=500)
-    assert p == statistics.permutation_p([-d for d in differences], draws=500)
+    p = significance.permutation_p(differences, draws=500)
+    assert p == significance.permutation_p([-d for d in differences], draws=500)
     assert 0 < p <= 1
 
 
 def test_permutation_of_many_rows() -> None:
     """A real shift of many rows is seen, noise is not."""
-    assert statistics.permutation_p([0.1, -0.05] * 100) < 0.001
-    assert statistics.permutation_p([0.1, -0.1] * 100) == 1.0
+    assert significance.permutation_p([0.1, -0.05] * 100) < 0.001
+    assert significance.permutation_p([0.1, -0.1] * 100) == 1.0
 
 
 def test_mcnemar() -> None:
     """Two-sided binomial tails by hand: of 10 coins at most one, twice, is 22 / 1024."""
-    assert statistics.mcnemar_p(1, 9) == statistics.mcnemar_p(9, 1) == 22 / 1024
-    assert statistics.mcnemar_p(0, 0) == statistics.mcnemar_p(3, 3) == 1.0
-    assert 0 <= statistics.mcnemar_p(0, 5_000) < 1e-300, "no overflow"
+    assert significance.mcnemar_p(1, 9) == significance.mcnemar_p(9, 1) == 22 / 1024
+    assert significance.mcnemar_p(0, 0) == significance.mcnemar_p(3, 3) == 1.0
+    assert 0 <= significance.mcnemar_p(0, 5_000) < 1e-300, "no overflow"
 
 
 @settings(deadline=None)
@@ -99,30 +99,30 @@ def test_mcnemar() -> None:
 def test_mcnemar_is_the_permutation_test_of_verdicts(only_first: int, only_second: int) -> None:
     """Values 0 and 1 are verdicts: both tests ask the same. (Exact up to 13 differences.)"""
     if only_first + only_second <= 13:
-        p = statistics.permutation_p([-1.0] * only_first + [1.0] * only_second)
-        assert p == pytest.approx(statistics.mcnemar_p(only_first, only_second))
+        p = significance.permutation_p([-1.0] * only_first + [1.0] * only_second)
+        assert p == pytest.approx(significance.mcnemar_p(only_first, only_second))
 
 
 def test_holm() -> None:
     """By hand: 0.01 * 3, 0.03 * 2, and 0.04 raised to the one before it."""
-    assert statistics.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
-    assert statistics.holm([]) == []
-    assert statistics.holm([0.6, 0.9]) == [1.0, 1.0]
+    assert significance.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert significance.holm([]) == []
+    assert significance.holm([0.6, 0.9]) == [1.0, 1.0]
 
 
 @given(st.lists(st.floats(0, 1), max_size=20))
 def test_holm_never_helps(ps: list[float]) -> None:
     """A corrected p is no less than it was, and keeps the order."""
-    adjusted = statistics.holm(ps)
+    adjusted = significance.holm(ps)
     assert all(p <= q <= 1 for p, q in zip(ps, adjusted, strict=True))
     assert [q for _, q in sorted(zip(ps, adjusted, strict=True))] == sorted(adjusted)
 
 
 def test_quantiles() -> None:
     """Linear interpolation."""
-    assert statistics.quantiles([1, 2, 3, 4], (0.25, 0.5)) == (1.75, 2.5)
+    assert significance.quantiles([1, 2, 3, 4], (0.25, 0.5)) == (1.75, 2.5)
     with pytest.raises(ValueError, match="no values"):
-        statistics.quantiles([], (0.5,))
+        significance.quantiles([], (0.5,))
 
 
 def test_classification_by_hand() -> None:

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ragtrace.evaluators.sentences import split
 from ragtrace.models.alignment import Context, Pieces, Reader, context_surface, nearness, surface
+from ragtrace.text.sentences import split
 
 DEV = ("ragtruth_dev", "qags_cnndm", "begin_cmu", "begin_wow", "wice", "wice_tokens")
 SUPPORTED, UNSUPPORTED, CONTRADICTED = 0, 1, 2

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ragtrace.console import accounts, audit, tokens
 from ragtrace.console.access import Admin, store_of
-from ragtrace.console.api.types import Body, Id, Role, Scope, Short
+from ragtrace.console.api.inputs import Body, Id, Role, Scope, Short
 from ragtrace.console.options import SCOPES
 from ragtrace.console.problems import Problem
 

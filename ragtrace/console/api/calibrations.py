@@ -9,16 +9,16 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select, update
 
-from ragtrace import thresholds
-from ragtrace.chatlogs import calibration, consequences, reviewing
-from ragtrace.chatlogs.figures import Figures
-from ragtrace.chatlogs.picking import Known, known
+from ragtrace import calibrations as calibration_file
 from ragtrace.chatlogs.schema import calibrations
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Viewer, settings_of, store_of
-from ragtrace.console.api.types import Body, Value
+from ragtrace.console.api.inputs import Body, Value
 from ragtrace.console.problems import Problem
+from ragtrace.review import calibration, queue, threshold_effects
+from ragtrace.review.quality_measures import Figures
+from ragtrace.review.rules import Known, known
 
 router = APIRouter(prefix="/api", tags=["calibration"])
 Name = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
@@ -73,13 +73,13 @@ class CalibrationOut(BaseModel):
 @router.get("/evaluators/{name}/consequences")
 def get_consequences(
     request: Request, user: Viewer, name: Name, asked: Annotated[Candidates, Query()]
-) -> list[consequences.Consequence]:
+) -> list[threshold_effects.Consequence]:
     """What candidate thresholds would do, on the logs that people reviewed."""
     store = store_of(request)
     about = _known(store, name)
     direction = "higher" if about.higher else "lower"
-    judged = reviewing.judged(store, name)
-    return consequences.consequences(judged, asked.threshold or None, direction, weighted=asked.weighted)  # type: ignore[arg-type]
+    judged = queue.judged(store, name)
+    return threshold_effects.consequences(judged, asked.threshold or None, direction, weighted=asked.weighted)  # type: ignore[arg-type]
 
 
 @router.get("/evaluators/{name}/calibrations")
@@ -98,7 +98,7 @@ def fit_calibration(request: Request, user: Admin, name: Name, how: Fit) -> Fitt
     about = _known(store, name)
     file = _file(request) if how.activate else ""
     direction = "higher" if about.higher else "lower"
-    judged = reviewing.judged(store, name)
+    judged = queue.judged(store, name)
     made = calibration.fit(judged, about.threshold, direction, weighted=how.weighted)  # type: ignore[arg-type]
     number = None
     if file:
@@ -130,13 +130,13 @@ def activate_calibration(
         row = connection.execute(select(calibrations).where(calibrations.c.id == number)).mappings().first()
     if row is None:
         raise Problem(404, "There is no such calibration", "GET /api/evaluators/NAME/calibrations lists them.")
-    entry = thresholds.entry(row["evaluator"], json.loads(row["content"]))
+    entry = calibration_file.entry(row["evaluator"], json.loads(row["content"]))
     audit.note(request, evaluator=entry.evaluator, threshold=entry.threshold, number=entry.number)
-    there = thresholds.load(file) if _exists(file) else {}
+    there = calibration_file.load(file) if _exists(file) else {}
     with store.writing() as connection:
         same = calibrations.c.evaluator == entry.evaluator
         connection.execute(update(calibrations).where(same).values(active=calibrations.c.id == number))
-        thresholds.save(file, {**there, entry.evaluator: entry}.values())  # a failure here takes the above back
+        calibration_file.save(file, {**there, entry.evaluator: entry}.values())  # a failure here takes the above back
 
 
 def _known(store: Store, name: str) -> Known:

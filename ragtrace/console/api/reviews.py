@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtrace.chatlogs import agreement as agreements
-from ragtrace.chatlogs import reviewing
 from ragtrace.chatlogs.records import Review, Task, Verdict
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Reviewer, Viewer, settings_of, store_of
-from ragtrace.console.api.types import Body, Evaluator, Id, Long, Short, TraceId, Unix
+from ragtrace.console.api.inputs import Body, Evaluator, Id, Long, Short, TraceId, Unix
 from ragtrace.console.problems import Problem
+from ragtrace.review import agreement as agreements
+from ragtrace.review import queue
 
 router = APIRouter(prefix="/api", tags=["reviews"])
 Item = Annotated[int, Path(ge=1, le=2**53 - 1)]
@@ -69,13 +69,13 @@ class Period(BaseModel):
 @router.get("/review/queue")
 def get_queue(request: Request, user: Viewer) -> dict[str, dict[str, int]]:
     """How many logs wait, by reason and state."""
-    return reviewing.queue(store_of(request))
+    return queue.queue(store_of(request))
 
 
 @router.post("/review/next")
 def next_review(request: Request, user: Reviewer) -> Next:
     """The log that this reviewer judges next, held for them for a quarter of an hour."""
-    task = reviewing.next_task(store_of(request), user.id)
+    task = queue.next_task(store_of(request), user.id)
     audit.note(request, object=task.trace_id if task else None)
     return Next(task=task)
 
@@ -93,27 +93,27 @@ def submit_review(request: Request, user: Reviewer, said: Submission) -> Submitt
     verdicts = tuple(Verdict(name, label) for name, label in said.verdicts.items())
     made = Review(said.trace_id, verdicts, said.comment, said.corrected, seconds=said.seconds, source="api")
     task = said.trace_id if said.item is None else Task(said.item, stored.id, said.trace_id, "", 0.0)
-    return Submitted(review=reviewing.submit(store, task, made, user.id))
+    return Submitted(review=queue.submit(store, task, made, user.id))
 
 
 @router.post("/review/{item}/skip", status_code=204)
 def skip_review(request: Request, user: Reviewer, item: Item, why: Skip) -> None:
     """Take a log out of the queue unjudged."""
-    if not reviewing.skip(store_of(request), item, user.id, why.reason):
+    if not queue.skip(store_of(request), item, user.id, why.reason):
         raise Problem(409, "It was not skipped", "It is not open, or somebody else holds it.")
 
 
 @router.post("/review/{item}/release", status_code=204)
 def release_review(request: Request, user: Reviewer, item: Item) -> None:
     """Give a log back to the queue."""
-    if not reviewing.release(store_of(request), item, user.id):
+    if not queue.release(store_of(request), item, user.id):
         raise Problem(409, "It was not given back", "You do not hold it.")
 
 
 @router.post("/review/fill")
 def fill_queue(request: Request, user: Admin) -> Picked:
     """Bring logs into the queue now, instead of at the next hour."""
-    picked = reviewing.fill(store_of(request), settings_of(request).policy)
+    picked = queue.fill(store_of(request), settings_of(request).policy)
     audit.note(request, picked=picked)
     return Picked(picked=picked)
 

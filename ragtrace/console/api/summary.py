@@ -11,11 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import func, select, text
 
 from ragtrace._version import __version__
-from ragtrace.chatlogs import migrating, overview, reviewing
+from ragtrace.chatlogs import overview, schema_upgrade
 from ragtrace.chatlogs.schema import sums, traces
 from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import Viewer, store_of
-from ragtrace.console.api.types import Short, Unix
+from ragtrace.console.api.inputs import Short, Unix
+from ragtrace.review import queue
 
 router = APIRouter(prefix="/api", tags=["overview"])
 _DAY = 86_400
@@ -68,12 +69,12 @@ def get_health(request: Request, user: Viewer) -> Health:
     return Health(
         version=__version__,
         database=store.engine.dialect.name,
-        schema_version=str(migrating.HEAD),
+        schema_version=str(schema_upgrade.HEAD),
         sealed=store.keys is not None,
         bytes=_size(store),
         traces=int(count or 0),
         last_stored=last,
-        queue=reviewing.queue(store),
+        queue=queue.queue(store),
     )
 
 

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
-from ragtrace.chatlogs import schema, searching
+from ragtrace.chatlogs import schema, search
 from ragtrace.chatlogs.records import Filter, Stored
-from ragtrace.console import masking
+from ragtrace.console import masks
 from ragtrace.console.access import User, Viewer, store_of
 from ragtrace.console.api import shapes
-from ragtrace.console.api.types import Short, Thumbs, TracePath, Unix, Value, Words, trace_key
+from ragtrace.console.api.inputs import Short, Thumbs, TracePath, Unix, Value, Words, trace_key
 from ragtrace.console.problems import Problem
 
 router = APIRouter(prefix="/api", tags=["traces"])
@@ -70,9 +70,9 @@ class EvaluatorOut(BaseModel):
 @router.get("/traces")
 def list_traces(request: Request, user: Viewer, asked: Annotated[ListQuery, Query()]) -> shapes.TracePage:
     """Stored traces, a page at a time."""
-    wanted = masking.allowed(request, user, asked.filter())
-    found = searching.find(store_of(request), wanted, after=asked.after or None, limit=asked.limit, order=asked.order)
-    return shapes.page(masking.shown_page(request, user, found))
+    wanted = masks.allowed(request, user, asked.filter())
+    found = search.find(store_of(request), wanted, after=asked.after or None, limit=asked.limit, order=asked.order)
+    return shapes.page(masks.shown_page(request, user, found))
 
 
 @router.get("/traces/{trace_id}")
@@ -92,13 +92,13 @@ def stored(request: Request, user: User, trace_id: str) -> Stored:
     found = store_of(request).get(trace_key(trace_id))
     if found is None:
         raise Problem(404, "There is no such trace", "It was never stored, or its time was over and it was deleted.")
-    return masking.shown(request, user, found)
+    return masks.shown(request, user, found)
 
 
 @router.get("/choices")
 def get_choices(request: Request, user: Viewer) -> dict[str, list[str]]:
     """What there is to filter by: known apps, models, versions, evaluators, labels."""
-    return searching.choices(store_of(request))
+    return search.choices(store_of(request))
 
 
 @router.get("/evaluators")

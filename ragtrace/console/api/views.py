@@ -12,7 +12,7 @@ from starlette.responses import Response
 from ragtrace.chatlogs import schema
 from ragtrace.console import accounts, attempts, audit, login
 from ragtrace.console.access import Known, Viewer, address_of, store_of
-from ragtrace.console.api.types import Body
+from ragtrace.console.api.inputs import Body
 from ragtrace.console.problems import Problem
 
 router = APIRouter(prefix="/api", tags=["views"])

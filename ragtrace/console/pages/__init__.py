@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from ragtrace.console.pages.agreement import router as _agreement
-from ragtrace.console.pages.evaluators import router as _evaluators
+from ragtrace.console.pages.evaluator_pages import router as _evaluators
 from ragtrace.console.pages.health import router as _health
 from ragtrace.console.pages.overview import router as _overview
 from ragtrace.console.pages.people import router as _people

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Request
 from sqlalchemy import func, select
 from starlette.responses import Response
 
-from ragtrace.chatlogs import agreement as figures
 from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.agreement import Alpha, Confusion, OfEvaluator
 from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import Viewer, store_of
-from ragtrace.console.pages.case import ordered
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
-from ragtrace.console.pages.rendering import percent, render
+from ragtrace.console.pages.template_filters import percent, render
+from ragtrace.console.pages.trace_view import ordered
+from ragtrace.review import agreement as figures
+from ragtrace.review.agreement import Alpha, Confusion, OfEvaluator
 from ragtrace.statistics import Estimate
 
 router = APIRouter()

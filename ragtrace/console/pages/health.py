@@ -13,12 +13,13 @@ from sqlalchemy import Connection, func, select, text
 from starlette.responses import Response
 
 from ragtrace._version import __version__
-from ragtrace.chatlogs import migrating, reviewing
+from ragtrace.chatlogs import schema_upgrade
 from ragtrace.chatlogs.schema import sums, traces
 from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.pages.questions import REASONS
-from ragtrace.console.pages.rendering import render
+from ragtrace.console.pages.template_filters import render
+from ragtrace.review import queue
 
 router = APIRouter()
 _DAY, _HOUR = 86_400, 3_600
@@ -77,7 +78,7 @@ def health(request: Request, user: Viewer) -> Response:
         checks = _checks(connection, now)
         day = _requests(connection, now - _DAY, _HOUR)
         lag = _lag(connection)
-    queue = [(REASONS.get(reason, reason), states) for reason, states in reviewing.queue(store, now).items()]
+    reasons = [(REASONS.get(reason, reason), states) for reason, states in queue.queue(store, now).items()]
     quiet = database.stored is not None and now - database.stored > _QUIET
     return render(
         request,
@@ -87,8 +88,8 @@ def health(request: Request, user: Viewer) -> Response:
         checks=checks,
         day=day,
         lag=lag,
-        queue=queue,
-        waiting=sum(states["open"] + states["locked"] for _, states in queue),
+        queue=reasons,
+        waiting=sum(states["open"] + states["locked"] for _, states in reasons),
         quiet=quiet,
         problems=_problems(database, checks, quiet),
     )
@@ -114,8 +115,8 @@ def _database(store: Store) -> Database:
         stored = connection.scalar(select(traces.c.stored).order_by(traces.c.id.desc()).limit(1))
     kind = "SQLite" if store.sqlite else "PostgreSQL"
     return Database(
-        kind, store.name, migrating.HEAD, size, free, low, store.keys is not None, float(count or 0), oldest, newest,
-        stored,
+        kind, store.name, schema_upgrade.HEAD, size, free, low, store.keys is not None, float(count or 0), oldest,
+        newest, stored,
     )  # fmt: skip
 
 

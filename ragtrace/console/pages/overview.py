@@ -12,16 +12,16 @@ from sqlalchemy import func, select
 from starlette.responses import Response
 
 from ragtrace.chatlogs import overview as figures
-from ragtrace.chatlogs import schema, searching
+from ragtrace.chatlogs import schema, search
 from ragtrace.chatlogs.overview import Check, Overview, Traffic
+from ragtrace.chatlogs.rollups import FIELDS, STEPS
 from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.summing import FIELDS, STEPS
 from ragtrace.console.access import Viewer, store_of
-from ragtrace.console.pages import charts
-from ragtrace.console.pages.case import ordered, seconds
-from ragtrace.console.pages.charts import Point
+from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
-from ragtrace.console.pages.rendering import count, moment, percent, range_percent, render
+from ragtrace.console.pages.page_charts import Point
+from ragtrace.console.pages.template_filters import count, moment, percent, range_percent, render
+from ragtrace.console.pages.trace_view import ordered, seconds
 from ragtrace.statistics import Estimate, Sums
 
 router = APIRouter()
@@ -62,13 +62,13 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
         main=next((card for card in cards if card.check.passes), None),
         requests=_requests(found.traffic),
         latency=_latency(found.traffic),
-        causes=charts.shares([(name, n) for name, n in found.causes.items() if name != "none"][:8]),
+        causes=page_charts.shares([(name, n) for name, n in found.causes.items() if name != "none"][:8]),
         cost=sum(check.cost for check in found.checks),
         failed=sum(check.errors for check in found.checks),
         range=range,
         ranges=RANGE_NAMES,
         app=app,
-        apps=searching.choices(store).get("app", []),
+        apps=search.choices(store).get("app", []),
         kept=urlencode({"range": range, "app": app} if app else {"range": range}),
     )
 
@@ -135,7 +135,7 @@ def _switches(store: Store, found: Overview) -> dict[str, list[tuple[float, str]
 
 def _rates(check: Check, switches: Sequence[tuple[float, str]]) -> str:
     points = [_point(step.start, step.passes) for step in check.line]
-    return charts.rates(points, f"Pass rate of {check.evaluator[:60]} over time", switches)
+    return page_charts.rates(points, f"Pass rate of {check.evaluator[:60]} over time", switches)
 
 
 def _point(start: float, passes: Estimate | None) -> Point:
@@ -153,7 +153,7 @@ def _requests(traffic: Sequence[Traffic]) -> str:
         told = f"{moment(step.start)}: {count(step.requests)} requests, {percent(share)} errors"
         points.append(Point(step.start, step.requests, told=told if step.requests else ""))
         bad.append(step.requests * share)
-    return charts.columns(points, bad, "Requests over time, errors at the foot")
+    return page_charts.columns(points, bad, "Requests over time, errors at the foot")
 
 
 def _latency(traffic: Sequence[Traffic]) -> str:
@@ -165,4 +165,4 @@ def _latency(traffic: Sequence[Traffic]) -> str:
             known = ", ".join(f"{100 * q:.0f} % within {seconds(v)}" for q, v in sorted(step.latency.items()))
             points.append(Point(step.start, value, told=f"{moment(step.start)}: {known}" if known else ""))
         lines.append((f"{quantile:g}", points))
-    return charts.lines(lines, "Duration of half and of nine in ten requests over time", "s")
+    return page_charts.lines(lines, "Duration of half and of nine in ten requests over time", "s")

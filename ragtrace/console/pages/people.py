@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from ragtrace.console import accounts, audit, tokens
 from ragtrace.console.access import Admin, store_of
 from ragtrace.console.options import ROLES, SCOPES
-from ragtrace.console.pages.rendering import render
+from ragtrace.console.pages.template_filters import render
 from ragtrace.console.problems import Problem
 
 router = APIRouter()

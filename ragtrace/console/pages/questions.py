@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtrace.chatlogs.records import Review, Stored
-from ragtrace.console.pages.case import ordered
-from ragtrace.console.text import clip
+from ragtrace.console.pages.trace_view import ordered
+from ragtrace.console.safe_text import clip
 
 CHOICES = (
     ("pass", "✓", "pass"),

@@ -13,19 +13,20 @@ from sqlalchemy import select
 from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from ragtrace.chatlogs import reviewing, schema
+from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.records import Review, Stored, Task, Verdict
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Reviewer, User, settings_of, store_of
-from ragtrace.console.masking import masked_stored, masks
-from ragtrace.console.pages import case as cases
+from ragtrace.console.masks import masked_stored, masks
+from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, asks
-from ragtrace.console.pages.rendering import render
-from ragtrace.console.pages.said import reviewed_since, reviews_of
+from ragtrace.console.pages.template_filters import render
+from ragtrace.console.pages.trace_verdicts import reviewed_since, reviews_of
 from ragtrace.console.pages.traces import limits, stored_of
 from ragtrace.console.problems import Problem
 from ragtrace.errors import DataError
+from ragtrace.review import queue
 
 router = APIRouter()
 _DAY = 86_400.0
@@ -74,7 +75,7 @@ def following(request: Request, user: Reviewer, skip: int, main: str = "") -> Re
 
 
 def _next(store: Store, user: User, now: float, but: int | None = None) -> tuple[Task | None, Stored | None]:
-    task = reviewing.next_task(store, user.id, now, but=but)
+    task = queue.next_task(store, user.id, now, but=but)
     if task is not None and task.item == but:  # its lock has expired, and nothing else waits
         task = None
     return task, store.get(task.trace) if task is not None else None
@@ -117,7 +118,7 @@ def _descriptions(store: Store) -> dict[str, str]:
 
 def _progress(request: Request, user: User, now: float) -> Progress:
     store = store_of(request)
-    waiting = sum(states["open"] for states in reviewing.queue(store, now).values())
+    waiting = sum(states["open"] for states in queue.queue(store, now).values())
     everybody, own = reviewed_since(store, now - now % _DAY, user.id)
     return Progress(everybody, own, settings_of(request).policy.quota, waiting)
 
@@ -144,17 +145,17 @@ def _judge(request: Request, user: User, form: FormData) -> Response:
     trace_id, item = _field(form, "trace"), _number(_field(form, "item"))
     audit.note(request, object=trace_id if _is_hex(trace_id) else None, did=action[:10])
     if action == "release" and item is not None:
-        reviewing.release(store, item, user.id)
+        queue.release(store, item, user.id)
         return JSONResponse({"released": True})
     if action == "skip" and item is not None:
-        if not reviewing.skip(store, item, user.id, _field(form, "reason")):
+        if not queue.skip(store, item, user.id, _field(form, "reason")):
             raise Problem(409, "Somebody else has this log now", "It was not skipped.")
         return _done(request, "skipped", "")
     stored = stored_of(store, trace_id)
     task: Task | str = trace_id
     if item is not None:
         task = Task(item, stored.id, trace_id, "", 0.0)
-    reviewing.submit(store, task, _review(trace_id, form), user.id)
+    queue.submit(store, task, _review(trace_id, form), user.id)
     return _done(request, "saved", trace_id)
 
 
@@ -202,5 +203,5 @@ def _done(request: Request, what: str, trace_id: str) -> Response:
 @router.post("/review/fill")
 def pick(request: Request, user: Admin) -> Response:
     """Bring logs into the queue now."""
-    audit.note(request, picked=reviewing.fill(store_of(request), settings_of(request).policy))
+    audit.note(request, picked=queue.fill(store_of(request), settings_of(request).policy))
     return RedirectResponse("/review", 303)

@@ -7,14 +7,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragtrace.chatlogs.consensus import Log, logs, newest, rate
-from ragtrace.chatlogs.consequences import Consequence, consequences
-from ragtrace.chatlogs.curves import Curve
 from ragtrace.chatlogs.records import Judged
-from ragtrace.console.pages import charts
-from ragtrace.console.pages.charts import Point
-from ragtrace.console.pages.rendering import percent, range_percent
+from ragtrace.console.pages import page_charts
+from ragtrace.console.pages.page_charts import Point
+from ragtrace.console.pages.template_filters import percent, range_percent
 from ragtrace.evaluation import Direction
+from ragtrace.review.consensus import Log, logs, newest, rate
+from ragtrace.review.curves import Curve
+from ragtrace.review.threshold_effects import Consequence, consequences
 
 BINS = 20
 _PARTS = 10
@@ -61,7 +61,7 @@ def board(
     found = _usable(judged, weighted)
     low, high = _ends(found)
     picture = _picture(found, (low, high), steps[at].threshold)
-    place = (charts.WIDE_LEFT, charts.WIDE - charts.RIGHT, low, high)
+    place = (page_charts.WIDE_LEFT, page_charts.WIDE - page_charts.RIGHT, low, high)
     return Board(steps, at, now, picture, place, len(found), len(_usable(judged, False)))
 
 
@@ -89,7 +89,7 @@ def _picture(found: Sequence[Log], ends: tuple[float, float], threshold: float) 
         passed[at] += 100.0 * log.weight * (1 - log.bad) / total
         failed[at] += 100.0 * log.weight * log.bad / total
     told = f"Scores of logs that people passed (upwards) and failed (downwards), {len(found)} logs"
-    return charts.distribution(passed, failed, ends, threshold, told)
+    return page_charts.distribution(passed, failed, ends, threshold, told)
 
 
 def reliability(judged: Sequence[Judged], curve: Curve | None, *, weighted: bool) -> str:
@@ -107,7 +107,7 @@ def reliability(judged: Sequence[Judged], curve: Curve | None, *, weighted: bool
         return ""
     outcome = [log.bad if curve is not None else 1 - log.bad for log in found]
     label = f"Calibration: {what} against what people say"
-    return charts.reliability(_bins(said, outcome, [log.weight for log in found]), label)
+    return page_charts.reliability(_bins(said, outcome, [log.weight for log in found]), label)
 
 
 def _bins(said: Sequence[float], outcome: Sequence[float], weights: Sequence[float]) -> list[Point]:

@@ -13,15 +13,15 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from starlette.responses import RedirectResponse, Response
 
-from ragtrace.chatlogs import schema, searching
+from ragtrace.chatlogs import schema, search
 from ragtrace.chatlogs.records import Page, Row, Stored
 from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import User, Viewer, settings_of, store_of
-from ragtrace.console.masking import allowed, masked_row, masked_stored, masks
-from ragtrace.console.pages import case as cases
+from ragtrace.console.masks import allowed, masked_row, masked_stored, masks
+from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.filters import RANGE_NAMES, chosen
-from ragtrace.console.pages.rendering import render
-from ragtrace.console.pages.said import reviews_of
+from ragtrace.console.pages.template_filters import render
+from ragtrace.console.pages.trace_verdicts import reviews_of
 from ragtrace.console.problems import Problem
 from ragtrace.errors import SettingError
 
@@ -51,10 +51,10 @@ class Line:
 def traces(request: Request, user: Viewer) -> Response:
     """The list."""
     store = store_of(request)
-    choices, problem = searching.choices(store), ""
+    choices, problem = search.choices(store), ""
     asked = chosen(request.query_params, time.time(), next(iter(cases.ordered(choices.get("evaluator", []))), ""))
     try:
-        page = searching.find(store, allowed(request, user, asked.filter), after=asked.after, order=asked.order)
+        page = search.find(store, allowed(request, user, asked.filter), after=asked.after, order=asked.order)
     except SettingError as error:  # nobody can search an encrypted store, for one
         page, problem = Page((), None, 0), str(error)
     hidden = masks(request, user)

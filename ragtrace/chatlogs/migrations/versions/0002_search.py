@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from ragtrace.chatlogs import words
+from ragtrace.chatlogs import full_text
 from ragtrace.chatlogs.schema import bucket, contents, scores
 
 _BATCH = 1_000
@@ -80,7 +80,7 @@ def upgrade() -> None:
     op.create_index(op.f("ix_traces_thumbs_id"), "traces", ["thumbs", "id"], unique=False)
     op.create_index(op.f("ix_traces_user_key_id"), "traces", ["user_key", "id"], unique=False)
     connection = op.get_bind()
-    words.create(connection)
+    full_text.create(connection)
     _fill_buckets(connection)
     _fill_search(connection)
 
@@ -98,5 +98,5 @@ def _fill_search(connection: sa.Connection) -> None:
         rows = connection.execute(plain.order_by(contents.c.trace).limit(_BATCH)).mappings().all()
         if not rows:
             return
-        words.add(connection, [words.of_row(row) for row in rows])
+        full_text.add(connection, [full_text.of_row(row) for row in rows])
         last = rows[-1]["trace"]

@@ -1,0 +1,186 @@
+"""What comes from other systems and goes to them: feedback, alerts, labels, data sets."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import FileResponse
+
+from ragtrace.chatlogs.records import Feedback
+from ragtrace.console import audit, masks
+from ragtrace.console.access import Admin, GivesFeedback, Reviewer, settings_of, store_of
+from ragtrace.console.api.inputs import Body, Thumbs, TraceId, Unix
+from ragtrace.console.api.reviews import Picked
+from ragtrace.console.problems import Problem
+from ragtrace.errors import DataError
+from ragtrace.review import dataset_export, feedback, label_import, webhooks
+from ragtrace.text.redaction import mask_pii
+
+router = APIRouter(prefix="/api", tags=["in and out"])
+_LABELS = {
+    "requestBody": {
+        "required": True,
+        "description": "One JSON object a line: trace_id, evaluator, label (pass, fail, not_applicable, unsure), and "
+        "optionally reviewer, comment, corrected. Or the same as CSV with a header.",
+        "content": {
+            "application/x-ndjson": {"schema": {"type": "string"}},
+            "text/csv": {"schema": {"type": "string"}},
+        },
+    }
+}
+_FILES = {
+    "jsonl": "application/x-ndjson",
+    "jsonl.gz": "application/gzip",
+    "parquet": "application/vnd.apache.parquet",
+}
+_ANSWER: dict[str, dict[str, object]] = {kind: {} for kind in _FILES.values()}
+
+
+class FeedbackIn(Body):
+    """What a user of the application said of an answer: thumbs, a comment, or both."""
+
+    trace_id: TraceId
+    thumbs: Thumbs | None = None
+    comment: Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00]*$")] | None = None
+    source: Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")] | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> FeedbackIn:
+        if self.thumbs is None and not (self.comment or "").strip():
+            raise ValueError("give thumbs or a comment")
+        return self
+
+
+class Kept(BaseModel):
+    """Feedback is kept in any case; a trace that comes later finds it."""
+
+    stored: bool
+    """Whether its trace is stored."""
+
+
+class Alert(BaseModel):
+    """One of Alertmanager's alerts."""
+
+    model_config = ConfigDict(extra="ignore")
+    status: Annotated[str, Field(max_length=20)] = "firing"
+    labels: Annotated[dict[str, Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00]*$")]], Field(max_length=100)]
+    startsAt: Annotated[str, Field(max_length=60)] = ""  # noqa: N815 Alertmanager's name
+
+
+class Alerts(BaseModel):
+    """What Alertmanager posts to a webhook, version 4; what else it says is not looked at."""
+
+    model_config = ConfigDict(extra="ignore")
+    alerts: Annotated[list[Alert], Field(max_length=1_000)]
+
+
+class LineError(BaseModel):
+    """A line that could not be used."""
+
+    line: int
+    why: str
+
+
+class LabelsOut(BaseModel):
+    """What came of an import."""
+
+    labels: int
+    logs: int
+    refused: int
+    errors: list[LineError]
+    """The first hundred."""
+
+
+class ExportQuery(BaseModel):
+    """What goes out, and under what terms."""
+
+    model_config = ConfigDict(extra="forbid")
+    format: Literal["jsonl", "jsonl.gz", "parquet"] = "jsonl"
+    license: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9 .+-]*$")] = ""
+    consent: Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f]*$")] = ""
+    require_consent: bool = False
+    mask: bool = Field(False, description="Mask personal data; always done for roles that do not see it")
+    since: Unix | None = None
+    until: Unix | None = None
+
+
+@router.post("/feedback", status_code=201)
+def give_feedback(request: Request, user: GivesFeedback, said: FeedbackIn) -> Kept:
+    """Keep what a user of the application said. Needs a token with the scope `feedback`."""
+    audit.note(request, object=said.trace_id, thumbs=said.thumbs)
+    given = Feedback(said.trace_id, said.thumbs, said.comment, said.source or user.name)
+    policy = settings_of(request).policy
+    return Kept(stored=feedback.add_feedback(store_of(request), given, policy=policy))
+
+
+@router.post("/alerts", include_in_schema=False)  # the same under a shorter name
+@router.post("/webhooks/alertmanager")
+def take_alerts(request: Request, user: Reviewer, payload: Alerts) -> Picked:
+    """Bring the worst logs that alerts are about into the review queue. Needs a token with the scope `review`."""
+    policy = settings_of(request).policy
+    picked = webhooks.review_items_from_alert(store_of(request), payload.model_dump(), policy=policy)
+    audit.note(request, alerts=len(payload.alerts), picked=picked)
+    return Picked(picked=picked)
+
+
+@router.post("/labels", openapi_extra=_LABELS)
+async def import_labels(
+    request: Request, user: Admin, probability: Annotated[float, Query(gt=0, le=1)] | None = None
+) -> LabelsOut:
+    """Take labels that people gave elsewhere. For admins: a label may stand for any reviewer."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in {"application/x-ndjson", "text/csv"}:
+        raise Problem(422, "Neither JSON lines nor CSV", "Send application/x-ndjson or text/csv.")
+    with tempfile.TemporaryDirectory(prefix="ragtrace-") as folder:
+        path = Path(folder) / ("labels.csv" if kind == "text/csv" else "labels.jsonl")
+        with path.open("wb") as file:
+            async for part in request.stream():
+                file.write(part)
+        made = await run_in_threadpool(_import, request, path, probability)
+    audit.note(request, labels=made.labels, refused=made.refused)
+    return made
+
+
+def _import(request: Request, path: Path, probability: float | None) -> LabelsOut:
+    try:
+        found = label_import.import_labels(store_of(request), path, probability=probability)
+    except DataError as error:
+        raise Problem(422, "The labels cannot be read", _said(error, path)) from None
+    errors = []
+    for wrong in found.errors[:100]:
+        line, _, why = _said(wrong, path).removeprefix("line ").partition(": ")
+        errors.append(LineError(line=int(line), why=why))
+    return LabelsOut(labels=found.labels, logs=found.logs, refused=len(found.errors), errors=errors)
+
+
+def _said(error: DataError, path: Path) -> str:
+    return str(error).removeprefix(str(path)).lstrip(", ")
+
+
+@router.get("/export", response_class=FileResponse, responses={200: {"content": _ANSWER}})
+def export(request: Request, user: Reviewer, asked: Annotated[ExportQuery, Query()]) -> FileResponse:
+    """The reviewed logs as a data set that `ragtrace eval` reads."""
+    masked = asked.mask or masks.masks(request, user)
+    options = dataset_export.Options(
+        license=asked.license,
+        consent=asked.consent,
+        require_consent=asked.require_consent,
+        redact=mask_pii if masked else None,
+        since=asked.since,
+        until=asked.until,
+    )
+    with ExitStack() as undo:
+        folder = Path(tempfile.mkdtemp(prefix="ragtrace-"))  # which nobody else may read
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        made = dataset_export.export(store_of(request), folder / f"reviewed.{asked.format}", options)
+        audit.note(request, rows=made.rows, format=asked.format, masked=masked)
+        gone = BackgroundTask(undo.pop_all().close)  # once it is sent
+    return FileResponse(made.path, media_type=_FILES[asked.format], filename=made.path.name, background=gone)

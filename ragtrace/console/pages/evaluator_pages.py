@@ -1,0 +1,251 @@
+"""`/evaluators`: what is asked of answers, and for each evaluator its threshold with consequences on reviewed logs, its
+calibration, versions and cost."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Form, Query, Request
+from pydantic import BaseModel
+from sqlalchemy import func, select
+from starlette.responses import RedirectResponse, Response
+
+from ragtrace import calibrations as calibration_file
+from ragtrace.calibrations import Calibrated
+from ragtrace.chatlogs import schema
+from ragtrace.chatlogs.records import Judged
+from ragtrace.chatlogs.store import Store
+from ragtrace.console import audit
+from ragtrace.console.access import Admin, Viewer, settings_of, store_of
+from ragtrace.console.pages.questions import question
+from ragtrace.console.pages.template_filters import render
+from ragtrace.console.pages.thresholds import board, reliability
+from ragtrace.console.pages.trace_view import ordered
+from ragtrace.console.problems import Problem
+from ragtrace.errors import DataError
+from ragtrace.evaluation import Direction
+from ragtrace.review import calibration, queue
+from ragtrace.review.curves import of_json
+from ragtrace.review.rules import Known, known
+
+router = APIRouter()
+_VERSIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version that has scored something."""
+
+    name: str
+    threshold: float | None
+    direction: str
+    method: str
+    first_seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A calibration of the history."""
+
+    id: int
+    calibrated: Calibrated
+    made: float
+    user: str | None
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A row of the list."""
+
+    name: str
+    question: str
+    method: str
+    version: str
+    threshold: float | None
+    higher: bool
+    judged: int
+    calibrated: bool
+
+
+class Asked(BaseModel):
+    """What an address asks for; what makes no sense in it is left out."""
+
+    threshold: str = ""
+    at: str = ""
+    view: str = ""
+
+    @property
+    def number(self) -> float | None:
+        """The threshold."""
+        try:
+            found = float(self.threshold)
+        except ValueError:
+            return None
+        return found if math.isfinite(found) else None
+
+    @property
+    def place(self) -> int | None:
+        """Its place among the candidates."""
+        return int(self.at) if self.at.isascii() and self.at.isdigit() and len(self.at) < 6 else None
+
+
+@router.get("/evaluators")
+def evaluators(request: Request, user: Viewer) -> Response:
+    """The list."""
+    store = store_of(request)
+    with store.reading() as connection:
+        found = known(connection)
+        table = schema.evaluators
+        about = {row.name: row for row in connection.execute(select(table).order_by(table.c.first_seen))}
+        said = schema.verdicts.c.evaluator
+        counts = {row[0]: row[1] for row in connection.execute(select(said, func.count()).group_by(said))}
+        active = set(connection.scalars(select(schema.calibrations.c.evaluator).where(schema.calibrations.c.active)))
+    rows = [
+        Listed(
+            name,
+            question(name, about[name].description or ""),
+            about[name].method,
+            found[name].version,
+            found[name].threshold,
+            found[name].higher,
+            counts.get(name, 0),
+            name in active,
+        )
+        for name in ordered(list(found))
+    ]
+    return render(request, "evaluators.html.j2", rows=rows, rates={})
+
+
+@router.get("/evaluators/{name}")
+def evaluator(request: Request, user: Viewer, name: str, asked: Annotated[Asked, Query()]) -> Response:
+    """One evaluator, with a candidate threshold: as a number, or by its place among the candidates."""
+    return _page(request, name, asked)
+
+
+def _page(request: Request, name: str, asked: Asked, proposal: object = None) -> Response:
+    store, weighted = store_of(request), asked.view != "reviewed"
+    about, versions = _known(store, name)
+    judged = queue.judged(store, name)
+    direction: Direction = "higher" if about.higher else "lower"
+    shown = board(judged, about.threshold, direction, asked.number, weighted=weighted)
+    if shown is not None and (at := asked.place) is not None:
+        place = min(at, len(shown.steps) - 1)
+        shown = board(judged, about.threshold, direction, shown.steps[place].threshold, weighted=weighted)
+    history = _history(store, name)
+    active = next((entry.calibrated for entry in history if entry.active), None)
+    return render(
+        request,
+        "evaluator.html.j2",
+        name=name,
+        about=about,
+        description=_description(store, name),
+        question=question(name, _description(store, name)),
+        direction=direction,
+        versions=versions,
+        board=shown,
+        weighted=weighted,
+        judged=len({row.trace for row in judged}),
+        reliability=_reliability(judged, active, weighted),
+        calibrated=active is not None,
+        history=history,
+        proposal=proposal,
+        least=calibration.LEAST,
+        file=settings_of(request).calibration_file,
+        cost=_cost(store, name),
+        figures=figures_of,
+    )
+
+
+def _reliability(judged: Sequence[Judged], active: Calibrated | None, weighted: bool) -> str:
+    try:
+        curve = of_json(active.curve) if active is not None and active.curve else None
+        return reliability(judged, curve, weighted=weighted)
+    except DataError:
+        return reliability(judged, None, weighted=weighted)
+
+
+def _known(store: Store, name: str) -> tuple[Known, tuple[Version, ...]]:
+    table = schema.evaluators
+    with store.reading() as connection:
+        found = known(connection).get(name)
+        rows = connection.execute(select(table).where(table.c.name == name).order_by(table.c.first_seen.desc())).all()
+    if found is None:
+        raise Problem(404, "There is no such evaluator", "Nothing in this store was scored by one of that name.")
+    made = [Version(row.version, row.threshold, row.direction, row.method, row.first_seen) for row in rows]
+    return found, tuple(made[:_VERSIONS])
+
+
+def _description(store: Store, name: str) -> str:
+    table = schema.evaluators
+    query = select(table.c.description).where(table.c.name == name, table.c.description.is_not(None))
+    with store.reading() as connection:
+        return str(connection.scalar(query.order_by(table.c.first_seen.desc()).limit(1)) or "")
+
+
+def _history(store: Store, name: str) -> tuple[Entry, ...]:
+    table = schema.calibrations
+    query = select(table).where(table.c.evaluator == name).order_by(table.c.id.desc()).limit(_VERSIONS)
+    with store.reading() as connection:
+        rows = connection.execute(query).all()
+    made = []
+    for row in rows:
+        try:
+            entry = calibration_file.entry(name, json.loads(row.content))
+        except ValueError:  # of a later release
+            continue
+        made.append(Entry(row.id, entry, row.made, row.user, bool(row.active)))
+    return tuple(made)
+
+
+def _cost(store: Store, name: str) -> float:
+    """US dollars, of all that is stored."""
+    table = schema.sums
+    query = select(func.sum(table.c.wv)).where(
+        table.c.kind == "cost", table.c.name == name, table.c.step == select(func.max(table.c.step)).scalar_subquery()
+    )
+    with store.reading() as connection:
+        return float(connection.scalar(query) or 0.0)
+
+
+@router.post("/evaluators/{name}/calibrations")
+def calibrate(
+    request: Request,
+    user: Admin,
+    name: str,
+    do: Annotated[Literal["fit", "save"], Form()] = "fit",
+    view: Annotated[str, Form(max_length=20)] = "",
+) -> Response:
+    """Fit a calibration and show it, or put it in force."""
+    store, path = store_of(request), settings_of(request).calibration_file
+    about, _ = _known(store, name)
+    direction: Direction = "higher" if about.higher else "lower"
+    try:
+        made = calibration.fit(queue.judged(store, name), about.threshold, direction, weighted=view != "reviewed")
+    except DataError as error:
+        return _page(request, name, Asked(view=view), str(error))
+    if do == "fit":
+        return _page(request, name, Asked(threshold=str(made.threshold), view=view), made)
+    if not path:
+        raise Problem(409, "There is no calibration file", "Start the console with --calibration FILE.")
+    (entry,) = calibration.save(path, [made], store=store, user=user.name)
+    audit.note(request, object=name, number=entry.number, threshold=entry.threshold)
+    return RedirectResponse(f"/evaluators/{name}", 303)
+
+
+def figures_of(made: Any) -> list[tuple[str, Any, Any, str]]:
+    """(name, before, after, what it says) of a calibration."""
+    names = (
+        ("balanced_accuracy", "balanced accuracy", "mean of the shares of bad and of good answers that it tells right"),
+        ("f1", "F1", "high only where it finds much of what is bad and its alarms are right"),
+        ("brier", "Brier score", "mean squared error of its probabilities; lower is better"),
+        ("ece", "calibration error", "mean distance of its probabilities from what came true; lower is better"),
+    )
+    return [
+        (title, getattr(made.before, name) if made.before else None, getattr(made.after, name), told)
+        for name, title, told in names
+    ]

@@ -1,0 +1,245 @@
+"""One stored trace as its page, and the review's, show it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragtrace.chatlogs.records import Stored
+from ragtrace.console.pages.evidence import Chunk, Text, answer_text, chunk_texts
+from ragtrace.console.safe_text import clip, web_address
+from ragtrace.evaluation import NOT_APPLICABLE
+from ragtrace.records import Evidence, Score, Trace
+
+FIRST = ("faithfulness", "groundedness", "correctness", "answer_correctness", "answer_relevance")
+"""Evaluators whose question comes first, where nothing else was chosen."""
+_SPANS = 500
+_DEPTH = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A span of the waterfall."""
+
+    name: str
+    operation: str
+    depth: int
+    start: float
+    """Of the whole, in thousandths."""
+    width: float
+    seconds: float
+    model: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An evaluator's newest score and those before it."""
+
+    score: Score
+    history: tuple[tuple[float, Score], ...]
+    """Newest first; the one that is shown among them."""
+    threshold: float | None
+    direction: str
+
+    @property
+    def label(self) -> str:
+        """What stands in the chip."""
+        return "error" if self.score.error else self.score.label or "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """All of a trace's page but for what people said of it."""
+
+    stored: Stored
+    answer: Text
+    chunks: tuple[Chunk, ...]
+    evidence_by: str
+    """The evaluator whose evidence is shown; empty where none has any."""
+    evidence_choices: tuple[str, ...]
+    scores: tuple[Told, ...]
+    """Failed checks first, then by name."""
+    bars: tuple[Bar, ...]
+    facts: tuple[tuple[str, str], ...]
+    more: tuple[tuple[str, str], ...]
+    """Metadata of the application's own."""
+
+    @property
+    def trace(self) -> Trace:
+        """The request."""
+        return self.stored.trace
+
+
+_KNOWN = frozenset({
+    "app", "env", "session_id", "user_id", "model", "prompt_version", "finish_reason", "cancelled", "stages",
+    "time_to_first_chunk", "input_tokens", "output_tokens", "usage", "spans", "provider", "name", "retrievals", "tags",
+    "steps", "constraints",
+})  # fmt: skip
+Limits = Mapping[tuple[str, str], tuple[float | None, str]]
+"""Threshold and direction by (evaluator, version)."""
+
+
+def case(stored: Stored, evidence_by: str = "", limits: Limits | None = None) -> Case:
+    """The view of a stored trace, with the evidence of the evaluator that is named, or else of the first that has
+    any."""
+    trace, scores = stored.trace, stored.evaluation.scores
+    having = ordered([score.name for score in scores if score.evidence])
+    chosen = evidence_by if evidence_by in having else having[0] if having else ""
+    evidence: Sequence[Evidence] = next((s.evidence for s in scores if s.name == chosen), ())
+    return Case(
+        stored,
+        answer_text(trace.answer, evidence, trace.documents),
+        chunk_texts(trace.documents, evidence),
+        chosen,
+        tuple(having),
+        _told(stored, limits or {}),
+        bars(trace),
+        _facts(trace),
+        tuple((clip(k, 60), clip(v, 2_000)) for k, v in trace.attributes.items() if k not in _KNOWN and _said(v)),
+    )
+
+
+def plain_text(text: str) -> Text:
+    """A text without marks, folded where it is long."""
+    return answer_text(text, (), ())
+
+
+def ordered(names: Sequence[str]) -> list[str]:
+    """Evaluators, the main ones first, the others by name."""
+    place = {name: i for i, name in enumerate(FIRST)}
+    return sorted(set(names), key=lambda name: (place.get(name, len(place)), name))
+
+
+def _told(stored: Stored, limits: Limits) -> tuple[Told, ...]:
+    made = []
+    for score in stored.evaluation.scores:
+        history = tuple(pair for pair in reversed(stored.history) if pair[1].name == score.name)
+        threshold, direction = limits.get((score.name, score.version), (None, ""))
+        made.append(Told(score, history, threshold, direction))
+    rank = {"fail": 0, "error": 1, "pass": 2, "none": 3, "refusal": 3, NOT_APPLICABLE: 4}
+    place = {name: i for i, name in enumerate(ordered([told.score.name for told in made]))}
+    return tuple(sorted(made, key=lambda told: (rank.get(told.label, 3), place[told.score.name])))
+
+
+def _said(value: object) -> bool:
+    return value is not None and value not in ("", (), [], {})
+
+
+def _facts(trace: Trace) -> tuple[tuple[str, str], ...]:
+    known = trace.attributes
+    tokens = "/".join(f"{known[key]:,}" for key in ("input_tokens", "output_tokens") if type(known.get(key)) is int)
+    first = known.get("time_to_first_chunk")
+    tags = known.get("tags")
+    found = [
+        ("duration", seconds(trace.duration)),
+        ("first token", seconds(first) if isinstance(first, float) else ""),
+        ("tokens in/out", tokens),
+        ("finish", known.get("finish_reason")),
+        ("error", trace.error),
+        ("tags", ", ".join(map(str, tags)) if isinstance(tags, (list, tuple)) else tags),
+        ("sampled", f"1 in {1 / trace.sampling_probability:.3g}" if 0 < trace.sampling_probability < 1 else ""),
+    ]
+    return tuple((name, clip(value, 200)) for name, value in found if value)
+
+
+def seconds(value: float) -> str:
+    """A duration for people."""
+    if value < 0.0995:
+        return f"{1000 * value:.1f} ms" if value < 0.00995 else f"{1000 * value:.0f} ms"
+    if value < 9.95:
+        return f"{value:.2f} s"
+    return f"{value:.1f} s" if value < 99.5 else f"{value:,.0f} s"
+
+
+def bars(trace: Trace) -> tuple[Bar, ...]:
+    """The waterfall: the recorder's spans, or else the stages one after the other. What is no span is left out."""
+    spans = trace.attributes.get("spans")
+    if isinstance(spans, (list, tuple)):
+        mappings = [(i, span) for i, span in enumerate(spans[:_SPANS]) if isinstance(span, Mapping)]
+        if usable := [(i, span) for i, span in mappings if _number(span.get("duration")) is not None]:
+            return _spans(usable)
+    stages = trace.attributes.get("stages")
+    if isinstance(stages, Mapping):
+        return _stages(stages, trace.duration)
+    return ()
+
+
+def _number(value: Any) -> float | None:
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if good else None
+
+
+def _spans(usable: list[tuple[int, Mapping[str, Any]]]) -> tuple[Bar, ...]:
+    known = dict(usable)
+    starts = {i: _number(span.get("start")) or 0.0 for i, span in usable}
+    ends = {i: starts[i] + max(0.0, _number(span.get("duration")) or 0.0) for i, span in usable}
+    origin, whole = min(starts.values()), max(ends.values())
+    scale = 1000.0 / max(whole - origin, 1e-9)
+    parents = {i: p if type(p := span.get("parent")) is int else None for i, span in usable}
+    made = []
+    for i in _in_order(parents, starts):
+        span = known[i]
+        made.append(
+            Bar(
+                clip(span.get("name") or "span", 120),
+                clip(span.get("operation") or "", 60),
+                _depth(i, parents),
+                (starts[i] - origin) * scale,
+                max(2.0, (ends[i] - starts[i]) * scale),
+                ends[i] - starts[i],
+                clip(span.get("model") or "", 80),
+                _tokens(span.get("input_tokens")),
+                _tokens(span.get("output_tokens")),
+                clip(span.get("error") or "", 80),
+            )
+        )
+    return tuple(made)
+
+
+def _tokens(value: Any) -> int | None:
+    return int(found) if (found := _number(value)) is not None and abs(found) < 1e12 else None
+
+
+def _in_order(parents: Mapping[int, Any], starts: Mapping[int, float]) -> list[int]:
+    """Parents before their children, siblings by time; a span whose parent is missing or in a circle is a root."""
+    children: dict[Any, list[int]] = {}
+    for i, parent in parents.items():
+        children.setdefault(parent if parent in parents and parent != i else None, []).append(i)
+    found: list[int] = []
+    seen: set[int] = set()
+    waiting = sorted(children.get(None, []), key=lambda i: starts[i], reverse=True)
+    while waiting or len(found) < len(parents):
+        at = waiting.pop() if waiting else next(i for i in parents if i not in seen)
+        if at in seen:
+            continue
+        seen.add(at)
+        found.append(at)
+        waiting += sorted(children.get(at, []), key=lambda i: starts[i], reverse=True)
+    return found
+
+
+def _depth(at: int, parents: Mapping[int, Any]) -> int:
+    depth = 0
+    while depth < _DEPTH and (parent := parents[at]) in parents and parent != at:
+        at, depth = parent, depth + 1
+    return depth
+
+
+def _stages(stages: Mapping[Any, Any], duration: float) -> tuple[Bar, ...]:
+    timed = [(clip(name, 120), max(0.0, t)) for name, value in stages.items() if (t := _number(value)) is not None]
+    whole = max(duration, sum(t for _, t in timed), 1e-9)
+    made, at = [Bar("request", "", 0, 0.0, 1000.0 * duration / whole, duration)], 0.0
+    for name, t in timed:
+        made.append(Bar(name, "stage", 1, 1000.0 * at / whole, max(2.0, 1000.0 * t / whole), t))
+        at += t
+    return tuple(made) if timed else ()
+
+
+def trace_link(pattern: str, trace_id: str) -> str | None:
+    """The trace in its own backend, by a pattern with `{trace_id}`; None where that gives no web address."""
+    return web_address(pattern.replace("{trace_id}", trace_id)) if "{trace_id}" in pattern else None

@@ -1,0 +1,269 @@
+"""Checks by the embedded groundedness model: what of an answer its context supports, and what contradicts it.
+
+A refusal is neither grounded nor hallucinated: it has the label `refusal` and no value. An answer that claims nothing
+(code, a courtesy, a question) and one in a language that the model does not know are `not_applicable`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
+from ragtrace.evaluators.causes import is_refusal
+from ragtrace.records import Evidence, Score, Trace
+from ragtrace.settings import in_force
+from ragtrace.text.claims import Statement, statements
+
+if TYPE_CHECKING:
+    from ragtrace.models.support import Judged, Judgement
+
+REFUSAL = "refusal"
+_LANGUAGE = "en"
+_SURE = 0.6
+_KEPT = 256
+SUPPORTED = 0.8
+"""Probability from which a claim counts as supported where whole claims are counted. From dev: of answers that people
+marked, one claim in twelve is bad, and what is likely to be good at four to one is worth a look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An answer's claims with what the model says of each."""
+
+    claims: tuple[tuple[Statement, Judged], ...]
+    judgement: Judgement
+    text: str
+
+    def supported(self) -> list[float]:
+        """Per claim the probability that the context supports it."""
+        return [j.supported for _, j in self.claims]
+
+
+_recent: OrderedDict[bytes, Checked | str] = OrderedDict()
+_lock = threading.Lock()
+
+
+def check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
+    """The claims of an answer judged against chunks, or why there is nothing to judge.
+
+    Several evaluators ask this of one trace: the last answers are remembered.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for text in (query, answer, *chunks):
+        digest.update(text.encode("utf-8", "replace") + b"\0")
+    key = digest.digest()
+    with _lock:
+        if key in _recent:
+            _recent.move_to_end(key)
+            return _recent[key]
+    made = _check(query, answer, chunks)
+    with _lock:
+        _recent[key] = made
+        while len(_recent) > _KEPT:
+            _recent.popitem(last=False)
+    return made
+
+
+def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
+    from ragtrace.models.support import Question, judge
+
+    if is_refusal(answer):
+        return REFUSAL
+    said = statements(answer)
+    if not any(s.kind == "claim" for s in said):
+        return "the answer claims nothing"
+    if not any(c.strip() for c in chunks):
+        return "the chunks hold no text"
+    for text, what in ((answer, "answer"), (" ".join(c[:500] for c in chunks[:4]), "context")):
+        if (language := _foreign(text)) is not None:
+            return f"the model knows English; the {what} is in {language}"
+    (judgement,) = judge([Question(query, answer, [(s.start, s.end) for s in said], chunks)])
+    if judgement is None:
+        return "the answer or the chunks hold no words"
+    claims = tuple((s, j) for s, j in zip(said, judgement.statements, strict=True) if s.kind == "claim")
+    return Checked(claims, judgement, answer)
+
+
+def _foreign(text: str) -> str | None:
+    """The language of a text that the model was not trained on; None for English and where it cannot be told."""
+    from ragtrace.models.language_id import identify
+
+    found = identify(text)
+    return found[0] if found is not None and found[0] != _LANGUAGE and found[1] >= _SURE else None
+
+
+def _of_trace(trace: Trace) -> Checked | str:
+    return check(trace.query, trace.answer, [d.content for d in trace.documents])
+
+
+def _none(name: str, why: str) -> Score:
+    if why == REFUSAL:
+        return Score(name, label=REFUSAL, explanation="the answer declines; nothing is claimed")
+    return Score(name, label=NOT_APPLICABLE, explanation=why)
+
+
+def _evidence(checked: Checked, trace: Trace) -> tuple[Evidence, ...]:
+    found = []
+    for statement, judged in checked.claims:
+        chunk = judged.chunk
+        found.append(
+            Evidence(
+                statement.start,
+                statement.end,
+                verdict(judged),
+                judged.supported,
+                trace.documents[chunk].id if chunk is not None else None,
+                chunk,
+                judged.start,
+                judged.end,
+            )
+        )
+    return tuple(found)
+
+
+def verdict(judged: Judged) -> str:
+    """`supported`, `unsupported` or `contradicted`: supported from SUPPORTED on, else the likelier of the other two."""
+    if judged.supported >= SUPPORTED:
+        return "supported"
+    return "contradicted" if judged.contradicted > judged.unsupported else "unsupported"
+
+
+def _cause(checked: Checked, passed: bool) -> str | None:
+    if passed:
+        return None
+    _, worst = min(checked.claims, key=lambda c: c[1].supported)
+    return "contradicts_context" if worst.contradicted > worst.unsupported else "unsupported"
+
+
+def _worst(checked: Checked) -> str:
+    statement, judged = min(checked.claims, key=lambda c: c[1].supported)
+    sentence = checked.text[statement.start : statement.end][:300]
+    words = ", ".join(f"“{checked.text[a:b][:80]}”" for a, b in judged.spans[:5])
+    kind = "contradicted" if judged.contradicted > judged.unsupported else "not supported"
+    said = f"least supported: “{sentence}” (supported with probability {judged.supported:.2f}"
+    said += f"; {kind}: {words})" if words else ")"
+    share = checked.judgement.share
+    return said if share >= 1.0 else f"{said}; compared with the nearest {share:.0%} of the context"
+
+
+def _scored(check_: Evaluator, trace: Trace, value: Callable[[Checked], float]) -> Score:
+    checked = _of_trace(trace)
+    if isinstance(checked, str):
+        return _none(check_.name, checked)
+    number = min(1.0, max(0.0, value(checked)))
+    threshold = check_.threshold or 0.0
+    passed = number >= threshold if check_.direction == "higher" else number <= threshold
+    return Score(
+        check_.name,
+        value=number,
+        explanation=_worst(checked),
+        cause=_cause(checked, passed),
+        evidence=_evidence(checked, trace),
+        method="model",
+    )
+
+
+def _model(threshold: float, source: str, direction: Direction = "higher") -> Callable[[Callable[..., Any]], Evaluator]:
+    return evaluator(
+        needs={"documents", "answer"},
+        threshold=threshold,
+        direction=direction,
+        method="model",
+        version="2",
+        source=source,
+    )
+
+
+@_model(0.9, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
+def faithfulness(trace: Trace) -> Score:
+    """Expected share of the answer's claims that the context supports: the mean of the claims' calibrated
+    probabilities. The threshold is where dev's answers are told apart best, above the seed's 0.75: one bad claim
+    among many moves a mean but little.
+
+    The evidence has every claim with its verdict and its closest passage; the explanation quotes the least supported
+    one and the words that are not supported.
+    """
+    return _scored(faithfulness, trace, lambda c: sum(c.supported()) / len(c.claims))
+
+
+@_model(0.1, "RAG generator metrics, hallucination; by the embedded model", "lower")
+def hallucination(trace: Trace) -> Score:
+    """Expected share of the answer's claims that the context does not support: 1 - faithfulness."""
+    return _scored(hallucination, trace, lambda c: 1 - sum(c.supported()) / len(c.claims))
+
+
+@_model(0.8, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
+def groundedness(trace: Trace) -> Score:
+    """Minimum over the answer's claims of the probability that the context supports it; names the least grounded one.
+
+    `groundedness_cosine` is the form with sentence embeddings."""
+    return _scored(groundedness, trace, lambda c: min(c.supported()))
+
+
+@_model(0.6, "H2O Eval Studio, Hallucination Evaluator; with the embedded model in place of HHEM")
+def hallucination_cross_encoder(trace: Trace) -> Score:
+    """Calibrated probability that the whole answer is consistent with its context: one judgement over context and
+    answer, not composed from claims.
+
+    The setting `entailment_model` names another model for it: Vectara's HHEM or a CrossEncoder. A context that is too
+    long for that one is read in windows of which the best counts, and the explanation says how much was read."""
+    if in_force().entailment_model:
+        return _by_named_model(trace)
+    return _scored(hallucination_cross_encoder, trace, lambda c: 1 - c.judgement.ungrounded)
+
+
+def _by_named_model(trace: Trace) -> Score:
+    from ragtrace.models.external import consistency
+
+    name = hallucination_cross_encoder.name
+    if is_refusal(trace.answer):
+        return _none(name, REFUSAL)
+    if not any(s.kind == "claim" for s in statements(trace.answer)):
+        return _none(name, "the answer claims nothing")
+    context = "\n\n".join(d.content for d in trace.documents if d.content.strip())
+    found = consistency(context, trace.answer) if context else None
+    if found is None:
+        return _none(name, "the chunks hold no text")
+    said = f"by {found.model}"
+    if found.windows_in_all > 1:
+        said += f"; the context was read in {found.windows_in_all} windows, of which the best counts"
+    if found.windows < found.windows_in_all:
+        said += f"; {found.windows} of them were judged: those that share most words with the answer"
+    if found.parts_in_all > 1:
+        said += f"; the answer was read in {found.parts_in_all} parts, of which the worst counts"
+    if found.parts < found.parts_in_all:
+        said += f"; the first {found.parts} of them were judged"
+    cause = None if found.value >= (hallucination_cross_encoder.threshold or 0.0) else "unsupported"
+    return Score(name, value=found.value, explanation=said, cause=cause, method="model")
+
+
+@_model(0.25, "RAG evaluation guide, Hallucination Check; by the embedded model", "lower")
+def context_contradiction(trace: Trace) -> Score:
+    """Chunks that the answer contradicts / chunks. A contradiction belongs to the chunk closest to its claim."""
+
+    def share(checked: Checked) -> float:
+        hit = {j.chunk for _, j in checked.claims if verdict(j) == "contradicted" and j.chunk is not None}
+        return len(hit) / len(trace.documents)
+
+    return _scored(context_contradiction, trace, share)
+
+
+@evaluator(
+    needs={"documents", "reference"},
+    threshold=0.75,
+    method="model",
+    source="Ejento evaluation metrics, 2.1; RAGAS context recall, by the embedded model",
+)
+def context_recall(trace: Trace) -> Score:
+    """Expected share of the reference answer's claims that the retrieved context supports."""
+    checked = check(trace.query, trace.reference or "", [d.content for d in trace.documents])
+    if isinstance(checked, str):
+        return _none("context_recall", checked)
+    missing = [checked.text[s.start : s.end] for s, j in checked.claims if j.supported < SUPPORTED]
+    said = f"not in the context: “{missing[0][:300]}”" if missing else None
+    return Score("context_recall", value=sum(checked.supported()) / len(checked.claims), explanation=said)

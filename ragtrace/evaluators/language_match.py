@@ -1,0 +1,67 @@
+"""Whether the answer is in the question's language."""
+
+from __future__ import annotations
+
+import math
+
+from ragtrace.evaluation import evaluator
+from ragtrace.evaluators.arithmetic import failures
+from ragtrace.records import Score, Trace
+
+_SURE = 0.5
+_READ = 1_000
+_AGREE = 0.1
+"""From dev, where it gives the highest F1."""
+_CLOSE = (
+    frozenset({"hr", "bs", "sr", "sh", "me"}),
+    frozenset({"id", "ms"}),
+    frozenset({"no", "nb", "nn"}),
+    frozenset({"zh", "yue", "wuu"}),
+    frozenset({"pt", "gl"}),
+)
+"""Languages that short texts do not tell apart."""
+
+
+@evaluator(
+    needs={"query", "answer"},
+    threshold=0.5,
+    method="model",
+    source="H2O Eval Studio, Language Mismatch Evaluator; by identification instead of a judge",
+)
+def language_mismatch(trace: Trace) -> Score | None:
+    """Whether question and answer are in the same language: 1 (pass) or 0 (fail).
+
+    The retrieval fails where the chunks are in another language than the question. Does not apply where question or
+    answer is too short, is code, or is not told with more than even odds.
+    """
+    from ragtrace.models.language_id import likely
+
+    asked, answered = likely(trace.query), likely(trace.answer)
+    same = _same(asked, answered)
+    if same is None:
+        return None
+    retrieved = likely("\n".join(d.content[:_READ] for d in trace.documents)[: 5 * _READ]) if trace.documents else {}
+    foreign = _same(asked, retrieved) is False
+    one, other = next(iter(asked)), next(iter(answered))
+    said = f"question {one} ({asked[one]:.2f}), answer {other} ({answered[other]:.2f})"
+    return Score(
+        "language_mismatch",
+        value=1.0 if same else 0.0,
+        explanation=f"{said}, context {next(iter(retrieved))}" if foreign else said,
+        failures=failures(not same, foreign),
+    )
+
+
+def _same(asked: dict[str, float], other: dict[str, float]) -> bool | None:
+    """Whether two texts are in one language; None where one of them is not told."""
+    if not asked or not other or max(asked.values()) < _SURE or max(other.values()) < _SURE:
+        return None
+    pair = {next(iter(asked)), next(iter(other))}
+    return len(pair) == 1 or any(pair <= group for group in _CLOSE) or _agreement(asked, other) >= _AGREE
+
+
+def _agreement(asked: dict[str, float], answered: dict[str, float]) -> float:
+    """Cosine of the two distributions: a short text may be taken for a neighbour's language, and leaves its own as the
+    second guess."""
+    shared = sum(p * answered.get(language, 0.0) for language, p in asked.items())
+    return shared / math.sqrt(sum(p * p for p in asked.values()) * sum(p * p for p in answered.values()))

@@ -1,0 +1,147 @@
+"""Checks that need no model: loops, and tokens that must be there."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from ragtrace.evaluation import evaluator
+from ragtrace.evaluators.arithmetic import failures
+from ragtrace.records import Score, Trace
+from ragtrace.text.sentences import split
+
+_SOURCE = "H2O Eval Studio, Looping Detection Evaluator"
+_SHORT = 10
+_NGRAM = 8
+_WORD = re.compile(r"\w+|[^\w\s]")
+_MAX_LOOP_CHARS = 200_000
+_MAX_CHARS = 8_000
+"""Characters of an answer that are searched for repetitions; a loop that starts later is as long as it is dull."""
+
+
+@evaluator(needs={"answer"}, threshold=0.75, source=_SOURCE)
+def looping_unique_sentences(trace: Trace) -> float | None:
+    """Unique sentences of the answer / its sentences; those under 10 characters are left out."""
+    sentences = [trace.answer[s.start : s.end] for s in split(trace.answer)]
+    counted = [" ".join(s.split()) for s in sentences if len(s) >= _SHORT]
+    return len(set(counted)) / len(counted) if counted else None
+
+
+@evaluator(needs={"answer"}, threshold=0.08, direction="lower", source="Repetition rate of n-grams; threshold from dev")
+def looping_repeated_ngrams(trace: Trace) -> float | None:
+    """Share of the answer's runs of eight words and marks that stood in it before. It does not mind where a loop starts
+    or how its rounds differ; of the looping checks it is the one that tells loops from lists and tables best."""
+    words = [w.lower() for w in _WORD.findall(trace.answer[:_MAX_LOOP_CHARS])]
+    runs = list(zip(*(words[i:] for i in range(_NGRAM)), strict=False))
+    return 1 - len(set(runs)) / len(runs) if runs else 0.0
+
+
+@evaluator(needs={"answer"}, threshold=0.1, direction="lower", source=_SOURCE)
+def looping_repeated_substring(trace: Trace) -> float:
+    """Length x frequency of the longest repeated substring of the answer / the answer's length.
+
+    Frequency counts occurrences that do not overlap, so that the value stays at or below 1. The first 8,000
+    characters are read. The threshold is dev's: at the seed's 0.75 one loop in five is found.
+    """
+    text = trace.answer[:_MAX_CHARS]
+    longest = longest_repeated(text)
+    return len(longest) * text.count(longest) / len(text) if longest else 0.0
+
+
+@evaluator(needs={"answer"}, threshold=0.75, source=_SOURCE)
+def looping_compression_ratio(trace: Trace) -> float:
+    """Bytes of the answer compressed by zlib at level 9 / its bytes in UTF-8; at most 1."""
+    raw = trace.answer.encode("utf-8", "replace")
+    return min(1.0, len(zlib.compress(raw, 9)) / len(raw))
+
+
+def longest_repeated(text: str) -> str:
+    """The longest substring that stands at least twice without overlap; the first one if there are several.
+
+    If a length repeats, every shorter one does, so the length is found by halving: n log n set operations.
+    """
+    low, high = 0, len(text) // 2
+    best = ""
+    while low < high:
+        length = (low + high + 1) // 2
+        found = _repeated_of(text, length)
+        if found is None:
+            high = length - 1
+        else:
+            low, best = length, found
+    return best
+
+
+def _repeated_of(text: str, length: int) -> str | None:
+    first: dict[int, int] = {}
+    # hash() of a slice costs its length; sliced windows of long texts are why the text is cut before.
+    for i in range(len(text) - length + 1):
+        piece = text[i : i + length]
+        seen = first.setdefault(hash(piece), i)
+        if i - seen >= length and text[seen : seen + length] == piece:
+            return piece
+    return None
+
+
+Constraint = str | Sequence[str]
+_PREFIX = "REGEXP:"
+_MAX_PATTERN_TEXT = 100_000
+_PATTERN_SECONDS = 0.5
+
+
+@evaluator(needs={"answer", "constraints"}, threshold=0.5, source="H2O Eval Studio, Tokens Presence Evaluator")
+def tokens_presence(trace: Trace) -> Score:
+    """Whether the answer meets every constraint of `attributes["constraints"]`: a text that it holds, `REGEXP:` and a
+    pattern that it matches somewhere, or a list of these of which it meets at least one.
+
+    Says also whether the retrieved context would have met them. A pattern that is broken, or takes longer than half a
+    second, is an error. Patterns see the first 100,000 characters.
+    """
+    constraints = _checked(trace.attributes.get("constraints"))
+    missing = [c for c in constraints if not _met(c, trace.answer)]
+    context = "\n".join(d.content for d in trace.documents)
+    absent = [c for c in constraints if trace.documents and not _met(c, context)]
+    parts = [_where("answer", missing), _where("retrieval", absent)]
+    return Score(
+        "tokens_presence",
+        value=0.0 if missing else 1.0,
+        explanation="; ".join(p for p in parts if p) or None,
+        failures=failures(bool(missing), bool(absent)),
+    )
+
+
+def _where(place: str, constraints: Sequence[Constraint]) -> str:
+    return f"{place} misses {', '.join(str(c) for c in constraints)}"[:300] if constraints else ""
+
+
+def _checked(given: Any) -> list[Constraint]:
+    if isinstance(given, str):
+        given = [given]
+    if not isinstance(given, (list, tuple)):
+        raise ValueError("constraints is neither a text nor a list")
+    for constraint in given:
+        for option in [constraint] if isinstance(constraint, str) else constraint:
+            if not isinstance(option, str):
+                raise ValueError(f"constraint {option!r} is not a text")
+            if option.startswith(_PREFIX):
+                re.compile(option.removeprefix(_PREFIX))
+    return list(given)
+
+
+def _met(constraint: Constraint, text: str) -> bool:
+    if not isinstance(constraint, str):
+        return any(_met(option, text) for option in constraint)
+    if constraint.startswith(_PREFIX):
+        return _matches(constraint.removeprefix(_PREFIX), text[:_MAX_PATTERN_TEXT])
+    return constraint in text
+
+
+def _matches(pattern: str, text: str) -> bool:
+    # Python's own engine cannot be stopped, and a pattern is somebody's input. This one is compatible, gives other
+    # threads their turn, and raises TimeoutError.
+    import regex
+
+    found = regex.compile(pattern, regex.VERSION0).search(text, timeout=_PATTERN_SECONDS, concurrent=True)
+    return found is not None

@@ -1,0 +1,123 @@
+"""Names and addresses in a text: Rampart, a small BERT for personal data, quantised to four bits.
+
+Model by National Design Studio (CC-BY-4.0, redistributed unmodified; see data/licenses). It knows English best. What
+has digits and a checkable form (cards, phones, addresses of the net) is left to `ragtrace.text.personal_data`.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+from ragtrace.errors import MissingExtraError
+from ragtrace.models import model_file
+from ragtrace.models.embedding import Lazy, open_session
+
+_NAMED = """
+GIVEN_NAME SURNAME EMAIL PHONE URL TAX_ID BANK_ACCOUNT ROUTING_NUMBER GOVERNMENT_ID PASSPORT DRIVERS_LICENSE
+BUILDING_NUMBER STREET_NAME SECONDARY_ADDRESS CITY STATE ZIP_CODE
+"""
+_LABELS = _NAMED.split()
+"""Label 0 is none; label 2k + 1 begins _LABELS[k], 2k + 2 continues it."""
+_NAMES = frozenset({"GIVEN_NAME", "SURNAME"})
+_STREET = frozenset({"STREET_NAME", "SECONDARY_ADDRESS"})
+_PLACE = frozenset({"BUILDING_NUMBER", "CITY", "STATE", "ZIP_CODE"})
+_SURE = 0.8
+"""Probability from which a piece counts. At 0.5 one caption in fourteen has a name that is none, at 0.8 one in
+forty."""
+_WINDOW = 480
+"""Characters that are read together: what the model was made for. Windows overlap by _OVERLAP."""
+_OVERLAP = 64
+_MAX_CHARS = 20_000
+_CLS, _SEP = 2, 3
+
+
+class Named(NamedTuple):
+    """A name or an address and where it stands, end exclusive."""
+
+    kind: str
+    """`person` or `address`."""
+    start: int
+    end: int
+
+
+class NameModel:
+    """The model and its tokenizer."""
+
+    def __init__(self) -> None:
+        """Raises MissingExtraError or ModelError where a part cannot be loaded."""
+        try:
+            from tokenizers import BertWordPieceTokenizer
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("tokenizers", "models", "The model of names") from error
+        self._tokenizer = BertWordPieceTokenizer(str(model_file("names_vocabulary")), lowercase=True)
+        self._session = open_session(model_file("names"))
+        self._inputs = [i.name for i in self._session.get_inputs()]
+        self._lock = threading.Lock()
+
+    def find(self, text: str) -> list[Named]:
+        """The names and addresses of a text's first 20,000 characters, in order, not overlapping."""
+        text = text[:_MAX_CHARS]
+        if not text.isascii():
+            text = text.encode("utf-8", "replace").decode("utf-8")
+        pieces: dict[tuple[int, int], tuple[str, float]] = {}
+        for begin in range(0, max(1, len(text)), _WINDOW - _OVERLAP):
+            for start, end, label, probability in self._read(text[begin : begin + _WINDOW]):
+                place = (begin + start, begin + end)
+                if place not in pieces or pieces[place][1] < probability:
+                    pieces[place] = (label, probability)
+        return _joined(text, [(*place, label) for place, (label, p) in sorted(pieces.items()) if p >= _SURE])
+
+    def _read(self, text: str) -> list[tuple[int, int, str, float]]:
+        import numpy as np
+
+        made = self._tokenizer.encode(text, add_special_tokens=False)
+        ids = np.array([[_CLS, *made.ids[:510], _SEP]], np.int64)
+        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        logits = self._session.run(None, {name: feed[name] for name in self._inputs})[0][0, 1:-1]
+        raised = np.exp(logits - logits.max(1, keepdims=True))
+        raised /= raised.sum(1, keepdims=True)
+        found = []
+        for (start, end), row in zip(made.offsets, raised, strict=False):
+            best = int(row.argmax())
+            if best:
+                k = (best - 1) // 2
+                found.append((start, end, _LABELS[k], float(row[2 * k + 1] + row[2 * k + 2])))
+        return found
+
+
+def _joined(text: str, pieces: list[tuple[int, int, str]]) -> list[Named]:
+    """Neighbouring pieces of a kind as one; an address needs a street: a city alone is nobody's address."""
+    found: list[Named] = []
+    group: list[tuple[int, int, str]] = []
+
+    def close() -> None:
+        labels = {label for _, _, label in group}
+        if labels & _NAMES:
+            if any(text[a:b][:1].isupper() for a, b, _ in group):
+                found.append(Named("person", group[0][0], group[-1][1]))
+        elif labels & _STREET:
+            found.append(Named("address", group[0][0], group[-1][1]))
+        group.clear()
+
+    for piece in pieces:
+        kind = _NAMES if piece[2] in _NAMES else _STREET | _PLACE if piece[2] in _STREET | _PLACE else None
+        if group:
+            gap = text[group[-1][1] : piece[0]]
+            room = 1 if group[0][2] in _NAMES else 3
+            if kind is None or group[0][2] not in kind or len(gap) > room or gap.strip(" ,.\n'-"):
+                close()
+        if kind is not None:
+            group.append(piece)
+    if group:
+        close()
+    return found
+
+
+_model = Lazy(NameModel)
+
+
+def names(text: str) -> list[Named]:
+    """The names and addresses of a text, by the process's model, which is loaded on first use."""
+    model: NameModel = _model.get()
+    return model.find(text)

@@ -1,0 +1,340 @@
+"""Whether a context supports what an answer states: a small head over the embedded encoder's word pieces.
+
+The head reads the answer's pieces, lets them attend to the context's, and says of each piece and of each statement
+supported, unsupported or contradicted. Chunks are encoded on their own, so that a chunk seen before costs nothing.
+Trained by `training/groundedness`; figures and limits stand in docs/models/groundedness.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ragtrace.models import model_file
+from ragtrace.models.alignment import (
+    ANSWER_FEATURES,
+    Context,
+    Pieces,
+    content_words,
+    context_surface,
+    lexical,
+    nearness,
+    part,
+    reader,
+    surface,
+)
+from ragtrace.models.embedding import Lazy, open_session
+from ragtrace.text.sentences import Span
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_READ = 400_000
+"""Characters of a chunk that are read."""
+_READ_SENTENCES = 20_000
+_ENCODED = 6_000
+"""Word pieces of the context that are encoded at most: those that share most words with the answer."""
+_MEMORY = 1_600
+"""Word pieces of the context that the answer is compared with at most: the nearest of those. As in training."""
+_BLOCK = 400
+"""Word pieces of the answer that are judged together."""
+_PIECE = 0.35
+"""Probability from which a piece is pointed at as unsupported; from dev, for the spans' F1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the model says of one statement. The three probabilities sum to 1."""
+
+    supported: float
+    unsupported: float
+    contradicted: float
+    spans: tuple[tuple[int, int], ...] = ()
+    """Where in the answer the words stand that the context does not support."""
+    chunk: int | None = None
+    """The closest passage is chunks[chunk][start:end]."""
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the model says of an answer."""
+
+    ungrounded: float
+    """Calibrated probability that some of the answer is not supported."""
+    statements: tuple[Judged, ...]
+    """In the order of the statements that were asked about."""
+    spans: tuple[tuple[int, int], ...]
+    """All unsupported spans of the answer."""
+    share: float
+    """Share of the context's word pieces that the answer was compared with; below 1 the nearest were chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to judge: the statements are characters (start, end) of the answer, in order, not overlapping."""
+
+    query: str
+    answer: str
+    statements: Sequence[tuple[int, int]]
+    chunks: Sequence[str]
+
+
+class GroundingModel:
+    """The encoder, the head and the calibration."""
+
+    def __init__(self) -> None:
+        """Raises MissingExtraError or ModelError where a part cannot be loaded."""
+        import numpy as np
+
+        self._reader = reader()
+        self._session = open_session(model_file("groundedness"))
+        with np.load(model_file("groundedness_calibration")) as saved:
+            self._sentence, self._answer = saved["sentence"], saved["answer"]
+
+    def judge(self, questions: Sequence[Question]) -> list[Judgement | None]:
+        """Judge answers against their chunks. None where the statements or the chunks hold no word."""
+        return [self._judge(q) for q in questions]
+
+    def _judge(self, asked: Question) -> Judgement | None:
+        import numpy as np
+
+        answer = self._restated(asked)
+        query = self._reader.read(asked.query[:2_000]) if asked.query.strip() else None
+        query_hidden = self._reader.encode([query])[0] if query is not None else np.zeros((0, 384), np.float32)
+        windows = [(part(c, a, b), i) for i, c in enumerate(map(self._read, asked.chunks)) for a, b in c.windows]
+        if not windows or all(number < 0 for number in answer.sentence):
+            return None
+        memory, share = self._memory(windows, answer)
+        share *= sum(len(c[:_READ]) for c in asked.chunks) / sum(map(len, asked.chunks))
+        pieces = np.tile(np.array([1, 0, 0], np.float32), (len(answer.ids), 1))
+        statements = np.tile(np.array([1, 0, 0], np.float32), (len(asked.statements), 1))
+        surfaces = np.zeros((len(answer.ids), ANSWER_FEATURES), np.float32)
+        logits = []
+        for a, b in _blocks(answer):
+            block = part(answer, a, b)
+            numbers = sorted(set(answer.sentence[a:b]))
+            pieces[a:b], judged, logit, surfaces[a:b] = self._head(block, len(numbers), memory, query, query_hidden)
+            statements[[k for k in numbers if k >= 0]] = judged[[i for i, k in enumerate(numbers) if k >= 0]]
+            logits.append(logit)
+        features = answer_features(max(logits), statements, pieces, lexical(surfaces, answer.sentence))
+        ungrounded = float(1 / (1 + np.exp(-(features @ self._answer[:-1] + self._answer[-1]))))
+        calibrated = _softmax(np.log(statements + 1e-9) * self._sentence[0] + self._sentence[1:])
+        spans = _spans(answer, 1 - pieces[:, 0] >= _PIECE)
+        places = memory.closest(answer, self._hidden_of(answer), len(asked.statements))
+        found = []
+        for (start, end), p, place in zip(asked.statements, calibrated, places, strict=True):
+            inside = tuple((max(a, start), min(b, end)) for a, b in spans if a < end and b > start)
+            found.append(Judged(float(p[0]), float(p[1]), float(p[2]), inside, *place))
+        return Judgement(ungrounded, tuple(found), tuple(spans), share)
+
+    def _restated(self, asked: Question) -> Pieces:
+        """The answer's pieces, each with its statement's number in place of its sentence's; -1 between statements."""
+        read = self._reader.read(asked.answer)
+        number = [-1] * len(read.ids)
+        at = 0
+        for i, start in enumerate(read.starts):
+            while at < len(asked.statements) and asked.statements[at][1] <= start:
+                at += 1
+            if at < len(asked.statements) and asked.statements[at][0] <= start:
+                number[i] = at
+        spans = tuple(Span(a, b) for a, b in asked.statements)
+        return replace(read, sentence=tuple(number), sentences=(*spans, Span(0, 0)))  # the last one is number -1
+
+    def _read(self, chunk: str) -> Pieces:
+        return self._reader.read(chunk[:_READ], _READ_SENTENCES)
+
+    def _memory(self, windows: list[tuple[Pieces, int]], answer: Pieces) -> tuple[_Memory, float]:
+        """What the answer is compared with, and its share of the chunks' pieces."""
+        total = sum(len(w.ids) for w, _ in windows)
+        worth = _shared(windows, answer)
+        windows, worth = _fitting(windows, worth, _ENCODED)
+        hidden = self._reader.cached([w for w, _ in windows])
+        if sum(len(w.ids) for w, _ in windows) > _MEMORY:
+            mine = _unit(self._hidden_of(answer))
+            worth = [w + float((mine @ _unit(h).T).max(1).mean()) for w, h in zip(worth, hidden, strict=True)]
+            by_ids = {id(w): h for (w, _), h in zip(windows, hidden, strict=True)}
+            windows, _ = _fitting(windows, worth, _MEMORY)
+            hidden = [by_ids[id(w)] for w, _ in windows]
+        return _Memory(windows, hidden), sum(len(w.ids) for w, _ in windows) / max(1, total)
+
+    def _hidden_of(self, answer: Pieces) -> NDArray[np.float32]:
+        import numpy as np
+
+        hidden: NDArray[np.float32] = np.concatenate(
+            self._reader.cached([part(answer, a, b) for a, b in answer.windows])
+        )
+        return hidden
+
+    def _head(
+        self, block: Pieces, statements: int, memory: _Memory, query: Pieces | None, query_hidden: NDArray[np.float32]
+    ) -> tuple[Any, Any, float, NDArray[np.float32]]:
+        import numpy as np
+
+        hidden = self._hidden_of(block)
+        features = surface(block, memory.words, query)
+        features[:, -3:] = nearness(block, hidden, memory.ids, memory.hidden)
+        context_features = np.zeros((len(memory.ids) + len(query_hidden), 5), np.float32)
+        context_features[: len(memory.ids), :4] = context_surface([w for w, _ in memory.windows], block, query)
+        context_features[len(memory.ids) :, 4] = 1
+        context_ids = np.concatenate([memory.ids, np.array(query.ids if query else [], np.int64)])
+        # One piece of padding on either side: the head looks at neighbours, and there may be a single piece.
+        pieces, judged, logit = self._session.run(
+            None,
+            {
+                "hidden": _padded(hidden),
+                "features": _padded(features),
+                "ids": np.append(np.array(block.ids, np.int64), -1),
+                "sentence": np.append(np.array(block.sentence, np.int64), -1),
+                "context": _padded(np.concatenate([memory.hidden, query_hidden])),
+                "context_features": _padded(context_features),
+                "context_ids": np.append(context_ids, -2),
+                "index": np.arange(statements),
+            },
+        )
+        return _softmax(pieces[:-1]), _softmax(judged), float(logit), features
+
+
+class _Memory:
+    """The windows of the context that an answer is compared with, each with its chunk's number."""
+
+    def __init__(self, windows: Sequence[tuple[Pieces, int]], hidden: Sequence[NDArray[np.float32]]) -> None:
+        import numpy as np
+
+        self.windows = windows
+        self.hidden = np.concatenate(hidden)
+        self.ids = np.array([i for w, _ in windows for i in w.ids], np.int64)
+        self.words = Context([w for w, _ in windows])
+
+    def closest(self, answer: Pieces, hidden: NDArray[np.float32], statements: int) -> list[Place]:
+        """Per statement the sentence of the context that shares most of its words and meaning."""
+        import numpy as np
+
+        places: list[tuple[int, int, int]] = []
+        means, at = [], 0
+        for window, chunk in self.windows:
+            number = np.array(window.sentence)
+            for k, span in enumerate(window.sentences):
+                places.append((chunk, span.start, span.end))
+                means.append(self.hidden[at : at + len(window.ids)][number == k].mean(0))
+            at += len(window.ids)
+        known = _unit(np.stack(means))
+        number = np.array(answer.sentence)
+        found: list[Place] = []
+        for k in range(statements):
+            if not (number == k).any():
+                found.append((None, None, None))
+                continue
+            span = answer.sentences[k]
+            mine = content_words(answer.text[span.start : span.end])
+            shared = [len(mine & words) / max(1, len(mine)) for words in self.words.sentence_words]
+            cosines = known @ _unit(hidden[number == k].mean(0)[None])[0]
+            found.append(places[int(np.argmax(cosines + np.array(shared)))])
+        return found
+
+
+Place = tuple[int | None, int | None, int | None]
+
+
+def _shared(windows: Sequence[tuple[Pieces, int]], answer: Pieces) -> list[float]:
+    """Per window the share of the answer's pieces that it holds, rare ones weighing more; in [0, 1]."""
+    mine = set(answer.ids)
+    sets = [mine.intersection(w.ids) for w, _ in windows]
+    count = Counter(i for s in sets for i in s)
+    weight = {i: math.log(1 + len(windows) / n) for i, n in count.items()}
+    total = sum(weight.values()) or 1.0
+    return [sum(weight[i] for i in s) / total for s in sets]
+
+
+def _fitting(
+    windows: Sequence[tuple[Pieces, int]], worth: Sequence[float], room: int
+) -> tuple[list[tuple[Pieces, int]], list[float]]:
+    """The windows of most worth that fit into `room` pieces, in their order, with their worth."""
+    chosen = []
+    for i in sorted(range(len(windows)), key=lambda i: -worth[i]):
+        size = len(windows[i][0].ids)
+        if size <= room:
+            chosen.append(i)
+            room -= size
+    chosen.sort()
+    return [windows[i] for i in chosen], [worth[i] for i in chosen]
+
+
+def _spans(answer: Pieces, bad: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Runs of pieces that are pointed at, as characters; a gap of one piece is closed."""
+    spans: list[tuple[int, int]] = []
+    last = -3
+    for i, pointed in enumerate(bad):
+        if not pointed:
+            continue
+        if i - last <= 2 and spans:
+            spans[-1] = (spans[-1][0], answer.ends[i])
+        else:
+            spans.append((answer.starts[i], answer.ends[i]))
+        last = i
+    return spans
+
+
+def answer_features(logit: float, statements: Any, pieces: Any, of_words: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(19,) what the probability of the whole answer is made of: the head's own logit, the worst statement's, their
+    mean, the worst piece's, the mean of the worst tenth of the pieces, the strongest contradiction, the mean of the
+    statements' logits, and what `lexical` says."""
+    import numpy as np
+
+    bad, piece = 1 - statements[:, 0], np.sort(1 - pieces[:, 0])
+    worst = piece[-max(1, len(piece) // 10) :]
+    logits = [_logit(p) for p in bad]
+    own = [logit, max(logits), bad.mean(), _logit(piece[-1]), worst.mean(), statements[:, 2].max(), np.mean(logits)]
+    return np.array([*own, *of_words], np.float64)
+
+
+def _blocks(answer: Pieces) -> list[tuple[int, int]]:
+    """Runs of whole statements, at most _BLOCK pieces where statements allow it."""
+    cuts, start, last = [], 0, 0
+    for i in range(1, len(answer.ids) + 1):
+        if i == len(answer.ids) or answer.sentence[i] != answer.sentence[i - 1]:
+            if i - start > _BLOCK and last > start:
+                cuts.append((start, last))
+                start = last
+            last = i
+    cuts.append((start, len(answer.ids)))
+    return cuts
+
+
+def _padded(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The rows and one of zeros."""
+    import numpy as np
+
+    return np.concatenate([rows, np.zeros((1, rows.shape[1]), np.float32)])
+
+
+def _unit(rows: Any) -> Any:
+    import numpy as np
+
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
+
+
+def _softmax(rows: Any) -> Any:
+    import numpy as np
+
+    raised = np.exp(rows - rows.max(-1, keepdims=True))
+    return raised / raised.sum(-1, keepdims=True)
+
+
+def _logit(p: float) -> float:
+    p = min(max(float(p), 1e-4), 1 - 1e-4)
+    return math.log(p / (1 - p))
+
+
+_model = Lazy(GroundingModel)
+
+
+def judge(questions: Sequence[Question]) -> list[Judgement | None]:
+    """Judge answers with the process's model, which is loaded on first use."""
+    model: GroundingModel = _model.get()
+    return model.judge(questions)

@@ -1,0 +1,1 @@
+"""Evaluates sampled traces in the background: queue, workers, child process, counts, journal."""

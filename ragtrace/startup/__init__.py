@@ -1,0 +1,1 @@
+"""Builds a running ragtrace from its settings, and checks an installation."""

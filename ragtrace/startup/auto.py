@@ -1,0 +1,28 @@
+"""Under `opentelemetry-instrument`: starts evaluation beside the instrumentation, set by the environment."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+_log = logging.getLogger(__name__)
+
+
+def post_instrument() -> None:
+    """Called once all instrumentors are loaded. Never raises: that would abort the application's start.
+
+    RAGTRACE_ENABLED=false leaves the spans and starts no evaluation.
+    """
+    if os.environ.get("RAGTRACE_ENABLED", "true").strip().lower() in ("false", "0", "no", "off"):
+        return
+    disabled = {n.strip() for n in os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
+    switched_off: dict[str, Any] = {
+        name: False for name in ("langchain", "llama_index") if f"ragtrace_{name}" in disabled
+    }
+    try:
+        from ragtrace.startup.init import init
+
+        init(**switched_off)
+    except Exception:  # noqa: BLE001 see above
+        _log.warning("ragtrace: evaluation could not be started; spans are recorded all the same", exc_info=True)

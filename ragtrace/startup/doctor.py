@@ -1,0 +1,127 @@
+"""What ragtrace finds here: frameworks, models, exporters, settings, and whether the endpoint answers."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from ragtrace import settings
+from ragtrace.errors import RagtraceError, SettingError
+from ragtrace.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `state`: `ok`, `absent` (optional and not there) or `wrong` (to be mended)."""
+
+    what: str
+    state: str
+    detail: str
+
+
+_PACKAGES = (
+    ("langchain-core", "langchain_core", "langchain"),
+    ("llama-index-core", "llama_index", "llama-index"),
+    ("opentelemetry-sdk", "opentelemetry.sdk", "otlp"),
+    ("opentelemetry-exporter-otlp-proto-http", "opentelemetry.exporter.otlp.proto.http", "otlp"),
+    ("opentelemetry-exporter-otlp-proto-grpc", "opentelemetry.exporter.otlp.proto.grpc", "otlp"),
+    ("prometheus-client", "prometheus_client", "prometheus"),
+    ("onnxruntime", "onnxruntime", "models"),
+    ("sentence-transformers", "sentence_transformers", "sentence-transformers"),
+    ("litellm", "litellm", "judge"),
+    ("sqlalchemy", "sqlalchemy", "store"),
+    ("psycopg", "psycopg", "postgres"),
+    ("fastapi", "fastapi", "serve"),
+)
+_OTHERS = (
+    "openinference-instrumentation-langchain",
+    "openinference-instrumentation-llama-index",
+    "opentelemetry-instrumentation-langchain",
+    "opentelemetry-instrumentation-llamaindex",
+    "opentelemetry-instrumentation-genai-langchain",
+    "opentelemetry-instrumentation-genai-llama-index",
+)
+
+
+def examine() -> list[Finding]:
+    """Everything that can be told without sending anything anywhere but a TCP connection to the endpoint."""
+    return [*_packages(), *_other_tracers(), *_models(), *_settings()]
+
+
+def _packages() -> Iterator[Finding]:
+    for distribution, module, extra in _PACKAGES:
+        if _present(module):
+            yield Finding(distribution, "ok", _version(distribution))
+        else:
+            yield Finding(distribution, "absent", f"pip install 'ragtrace-otel[{extra}]'")
+
+
+def _present(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "version unknown"
+
+
+def _other_tracers() -> Iterator[Finding]:
+    for distribution in _OTHERS:
+        try:
+            version = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        detail = f"{version} is installed: where it is active, ragtrace stays out so that nothing is recorded twice"
+        yield Finding(distribution, "ok", detail)
+
+
+def _models() -> Iterator[Finding]:
+    from ragtrace.models import inventory
+
+    for name, problem in inventory():
+        if problem is None:
+            yield Finding(f"model {name}", "ok", "present and unaltered")
+        else:
+            state = "absent" if isinstance(problem, ImportError) else "wrong"
+            yield Finding(f"model {name}", state, str(problem))
+
+
+def _settings() -> Iterator[Finding]:
+    from ragtrace import plugins
+    from ragtrace.startup.init import DEFAULT_SUITE
+
+    try:
+        used = settings.load()
+    except SettingError as error:
+        yield Finding("settings", "wrong", str(error))
+        return
+    yield Finding("settings", "ok", f"app {used.app}, env {used.env}, sample {used.sample:g}")
+    for name in used.evaluators or DEFAULT_SUITE:
+        try:
+            plugins.load(name)
+        except RagtraceError as error:
+            yield Finding(f"evaluator {name}", "wrong", str(error))
+    yield _endpoint(used)
+
+
+def _endpoint(used: Settings) -> Finding:
+    endpoint = used.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+    if not endpoint:
+        return Finding("OTLP endpoint", "absent", "none is set: set otlp_endpoint or OTEL_EXPORTER_OTLP_ENDPOINT")
+    parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
+    try:
+        port = parts.port or {"https": 443}.get(parts.scheme, 4317 if used.otlp_protocol == "grpc" else 4318)
+        with socket.create_connection((parts.hostname or "localhost", port), timeout=2.0):
+            return Finding("OTLP endpoint", "ok", f"{endpoint} accepts connections")
+    except (OSError, ValueError) as error:
+        return Finding("OTLP endpoint", "wrong", f"{endpoint} does not answer: {error}")

@@ -1,0 +1,363 @@
+"""From settings to a running ragtrace: the only module that knows all others."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from opentelemetry import trace as otel
+
+from ragtrace import calibrations, plugins, sampling, settings
+from ragtrace.errors import DataError, MissingExtraError, SettingError
+from ragtrace.evaluation import Evaluator
+from ragtrace.online import child_process
+from ragtrace.online.pipeline import Adjust, Limits, Observer, Pipeline, Sink
+from ragtrace.settings import Settings
+from ragtrace.startup import runtime as running
+from ragtrace.startup.runtime import Runtime
+from ragtrace.text import redaction
+from ragtrace.tracing import recorder
+from ragtrace.tracing.content import Capture
+
+_log = logging.getLogger(__name__)
+_lock = threading.Lock()
+_LOADING = 60
+"""Seconds that litellm may take to load."""
+
+DEFAULT_SUITE = (
+    "answer_relevance",
+    "context_relevancy_recall",
+    "context_relevancy_precision",
+    "groundedness",
+    "faithfulness",
+    "refusal",
+    "pii_leakage",
+    "sensitive_data_leakage",
+    "toxicity",
+    "looping_unique_sentences",
+    "looping_repeated_ngrams",
+    "looping_repeated_substring",
+    "looping_compression_ratio",
+    "language_mismatch",
+)
+"""What runs where no evaluators are named: all local, all without a reference answer."""
+_WITHOUT_MODELS = "groundedness_lexical"
+"""Stands in for those by models where these are not installed."""
+
+
+def init(
+    *,
+    tracer_provider: Any = None,
+    sampler: sampling.Sampler | None = None,
+    sinks: Sequence[Sink] = (),
+    redact: str | Callable[[str], str] | None = None,
+    settings_file: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Runtime:
+    """Start ragtrace in this process: instrument the frameworks, evaluate in the background, send the scores.
+
+    `options` are the fields of `ragtrace.settings.Settings`; each can also be given as RAGTRACE_<NAME> or in
+    ragtrace.toml. `tracer_provider` is one that the application has set up itself; without it the global one is used,
+    or one is made. `sampler` replaces the sampling settings. `sinks` are called with every evaluation, in a thread of
+    ragtrace's.
+
+    Raises SettingError for a wrong setting and MissingExtraError for one that needs a package that is not there.
+    A second call closes what the first one started.
+    """
+    if isinstance(redact, str):
+        options["redact"] = redact
+    used = settings.load(options, file=settings_file)
+    mask = redact if callable(redact) else _redaction(used.redact)
+    capture = _capture(used, mask)
+    checks = [_evaluator(name) for name in used.evaluators] if used.evaluators else _default_suite()
+    _check_unique(checks)
+    _check_judge(used, checks)
+    chosen = sampler or _sampler(used)
+    with _lock:
+        before = running.current()
+        if before is not None:
+            before.close()
+        used, forget_spending = _shared_budget(used, checks)
+        settings.use(used)
+        if used.embedding_model:
+            from ragtrace.models.embedding import use_embedder
+
+            use_embedder(used.embedding_model)
+        started = _start(used, capture, checks, chosen, tuple(sinks), tracer_provider)
+        running.set_current(started)
+        started.at_close(forget_spending)
+    return started
+
+
+def _start(  # noqa: PLR0917 the parts, once made, in one place
+    used: Settings,
+    capture: Capture,
+    checks: Sequence[Evaluator],
+    sampler: sampling.Sampler,
+    sinks: tuple[Sink, ...],
+    tracer_provider: Any,
+) -> Runtime:
+    calibration = _calibration(used)
+    now = checks if calibration is None else calibration(checks)
+    telemetry = _telemetry(used, tracer_provider)
+    metrics = None
+    observers: tuple[Observer, ...] = ()
+    if used.prometheus_port >= 0:
+        _require("prometheus_client", "prometheus", "prometheus_port")
+        from ragtrace_prometheus import PrometheusSink
+
+        metrics = PrometheusSink(
+            app=used.app,
+            env=used.env,
+            evaluators=now,
+            prices=settings.prices(used.model_prices),
+            strata=_strata(used),
+            directory=os.environ.get("PROMETHEUS_MULTIPROC_DIR"),  # as prometheus_client: empty is unset
+        )
+        sinks += (metrics,)
+        observers = (metrics.observe_request,)
+    if telemetry is not None:
+        sinks += tuple(telemetry.sinks)
+    journal = None
+    if used.report_file:
+        from ragtrace.online.journal import Journal
+
+        journal = Journal(used.report_file, app=used.app, env=used.env, evaluators=checks)
+        sinks += (journal,)
+    stored = _store(used, now)
+    if stored is not None:
+        sinks += (stored,)
+    from ragtrace.evaluators.causes import cause
+
+    limits = Limits(used.queue_items, used.queue_bytes, used.batch, used.batch_wait, used.workers)
+    pipeline = Pipeline(
+        checks,
+        sinks,
+        sampler=sampler,
+        limits=limits,
+        observers=observers,
+        cause=cause,
+        timed=metrics.observe_duration if metrics is not None else None,
+        isolated=_isolated(used, checks),
+        environment=settings.for_evaluators(used),
+        adjust=_followed(calibration, stored),
+    )
+    if metrics is not None:
+        metrics.watch(pipeline, telemetry)
+        metrics.serve(used.prometheus_port, used.prometheus_host)
+    runtime = Runtime(used, pipeline, telemetry, metrics, journal)
+    runtime.store, runtime.said = stored, _said(used)
+    pipeline.start()
+    recorder.set_consumer(pipeline)
+    running.instrument(runtime, True, capture)
+    running.close_at_exit(runtime)
+    return runtime
+
+
+def _store(used: Settings, checks: Sequence[Evaluator]) -> Any:
+    if not used.store:
+        return None
+    _require("sqlalchemy", "store", "store")
+    from ragtrace.chatlogs.encryption import read_keys
+    from ragtrace.chatlogs.sink import Retention, StoreSink
+
+    retention = Retention(used.store_days, used.store_bytes)
+    key = read_keys(used.store_key)
+    return StoreSink(used.store, key=key, app=used.app, env=used.env, evaluators=checks, retention=retention)
+
+
+def _said(used: Settings) -> Any:
+    if not used.store:
+        return None
+    from ragtrace.chatlogs.encryption import read_keys
+    from ragtrace.review.feedback import FeedbackSink
+
+    return FeedbackSink(used.store, key=read_keys(used.store_key))
+
+
+def _followed(calibration: Adjust | None, stored: Any) -> Adjust | None:
+    """The calibration, and the store told of each new version: its threshold belongs to its scores."""
+    if calibration is None or stored is None:
+        return calibration
+    last: list[tuple[str, float | None]] = []
+
+    def adjusted(checks: Sequence[Evaluator]) -> Sequence[Evaluator]:
+        nonlocal last
+        found = calibration(checks)
+        now = [(check.version, check.threshold) for check in found]
+        if now != last:
+            last = now
+            stored.know(found)
+        return found
+
+    return adjusted
+
+
+def _calibration(used: Settings) -> Adjust | None:
+    if not used.calibration_file:
+        return None
+    try:
+        return calibrations.File(used.calibration_file)
+    except DataError as error:
+        raise SettingError(str(error)) from error
+
+
+def _isolated(used: Settings, checks: Sequence[Evaluator]) -> list[str]:
+    """The evaluators that a child process can load: built-in ones, as they are but for the threshold."""
+    # A model given as an object, or loaded by name for this process, is not there in the child.
+    if not used.isolate or used.embedding_model:
+        return []
+    return [check.name for check in checks if check.name in plugins.BUILT_IN and _is_built_in(check)]
+
+
+def _is_built_in(check: Evaluator) -> bool:
+    return plugins.load(check.name).fn is check.fn
+
+
+def _telemetry(used: Settings, tracer_provider: Any) -> Any:
+    endpoint = used.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
+    if importlib.util.find_spec("opentelemetry.sdk") is None:
+        if endpoint or used.spans_file:
+            raise MissingExtraError("opentelemetry-sdk", "otlp", "Exporting spans")
+        _log.info("ragtrace: no OpenTelemetry SDK is installed, so no spans are exported; scores go to the sinks.")
+        return None
+    from ragtrace_otlp import HoldLimits, attach, set_up
+
+    options: dict[str, Any] = {
+        "hold": HoldLimits(used.hold_spans, used.hold_bytes, used.hold_seconds),
+        "score_prefix": used.score_prefix,
+        "openinference": used.openinference,
+        "explanations": used.explanations,
+    }
+    existing = tracer_provider
+    if existing is None and not (endpoint or used.spans_file):
+        present = otel.get_tracer_provider()
+        existing = present if hasattr(present, "add_span_processor") else None
+    if existing is not None:
+        return attach(existing, **options)
+    if endpoint and used.otlp_protocol == "grpc":
+        _require("opentelemetry.exporter.otlp.proto.grpc", "otlp", "otlp_protocol")
+    elif endpoint:
+        _require("opentelemetry.exporter.otlp.proto.http", "otlp", "otlp_endpoint")
+    return set_up(
+        app=used.app,
+        env=used.env,
+        endpoint=endpoint,
+        protocol=used.otlp_protocol,
+        spans_file=used.spans_file or None,
+        **options,
+    )
+
+
+def _default_suite() -> list[Evaluator]:
+    """The default evaluators that can run here: those with models only where the extra `models` is installed."""
+    checks = [plugins.load(name) for name in DEFAULT_SUITE]
+    if importlib.util.find_spec("onnxruntime") is not None:
+        return checks
+    left_out = [check.name for check in checks if check.method == "model"]
+    _log.warning(
+        "ragtrace: without the extra `models` these evaluators do not run: %s; %s does in their place. "
+        "Install it with: pip install 'ragtrace-otel[models]'",
+        ", ".join(left_out),
+        _WITHOUT_MODELS,
+    )
+    return [*(check for check in checks if check.method != "model"), plugins.load(_WITHOUT_MODELS)]
+
+
+def _evaluator(name: Any) -> Evaluator:
+    return name if isinstance(name, Evaluator) else plugins.load(name)
+
+
+def _check_unique(checks: Sequence[Evaluator]) -> None:
+    names = [check.name for check in checks]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SettingError(f"evaluators names {', '.join(twice)} more than once; each name may stand once")
+
+
+def _check_judge(used: Settings, checks: Sequence[Evaluator]) -> None:
+    """A judge that cannot be asked is an error at start, not one on every score. It is made in a process that ends
+    again: litellm is large, and the application's process shall not have it where the judge is asked elsewhere."""
+    if not any(check.method == "judge" for check in checks):
+        return
+    code = "from ragtrace.judge import get_judge\nget_judge()"
+    environment = {**child_process.environment(), **settings.for_evaluators(used)}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=_LOADING
+        )
+    except subprocess.TimeoutExpired:
+        raise SettingError(f"the judge cannot be made: loading litellm took longer than {_LOADING} s") from None
+    if done.returncode:
+        raise SettingError((done.stderr.strip().splitlines() or ["the judge cannot be made"])[-1].partition(": ")[2])
+
+
+def _shared_budget(used: Settings, checks: Sequence[Evaluator]) -> tuple[Settings, Callable[[], None]]:
+    """A file with the judge's spending where the settings name none, and how it is removed: each worker evaluates in a
+    process of its own, and a child that hung is replaced, but all of them have one budget."""
+    named = used.judge_store or used.judge_budget_file
+    if named or not any(check.method == "judge" for check in checks):
+        return used, lambda: None
+    folder, owner = tempfile.mkdtemp(prefix="ragtrace-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # not in a forked worker that ends before the others
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return replace(used, judge_budget_file=os.path.join(folder, "spending")), remove
+
+
+def _capture(used: Settings, redact: Callable[[str], str] | None) -> Capture:
+    words = {"true": True, "false": False, "": None}
+    content = words.get(used.capture_content.lower(), used.capture_content)
+    try:
+        return Capture.of(content, openinference=used.openinference, tags=frozenset(used.capture_tags), redact=redact)
+    except ValueError as error:
+        raise SettingError(str(error)) from None
+
+
+def _sampler(used: Settings) -> sampling.Sampler:
+    chosen = sampling.ratio(used.sample)
+    if used.sample_per_second:
+        limit = sampling.rate_limit(used.sample_per_second, used.sample_burst or None)
+        chosen = limit if used.sample == 1.0 else sampling.all_of(chosen, limit)
+    always = [sampling.errors()] if used.sample_errors else []
+    if used.sample_slower_than:
+        always.append(sampling.slow(used.sample_slower_than))
+    return sampling.any_of(*always, chosen) if always else chosen
+
+
+def _strata(used: Settings) -> list[str]:
+    """The reasons that `_sampler`'s decisions may have."""
+    ratio = ["ratio"] if used.sample != 1.0 or not used.sample_per_second else []
+    limit = ["rate_limit"] if used.sample_per_second else []
+    slow = ["slow"] if used.sample_slower_than else []
+    return [*ratio, *limit, *(["error"] if used.sample_errors else []), *slow]
+
+
+def _redaction(name: str) -> Callable[[str], str] | None:
+    if not name or name in redaction.BUILT_IN:
+        return redaction.BUILT_IN.get(name)
+    made = plugins.resolve(name, "redact")
+    if not callable(made):
+        raise SettingError(f"redact is {name!r}, which is not a function; give one from text to text")
+    return made  # type: ignore[no-any-return]
+
+
+def _require(module: str, extra: str, setting: str) -> None:
+    try:
+        found = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        found = False
+    if not found:
+        raise MissingExtraError(module, extra, f"The setting {setting}")

@@ -1,0 +1,160 @@
+"""A ragtrace that runs: what there is to ask of it, and how it ends."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import importlib.util
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ragtrace.chatlogs.records import Feedback
+from ragtrace.online.counts import Counts
+from ragtrace.online.pipeline import Pipeline
+from ragtrace.settings import Settings
+from ragtrace.tracing import recorder
+from ragtrace.tracing.content import Capture
+
+_current: Runtime | None = None
+_ADAPTERS = (
+    ("langchain", "langchain_core", "ragtrace_langchain", "RagtraceLangChainInstrumentor"),
+    ("llama_index", "llama_index_instrumentation", "ragtrace_llama_index", "RagtraceLlamaIndexInstrumentor"),
+)
+
+
+class Runtime:
+    """A running ragtrace: what `init` returns. Everything it does goes on without it; keep it to stop or to look."""
+
+    def __init__(self, used: Settings, pipeline: Pipeline, telemetry: Any, metrics: Any, journal: Any = None) -> None:
+        self.settings = used
+        self.pipeline = pipeline
+        self.telemetry = telemetry
+        self._metrics = metrics
+        self._journal = journal
+        self.store: Any = None
+        """The sink of the setting `store`, with its counters; None without."""
+        self.said: Any = None
+        """The sink of what users say, beside the store; None without one."""
+        self._closed = False
+        self._at_close: list[Callable[[], None]] = []
+
+    @property
+    def tracer_provider(self) -> Any:
+        """The provider that spans go to; None where there is no OpenTelemetry SDK."""
+        return getattr(self.telemetry, "tracer_provider", None)
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where /metrics is served, or None."""
+        return getattr(self._metrics, "url", None)
+
+    @property
+    def export(self) -> Any:
+        """Counters of the exporters: what went out, what could not; None where there is no OpenTelemetry SDK."""
+        return self.telemetry.stats() if self.telemetry is not None else None
+
+    def counts(self) -> Mapping[str, Counts]:
+        """Per evaluator what became of the requests; see `ragtrace.online.counts.Counts`."""
+        return self.pipeline.counts()
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Wait until all that was accepted is evaluated and sent; False if `timeout` seconds did not do."""
+        done = self.pipeline.flush(timeout)
+        if self.telemetry is not None:
+            done = self.telemetry.flush(timeout) and done
+        for each in (self.store, self.said):
+            if each is not None:
+                done = each.flush(timeout) and done
+        return done
+
+    def feedback(self, given: Feedback) -> bool:
+        """Take what a user said of an answer; False where nobody keeps it: neither store nor metrics, or after `close`.
+        See `ragtrace.feedback`, which never raises."""
+        if self._closed:
+            return False
+        if self._metrics is not None:
+            self._metrics.observe_feedback({1: "up", -1: "down"}.get(given.thumbs or 0, "other"))
+        if self.said is not None:
+            self.said(given)
+        return self._metrics is not None or self.said is not None
+
+    def close(self, timeout: float | None = None) -> None:
+        """Stop: instrumentation off, open requests ended, what waits evaluated for up to `timeout` seconds, the rest
+        sent unscored. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        instrument(self, False)
+        for each in recorder.all_recorders():
+            each.expire()
+        if recorder.current_consumer() is self.pipeline:
+            recorder.set_consumer(None)
+        seconds = self.settings.exit_seconds if timeout is None else timeout
+        self.pipeline.close(seconds)
+        if self.telemetry is not None:
+            self.telemetry.close(max(seconds, 1.0))
+        if self._metrics is not None:
+            self._metrics.close()
+        if self._journal is not None:
+            self._journal.close()
+        for each in (self.store, self.said):
+            if each is not None:
+                each.close(max(seconds, 1.0))
+        for action in self._at_close:
+            action()
+
+    def at_close(self, action: Callable[[], None]) -> None:
+        """Call this when everything has stopped."""
+        self._at_close.append(action)
+
+
+def instrument(runtime: Runtime, on: bool, capture: Capture | None = None) -> None:
+    """Instrument the frameworks that the settings name and that are there, or undo it."""
+    for name, framework, module, attribute in _ADAPTERS:
+        if not getattr(runtime.settings, name) or importlib.util.find_spec(framework) is None:
+            continue
+        instrumentor = getattr(importlib.import_module(module), attribute)()
+        if instrumentor.is_instrumented_by_opentelemetry:
+            instrumentor.uninstrument()
+        if on:
+            instrumentor.instrument(
+                tracer_provider=runtime.tracer_provider,
+                logger_provider=getattr(runtime.telemetry, "logger_provider", None),
+                capture=capture,
+            )
+
+
+def close_at_exit(runtime: Runtime) -> None:
+    """Close it when the process ends, be it by SIGTERM."""
+    atexit.register(runtime.close)
+    if threading.current_thread() is not threading.main_thread():
+        return
+    # Python dies of SIGTERM without running anything. Where the application (or its server) handles the signal
+    # itself, its own exit comes here through atexit.
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _on_sigterm)
+
+
+def _on_sigterm(_number: int, _frame: Any) -> None:
+    runtime = _current
+    if runtime is not None:
+        # In a thread of its own: this one may hold a lock that closing needs.
+        closing = threading.Thread(target=runtime.close, daemon=True)
+        closing.start()
+        closing.join(runtime.settings.exit_seconds + 3.0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def current() -> Runtime | None:
+    """The runtime of this process, if `init` was called."""
+    return _current
+
+
+def set_current(runtime: Runtime) -> None:
+    """Make it the one of this process."""
+    global _current  # noqa: PLW0603 one runtime per process
+    _current = runtime

@@ -1,0 +1,113 @@
+"""What goes onto a run's span, and into the event of a model's call."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace as otel
+from opentelemetry.trace import Span
+
+from ragtrace import semconv
+from ragtrace._version import __version__
+from ragtrace.tracing.content import (
+    Attributes,
+    Capture,
+    document_attributes,
+    io_attributes,
+    length,
+    message_attributes,
+    structured_messages,
+)
+from ragtrace.tracing.request import MODEL_CALLS, Run
+
+
+def span_attributes(capture: Capture, run: Run, cancelled: bool) -> Attributes:
+    """In the order in which a span's limit would drop them: first what matters least."""
+    attributes: Attributes = {}
+    if run.documents is not None:
+        prefix = semconv.OI_RERANK_OUT if run.operation == semconv.OP_RERANK else semconv.OI_DOCUMENTS
+        attributes.update(document_attributes(capture, run.documents, prefix))
+    if run.given is not None:
+        attributes.update(document_attributes(capture, run.given, semconv.OI_RERANK_IN))
+    attributes.update(run.attributes)
+    if run.first_chunk:
+        attributes[semconv.REQUEST_STREAM] = True
+        attributes[semconv.TIME_TO_FIRST_CHUNK] = max(0, run.first_chunk - run.started) / 1e9
+    if cancelled:
+        attributes[semconv.CANCELLED] = True
+    attributes.update(run.request.common)
+    attributes.update(_content(capture, run))
+    if capture.openinference:
+        attributes[semconv.OI_KIND] = semconv.OI_KINDS[run.operation]
+    if run.given is not None:  # two lists of documents may pass a span's limit: what was set first goes first
+        attributes[semconv.OPERATION] = run.operation
+    return attributes
+
+
+def _content(capture: Capture, run: Run) -> Attributes:
+    """Query, messages and answer of a span, by what kind of operation it is."""
+    answer = run.answer if run.answer is not None else "".join(run.chunks) or None
+    attributes: Attributes = {}
+    if run.operation in MODEL_CALLS:
+        if capture.spans:
+            if run.instructions:
+                attributes[semconv.SYSTEM_INSTRUCTIONS] = json.dumps(
+                    [{"type": "text", "content": capture.text(run.instructions)}]
+                )
+            if run.messages:
+                attributes.update(
+                    message_attributes(capture, run.messages, semconv.INPUT_MESSAGES, semconv.OI_INPUT_MESSAGES)
+                )
+            reply = run.reply or ([("assistant", answer)] if answer is not None else ())
+            if reply:
+                attributes.update(
+                    message_attributes(capture, reply, semconv.OUTPUT_MESSAGES, semconv.OI_OUTPUT_MESSAGES)
+                )
+        else:
+            attributes[semconv.INPUT_LENGTH] = sum(length(content) for _, content in run.messages)
+            attributes[semconv.OUTPUT_LENGTH] = len(answer or "")
+        if run.parent is not None:
+            return attributes
+    if capture.spans and run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK) and run.query:
+        key = semconv.RETRIEVAL_QUERY if run.operation == semconv.OP_RETRIEVAL else semconv.OI_RERANK_QUERY
+        attributes[key] = capture.text(run.query)
+    elif capture.spans and run.operation not in MODEL_CALLS and run.parent is None:
+        if run.query is not None:
+            attributes.update(message_attributes(capture, [("user", run.query)], semconv.INPUT_MESSAGES, None))
+        if answer is not None:
+            attributes.update(message_attributes(capture, [("assistant", answer)], semconv.OUTPUT_MESSAGES, None))
+    attributes.update(io_attributes(capture, run.query, answer))
+    return attributes
+
+
+def emit_inference(capture: Capture, run: Run, logger_provider: Any) -> None:
+    """Messages as an event: structured, and on no span."""
+    from opentelemetry import _logs
+
+    logger = _logs.get_logger("ragtrace", __version__, logger_provider)
+    body: dict[str, Any] = {semconv.OPERATION: run.operation}
+    if run.messages:
+        body[semconv.INPUT_MESSAGES] = structured_messages(capture, run.messages)
+    answer = run.answer or "".join(run.chunks)
+    reply = run.reply or ([("assistant", answer)] if answer else ())
+    if reply:
+        body[semconv.OUTPUT_MESSAGES] = structured_messages(capture, reply)
+    for name in (semconv.REQUEST_MODEL, semconv.PROVIDER):
+        if name in run.attributes:
+            body[name] = run.attributes[name]
+    logger.emit(
+        _logs.LogRecord(
+            timestamp=time.time_ns(),
+            context=context_of(run.span),
+            event_name=semconv.EVENT_INFERENCE,
+            attributes=body,
+        )
+    )
+
+
+def context_of(span: Span) -> otel_context.Context:
+    """A context with this span and nothing else."""
+    return otel.set_span_in_context(span, otel_context.Context())

@@ -1,0 +1,356 @@
+"""Opens and ends the spans of a request by the framework's own keys, and builds the Trace from what passed by.
+
+Adapters translate framework callbacks into calls of `Recorder`; nothing else knows spans. Parents are always passed
+explicitly and no context is ever attached: a callback may run on another thread or task than the code it reports on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace as otel
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from ragtrace import semconv
+from ragtrace._version import __version__
+from ragtrace.records import Trace
+from ragtrace.sampling import Decision
+from ragtrace.tracing import timing
+from ragtrace.tracing.attributes import context_of, emit_inference, span_attributes
+from ragtrace.tracing.content import Capture, sendable, tag_attributes
+from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, trace_of
+
+_log = logging.getLogger(__name__)
+_CLIENT = frozenset({semconv.OP_RETRIEVAL, semconv.OP_EMBEDDINGS, semconv.OP_CHAT, semconv.OP_TEXT, semconv.OP_RERANK})
+_NO_REQUESTS = frozenset({semconv.OP_EMBEDDINGS, semconv.OP_RERANK, semconv.OP_TOOL})
+"""Operations that, standing alone, answer nobody: indexing embeds without end."""
+_EXPIRE = 900.0
+"""Seconds after which a request whose end never came is ended."""
+_MAX_OPEN = 10_000
+"""Open requests at most; the oldest is ended beyond that."""
+
+
+class Consumer(Protocol):
+    """Where finished requests go: the pipeline."""
+
+    def sample(self, trace: Trace) -> Decision:
+        """Whether the trace is to be evaluated."""
+
+    def submit(self, trace: Trace, decision: Decision | None = None) -> bool:
+        """Take the trace; never block."""
+
+
+_consumer: Consumer | None = None
+
+
+def set_consumer(consumer: Consumer | None) -> None:
+    """The process's consumer, used by every recorder that was given none of its own."""
+    global _consumer  # noqa: PLW0603 one per process, set by `ragtrace.init`
+    _consumer = consumer
+
+
+def current_consumer() -> Consumer | None:
+    """The process's consumer, if there is one."""
+    return _consumer
+
+
+class _Suppressed:
+    """Stands for a run that is not traced: its children are not either."""
+
+
+_SUPPRESSED = _Suppressed()
+
+
+class Recorder:
+    """Turns framework runs into spans and finished requests into Traces. Thread-safe; keys must be unique."""
+
+    def __init__(
+        self,
+        tracer_provider: otel.TracerProvider | None = None,
+        *,
+        capture: Capture | None = None,
+        consumer: Consumer | None = None,
+        scope: str = "ragtrace",
+        logger_provider: Any = None,
+    ) -> None:
+        """`scope` is the instrumentation scope's name. `consumer` defaults to the process's one, looked up late, so
+        that handlers made before `ragtrace.init` evaluate, too."""
+        self.capture = capture or Capture()
+        self._provider = tracer_provider  # kept alive: shared recorders are found by its id
+        self._tracer = otel.get_tracer(scope, __version__, tracer_provider)
+        self._logger_provider = logger_provider
+        self._own_consumer = consumer
+        self._runs: dict[Hashable, Run | _Suppressed] = {}
+        self._roots: dict[Hashable, Run] = {}
+        self._sweep_lock = threading.Lock()
+        self._next_sweep = time.monotonic() + 60.0
+        self.failures = 0
+        """Callbacks that went wrong inside ragtrace. The application never saw them."""
+
+    # --- starts ----------------------------------------------------------------------------------
+
+    def start(
+        self,
+        key: Hashable,
+        parent: Hashable | None,
+        operation: str,
+        name: str,
+        *,
+        target: str | None = None,
+        started: int | None = None,
+        session: str | None = None,
+        user: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, object] | None = None,
+        owner: object = None,
+    ) -> Run | None:
+        """Open a span below `parent`, or a request's root where `parent` is unknown here.
+
+        `target` is what stands behind the operation in the span's name (a model, a source; `name` by default).
+        `started` is in Unix nanoseconds, now by default. None where nothing is recorded.
+        """
+        if key in self._runs:
+            return None  # the same handler was registered twice
+        above = self._runs.get(parent) if parent is not None else None
+        if above is _SUPPRESSED or (above is None and _is_suppressed()):
+            self._runs[key] = _SUPPRESSED
+            return None
+        started = started or time.time_ns()
+        title = sendable(f"{operation} {target or name}", 200)
+        if isinstance(above, Run):
+            # Below a root that the application's sampler dropped, its empty span serves for all.
+            span = self._span(title, operation, started, above.span) if above.recording else above.span
+            run = Run(key, above.request, above, span, operation, name, started, above.recording, owner=owner)
+        else:
+            self._sweep()
+            span = self._span(title, operation, started, None)
+            recording = span.is_recording()
+            if not recording and self._own_consumer is None and _consumer is None:
+                self._runs[key] = _SUPPRESSED  # nobody would see any of it
+                return None
+            run = Run(key, Request(), None, span, operation, name, started, recording, owner=owner)
+            self._roots[key] = run
+        request = run.request
+        if run.parent is None or (request.session is None and session is not None):
+            self._describe(request, session, user, tags, metadata or {})
+        request.open[key] = run
+        self._runs[key] = run
+        if operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
+            request.retrieved.append(run)
+        elif operation in MODEL_CALLS:
+            request.model_calls.append(run)
+        elif operation == semconv.OP_TOOL and len(request.tool_calls) < MAX_STEPS:
+            request.tool_calls.append(run)
+        return run
+
+    def _span(self, title: str, operation: str, started: int, above: Span | None) -> Span:
+        kind = SpanKind.CLIENT if operation in _CLIENT else SpanKind.INTERNAL
+        # Without a parent of ours the ambient span (a web framework's, say) becomes the parent.
+        context = context_of(above) if above is not None else None
+        return self._tracer.start_span(title, context, kind, {semconv.OPERATION: operation}, start_time=started)
+
+    def _describe(
+        self,
+        request: Request,
+        session: str | None,
+        user: str | None,
+        tags: Sequence[str],
+        metadata: Mapping[str, object],
+    ) -> None:
+        request.session, request.user, request.tags, request.metadata = session, user, tags, metadata
+        reference = metadata.get("reference") if metadata else None
+        if isinstance(reference, str):
+            request.reference = reference
+        if session is not None or user is not None or tags or metadata:
+            request.common = tag_attributes(self.capture, session, user, tags, metadata)
+
+    def follow(self, key: Hashable, parent: Hashable | None) -> bool:
+        """Note a run that gets no span of its own: its children hang below the nearest span above. False if its
+        parent is unknown here."""
+        above = self._runs.get(parent)
+        if above is None:
+            return False
+        if key not in self._runs:
+            self._runs[key] = above
+            if above is not _SUPPRESSED:
+                above.request.open[key] = None  # type: ignore[union-attr]
+        return True
+
+    def leave(self, key: Hashable) -> bool:
+        """End a run that got no span of its own. False if it has one, or is unknown here."""
+        run = self._runs.get(key)
+        if run is None:
+            return False
+        if run is not _SUPPRESSED:
+            if run.key == key:  # type: ignore[union-attr]
+                return False
+            run.request.open.pop(key, None)  # type: ignore[union-attr]
+        self._runs.pop(key, None)
+        return True
+
+    def get(self, key: Hashable) -> Run | None:
+        """The run with this very key, if it has a span and is open."""
+        run = self._runs.get(key)
+        return run if isinstance(run, Run) and run.key == key else None
+
+    def near(self, key: Hashable) -> Run | None:
+        """The run with this key, or the nearest one above it that has a span."""
+        run = self._runs.get(key)
+        return run if isinstance(run, Run) else None
+
+    def knows(self, key: Hashable) -> bool:
+        """True if this key was started and has not ended, recorded or not."""
+        return key in self._runs
+
+    # --- on the way ------------------------------------------------------------------------------
+
+    def chunk(self, run: Run, text: str) -> None:
+        """A piece of a streamed answer. The first one that holds text sets the time to first chunk."""
+        if text:
+            if not run.first_chunk:
+                run.first_chunk = time.time_ns()
+            run.chunks.append(text)
+
+    # --- ends ------------------------------------------------------------------------------------
+
+    def end(self, key: Hashable, *, error: BaseException | str | None = None, cancelled: bool = False) -> None:
+        """End a run. The end of a root ends all that is open below it and hands the trace on.
+
+        `cancelled` says that the consumer walked away, which is not an error. An unknown key is ignored: its request
+        was ended before it, and its spans with it.
+        """
+        run = self._runs.pop(key, None)
+        if run is None or isinstance(run, _Suppressed):
+            return
+        run.request.open.pop(key, None)
+        if run.key != key:
+            return
+        if error is not None:
+            run.failure = error if isinstance(error, str) else type(error).__name__
+        if run.parent is None:
+            self._end_request(run, error, cancelled)
+        else:
+            self._end_span(run, error, cancelled)
+
+    def _end_request(self, root: Run, error: BaseException | str | None, cancelled: bool) -> None:
+        request = root.request
+        request.ended = True
+        self._roots.pop(root.key, None)
+        # Runs whose end never comes (a cancelled task) or comes later (a stream closed early) end with their request.
+        for key in reversed(list(request.open)):
+            run = request.open.pop(key, None)
+            self._runs.pop(key, None)
+            if run is not None:
+                self._end_span(run, None, True)
+        consumer = self._own_consumer or _consumer
+        if consumer is None or root.operation in _NO_REQUESTS:
+            self._end_span(root, error, cancelled)
+            return
+        finished = _end_of(root)
+        timing.note(request, root, finished)
+        trace = trace_of(root, error, cancelled, finished)
+        decision = consumer.sample(trace)
+        root.attributes[semconv.SAMPLED] = decision.keep
+        root.attributes[semconv.PROBABILITY] = decision.probability
+        if decision.keep:
+            trace = replace(trace, attributes={**trace.attributes, "spans": timing.spans(root, request.finished)})
+        else:
+            root.attributes[semconv.STATUS] = "sampled_out"
+        self._end_span(root, error, cancelled, finished)
+        consumer.submit(trace, decision)
+
+    def _end_span(
+        self, run: Run, error: BaseException | str | None, cancelled: bool, finished: int | None = None
+    ) -> None:
+        if run.recording:
+            run.span.set_attributes(span_attributes(self.capture, run, cancelled))
+            if error is not None:
+                _mark_failed(run.span, error, self.capture.spans)
+        finished = finished or _end_of(run)
+        if run.parent is not None:  # a root was noted before its trace was made
+            timing.note(run.request, run, finished)
+        run.span.end(finished)
+        if self.capture.events and run.operation in MODEL_CALLS:
+            emit_inference(self.capture, run, self._logger_provider)
+
+    # --- care ------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        """End requests whose end was lost, once a minute, and the oldest ones beyond the bound."""
+        now = time.monotonic()
+        if (now < self._next_sweep and len(self._roots) < _MAX_OPEN) or not self._sweep_lock.acquire(blocking=False):
+            return
+        try:
+            self._next_sweep = now + 60.0
+            self.expire(_EXPIRE, keep=_MAX_OPEN - 1)
+        finally:
+            self._sweep_lock.release()
+
+    def expire(self, age: float = 0.0, keep: int = 0) -> int:
+        """End open requests that are at least `age` seconds old, and the oldest beyond `keep`; says how many.
+
+        Without arguments it ends all: for a process that stops while requests are open.
+        """
+        limit = time.time_ns() - int(age * 1e9)
+        roots = sorted(self._roots.values(), key=lambda run: run.started)
+        surplus = len(roots) - keep if age else len(roots)
+        lost = [run for i, run in enumerate(roots) if i < surplus or run.started <= limit]
+        for run in lost:
+            self.end(run.key, error="expired")
+        return len(lost)
+
+    def failed(self, where: str) -> None:
+        """Count a failure inside ragtrace; the first one is logged with its traceback."""
+        self.failures += 1
+        if self.failures == 1:
+            _log.warning("ragtrace: %s failed; further failures are only counted", where, exc_info=True)
+
+
+_recorders: weakref.WeakValueDictionary[Hashable, Recorder] = weakref.WeakValueDictionary()
+_recorders_lock = threading.Lock()
+
+
+def shared_recorder(
+    tracer_provider: otel.TracerProvider | None, capture: Capture, scope: str, logger_provider: Any = None
+) -> Recorder:
+    """One recorder for all handlers with the same settings, so that a run which two of them see is recorded once."""
+    key = (id(tracer_provider), id(logger_provider), capture, scope)
+    with _recorders_lock:
+        recorder = _recorders.get(key)
+        if recorder is None:
+            recorder = Recorder(tracer_provider, capture=capture, scope=scope, logger_provider=logger_provider)
+            _recorders[key] = recorder
+    return recorder
+
+
+def all_recorders() -> list[Recorder]:
+    """Every shared recorder in use, for a process that ends."""
+    with _recorders_lock:
+        return list(_recorders.values())
+
+
+def _end_of(run: Run) -> int:
+    """Now, in Unix nanoseconds; not before the run's start, for clocks are set back."""
+    return max(time.time_ns(), run.started)
+
+
+def _is_suppressed() -> bool:
+    return bool(otel_context.get_value(otel_context._SUPPRESS_INSTRUMENTATION_KEY))
+
+
+def _mark_failed(span: Span, error: BaseException | str, with_message: bool) -> None:
+    """Status and `error.type`; the message only where content may go out, for it often quotes the input."""
+    name = error if isinstance(error, str) else type(error).__name__
+    span.set_attribute(semconv.ERROR_TYPE, name)
+    if with_message and not isinstance(error, str):
+        span.set_status(Status(StatusCode.ERROR, Capture().text(error)[:500]))
+        span.record_exception(error)
+    else:
+        span.set_status(Status(StatusCode.ERROR, name))

@@ -1,0 +1,119 @@
+"""What a request took: seconds by stage, tokens by model, time to the first chunk. Kept as its spans end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ragtrace import semconv
+
+if TYPE_CHECKING:
+    from ragtrace.tracing.request import Request, Run
+
+STAGES = {
+    semconv.OP_RETRIEVAL: "retrieval",
+    semconv.OP_RERANK: "rerank",
+    semconv.OP_EMBEDDINGS: "embeddings",
+    semconv.OP_CHAT: "generation",
+    semconv.OP_TEXT: "generation",
+    semconv.OP_TOOL: "tool",
+}
+"""Operation → stage. A workflow is no stage: it is the request."""
+_TOLD = {
+    "model": semconv.REQUEST_MODEL,
+    "input_tokens": semconv.INPUT_TOKENS,
+    "output_tokens": semconv.OUTPUT_TOKENS,
+}
+_MAX_SPANS = 10_000
+"""Spans of a request whose seconds are kept: one that embeds a whole library must not fill the memory."""
+
+_MAX_LISTED = 200
+"""Spans of a request that its trace lists."""
+
+Took = tuple[str, int]
+"""A stage and the nanoseconds of one of its spans."""
+
+
+def note(request: Request, run: Run, finished: int) -> None:
+    """Keep what a span took that ends at `finished` (Unix nanoseconds). In lists, because threads append to them."""
+    if len(request.finished) < _MAX_LISTED:
+        request.finished.append((run, finished))
+    stage = STAGES.get(run.operation)
+    if stage is not None and len(request.took) < _MAX_SPANS and not _inside(run, stage):
+        request.took.append((stage, max(0, finished - run.started)))
+
+
+def spans(root: Run, finished: Sequence[tuple[Run, int]]) -> list[dict[str, object]]:
+    """The request's spans in the order of their starts, for a waterfall: `name`, `operation`, `start` (seconds after
+    the request's), `duration` (seconds), `parent` (index of the nearest listed span above, or None), and where known
+    `model`, `input_tokens`, `output_tokens`, `error`."""
+    ordered = sorted(finished, key=lambda each: (each[0].started, each[0] is not root))
+    places = {id(run): place for place, (run, _) in enumerate(ordered)}
+    return [_span(root, run, end, places) for run, end in ordered]
+
+
+def _span(root: Run, run: Run, end: int, places: Mapping[int, int]) -> dict[str, object]:
+    above = run.parent
+    while above is not None and id(above) not in places:
+        above = above.parent
+    found: dict[str, object] = {
+        "name": run.name,
+        "operation": run.operation,
+        "start": max(0, run.started - root.started) / 1e9,
+        "duration": max(0, end - run.started) / 1e9,
+        "parent": places[id(above)] if above is not None else None,
+    }
+    for key, name in _TOLD.items():
+        if name in run.attributes:
+            found[key] = run.attributes[name]
+    if run.failure is not None:
+        found["error"] = run.failure
+    return found
+
+
+def _inside(run: Run, stage: str) -> bool:
+    """True below a span of the same stage (an ensemble's retrievers), whose seconds these are already."""
+    above = run.parent
+    while above is not None:
+        if STAGES.get(above.operation) == stage:
+            return True
+        above = above.parent
+    return False
+
+
+def attributes(root: Run, took: Sequence[Took], calls: Sequence[Run]) -> dict[str, object]:
+    """What a trace says of it: `stages` (seconds by stage), `time_to_first_chunk` (seconds, of a streamed answer),
+    `input_tokens` and `output_tokens`, and `usage` (both by model) where several models were asked."""
+    found: dict[str, object] = {}
+    if took:
+        stages: dict[str, float] = {}
+        for stage, nanoseconds in tuple(took):
+            stages[stage] = stages.get(stage, 0.0) + nanoseconds / 1e9
+        found["stages"] = stages
+    first = root.first_chunk or next((call.first_chunk for call in reversed(calls) if call.first_chunk), 0)
+    if first:
+        found["time_to_first_chunk"] = max(0, first - root.started) / 1e9
+    usage = _usage(calls)
+    if usage:
+        found["input_tokens"] = sum(given for given, _ in usage.values())
+        found["output_tokens"] = sum(made for _, made in usage.values())
+        if len(usage) > 1:
+            found["usage"] = usage
+    return found
+
+
+def _usage(calls: Sequence[Run]) -> dict[str, tuple[int, int]]:
+    """Tokens read and written, by model; "" for a model without a name. Calls that told none are left out."""
+    usage: dict[str, tuple[int, int]] = {}
+    for call in calls:
+        given, made = _count(call, semconv.INPUT_TOKENS), _count(call, semconv.OUTPUT_TOKENS)
+        if given or made:
+            model = str(call.attributes.get(semconv.REQUEST_MODEL, ""))
+            before = usage.get(model, (0, 0))
+            usage[model] = (before[0] + given, before[1] + made)
+    return usage
+
+
+def _count(call: Run, name: str) -> int:
+    value = call.attributes.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
