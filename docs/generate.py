@@ -20,7 +20,7 @@ _COSTS = {
     "similarity": "sentence embeddings of the texts; chunks that recur are remembered",
     "composite": "that of the checks or embeddings that it is made of",
     "entities": "one pass of the embedded name model over the reference",
-    "groundedness": "the groundedness model over answer and chunks, once for all its checks; known chunks are remembered",
+    "groundedness": "the groundedness model over answer and chunks, once for all its checks; chunks are remembered",
     "references": "the groundedness model over each pair of texts that it compares",
     "safety": "one embedding of each sentence, shared by all checks of this kind",
     "likelihood": "one pass of a causal language model over the texts, two for texts told in each other's words",

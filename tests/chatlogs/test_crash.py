@@ -18,7 +18,7 @@ from ragtrace.chatlogs.schema import contents, details, scores, traces
 from ragtrace.chatlogs.search import find
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import StoreError
-from tests.chatlogs.making import made
+from tests.chatlogs.evaluations import made
 
 KILLS = int(os.environ.get("RAGTRACE_KILLS", "12"))
 """The promise is a hundred: RAGTRACE_KILLS=100."""

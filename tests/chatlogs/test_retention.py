@@ -20,7 +20,7 @@ from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.cli import main
 from ragtrace.errors import DataError
 from ragtrace.records import Document, Score
-from tests.chatlogs.making import NOW, made
+from tests.chatlogs.evaluations import NOW, made
 
 DAY = 86_400.0
 KEY = base64.b64encode(b"k" * 32).decode()

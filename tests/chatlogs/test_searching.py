@@ -19,7 +19,7 @@ from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Evaluation, Score
-from tests.chatlogs.making import NOW, WORDS, made, many
+from tests.chatlogs.evaluations import NOW, WORDS, made, many
 
 COUNT = 250
 

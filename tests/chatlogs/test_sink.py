@@ -26,7 +26,7 @@ from ragtrace.errors import SettingError, StoreError
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Score
 from ragtrace.testing import make_trace
-from tests.chatlogs.making import made, rich
+from tests.chatlogs.evaluations import made, rich
 
 KEY = base64.b64encode(b"k" * 32).decode()
 

@@ -24,7 +24,7 @@ from ragtrace.errors import MissingExtraError, SettingError, StoreError
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Score
 from ragtrace.statistics import weighted
-from tests.chatlogs.making import NOW, made, many, rich
+from tests.chatlogs.evaluations import NOW, made, many, rich
 
 KEY, OTHER = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
 

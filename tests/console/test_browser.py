@@ -16,7 +16,7 @@ from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import accounts
 from ragtrace.review import queue
-from tests.console.filling import ATTACKS, evaluation, filled, served
+from tests.console.sample_store import ATTACKS, evaluation, filled, served
 
 CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"

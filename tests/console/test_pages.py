@@ -31,7 +31,7 @@ from ragtrace.console.template_engine import environment
 from ragtrace.records import Document, Evidence, Trace
 from ragtrace.review import agreement, queue
 from ragtrace.review.threshold_effects import consequences
-from tests.console.filling import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
+from tests.console.sample_store import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
 
 PAGES = (
     "/",

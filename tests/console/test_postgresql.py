@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from ragtrace.chatlogs.store import Store, open_store
-from tests.chatlogs.conftest import Server, postgresql
 from tests.console import test_access, test_api, test_attacks
 from tests.console.test_api import judged, shop
+from tests.databases import Server, postgresql
 
 __all__ = ["judged", "postgresql", "shop"]
 

@@ -13,8 +13,7 @@ from ragtrace.reporting.comparison import BETTER, NOTHING, WORSE, compare, compa
 from ragtrace.reporting.problems import flip_counts
 from ragtrace.reporting.results import Metric, Result, Run
 from ragtrace.reporting.summary import shortfalls, summarise
-
-from .made import FAITHFULNESS, HALLUCINATION, big, rows, run, score
+from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run, score
 
 
 def test_summary_counts_every_row_once() -> None:

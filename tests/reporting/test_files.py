@@ -17,8 +17,7 @@ from ragtrace.reporting.analysis import analyse
 from ragtrace.reporting.files import read_run, write_run
 from ragtrace.reporting.html import write_report
 from ragtrace.reporting.results import Info, Metric, Result, Run
-
-from .made import FAITHFULNESS, big, rows, run
+from tests.reporting.runs import FAITHFULNESS, big, rows, run
 
 
 def test_round_trip(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from ragtrace.records import Evidence, Score
 from ragtrace.reporting import report_charts, views
 from ragtrace.reporting.analysis import analyse
 from ragtrace.reporting.results import Info, Metric, Result, Run
-
-from .made import FAITHFULNESS, HALLUCINATION, big, rows, run, score
+from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run, score
 
 pytest.importorskip("jinja2")
 from ragtrace.reporting.html import report, write_report

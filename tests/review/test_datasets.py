@@ -23,7 +23,7 @@ from ragtrace.review.label_import import import_labels
 from ragtrace.review.queue import judged, submit
 from ragtrace.testing import make_trace
 from ragtrace.text.redaction import BUILT_IN
-from tests.chatlogs.reviewed import NOW, evaluation, good, people, scored
+from tests.review.reviewed import NOW, evaluation, good, people, scored
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location("typed_check", Path(__file__).parents[1] / "grafana" / "check.py")
+_spec = importlib.util.spec_from_file_location("typed_check", Path(__file__).parents[2] / "grafana" / "check.py")
 assert _spec is not None
 assert _spec.loader is not None
 check = importlib.util.module_from_spec(_spec)

@@ -9,7 +9,7 @@ import pytest
 from ragtrace.review.agreement import alpha, cohen, krippendorff, of_evaluator, of_rows
 from ragtrace.review.confusion import measured
 from ragtrace.review.consensus import Log, logs
-from tests.chatlogs.reviewed import verdict
+from tests.review.reviewed import verdict
 
 FIGURES = ("kappa", "f1", "precision", "recall", "balanced_accuracy")
 # K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C: four observers, twelve units.

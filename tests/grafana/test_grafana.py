@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 _spec = importlib.util.spec_from_file_location("grafana_check", ROOT / "grafana" / "check.py")
 assert _spec is not None
 assert _spec.loader is not None

@@ -723,7 +723,7 @@ def test_a_part_that_fails_costs_no_scrape(sink: PrometheusSink, stopping: list[
 
 # --- the catalogue -------------------------------------------------------------------------------
 
-METRICS_PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
+METRICS_PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 def documented() -> dict[str, tuple[str, frozenset[str]]]:

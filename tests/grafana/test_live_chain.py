@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("prometheus-alertmanager") is None,
     reason="prometheus or prometheus-alertmanager is not installed: apt-get install them",
 )
-GRAFANA = Path(__file__).parents[1] / "grafana"
+GRAFANA = Path(__file__).parents[2] / "grafana"
 SECRET = "Use this:\n-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq3zvVJ0Pq9x8mYt4rWcXkZfN2\n"
 
 

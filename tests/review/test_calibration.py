@@ -22,8 +22,8 @@ from ragtrace.review import curves
 from ragtrace.review.calibration import LEAST, Calibration, consequences, fit, load, save
 from ragtrace.review.queue import fill, judged
 from ragtrace.testing import Capture, make_trace
-from tests.chatlogs.reviewed import NOW, fill_store, good, judge_all, people, verdict
-from tests.chatlogs.test_reviewing import ONLY_RANDOM
+from tests.review.reviewed import NOW, fill_store, good, judge_all, people, verdict
+from tests.review.test_queue import ONLY_RANDOM
 
 
 def sigmoid(x: float) -> float:
@@ -323,7 +323,7 @@ def test_the_store_knows_the_new_version(tmp_path: Path) -> None:
     import ragtrace
     from ragtrace.chatlogs.schema import evaluators
     from ragtrace.chatlogs.store import open_store
-    from tests.chatlogs.reviewed import bad
+    from tests.review.reviewed import bad
 
     path, url = tmp_path / "calibration.json", str(tmp_path / "store.db")
     runtime = ragtrace.init(

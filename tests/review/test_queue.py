@@ -25,7 +25,7 @@ from ragtrace.review import topics
 from ragtrace.review.agreement import of_evaluator
 from ragtrace.review.policy import CERTAIN, REASONS, Policy, draw, in_force
 from ragtrace.review.queue import LOCK, Filler, assign, fill, judged, next_task, queue, release, skip, submit
-from tests.chatlogs.reviewed import (
+from tests.review.reviewed import (
     DAY,
     NOW,
     bad,
@@ -272,7 +272,7 @@ def test_agreement_is_unbiased_under_worst_first(store: Store) -> None:
 
 
 def _row(trace: int, label: str, said: str, weight: float) -> object:
-    from tests.chatlogs.reviewed import verdict
+    from tests.review.reviewed import verdict
 
     return verdict(trace, 0.5, label, said, weight)
 
@@ -527,7 +527,7 @@ REVIEWER = """
 import sys
 from ragtrace.chatlogs.reviewing import next_task, submit
 from ragtrace.chatlogs.store import open_store
-from tests.chatlogs.reviewed import NOW, review
+from tests.review.reviewed import NOW, review
 store, user = open_store(sys.argv[1]), int(sys.argv[2])
 while (task := next_task(store, user, NOW)) is not None:
     submit(store, task, review(task.trace_id, comment="x" * 2000), user, NOW)

@@ -16,9 +16,9 @@ from ragtrace.judge import use_judge
 from ragtrace.models.causal import use_causal
 from ragtrace.models.embedding import use_embedder
 from ragtrace.testing import ScriptedJudge, make_trace
-from tests.catalogue import BOTH_WAYS, EXACT, LOCAL, ROWS, SCRIPTED, Example, Local
+from tests.evaluators.catalogue import BOTH_WAYS, EXACT, LOCAL, ROWS, SCRIPTED, Example, Local
 
-REFERENCE = Path(__file__).parents[1] / "docs" / "evaluators.md"
+REFERENCE = Path(__file__).parents[2] / "docs" / "evaluators.md"
 
 
 class Cosines:

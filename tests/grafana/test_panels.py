@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.skipif(
         shutil.which("prometheus") is None or shutil.which("promtool") is None,

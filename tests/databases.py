@@ -10,10 +10,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ragtrace.chatlogs.store import Store, open_store
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
 
 _NUMBERS = itertools.count()
 
@@ -94,6 +96,8 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
     """An empty store."""
+    from ragtrace.chatlogs.store import open_store
+
     opened = open_store(store_url)
     yield opened
     opened.close()
