@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 
 from ragtrace import plugins
 from ragtrace.evaluation import Evaluator, run
+from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import Document, Trace
-from ragtrace.startup.init import DEFAULT_SUITE
 from ragtrace.text.sentences import prose
 
 

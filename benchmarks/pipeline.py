@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 from ragtrace import plugins
 from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import Document, Trace
-from ragtrace.startup.init import DEFAULT_SUITE
 
 CHUNK = "The nursery guarantees its trees for eighteen months from delivery. " * 12
 

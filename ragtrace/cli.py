@@ -111,7 +111,8 @@ def _demo(arguments: Sequence[str]) -> int:
 
 def _eval(options: argparse.Namespace) -> int:
     from ragtrace import settings
-    from ragtrace.offline import Plan, evaluate, names_of, to_run
+    from ragtrace.offline.run import Plan, evaluate, to_run
+    from ragtrace.offline.selection import names_of
 
     limits = {name: _number(name, value) for name, value in _pairs("--fail-under", options.fail_under).items()}
     settings.use(settings.load({"judge_model": options.judge}))
@@ -179,7 +180,7 @@ def _progress(path: Path) -> Iterator[Callable[[int], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from ragtrace.offline import read
+    from ragtrace.offline.rows import read
 
     columns = (
         TextColumn("{task.description}"),

@@ -15,6 +15,24 @@ from ragtrace.evaluation import Evaluator, evaluator
 GROUP = "ragtrace.evaluators"
 """Entry point group for evaluators of other distributions."""
 
+DEFAULT_SUITE = (
+    "answer_relevance",
+    "context_relevancy_recall",
+    "context_relevancy_precision",
+    "groundedness",
+    "faithfulness",
+    "refusal",
+    "pii_leakage",
+    "sensitive_data_leakage",
+    "toxicity",
+    "looping_unique_sentences",
+    "looping_repeated_ngrams",
+    "looping_repeated_substring",
+    "looping_compression_ratio",
+    "language_mismatch",
+)
+"""The evaluators that run when the settings name none: all run locally and need no reference answer."""
+
 _BY_MODULE: Mapping[str, tuple[str, ...]] = {
     "cascade": (
         "answer_correctness_cascade",

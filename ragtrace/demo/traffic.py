@@ -80,7 +80,7 @@ def replayed(path: str, assistants: Sequence[str], count: int) -> list[Call]:
 
     Raises DataError for a line that cannot be used, with its number, and for a file without requests.
     """
-    from ragtrace.offline import read
+    from ragtrace.offline.rows import read
 
     calls: list[Call] = []
     for i, row in enumerate(read(path)):

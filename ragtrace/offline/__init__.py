@@ -1,19 +1,4 @@
-"""Evaluation of data sets: files in, scores and a report out."""
+"""Evaluates data sets: reads rows from files, runs evaluators on them, and writes their scores.
 
-from ragtrace.offline.rows import COLUMNS, Row, read
-from ragtrace.offline.run import Line, Plan, as_dict, evaluate, to_run
-from ragtrace.offline.selection import chosen_for, names_of, needs_judge
-
-__all__ = [
-    "COLUMNS",
-    "Line",
-    "Plan",
-    "Row",
-    "as_dict",
-    "chosen_for",
-    "evaluate",
-    "names_of",
-    "needs_judge",
-    "read",
-    "to_run",
-]
+Imports nothing by itself: `rows` (which the chat logs use) loads neither evaluators nor the pipeline.
+"""

@@ -9,7 +9,7 @@ from ragtrace import plugins
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import NEEDS, Evaluator
 from ragtrace.offline.rows import Row
-from ragtrace.startup.init import DEFAULT_SUITE
+from ragtrace.plugins import DEFAULT_SUITE
 
 _REFERENCE = (
     "answer_correctness",

@@ -98,7 +98,6 @@ def _models() -> Iterator[Finding]:
 
 def _settings() -> Iterator[Finding]:
     from ragtrace import plugins
-    from ragtrace.startup.init import DEFAULT_SUITE
 
     try:
         used = settings.load()
@@ -106,7 +105,7 @@ def _settings() -> Iterator[Finding]:
         yield Finding("settings", "wrong", str(error))
         return
     yield Finding("settings", "ok", f"app {used.app}, env {used.env}, sample {used.sample:g}")
-    for name in used.evaluators or DEFAULT_SUITE:
+    for name in used.evaluators or plugins.DEFAULT_SUITE:
         try:
             plugins.load(name)
         except RagtraceError as error:

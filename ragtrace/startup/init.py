@@ -34,23 +34,6 @@ _lock = threading.Lock()
 _LOADING = 60
 """Seconds that litellm may take to load."""
 
-DEFAULT_SUITE = (
-    "answer_relevance",
-    "context_relevancy_recall",
-    "context_relevancy_precision",
-    "groundedness",
-    "faithfulness",
-    "refusal",
-    "pii_leakage",
-    "sensitive_data_leakage",
-    "toxicity",
-    "looping_unique_sentences",
-    "looping_repeated_ngrams",
-    "looping_repeated_substring",
-    "looping_compression_ratio",
-    "language_mismatch",
-)
-"""What runs where no evaluators are named: all local, all without a reference answer."""
 _WITHOUT_MODELS = "groundedness_lexical"
 """Stands in for those by models where these are not installed."""
 
@@ -261,7 +244,7 @@ def _telemetry(used: Settings, tracer_provider: Any) -> Any:
 
 def _default_suite() -> list[Evaluator]:
     """The default evaluators that can run here: those with models only where the extra `models` is installed."""
-    checks = [plugins.load(name) for name in DEFAULT_SUITE]
+    checks = [plugins.load(name) for name in plugins.DEFAULT_SUITE]
     if importlib.util.find_spec("onnxruntime") is not None:
         return checks
     left_out = [check.name for check in checks if check.method == "model"]

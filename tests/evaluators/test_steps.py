@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace import offline, plugins, semconv
+from ragtrace import plugins, semconv
 from ragtrace.evaluation import run
+from ragtrace.offline.rows import Row, read
 from ragtrace.online.child_process import ProcessRunner
 from ragtrace.online.counts import inputs_of
 from ragtrace.records import Score
@@ -145,8 +146,8 @@ def test_a_file_may_have_calls(tmp_path: Path) -> None:
     """`ragtrace eval` reads `steps` of a row."""
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps({"query": "q", "answer": "a", "steps": CIRCLE}))
-    (row,) = offline.read(file)
-    assert isinstance(row, offline.Row)
+    (row,) = read(file)
+    assert isinstance(row, Row)
     assert row.trace.attributes["steps"] == CIRCLE
 
 

@@ -19,7 +19,8 @@ import pytest
 from ragtrace import settings
 from ragtrace.cli import main
 from ragtrace.judge import use_judge
-from ragtrace.offline import Row, chosen_for, names_of, read
+from ragtrace.offline.rows import Row, read
+from ragtrace.offline.selection import chosen_for, names_of
 from ragtrace.reporting.files import read_run
 from tests.judge import server as s
 
