@@ -1,0 +1,97 @@
+"""Finds names and words that are not plain technical English (CONTRIBUTING.md has the rule)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from import_graph import Module
+
+# A participle alone does not say what the value is: `matches`, `payload`, `message`, `rows` do.
+PARTICIPLES = frozenset(
+    (
+        "asked",
+        "begun",
+        "chosen",
+        "drawn",
+        "fallen",
+        "found",
+        "given",
+        "gone",
+        "heard",
+        "held",
+        "kept",
+        "known",
+        "looked",
+        "made",
+        "met",
+        "named",
+        "numbered",
+        "offered",
+        "paced",
+        "parked",
+        "pointed",
+        "ranged",
+        "said",
+        "seen",
+        "sealed",
+        "settled",
+        "shown",
+        "spaced",
+        "taken",
+        "told",
+        "torn",
+        "turned",
+        "valued",
+        "wanted",
+        "whoever",
+    )
+)
+PHRASES = re.compile(
+    r"\b(?:is none|are none|there is none|[Ww]hoever|whatever|somebody|dear|dearer|stands|lies|is said|gets to know"
+    r"|what becomes|what became|nobody|[Tt]old|slip of the pen)\b"
+)
+
+
+def names(module: Module) -> Iterator[tuple[int, str]]:
+    """Yields (line, name) of each local, parameter, attribute and field that is a participle alone."""
+    for node in module.nodes:
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+        elif isinstance(node, ast.arg):
+            name = node.arg
+        else:
+            continue
+        if name.strip("_").lower() in PARTICIPLES:
+            yield node.lineno, name
+
+
+def phrases(module: Module) -> Iterator[tuple[int, str]]:
+    """Yields (line, words) of each suspicious phrase in a string, docstring or comment."""
+    for number, line in enumerate(module.text.splitlines(), 1):
+        for match in PHRASES.finditer(line):
+            yield number, match[0]
+
+
+def listing(modules: list[Module], root: str) -> str:
+    """Returns what is left, by file, the files with the most first; then the total of each folder."""
+    rows = []
+    folders: Counter[str] = Counter()
+    for module in modules:
+        words = Counter(name for _, name in names(module))
+        texts = Counter(phrase.lower() for _, phrase in phrases(module))
+        total = words.total() + texts.total()
+        if total:
+            path = str(module.path).removeprefix(root + "/")
+            folders[path.rpartition("/")[0]] += total
+            rows.append((total, path, _counts(words), _counts(texts)))
+    lines = [
+        f"{total:4} {path}: {words or '-'}; words: {texts or '-'}" for total, path, words, texts in sorted(rows)[::-1]
+    ]
+    return "\n".join([*lines, "", *(f"{count:4} {folder}/" for folder, count in folders.most_common())])
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counter.most_common())

@@ -1,0 +1,170 @@
+"""Reads Python files and the imports between them; the standard library's ast is enough."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = (".", "integrations", "exporters")  # the folders that hold packages of the product
+PRODUCT = ("ragtrace", "ragtrace_langchain", "ragtrace_llama_index", "ragtrace_otlp", "ragtrace_prometheus")
+
+
+@dataclass(frozen=True)
+class Module:
+    """One Python file: its dotted name (None outside the product), its path and its text."""
+
+    name: str
+    path: Path
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    @property
+    def lines(self) -> int:
+        return len(self.text.splitlines())
+
+
+@dataclass(frozen=True, order=True)
+class Import:
+    """That `importer` imports `imported` at `line`; both are modules of the product."""
+
+    importer: str
+    imported: str
+    line: int
+    for_types_only: bool
+
+
+def product_modules(root: Path = ROOT) -> dict[str, Module]:
+    """Returns every module of the product by its dotted name; a package has the name of its folder."""
+    modules = {}
+    for source in SOURCES:
+        for package in PRODUCT:
+            for path in sorted((root / source / package).rglob("*.py")):
+                parts = path.relative_to(root / source).with_suffix("").parts
+                name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+                modules[name] = Module(name, path, path.read_text(encoding="utf-8"))
+    return modules
+
+
+def files_below(folder: Path) -> Iterator[Module]:
+    """Yields the Python files of a folder; their names are their paths."""
+    for path in sorted(folder.rglob("*.py")):
+        yield Module(str(path.relative_to(folder.parent)), path, path.read_text(encoding="utf-8"))
+
+
+def imports_between(modules: dict[str, Module]) -> list[Import]:
+    """Returns every import from one module of the product to another, those inside of functions too."""
+    return sorted({one for module in modules.values() for one in _imports_of(module, modules)})
+
+
+def _imports_of(module: Module, modules: dict[str, Module]) -> Iterator[Import]:
+    typing_only = _typing_only(module)
+    for node in module.nodes:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute_base(module, node)
+            names = [n if (n := f"{base}.{alias.name}") in modules else base for alias in node.names]
+        else:
+            continue
+        for name in names:
+            if name in modules and name != module.name:
+                yield Import(module.name, name, node.lineno, node in typing_only)
+
+
+def _absolute_base(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.name.split(".")
+    above = parts[: len(parts) - node.level + module.is_package]
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def _typing_only(module: Module) -> set[ast.AST]:
+    """Returns the nodes below `if TYPE_CHECKING:`."""
+    nodes: set[ast.AST] = set()
+    for node in module.nodes:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            nodes.update(inner for statement in node.body for inner in ast.walk(statement))
+    return nodes
+
+
+def circles(edges: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Returns the groups of names that reach each other (Tarjan's strongly connected components above size 1)."""
+    following: dict[str, set[str]] = {}
+    for start, end in edges:
+        following.setdefault(start, set()).add(end)
+        following.setdefault(end, set())
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = lowest[name] = len(order)
+        stack.append(name)
+        for other in following[name]:
+            if other not in order:
+                visit(other)
+                lowest[name] = min(lowest[name], lowest[other])
+            elif other in stack:
+                lowest[name] = min(lowest[name], order[other])
+        if lowest[name] == order[name]:
+            at = stack.index(name)
+            group = stack[at:]
+            del stack[at:]
+            if len(group) > 1:
+                groups.append(sorted(group))
+
+    for name in sorted(following):
+        if name not in order:
+            visit(name)
+    return sorted(groups)
+
+
+def file_circles(imports: Iterable[Import]) -> list[list[str]]:
+    """Returns the files that import each other, imports for types included."""
+    return circles((i.importer, i.imported) for i in imports)
+
+
+def package_circles(imports: Iterable[Import], modules: dict[str, Module]) -> list[list[str]]:
+    """Returns circles in which a package takes part: among the rooms, and among the children of each package."""
+    packages = {name for name, module in modules.items() if module.is_package}
+    edges = {(room(i.importer), room(i.imported)) for i in imports}
+    groups = circles((start, end) for start, end in edges if start != end)
+    for parent in sorted(packages - {"ragtrace"}):
+        edges = {(_child(i.importer, parent), _child(i.imported, parent)) for i in imports}
+        groups += circles((start, end) for start, end in edges if start and end and start != end)
+    return [group for group in groups if any(name in packages for name in group)]
+
+
+def room(name: str) -> str:
+    """Returns the part of the house that holds a module: a child of `ragtrace`, or another top-level package."""
+    parts = name.split(".")
+    return ".".join(parts[:2]) if parts[0] == "ragtrace" else parts[0]
+
+
+def runs_back_up(imports: Iterable[Import], layers: list[list[str]]) -> list[Import]:
+    """Returns the imports from a lower layer to a higher one; `layers` are rooms, the highest layer first."""
+    height = {name: -number for number, layer in enumerate(layers) for name in layer}
+    return [i for i in imports if height[room(i.imported)] > height[room(i.importer)]]
+
+
+def _child(name: str, parent: str) -> str:
+    """Returns the direct child of `parent` that holds the module `name`, or '' when none does."""
+    inside = name.removeprefix(parent + ".")
+    return "" if inside == name else f"{parent}.{inside.split('.')[0]}"

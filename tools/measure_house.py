@@ -1,0 +1,219 @@
+"""Measures the structure of the code: circles, layers, sizes, names. One command prints every figure and its aim.
+
+python tools/measure_house.py                             all static figures
+python tools/measure_house.py --check                     the same; exits 1 when an aim is missed
+python tools/measure_house.py --list                      the places behind every figure too
+python tools/measure_house.py --dialect [FOLDER ...]      names and phrases that are not plain English, by file
+python tools/measure_house.py --import-time [CHECKOUT]    seconds of `import ragtrace`, beside another checkout
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dialect
+from import_graph import (
+    PRODUCT,
+    ROOT,
+    SOURCES,
+    Module,
+    file_circles,
+    files_below,
+    imports_between,
+    package_circles,
+    product_modules,
+    room,
+    runs_back_up,
+)
+
+# Nouns of the field that end in -ing; every other module name of that form says an activity where a thing should be.
+FIELD_NOUNS = {
+    "embedding": "a vector for a text; the usual word",
+    "reporting": "the discipline: reports of runs",
+    "sampling": "OpenTelemetry's word for choosing traces",
+    "testing": "the usual name of a package's helpers for tests",
+    "timing": "the durations of a request",
+    "tracing": "OpenTelemetry's word for recording spans",
+}
+# Modules that have the same name on purpose: each package has one, or both adapters have the same parts.
+CONVENTIONAL_STEMS = {"cli", "conversion", "handler", "instrumentor", "server", "sink"}
+# Modules of routes: each is named after the thing that it shows.
+ROUTES = ("ragtrace.console.api.", "ragtrace.console.pages.")
+
+TEST = re.compile(r"^ *(?:async )?def test_", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number, the highest value that meets the aim (None: shown only), and the places behind it."""
+
+    name: str
+    value: float
+    aim: float | None = None
+    places: list[str] = field(default_factory=list)
+
+    @property
+    def missed(self) -> bool:
+        return self.aim is not None and self.value > self.aim
+
+
+def layers(root: Path = ROOT) -> list[list[str]]:
+    """Returns the layers of the import contract in pyproject.toml, the highest first.
+
+    `ragtrace` itself, the door that only re-exports, is above the package that starts everything.
+    """
+    contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = [one for one in contracts if one["type"] == "layers"]
+    rows = [[name.strip() for name in layer.replace("|", ":").split(":")] for layer in contract["layers"]]
+    door = next(number for number, row in enumerate(rows) if "ragtrace.startup" in row)
+    return [*rows[:door], ["ragtrace"], *rows[door:]]
+
+
+def figures(root: Path = ROOT) -> list[Figure]:
+    """Returns all static figures of a checkout."""
+    modules = product_modules(root)
+    product = list(modules.values())
+    grafana = list(files_below(root / "grafana"))
+    return [
+        *_structure(modules, root),
+        *_sizes(product, grafana),
+        *_names(modules),
+        _participles("product", product),
+        _participles("grafana", grafana),
+        Figure("test functions", sum(len(TEST.findall(module.text)) for module in files_below(root / "tests"))),
+    ]
+
+
+def _structure(modules: dict[str, Module], root: Path) -> Iterator[Figure]:
+    imports = imports_between(modules)
+    circles = [" - ".join(group) for group in file_circles(imports)]
+    yield Figure("circles between files", len(circles), 0, circles)
+    circles = [" - ".join(group) for group in package_circles(imports, modules)]
+    yield Figure("circles between packages", len(circles), 0, circles)
+    order = layers(root)
+    homeless = sorted({room(name) for name in modules} - {name for layer in order for name in layer})
+    yield Figure("rooms without a layer", len(homeless), 0, homeless)
+    imports = [i for i in imports if room(i.importer) not in homeless and room(i.imported) not in homeless]
+    upward = runs_back_up(imports, order)
+    for title, typing_only in (("imports that run back up", False), ("the same, for types only", True)):
+        places = [f"{i.importer}:{i.line} -> {i.imported}" for i in upward if i.for_types_only is typing_only]
+        yield Figure(title, len(places), 0, places)
+    loose = sorted(path.name for path in (root / "ragtrace").glob("*.py"))
+    yield Figure("loose files in ragtrace/", len(loose), 16, loose)
+
+
+def _sizes(product: list[Module], grafana: list[Module]) -> Iterator[Figure]:
+    yield Figure("product Python lines", sum(module.lines for module in product), 34_000)
+    measured = [module for module in [*product, *grafana] if "migrations" not in module.path.parts]
+    long = [(module.lines, str(module.path)) for module in product if module.lines > 400]
+    yield Figure("longest module", max(m.lines for m in product), 400, [f"{path}: {n}" for n, path in sorted(long)])
+    functions = [
+        (node.end_lineno - node.lineno + 1, module, node) for module in measured for node in _functions(module)
+    ]
+    lengths = [length for length, *_ in functions]
+    long_functions = [f"{m.path}:{node.lineno} {node.name}: {n}" for n, m, node in functions if n > 60]
+    yield Figure("function p95", statistics.quantiles(lengths, n=20, method="inclusive")[-1], 24)
+    yield Figure("longest function", max(lengths), 60, long_functions)
+    exporter = [module for module in product if module.name.startswith("ragtrace_prometheus")]
+    yield Figure("Prometheus exporter, lines", sum(module.lines for module in exporter), 1_200)
+
+
+def _names(modules: dict[str, Module]) -> Iterator[Figure]:
+    stems = {name: name.rpartition(".")[2] for name in modules}
+    gerunds = [name for name, stem in stems.items() if stem.endswith("ing") and stem not in FIELD_NOUNS]
+    yield Figure("gerund module names", len(gerunds), 0, gerunds)
+    holders: dict[str, list[str]] = defaultdict(list)
+    for name, stem in stems.items():
+        if stem not in CONVENTIONAL_STEMS and not modules[name].is_package and not name.startswith(ROUTES):
+            holders[stem].append(name)
+    pairs = [", ".join(names) for names in holders.values() if len(names) > 1]
+    yield Figure("module names that collide", len(pairs), 0, pairs)
+    classes: dict[str, list[str]] = defaultdict(list)
+    for name, module in modules.items():
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].append(name)
+    twice = [f"{name}: {', '.join(where)}" for name, where in classes.items() if len(where) > 1]
+    yield Figure("class names that collide", len(twice), 0, twice)
+
+
+def _functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in module.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _participles(title: str, modules: list[Module]) -> Figure:
+    places = [f"{module.path}:{line} {name}" for module in modules for line, name in dialect.names(module)]
+    return Figure(f"participles as names, {title}", len(places), 0, places)
+
+
+def import_seconds(statement: str, checkout: Path = ROOT, runs: int = 15) -> float:
+    """Returns the median seconds of `python -c STATEMENT` in a fresh interpreter that imports from `checkout`."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(checkout / source) for source in SOURCES)}
+    command = [sys.executable, "-c", statement]
+    seconds = []
+    for _ in range(runs + 1):
+        start = time.perf_counter()
+        subprocess.run(command, env=environment, cwd=checkout, check=True)
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[1:])  # the first run writes the byte code
+
+
+def _print_import_time(other: Path | None) -> None:
+    empty = import_seconds("pass")
+    own = import_seconds("import ragtrace")
+    print(f"import ragtrace: {own:.3f} s, {own / empty:.2f} times an empty interpreter ({empty:.3f} s)")
+    if other:
+        before = import_seconds("import ragtrace", other)
+        print(f"the same at {other}: {before:.3f} s; now {own / before:.2f} times that")
+
+
+def _print_dialect(folders: list[str]) -> None:
+    paths = [
+        path
+        for folder in folders
+        for path in ([ROOT / folder] if folder.endswith(".py") else sorted((ROOT / folder).rglob("*.py")))
+    ]
+    modules = [Module(str(path), path, path.read_text(encoding="utf-8")) for path in paths]
+    print(dialect.listing(modules, str(ROOT)))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a figure misses its aim")
+    parser.add_argument("--list", action="store_true", help="list the places behind each figure that misses its aim")
+    parser.add_argument(
+        "--dialect", nargs="*", metavar="FOLDER", help="list names and phrases that are not plain English"
+    )
+    parser.add_argument("--import-time", nargs="?", const="", metavar="CHECKOUT", help="time `import ragtrace`")
+    options = parser.parse_args(arguments)
+    if options.dialect is not None:
+        _print_dialect(
+            options.dialect or [*(s + "/" + p for s in SOURCES for p in PRODUCT if (ROOT / s / p).is_dir()), "grafana"]
+        )
+        return 0
+    if options.import_time is not None:
+        _print_import_time(Path(options.import_time).resolve() if options.import_time else None)
+        return 0
+    measured = figures()
+    for figure in measured:
+        aim = "" if figure.aim is None else f"aim {figure.aim:g}"
+        print(f"{figure.name:32}{figure.value:9g}  {aim:10}{'MISSED' if figure.missed else ''}")
+        if options.list and figure.missed:
+            print(*(f"    {place.removeprefix(str(ROOT) + '/')}" for place in figure.places), sep="\n")
+    return int(options.check and any(figure.missed for figure in measured))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
