@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ragtrace.errors import DataError
-from ragtrace.reporting import significance
 from ragtrace.reporting.results import FAIL, PASS, Metric, Result, Run, label_of, value_of
+from ragtrace.statistics import intervals, significance
 
 BETTER, WORSE, NOTHING = "better", "worse", "no difference shown"
 _LEVEL = 0.05
@@ -106,7 +106,7 @@ def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair], seed: int
         mean_a=fmean(x for x, _ in values) if values else None,
         mean_b=fmean(y for _, y in values) if values else None,
         difference=fmean(deltas) if deltas else None,
-        interval=significance.bootstrap_mean(deltas, seed=seed, draws=_DRAWS),
+        interval=intervals.bootstrap_mean(deltas, seed=seed, draws=_DRAWS),
         p=significance.permutation_p(deltas, seed=seed, draws=_DRAWS) if deltas else mcnemar,
         p_holm=None,
         only_a_passes=only_a,

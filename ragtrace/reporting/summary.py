@@ -9,8 +9,8 @@ from statistics import fmean
 
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Score
-from ragtrace.reporting import significance
 from ragtrace.reporting.results import ERRORS_OF_READING, FAIL, PASS, Metric, Result, Run, shown
+from ragtrace.statistics import intervals
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _REFUSAL = "refusal"
@@ -100,7 +100,7 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> S
     counts = _counts(scores)
     judged = counts.passed + counts.failed
     usable = sum(score.value is not None or score.label in (PASS, FAIL) for score in scores)
-    at = significance.quantiles(values, QUANTILES) if values else ()
+    at = intervals.quantiles(values, QUANTILES) if values else ()
     errors = Counter(s.error for s in scores if s.error is not None and s.error != ERRORS_OF_READING)
     return Summary(
         model=model,
@@ -109,11 +109,11 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> S
         count=len(values),
         coverage=usable / len(rows),
         mean=fmean(values) if values else None,
-        interval=significance.bootstrap_mean(values, seed=seed),
+        interval=intervals.bootstrap_mean(values, seed=seed),
         median=at[QUANTILES.index(0.5)] if at else None,
         quantiles=at,
         pass_rate=counts.passed / judged if judged else None,
-        pass_interval=significance.wilson(counts.passed, judged) if judged else None,
+        pass_interval=intervals.wilson(counts.passed / judged, judged) if judged else None,
         counts=counts,
         not_applicable=sum(score.label == NOT_APPLICABLE for score in scores),
         refusals=sum(score.label == _REFUSAL for score in scores),
@@ -144,7 +144,7 @@ def summarise_models(run: Run) -> list[ModelSummary]:
                 model=model,
                 rows=len(rows),
                 duration=fmean(durations) if durations else None,
-                median_duration=significance.quantiles(durations, [0.5])[0] if durations else None,
+                median_duration=intervals.quantiles(durations, [0.5])[0] if durations else None,
                 cost=fmean(costs) if costs else None,
             )
         )

@@ -1,20 +1,20 @@
-"""Have failures become more frequent? A sequential test that looks at every evaluation as it comes.
+"""A sequential test that detects when failures become more frequent. It reads each evaluation once, as it arrives.
 
 It is the Bernoulli CUSUM (M. R. Reynolds, Z. G. Stoumbos, 1999) on a log likelihood ratio: a failure moves the
 statistic up by ln(p1 / p0), a pass down by ln((1 - p0) / (1 - p1)), and it never falls below 0. It alarms at h. p0 is
-the rate of the reference, p1 lies one unit of log odds above it (0.04 -> 0.10, 0.20 -> 0.40): the rise that the test is
-quickest at.
+the failure rate of the reference; p1 is one unit of log odds above it (0.04 -> 0.10, 0.20 -> 0.40). The test detects a
+rise of this size fastest.
 
-h = ln(evaluations in 30 days) - 2: e^h evaluations are what a false alarm takes at least on average (G. Lorden, 1971)
-were p0 known, and e^(h + 3) to e^(h + 4) in truth, for the statistic starts anew from 0 again and again; what is left
-pays for a p0 that is estimated. docs/statistics.md has the error rates as simulated.
+h = ln(evaluations in 30 days) - 2. With an exact p0, a false alarm takes at least e^h evaluations on average (G.
+Lorden, 1971); in practice e^(h + 3) to e^(h + 4), because the statistic returns to 0 again and again. The margin covers
+the error of an estimated p0. docs/statistics.md lists the simulated error rates.
 
-Weights: with Kish's idea, an evaluation of weight w counts as w m1 / m2 evaluations, m1 and m2 being the running means
-of w and w^2. These shares add up to the effective sample size, so that uneven weights make the test slower, not louder.
-None counts more than `CAP`.
+Weights (after Kish): an evaluation of weight w counts as w m1 / m2 evaluations, where m1 and m2 are the running means
+of w and w^2. These shares add up to the effective sample size, so that unequal weights delay alarms and do not cause
+them. No evaluation counts for more than `CAP`.
 
-Time is only used to learn how many evaluations there are in 30 days, in steps of an hour at most; a clock that jumps, a
-long gap or a restart moves h by next to nothing, and never the statistic.
+Time is only used to estimate the number of evaluations in 30 days, in steps of at most an hour. A clock that jumps, a
+long gap or a restart hardly moves h, and never moves the statistic.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from ragtrace.errors import DataError
-from ragtrace.statistics.estimates import bounds
+from ragtrace.statistics.intervals import wilson_bounds
 
 CAP = 4.0
-"""The most evaluations that one of a great weight counts for. What is cut is missing in the reference as in the test:
-the test then compares rates that lean towards what is sampled often, and has its error rates for these."""
+"""An evaluation with a large weight counts for at most so many. The rest is missing from the reference and from the
+test alike: the test then compares rates that are biased towards what is sampled often, and its error rates hold for
+these."""
 LEARN = 300.0
 """Effective evaluations before the test begins."""
 FULL = 5_000.0
-"""Effective evaluations after which the reference is no longer refined: one that always was could be led astray by a
-rise that is slow enough."""
+"""Effective evaluations after which the reference is no longer updated: otherwise it would follow a rise that is slow
+enough."""
 _LEAST, _MOST = 0.01, 0.9
-"""Bounds of p0: below, a handful of failures would be an alarm; above, nothing can become worse."""
+"""Bounds of p0: below, a handful of failures would raise an alarm; above, hardly anything can become worse."""
 _MEMORY = 1_000
-"""Evaluations over which the weights' means run."""
+"""Number of evaluations over which the means of the weights run."""
 _LIGHTEST = 1e-6
-"""Weights below it, or above its inverse, count as the mean."""
+"""Weights below this, or above its inverse, count as the mean weight."""
 _MONTH = 30 * 86_400.0
 _QUIET = 20 * 720.0
-"""The fewest evaluations in 30 days that h is made for: 20 an hour."""
+"""The smallest number of evaluations in 30 days from which h is computed: 20 an hour."""
 _RELIEF = 2.0
 _GAP = 3_600.0
 _VERSION = 1
@@ -51,31 +52,32 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the test compares with."""
+    """The failure rate with which the test compares."""
 
     rate: float
     """Share of failures, in [0, 1]."""
     effective: float
-    """Kish's effective number of the evaluations that it comes from."""
+    """Kish's effective number of evaluations behind the rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Failures have become more frequent."""
+    """Notice that failures became more frequent."""
 
     time: float
-    """Unix time of the evaluation at which the test alarmed."""
+    """Unix time of the evaluation that raised the alarm."""
     since: float
-    """Unix time from which on failures are estimated to be more frequent: when the statistic last was 0."""
+    """Unix time since which failures are estimated to be more frequent: when the statistic was last 0."""
     before: float
     """Share of failures in the reference."""
     after: float
-    """Weighted share of failures from `since` to `time`. Chosen by its height, it overstates the lasting one."""
+    """Weighted share of failures from `since` to `time`. It overstates the lasting share, because a high one raised the
+    alarm."""
 
 
 @dataclass(slots=True)
 class _State:
-    """All that a restart must not forget."""
+    """The state that survives a restart. The field names are those of the saved JSON."""
 
     statistic: float = 0.0
     failed: float = 0.0
@@ -84,29 +86,30 @@ class _State:
     """Effective evaluations of the reference."""
     run_failed: float = 0.0
     run_seen: float = 0.0
-    """The same since the statistic was last 0; they join the reference once it is again."""
+    """The same since the statistic was last 0; they are added to the reference when it is 0 again."""
     since: float = 0.0
     weights: float = 0.0
-    """How many evaluations the running means of the weights stand for."""
+    """Number of evaluations in the running means of the weights."""
     m1: float = 1.0
     m2: float = 1.0
     paced: float = 0.0
     elapsed: float = 0.0
-    """Evaluations, and the seconds in which they came, both fading."""
+    """Number of evaluations and the seconds in which they arrived; both decay."""
     last: float | None = None
     p0: float = 0.0
     tuned: float = 0.0
-    """The rate that the steps are made for, and `seen` when they were."""
+    """`p0` is the rate from which the steps were computed, `tuned` the value of `seen` at that time."""
     limit: float = 0.0
     next: float = 0.0
-    """h, and the value of `paced` at which it is set anew."""
+    """`limit` is h, `next` the value of `paced` at which h is computed again."""
 
 
 class ChangeTest:
-    """The test for one series of passes and failures. Not locked: its owner is."""
+    """The test for one series of passes and failures. Not thread-safe: the owner holds a lock."""
 
     def __init__(self, reference: Reference | None = None) -> None:
-        """Without a reference, the first 300 effective evaluations are it, and it is refined up to 5,000."""
+        """Without `reference`, the first 300 effective evaluations become the reference; it is updated until it has
+        5,000."""
         self._state = _State()
         self.alarm: Alarm | None = None
         if reference is not None:
@@ -117,7 +120,7 @@ class ChangeTest:
 
     @property
     def reference(self) -> Reference | None:
-        """What is compared with; None while there is nothing."""
+        """The failure rate with which the test compares; None before the first evaluation."""
         seen = self._state.seen
         return Reference(self._state.failed / seen, seen) if seen else None
 
@@ -128,19 +131,19 @@ class ChangeTest:
 
     @property
     def limit(self) -> float:
-        """h: the log likelihood ratio at which it alarms."""
+        """h: the log likelihood ratio that raises the alarm."""
         return self._state.limit
 
     @property
     def statistic(self) -> float:
-        """How much speaks for a rise, as a share of `limit`: 0 for nothing, 1 for an alarm."""
+        """The evidence for a rise as a share of `limit`, in [0, 1]: 1 raises the alarm."""
         return self._state.statistic / self._state.limit
 
     def observe(self, failed: bool, weight: float = 1.0, time: float = 0.0) -> bool:
-        """Take one evaluation; True if it raises the alarm, which then stands until it is acknowledged.
+        """Add one evaluation. Returns True if it raises the alarm, which remains until it is acknowledged.
 
-        `weight` is 1/p, from 1e-6 to 1e6; `time` is Unix time. What is neither counts as the mean weight, and as
-        the time of the evaluation before.
+        `weight` is 1/p, from 1e-6 to 1e6, and `time` is Unix time. An invalid weight counts as the mean weight, an
+        invalid time as that of the previous evaluation.
         """
         state = self._state
         share = self._share(weight)
@@ -167,7 +170,7 @@ class ChangeTest:
         return False
 
     def acknowledge(self, *, accept: bool = False) -> None:
-        """Begin anew after an alarm (or at any time); with `accept` what follows becomes the reference."""
+        """Start again after an alarm (or at any time). With `accept`, the next evaluations become the reference."""
         state = self._state
         self.alarm = None
         state.statistic = state.run_seen = state.run_failed = 0.0
@@ -176,15 +179,15 @@ class ChangeTest:
             state.seen = state.failed = 0.0
             self._tune()
 
-    # --- how it moves ------------------------------------------------------------------------------------
+    # --- updates ------------------------------------------------------------------------------------
 
     def _share(self, weight: float) -> float:
-        """As how many evaluations one of this weight counts."""
+        """For how many evaluations one of this weight counts."""
         state = self._state
         if not _LIGHTEST <= weight <= 1.0 / _LIGHTEST:
             weight = state.m1
         state.weights = min(_MEMORY, state.weights + 1.0)
-        if state.weights > 10:  # a single one of a million would silence all others by its square
+        if state.weights > 10:  # the square of one huge weight would hide all others
             weight = min(weight, 10.0 * state.m1)
         step = 1.0 / state.weights
         state.m1 += step * (weight - state.m1)
@@ -201,20 +204,20 @@ class ChangeTest:
         state.last = time
 
     def _pace(self) -> None:
-        """Set the limit by how many evaluations there are in 30 days."""
+        """Set the limit from the number of evaluations in 30 days."""
         state = self._state
         if state.paced > 4_096:
             state.paced /= 2
             state.elapsed /= 2
-        # Before there is much to go by, the limit is that of 2,000 an hour.
+        # With too few evaluations for an estimate, assume 2,000 an hour.
         month = _MONTH * state.paced / state.elapsed if state.paced >= 100 and state.elapsed else 2_000 * 720.0
         state.limit = math.log(max(_QUIET, month)) - _RELIEF
         state.next = state.paced + 64
 
     def _tune(self) -> None:
-        """Set the steps by the reference, which is taken a little higher than it is as long as it is small."""
+        """Set the steps from the reference rate, taken one standard deviation higher because it is estimated."""
         state = self._state
-        rate = bounds(state.failed / state.seen, state.seen, 1.0)[1] if state.seen else 0.0
+        rate = wilson_bounds(state.failed / state.seen, state.seen, 1.0)[1] if state.seen else 0.0
         state.p0, state.tuned = min(_MOST, max(_LEAST, rate)), state.seen
         self._step()
 
@@ -226,7 +229,7 @@ class ChangeTest:
         self._down = math.log((1.0 - p0) / (1.0 - p1))
 
     def _settle(self, time: float) -> None:
-        """The statistic is back at 0: what it has gone through is no rise, and belongs to the reference."""
+        """The statistic is 0 again: the evaluations since it was last 0 show no rise and belong to the reference."""
         state = self._state
         state.statistic = 0.0
         if state.seen < FULL and self.alarm is None:
@@ -246,7 +249,7 @@ class ChangeTest:
         self.alarm = Alarm(time, state.since, state.failed / state.seen, state.run_failed / state.run_seen)
         return True
 
-    # --- over a restart ----------------------------------------------------------------------------------
+    # --- saved state ----------------------------------------------------------------------------------
 
     def to_json(self) -> str:
         """The whole state as a JSON object."""
@@ -255,30 +258,30 @@ class ChangeTest:
 
     @classmethod
     def from_json(cls, text: str) -> ChangeTest:
-        """The test as it was saved. Raises DataError for what `to_json` did not write."""
+        """The test from its saved state. Raises DataError for text that `to_json` did not write."""
         try:
-            given = json.loads(text)
-            if given.pop("version") != _VERSION:
-                raise ValueError("it has another version")
-            alarm = given.pop("alarm")
-            made = cls()
-            made._state = _state(given)
-            made._step()
-            made.alarm = None if alarm is None else Alarm(**{name: float(v) for name, v in alarm.items()})
+            fields = json.loads(text)
+            if (version := fields.pop("version")) != _VERSION:
+                raise ValueError(f"version {version!r} is not supported, only {_VERSION}")
+            alarm = fields.pop("alarm")
+            test = cls()
+            test._state = _state(fields)
+            test._step()
+            test.alarm = None if alarm is None else Alarm(**{name: float(v) for name, v in alarm.items()})
         except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise DataError(f"this is no state of a change test: {error}") from error
-        return made
+            raise DataError(f"invalid saved state of a change test: {error}") from error
+        return test
 
 
-def _state(given: Mapping[str, object]) -> _State:
-    numbers = {name: _number(value) for name, value in given.items() if value is not None or name != "last"}
+def _state(fields: Mapping[str, object]) -> _State:
+    numbers = {name: _number(value) for name, value in fields.items() if value is not None or name != "last"}
     state = _State(**numbers)
     if not (_LEAST <= state.p0 <= _MOST and state.limit > 0 and state.m1 > 0 and state.m2 > 0 and state.seen >= 0):
-        raise ValueError("its numbers do not fit together")
+        raise ValueError("the numbers contradict each other")
     return state
 
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no number of it")
+        raise ValueError(f"{value!r} is not a finite number")
     return float(value)

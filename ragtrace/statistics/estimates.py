@@ -1,6 +1,6 @@
-"""Estimates for the whole traffic from evaluations that were not all chosen with the same probability.
+"""Estimates for all requests from evaluations that were chosen with different probabilities.
 
-Each evaluation counts with its weight w = 1/p, the inverse of the probability with which it was chosen.
+Each evaluation has the weight w = 1/p, where p is the probability with which it was chosen.
 """
 
 from __future__ import annotations
@@ -9,31 +9,31 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_Z = 1.959963984540054
-"""97.5 % quantile of the normal distribution: intervals are 95 % ones."""
+from ragtrace.statistics.intervals import normal, wilson
+
 MAX_WEIGHT = 1_000.0
-"""Weights are clipped here, and the clips counted: one request of a millionfold weight would be the whole average. An
-estimate in which nothing was clipped is not biased by it."""
+"""Larger weights are clipped to this one and counted: otherwise one request with a weight of a million would decide the
+average. An estimate without clipped weights is not biased by clipping."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A weighted mean with what is known of its precision."""
+    """A weighted mean and its precision."""
 
     value: float
     interval: tuple[float, float] | None
-    """95 %, contains the value. None where a single number says nothing of the spread."""
+    """95 % interval; contains the value. None where a single number does not show its spread."""
     count: int
-    """Evaluations that it is made of."""
+    """Number of evaluations."""
     effective: float
-    """Kish's effective sample size, in (0, count]: as many equally weighted ones would be about as precise."""
+    """Kish's effective sample size, in (0, count]: as many equally weighted evaluations are about as precise."""
     clipped: int = 0
-    """Weights that were clipped; each one pulls the estimate towards what is sampled often."""
+    """Number of clipped weights; each one pulls the estimate towards what is sampled often."""
 
 
 @dataclass(slots=True)
 class Sums:
-    """What an estimate is made of. Sums of disjoint samples add up to those of both."""
+    """The sums from which an estimate is computed. Sums of disjoint samples can be added."""
 
     count: float = 0.0
     clipped: float = 0.0
@@ -45,7 +45,7 @@ class Sums:
     w2v2: float = 0.0
 
     def add(self, value: float, probability: float, most: float = MAX_WEIGHT) -> None:
-        """Count one value."""
+        """Add one value that was chosen with this probability; its weight is clipped at `most`."""
         weight, clipped = weight_of(probability, most)
         self.count += 1
         self.clipped += clipped
@@ -61,42 +61,48 @@ class Sums:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
 
-    def rate(self) -> Estimate | None:
-        """The estimate for values that are 0 or 1; None without any.
+    @property
+    def effective(self) -> float:
+        """Kish's effective sample size; 0 without values."""
+        return min(self.count, self.w * self.w / self.w2) if self.count else 0.0
 
-        The interval is Wilson's on Kish's effective sample size. It is conservative where failures are sampled more
-        often than passes, and is so on purpose: one on the linearised variance misses the truth too often when few
-        failures were seen.
+    def rate(self) -> Estimate | None:
+        """The estimate for values that are 0 or 1; None without values.
+
+        The interval is Wilson's, with Kish's effective sample size. It is too wide on purpose where failures are
+        sampled more often than passes: an interval from the linearised variance misses the true rate too often when it
+        is based on few failures.
         """
         if not self.count:
             return None
-        effective = min(self.count, self.w * self.w / self.w2)
         value = min(1.0, max(0.0, self.wv / self.w))
-        return Estimate(value, wilson(value, effective), int(self.count), effective, int(self.clipped))
+        return self._estimate(value, wilson(value, self.effective))
 
     def mean(self) -> Estimate | None:
-        """The estimate for values of any range; None without any.
+        """The estimate for values of any range; None without values.
 
-        The interval is a normal one. Its variance is the linearised one of a ratio, sum w^2 (v - m)^2 / (sum w)^2
-        (C.-E. Särndal, B. Swensson, J. Wretman, Model Assisted Survey Sampling, 1992, 5.6), times n / (n - 1), or that
-        of Kish's effective sample, if that is greater: the first one is too small as long as no bad answer of a great
-        weight was drawn.
+        The interval is a normal one. Its variance is the larger of two: the linearised variance of a ratio,
+        sum w^2 (v - m)^2 / (sum w)^2 (C.-E. Särndal, B. Swensson, J. Wretman, Model Assisted Survey Sampling, 1992,
+        5.6), times n / (n - 1), and that of Kish's effective sample. The first is too small as long as the sample
+        contains no bad answer with a large weight.
         """
         if not self.count:
             return None
-        effective = min(self.count, self.w * self.w / self.w2)
         value = self.wv / self.w
         if self.count < 2:
-            return Estimate(value, None, int(self.count), effective, int(self.clipped))
+            return self._estimate(value, None)
         correction = self.count / (self.count - 1)
         linearised = (self.w2v2 - 2 * value * self.w2v + value * value * self.w2) / (self.w * self.w)
-        kish = (self.wv2 / self.w - value * value) / effective
-        half = _Z * math.sqrt(max(0.0, linearised, kish) * correction)
-        return Estimate(value, (value - half, value + half), int(self.count), effective, int(self.clipped))
+        kish = (self.wv2 / self.w - value * value) / self.effective
+        return self._estimate(value, normal(value, max(linearised, kish) * correction))
+
+    def _estimate(self, value: float, interval: tuple[float, float] | None) -> Estimate:
+        return Estimate(value, interval, int(self.count), self.effective, int(self.clipped))
 
 
 def weight_of(probability: float, most: float = MAX_WEIGHT) -> tuple[float, bool]:
-    """The weight 1/p, and whether it was clipped at `most`. What is no probability in (0, 1] is clipped, too."""
+    """The weight 1/p, and whether it was clipped at `most`. A number that is not a probability in (0, 1] (0, negative,
+    NaN: `most`; above 1: 1.0) counts as clipped."""
     if probability * most >= 1.0 and probability <= 1.0:
         return 1.0 / probability, False
     return (most, True) if not probability > 1.0 else (1.0, True)
@@ -105,49 +111,29 @@ def weight_of(probability: float, most: float = MAX_WEIGHT) -> tuple[float, bool
 def weighted(
     values: Sequence[float], probabilities: Sequence[float], *, rate: bool | None = None, most: float = MAX_WEIGHT
 ) -> Estimate:
-    """The mean over the whole traffic of what was seen of a sample: sum(w v) / sum(w), w = 1 / p, clipped at `most`.
+    """Estimates the mean over all requests from a sample: sum(w v) / sum(w) with w = 1 / p, clipped at `most`.
 
     `values` are n numbers, `probabilities` the n inclusion probabilities in (0, 1] (J. Hájek, 1971). `rate` chooses the
-    interval of `Sums.rate` or that of `Sums.mean`; by default the first where all values are 0 or 1. The effective
+    interval of `Sums.rate` or that of `Sums.mean`; the default is the first if all values are 0 or 1. The effective
     sample size is (sum w)^2 / sum w^2 (L. Kish, Survey Sampling, 1965).
 
-    Raises ValueError without values, for lengths that differ, and for numbers that are not finite or no probability.
+    Raises ValueError for empty or unequal sequences, for values that are not finite, and for numbers that are not
+    probabilities in (0, 1].
     """
     _check(values, probabilities)
     sums = Sums()
     for value, probability in zip(values, probabilities, strict=True):
         sums.add(value, probability, most)
     is_rate = all(value in (0.0, 1.0) for value in values) if rate is None else rate
-    found = sums.rate() if is_rate else sums.mean()
-    assert found is not None
-    return found
+    estimate = sums.rate() if is_rate else sums.mean()
+    assert estimate is not None
+    return estimate
 
 
 def _check(values: Sequence[float], probabilities: Iterable[float]) -> None:
     if not values:
-        raise ValueError("no values, no estimate")
-    if wrong := [p for p in probabilities if not 0.0 < p <= 1.0]:
-        raise ValueError(f"{wrong[0]!r} is no inclusion probability; it lies in (0, 1]")
-    if odd := [v for v in values if not math.isfinite(v)]:
-        raise ValueError(f"{odd[0]!r} is no value")
-
-
-def wilson(rate: float, n: float) -> tuple[float, float]:
-    """95 % interval of a rate in [0, 1] seen in n > 0 trials, where n may be an effective number; contains the rate.
-    Raises ValueError for what is none.
-
-    E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927), without continuity
-    correction.
-    """
-    if not (0.0 <= rate <= 1.0 and n > 0.0):
-        raise ValueError(f"{rate!r} of {n!r} is no rate")
-    return bounds(rate, n, _Z)
-
-
-def bounds(rate: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's bounds at z standard deviations."""
-    scale = 1 + z * z / n
-    centre = (rate + z * z / (2 * n)) / scale
-    half = z / scale * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
-    # Rounding must not push a bound past the rate that it bounds.
-    return min(rate, max(0.0, centre - half)), max(rate, min(1.0, centre + half))
+        raise ValueError("weighted needs at least one value")
+    if invalid := [p for p in probabilities if not 0.0 < p <= 1.0]:
+        raise ValueError(f"{invalid[0]!r} is no inclusion probability: it must be in (0, 1]")
+    if infinite := [v for v in values if not math.isfinite(v)]:
+        raise ValueError(f"{infinite[0]!r} is no value: it must be a finite number")

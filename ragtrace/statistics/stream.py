@@ -1,5 +1,5 @@
-"""Running statistics of the pipeline's own stream: the last hour, day and week of each application and evaluator, the
-worst recent answers, and a change test. Bounded memory, no text."""
+"""Running statistics of the live evaluations: the last hour, day and week of each application and evaluator, the worst
+recent answers, and a change test. Memory is bounded; no text is kept."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ from ragtrace.statistics.estimates import Estimate, Sums, weight_of
 
 HOUR, DAY, WEEK = 3_600, 86_400, 604_800
 WORST = 20
-"""Answers that are remembered as the worst of a day."""
+"""Number of answers that are kept as the worst of a day."""
 SERIES = 1_000
-"""Pairs of application and evaluator at most; further ones count for the application `other`. One takes 70 KB."""
+"""Most pairs of application and evaluator; further ones count for the application `other`. One pair takes 70 KB."""
 _FINE, _COARSE = 300, 3_600
 _REASONS = 32
-"""Error reasons told apart in an hour; further ones are `other`."""
+"""Most error reasons counted separately in an hour; further ones count as `other`."""
 VERDICTS = ("pass", "fail", "none", NOT_APPLICABLE, "error")
-# What stands in a bucket: the five verdicts, clips, sums over passes and fails, sums over scores.
+# Columns of a bucket: the five verdicts, clipped weights, sums over passes and fails, sums over scores.
 _CLIPPED, _RATE, _SCORE, _COLUMNS = 5, 6, 10, 18
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What happened in the last hour, day or week, up to now."""
+    """Counts and estimates of the last hour, day or week."""
 
     seconds: int
     verdicts: Mapping[str, int]
-    """Evaluations by verdict: those of `VERDICTS`; `none` has a value or another label and no threshold."""
+    """Number of evaluations by verdict (one of `VERDICTS`); `none`: a value or another label, without a threshold."""
     errors: Mapping[str, int]
-    """Failed evaluations by reason. Counted by the hour, so a window of an hour reaches back to the hour's begin."""
+    """Failed evaluations by reason. Counted by the hour: a window of an hour starts at the beginning of the hour."""
     passes: Estimate | None
-    """Weighted share of passes among passes and fails; None without any."""
+    """Weighted share of passes among passes and fails; None without either."""
     score: Estimate | None
-    """Weighted mean of the values; None without any."""
+    """Weighted mean of the values; None without values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """One of the worst recent answers. No text: the trace has it."""
+    """One of the worst recent answers, without its text."""
 
     trace_id: str
     """32 hexadecimal digits."""
     score: float
     time: float
-    """Unix time of its evaluation."""
+    """Unix time of the evaluation."""
 
 
 class _Ring:
-    """Sums in buckets of `width` seconds, of which the last `count` are kept. A bucket belongs to its time, not to its
-    turn: after a jump of the clock old buckets are found to be old, and are not read."""
+    """Sums in buckets of `width` seconds; the last `count` buckets are kept. Each bucket stores its time, so that old
+    buckets are recognised and skipped after the clock jumped."""
 
     def __init__(self, width: int, count: int) -> None:
         self.width, self.count = width, count
@@ -66,7 +66,7 @@ class _Ring:
         self._sums = array("d", [0.0]) * (count * _COLUMNS)
 
     def add(self, time: float, sums: Sequence[float]) -> None:
-        """Add sums to the bucket of a time."""
+        """Add sums to the bucket that contains this Unix time."""
         stamp = int(time // self.width)
         place = stamp % self.count
         start = place * _COLUMNS
@@ -78,7 +78,7 @@ class _Ring:
             self._sums[i] += value
 
     def total(self, now: float, seconds: int) -> list[float]:
-        """The sums of the last buckets, the begun one among them: between `seconds` and a bucket less."""
+        """The sums of the last buckets, including the current one: they cover `seconds`, less up to one bucket."""
         last = int(now // self.width)
         first = last - seconds // self.width
         sums = [0.0] * _COLUMNS
@@ -93,15 +93,15 @@ class _Ring:
 class _Series:
     def __init__(self, lower_is_better: bool) -> None:
         self._fine, self._coarse = _Ring(_FINE, DAY // _FINE), _Ring(_COARSE, WEEK // _COARSE)
-        # The begun bucket stands apart until the next one begins: most scores cost additions to one list.
-        self._begun, self._stamp = [0.0] * _COLUMNS, -1
+        # The current bucket is separate until the next one starts: most scores cost additions to one list only.
+        self._current, self._stamp = [0.0] * _COLUMNS, -1
         self.errors: dict[int, Counter[str]] = {}
         self.worst: list[Worst] = []
         self.lower_is_better = lower_is_better
         self.change = ChangeTest()
 
     def add(self, score: Score, trace_id: int, now: float) -> bool:
-        """Count a score; True if it raises the alarm."""
+        """Count a score. Returns True if it raises the alarm."""
         weight, clipped = weight_of(score.sampling_probability)
         verdict = "error" if score.error is not None else score.label
         column = _COLUMN.get(verdict or "none", 2)
@@ -109,7 +109,7 @@ class _Series:
         if now // _FINE != self._stamp:
             self._fold()
             self._stamp = int(now // _FINE)
-        sums = self._begun
+        sums = self._current
         sums[column] += 1.0
         if clipped:
             sums[_CLIPPED] += 1.0
@@ -118,9 +118,9 @@ class _Series:
         if value is not None:
             _add_value(sums, weight, value, clipped)
         if score.error is not None:
-            self._failed(score.error, now)
+            self._count_error(score.error, now)
         if value is not None:
-            self._remember(trace_id, value, now)
+            self._keep_worst(trace_id, value, now)
         return column <= 1 and self.change.observe(column == 1, weight, now)
 
     def total(self, now: float, seconds: int) -> list[float]:
@@ -131,10 +131,10 @@ class _Series:
     def _fold(self) -> None:
         if self._stamp >= 0:
             for ring in (self._fine, self._coarse):
-                ring.add(self._stamp * _FINE, self._begun)
-            self._begun = [0.0] * _COLUMNS
+                ring.add(self._stamp * _FINE, self._current)
+            self._current = [0.0] * _COLUMNS
 
-    def _failed(self, reason: str, now: float) -> None:
+    def _count_error(self, reason: str, now: float) -> None:
         hour = int(now // _COARSE)
         if hour not in self.errors:
             kept = range(hour - WEEK // _COARSE + 1, hour)
@@ -142,7 +142,7 @@ class _Series:
         counts = self.errors.setdefault(hour, Counter())
         counts[reason if reason in counts or len(counts) < _REASONS else "other"] += 1
 
-    def _remember(self, trace_id: int, value: float, now: float) -> None:
+    def _keep_worst(self, trace_id: int, value: float, now: float) -> None:
         worst = self.worst
         if (
             len(worst) >= WORST
@@ -151,7 +151,7 @@ class _Series:
         ):
             return
         worst.append(Worst(f"{trace_id:032x}", value, now))
-        # What a clock that jumped dates from the future would stay for ever.
+        # Entries dated in the future (the clock jumped) would never expire.
         self.worst = sorted(
             (w for w in worst if now - DAY < w.time <= now), key=lambda w: self._badness(w.score), reverse=True
         )[:WORST]
@@ -184,10 +184,10 @@ def _add_value(sums: list[float], weight: float, value: float, clipped: bool) ->
 
 
 class Stream:
-    """A sink that keeps running statistics. Any thread may call it, and read it.
+    """A sink that keeps running statistics. Thread-safe.
 
-    Give it to `ragtrace.init(sinks=[stream])`. `on_alarm`, if given, is called in ragtrace's thread with application,
-    evaluator and alarm.
+    Pass it to `ragtrace.init(sinks=[stream])`. `on_alarm` is called in a thread of ragtrace with the application, the
+    evaluator and the alarm.
     """
 
     def __init__(
@@ -198,8 +198,8 @@ class Stream:
         clock: Callable[[], float] = time.time,
         on_alarm: Callable[[str, str, Alarm], None] | None = None,
     ) -> None:
-        """`app` counts for traces that have no attribute `app`. Of `evaluators` it takes which way is worse; of those
-        it does not know, lower is."""
+        """`app` is the application of traces that name none. `evaluators` tell which direction is worse; for other
+        evaluators lower values are."""
         self._app = app
         self._lower = frozenset(check.name for check in evaluators if check.direction == "lower")
         self._clock = clock
@@ -208,20 +208,20 @@ class Stream:
         self._series: dict[tuple[str, str], _Series] = {}
 
     def __call__(self, evaluation: Evaluation) -> None:
-        """Count an evaluation's scores: some microseconds each."""
+        """Count the scores of an evaluation; takes a few microseconds for each."""
         if not evaluation.scores:
             return
-        given = evaluation.trace.attributes.get("app")
-        app = given if isinstance(given, str) and given else self._app
+        name = evaluation.trace.attributes.get("app")
+        app = name if isinstance(name, str) and name else self._app
         now = self._clock()
-        raised = []
+        alarms = []
         with self._lock:
             for score in evaluation.scores:
                 series = self._of(app, score.name)
                 if series.add(score, evaluation.trace.trace_id, now) and series.change.alarm is not None:
-                    raised.append((app, score.name, series.change.alarm))
+                    alarms.append((app, score.name, series.change.alarm))
         if self._on_alarm is not None:
-            for alarm in raised:
+            for alarm in alarms:
                 self._on_alarm(*alarm)
 
     def _of(self, app: str, evaluator: str) -> _Series:
@@ -234,16 +234,16 @@ class Stream:
         return series
 
     def series(self) -> list[tuple[str, str]]:
-        """The pairs of application and evaluator that there is anything of."""
+        """The pairs of application and evaluator that have statistics."""
         with self._lock:
             return sorted(self._series)
 
     def window(self, app: str, evaluator: str, seconds: int = HOUR) -> Window:
-        """The last `HOUR`, `DAY` or `WEEK`, in buckets of five minutes (of an hour, for the week): the begun bucket is
-        the last one, so that up to a bucket less than `seconds` is covered. Raises KeyError for what there is nothing
-        of, ValueError for another length."""
+        """The last `HOUR`, `DAY` or `WEEK`, in buckets of five minutes (one hour for the week). The current bucket is
+        the last one, so that the window covers up to one bucket less than `seconds`. Raises KeyError for an unknown
+        pair, ValueError for another length."""
         if seconds not in (HOUR, DAY, WEEK):
-            raise ValueError(f"a window of {seconds!r} seconds is not kept; give HOUR, DAY or WEEK")
+            raise ValueError(f"there is no window of {seconds!r} seconds: choose HOUR, DAY or WEEK")
         now = self._clock()
         with self._lock:
             series = self._series[app, evaluator]
@@ -263,32 +263,33 @@ class Stream:
         )
 
     def worst(self, app: str, evaluator: str) -> list[Worst]:
-        """The 20 worst answers of the last day, worst first. Raises KeyError for what there is nothing of."""
+        """The 20 worst answers of the last day, worst first. Raises KeyError for an unknown pair."""
         now = self._clock()
         with self._lock:
             return [w for w in self._series[app, evaluator].worst if now - DAY < w.time <= now]
 
     def alarms(self) -> dict[tuple[str, str], Alarm]:
-        """The alarms that nobody has acknowledged."""
+        """The alarms that are not acknowledged, by application and evaluator."""
         with self._lock:
             return {key: s.change.alarm for key, s in self._series.items() if s.change.alarm is not None}
 
     def acknowledge(self, app: str, evaluator: str, *, accept: bool = False) -> None:
-        """See `ChangeTest.acknowledge`. Raises KeyError for what there is nothing of."""
+        """See `ChangeTest.acknowledge`. Raises KeyError for an unknown pair."""
         with self._lock:
             self._series[app, evaluator].change.acknowledge(accept=accept)
 
     def to_json(self) -> str:
-        """The change tests, which a restart must not forget, as a JSON array. The windows begin anew."""
+        """The state of the change tests as a JSON array, for `restore` after a restart. The windows are not
+        included."""
         with self._lock:
             return json.dumps([[*key, series.change.to_json()] for key, series in sorted(self._series.items())])
 
     def restore(self, text: str) -> None:
-        """Take the change tests over that `to_json` gave. Raises DataError for other text."""
+        """Load the change tests from what `to_json` returned. Raises DataError for other text."""
         try:
-            found = [(str(app), str(name), ChangeTest.from_json(test)) for app, name, test in json.loads(text)]
+            tests = [(str(app), str(name), ChangeTest.from_json(test)) for app, name, test in json.loads(text)]
         except (ValueError, TypeError) as error:
-            raise DataError(f"these are no states of change tests: {error}") from error
+            raise DataError(f"invalid saved state of change tests: {error}") from error
         with self._lock:
-            for app, name, test in found:
+            for app, name, test in tests:
                 self._of(app, name).change = test

@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrace.evaluators.overlap import as_label
-from ragtrace.reporting import significance
 from ragtrace.reporting.classification import classify
+from ragtrace.statistics import intervals, significance
 
 numbers = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 3))
 
 
 def test_wilson() -> None:
     """A value from the literature: 81 of 263 is 0.2553 to 0.3662 (R. G. Newcombe, 1998)."""
-    assert significance.wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
-    with pytest.raises(ValueError, match="no rate"):
-        significance.wilson(0, 0)
+    assert intervals.wilson(81 / 263, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    with pytest.raises(ValueError, match="rate"):
+        intervals.wilson(0, 0)
 
 
 def test_wilson_agrees_with_scipy() -> None:
@@ -25,7 +25,7 @@ def test_wilson_agrees_with_scipy() -> None:
     stats = pytest.importorskip("scipy.stats", reason="scipy is the reference")
     for total in (1, 2, 9, 50):
         for passed in range(total + 1):
-            ours = significance.wilson(passed, total)
+            ours = intervals.wilson(passed / total, total)
             theirs = stats.binomtest(passed, total).proportion_ci(method="wilson")
             assert ours == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
@@ -34,25 +34,25 @@ def test_wilson_agrees_with_scipy() -> None:
 def test_wilson_contains_the_rate(total: int, data: st.DataObject) -> None:
     """Whatever the counts, and never leaves [0, 1]."""
     passed = data.draw(st.integers(0, total))
-    low, high = significance.wilson(passed, total)
+    low, high = intervals.wilson(passed / total, total)
     assert 0 <= low <= passed / total <= high <= 1
 
 
 def test_bootstrap_of_a_mean() -> None:
     """Close to the normal interval where that is right; the same for the same seed; none where nothing is known."""
     values = [i % 10 / 10 for i in range(1000)]
-    low, high = significance.bootstrap_mean(values) or (0.0, 0.0)
+    low, high = intervals.bootstrap_mean(values) or (0.0, 0.0)
     half = 1.96 * 0.28723 / 1000**0.5
     assert (low, high) == pytest.approx((0.45 - half, 0.45 + half), abs=0.003)
-    assert significance.bootstrap_mean(values) == (low, high)
-    assert significance.bootstrap_mean(values, seed=1) != (low, high)
-    assert significance.bootstrap_mean([0.5]) is None
-    assert significance.bootstrap_mean([0.5, 0.5]) == (0.5, 0.5)
+    assert intervals.bootstrap_mean(values) == (low, high)
+    assert intervals.bootstrap_mean(values, seed=1) != (low, high)
+    assert intervals.bootstrap_mean([0.5]) is None
+    assert intervals.bootstrap_mean([0.5, 0.5]) == (0.5, 0.5)
 
 
 def test_bootstrap_of_more_rows_than_are_drawn_at_a_time() -> None:
     """Drawing in pieces changes nothing but the memory."""
-    low, high = significance.bootstrap_mean([0.0, 1.0] * 5_000, draws=500) or (0.0, 0.0)
+    low, high = intervals.bootstrap_mean([0.0, 1.0] * 5_000, draws=500) or (0.0, 0.0)
     assert (low, high) == pytest.approx((0.4902, 0.5098), abs=0.002)
 
 
@@ -120,9 +120,9 @@ def test_holm_never_helps(ps: list[float]) -> None:
 
 def test_quantiles() -> None:
     """Linear interpolation."""
-    assert significance.quantiles([1, 2, 3, 4], (0.25, 0.5)) == (1.75, 2.5)
-    with pytest.raises(ValueError, match="no values"):
-        significance.quantiles([], (0.5,))
+    assert intervals.quantiles([1, 2, 3, 4], (0.25, 0.5)) == (1.75, 2.5)
+    with pytest.raises(ValueError, match="at least one value"):
+        intervals.quantiles([], (0.5,))
 
 
 def test_classification_by_hand() -> None:
@@ -161,3 +161,28 @@ def test_labels() -> None:
     """What does not matter in a label."""
     assert as_label("  Not  Spam.\n") == as_label('**"not spam"**') == as_label("not spam") != as_label("spam")
     assert len({as_label(label) for label in ("A", "A+", "A-", "C#", "C", "1", "-1", "?", ".")}) == 9
+
+
+@settings(deadline=None)  # the first call loads numpy
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=50), st.floats(0, 1))
+def test_quantiles_agree_with_numpy(values: list[float], p: float) -> None:
+    """The quantiles are those of numpy, with its default interpolation."""
+    numpy = pytest.importorskip("numpy", reason="numpy is the reference")
+    assert intervals.quantiles(values, [p])[0] == pytest.approx(float(numpy.quantile(values, p)), rel=1e-12, abs=1e-9)
+
+
+def test_percentile_interval() -> None:
+    """The interval cuts 2.5 % off at each end, and is widened to contain the value."""
+    draws = [i / 1000 for i in range(1001)]
+    assert intervals.percentile_interval(draws) == pytest.approx((0.025, 0.975))
+    assert intervals.percentile_interval(draws, 0.99) == pytest.approx((0.025, 0.99))
+    assert intervals.percentile_interval(draws, 0.0) == pytest.approx((0.0, 0.975))
+    below, above = sum(d < 0.025 for d in draws), sum(d > 0.975 for d in draws)
+    assert below == above == 25, "the tails are equal"
+
+
+def test_effective_size() -> None:
+    """Equal weights count fully, one heavy weight hides the others, and no weight is no observation."""
+    assert intervals.effective_size([2.0, 2.0, 2.0]) == 3.0
+    assert intervals.effective_size([1e9, 1.0, 1.0]) == pytest.approx(1.0)
+    assert intervals.effective_size([]) == intervals.effective_size([0.0]) == 0.0

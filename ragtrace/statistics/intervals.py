@@ -1,0 +1,105 @@
+"""95 % intervals of rates, means and resampled statistics, each written once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ragtrace.errors import MissingExtraError
+
+Z = 1.959963984540054
+"""97.5 % quantile of the standard normal distribution."""
+_TAILS = (0.025, 0.975)
+_CELLS = 2_000_000
+"""Random numbers per block, so that memory does not grow with the number of rows."""
+
+
+def wilson(rate: float, n: float) -> tuple[float, float]:
+    """Wilson interval of a rate in [0, 1] observed in n > 0 trials; n may be an effective sample size. It lies within
+    [0, 1] and contains the rate. Raises ValueError for other arguments.
+
+    E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927), without continuity
+    correction.
+    """
+    if not (0.0 <= rate <= 1.0 and n > 0.0):
+        raise ValueError(f"wilson needs a rate in [0, 1] and n > 0, got rate {rate!r} and n {n!r}")
+    return wilson_bounds(rate, n, Z)
+
+
+def wilson_bounds(rate: float, n: float, z: float) -> tuple[float, float]:
+    """Wilson's bounds at z standard deviations. The arguments are not checked."""
+    scale = 1 + z * z / n
+    centre = (rate + z * z / (2 * n)) / scale
+    half = z / scale * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    # Rounding must not push a bound past the rate.
+    return min(rate, max(0.0, centre - half)), max(rate, min(1.0, centre + half))
+
+
+def normal(value: float, variance: float) -> tuple[float, float]:
+    """Normal interval of an estimate with this variance (a negative one, from rounding, counts as 0)."""
+    half = Z * math.sqrt(max(0.0, variance))
+    return value - half, value + half
+
+
+def effective_size(weights: Iterable[float]) -> float:
+    """Kish's effective sample size, (sum w)^2 / sum w^2: as many equally weighted observations are about as precise.
+    0 if no weight is positive."""
+    total = squares = 0.0
+    for weight in weights:
+        total += weight
+        squares += weight * weight
+    return total * total / squares if squares else 0.0
+
+
+def quantiles(values: Sequence[float], at: Sequence[float]) -> tuple[float, ...]:
+    """Quantiles at probabilities in [0, 1] with linear interpolation, numpy's default. Raises ValueError without
+    values."""
+    if not values:
+        raise ValueError("quantiles needs at least one value")
+    ordered = sorted(values)
+    return tuple(_quantile(ordered, p) for p in at)
+
+
+def _quantile(ordered: Sequence[float], p: float) -> float:
+    position = p * (len(ordered) - 1)
+    i = int(position)
+    low, high, share = ordered[i], ordered[min(i + 1, len(ordered) - 1)], position - i
+    # The same two forms as numpy: each is exact at its own end.
+    return float(low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share))
+
+
+def percentile_interval(draws: Sequence[float], value: float | None = None) -> tuple[float, float]:
+    """The 2.5 % and 97.5 % quantiles of resampled values (B. Efron, 1979), widened to contain `value` if it is given.
+    Raises ValueError without draws."""
+    low, high = quantiles(draws, _TAILS)
+    return (low, high) if value is None else (min(low, value), max(high, value))
+
+
+def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 2_000) -> tuple[float, float] | None:
+    """Percentile interval of a mean, by drawing rows with replacement. None for fewer than two values, which do not
+    show their spread. The same seed gives the same interval. Raises MissingExtraError without numpy."""
+    if len(values) < 2:
+        return None
+    np = numpy()
+    rows = np.asarray(values, dtype=np.float64)
+    rng = np.random.default_rng(seed)
+    means: list[float] = []
+    for size in block_sizes(draws, len(rows)):
+        means += rows[rng.integers(0, len(rows), size=(size, len(rows)))].mean(axis=1).tolist()
+    return percentile_interval(means)
+
+
+def block_sizes(draws: int, width: int) -> list[int]:
+    """Splits `draws` draws of `width` numbers each into blocks that fit into memory."""
+    size = max(1, _CELLS // width)
+    return [min(size, draws - start) for start in range(0, draws, size)]
+
+
+def numpy() -> Any:
+    """The module numpy. Raises MissingExtraError if it is not installed."""
+    try:
+        import numpy
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("numpy", "eval", "The statistics of a run") from error
+    return numpy
