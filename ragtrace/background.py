@@ -1,0 +1,367 @@
+"""Runs work behind the application's back: a bounded queue, daemon worker threads, and one rule for forks.
+
+The application's thread calls `put`, which never blocks and never raises. Worker threads take batches out of the queue.
+Every loss is counted: `offered = done + waiting + running + dropped` in each snapshot.
+
+A forked child starts with an empty queue, zero counts and new locks: what waited belongs to the parent, and another
+thread may have held any lock at the fork. A queue that was closed before the fork stays closed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import math
+import os
+import threading
+import time
+import weakref
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+_log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Loss = Literal["queue_full", "queue_bytes", "shutdown", "internal"]
+"""Why an item was lost: too many or too large items waited, the queue was closed, or the work raised an exception."""
+
+
+def after_fork(reset: Callable[[], None]) -> None:
+    """Call the bound method `reset` once in each forked child, before other code runs there.
+
+    Its object is referenced weakly, so the registration does not keep it alive. Does nothing on a system without fork.
+    """
+    if not hasattr(os, "register_at_fork"):
+        return
+    method = weakref.WeakMethod(reset)
+
+    def reset_if_alive() -> None:
+        if (live_method := method()) is not None:
+            live_method()
+
+    os.register_at_fork(after_in_child=reset_if_alive)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a queue may hold, and when its workers take a batch."""
+
+    items: int = 10_000
+    """Most items that wait. A further one is lost as `queue_full`."""
+    bytes: float = math.inf
+    """Most bytes that wait. A further item is lost as `queue_bytes`, unless it is alone: otherwise an item that is
+    larger than this bound could never be taken."""
+    batch: int = 1
+    """Most items in one call of the work."""
+    wait: float = 0.0
+    """Seconds that an item waits at most until a batch is full. With `math.inf` only a full batch, `flush`, `wake`,
+    `close` or a due call (see `Background`) starts the work."""
+    workers: int = 1
+    """Worker threads."""
+    drop_oldest: bool = False
+    """Whether a full queue loses its oldest item instead of the new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """A snapshot of a queue. `offered = done + waiting + running + sum(dropped.values())`."""
+
+    offered: int
+    """Items given to `put`."""
+    done: int
+    waiting: int
+    waiting_bytes: int
+    running: int
+    """Items that the work has been called with."""
+    oldest_age: float
+    """Seconds since the oldest waiting item was put; 0 if none waits."""
+    dropped: Mapping[Loss, int]
+    """Lost items by reason."""
+    failures: int
+    """Exceptions raised by the work, and threads that could not be started."""
+
+
+class _Entry(NamedTuple):
+    number: int
+    """1 for the first item of this process, and so on."""
+    item: object
+    size: int
+    since: float
+
+
+class Background(Generic[Item]):
+    """A bounded queue with daemon worker threads.
+
+    `work` is called with a list of items, oldest first, in a worker thread. It may return the number of seconds after
+    which it is called again even if nothing is put by then; the list is then empty. If it raises an exception, the
+    items of this batch count as lost (`internal`), the first exception is logged, and the worker goes on.
+
+    `lock` is the reentrant lock of all counts: hold it to change counts of your own in the same snapshot as `put`. It
+    is reentrant because a finaliser may call `put` while its thread holds the lock.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[list[Item]], float | None],
+        bounds: Bounds | None = None,
+        *,
+        session: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """`name` is the name of the threads. Each worker thread enters `session()` before its first batch and leaves it
+        after its last one. Threads start with the first item, or with `start`."""
+        self._name = name
+        self._work = work
+        self._bounds = bounds or Bounds()
+        self._session = session
+        self._closed = False
+        self._reset()
+        after_fork(self._reset)
+
+    def _reset(self) -> None:
+        self.lock = threading.RLock()
+        self._changed = threading.Condition(self.lock)
+        self._queue: deque[_Entry] = deque()
+        self._delayed: list[tuple[float, _Entry]] = []
+        self._bytes = 0
+        self._wake_requested = False
+        self._flushing = 0
+        self._threads: list[threading.Thread] = []
+        self._running: dict[int, tuple[int, int]] = {}  # by thread: number of the first item, count of items
+        self._offered = 0
+        self._dropped: Counter[Loss] = Counter()
+        self._failures = 0
+        self._failure_logged = False
+
+    # --- the application's thread ------------------------------------------------------------------------
+
+    def put(self, item: Item, size: int = 0, *, delay: float = 0.0) -> Loss | None:
+        """Queue an item of `size` bytes for `work`; None, or why an item was lost. Never blocks, never raises.
+
+        The work gets it after `delay` seconds at the earliest; `close` ends the delay.
+        """
+        try:
+            with self.lock:
+                return self._put(item, size, delay)
+        except Exception:  # noqa: BLE001 the application's thread must not fail because of the queue
+            self._failures += 1
+            return "internal"
+
+    def _put(self, item: Item, size: int, delay: float) -> Loss | None:
+        self._offered += 1
+        loss = self._loss(size)
+        if loss is not None:
+            self._dropped[loss] += 1
+            if loss == "shutdown" or not self._bounds.drop_oldest or not self._queue:
+                return loss
+            self._bytes -= self._queue.popleft().size
+        now = time.monotonic()
+        entry = _Entry(self._offered, item, size, now)
+        self._bytes += size
+        if delay:
+            heapq.heappush(self._delayed, (now + delay, entry))
+        else:
+            self._queue.append(entry)
+        if len(self._threads) < self._bounds.workers:
+            self._start_threads()
+        if delay or len(self._queue) in (1, self._bounds.batch):
+            self._changed.notify_all()
+        return loss
+
+    def _loss(self, size: int) -> Loss | None:
+        if self._closed:
+            return "shutdown"
+        waiting = self.waiting
+        if waiting >= self._bounds.items:
+            return "queue_full"
+        if waiting and self._bytes + size > self._bounds.bytes:
+            return "queue_bytes"
+        return None
+
+    def wake(self) -> None:
+        """Have the work called soon, even with an empty list. Never blocks, never raises."""
+        with self.lock:
+            if not self._closed and not self._wake_requested:
+                self._wake_requested = True
+                self._start_threads()
+                self._changed.notify_all()
+
+    def start(self) -> None:
+        """Start the worker threads now, so that the first item does not wait for it."""
+        with self.lock:
+            if not self._closed:
+                self._start_threads()
+
+    def _start_threads(self) -> None:
+        for i in range(len(self._threads), self._bounds.workers):
+            name = self._name if self._bounds.workers == 1 else f"{self._name}-{i}"
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no further thread at present; the next item tries again
+                self._failures += 1
+                return
+            self._threads.append(thread)
+
+    # --- the worker threads ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        lock = self.lock  # differs in a child that `work` has forked: there this thread has nothing left to do
+        due = math.inf
+        try:
+            with self._session():
+                while lock is self.lock and (batch := self._next_batch(due)) is not None:
+                    due = time.monotonic() + self._run_batch(batch, lock)
+        except Exception:  # noqa: BLE001 the session failed; the next item starts another thread
+            self._report_failure("cannot start or end its session", lock)
+        finally:
+            with lock:
+                if threading.current_thread() in self._threads:
+                    self._threads.remove(threading.current_thread())
+
+    def _next_batch(self, due: float) -> list[_Entry] | None:
+        """Wait for the next batch. It is empty when the work is due or `wake` was called. None after `close`."""
+        with self._changed:
+            while True:
+                now = time.monotonic()
+                while self._delayed and (self._closed or self._delayed[0][0] <= now):
+                    self._queue.append(heapq.heappop(self._delayed)[1])
+                if self._wake_requested or self._is_batch_ready(now):
+                    break
+                if self._closed:
+                    return None
+                if now >= due:
+                    break
+                self._changed.wait(self._seconds_to_wait(now, due))
+            self._wake_requested = False
+            batch = [self._queue.popleft() for _ in range(min(self._bounds.batch, len(self._queue)))]
+            self._bytes -= sum(entry.size for entry in batch)
+            self._running[threading.get_ident()] = (batch[0].number if batch else self._offered, len(batch))
+            return batch
+
+    def _is_batch_ready(self, now: float) -> bool:
+        if not self._queue or len(self._queue) >= self._bounds.batch:
+            return bool(self._queue)
+        return self._closed or self._flushing > 0 or now >= self._queue[0].since + self._bounds.wait
+
+    def _seconds_to_wait(self, now: float, due: float) -> float | None:
+        moment = due
+        if self._queue:
+            moment = min(moment, self._queue[0].since + self._bounds.wait)
+        if self._delayed:
+            moment = min(moment, self._delayed[0][0])
+        return None if moment == math.inf else moment - now
+
+    def _run_batch(self, batch: list[_Entry], lock: threading.RLock) -> float:
+        """Call the work; seconds until it is to be called again although nothing was put."""
+        seconds = None
+        loss: Loss | None = None
+        try:
+            seconds = self._work([entry.item for entry in batch])  # type: ignore[misc]  # `put` took them as Item
+        except Exception:  # noqa: BLE001 a worker that ends would take all later items with it
+            loss = "internal"
+            self._report_failure(f"failed, and {len(batch)} items were lost", lock)
+        with lock:
+            if lock is self.lock:
+                self._running.pop(threading.get_ident(), None)
+                if loss is not None:
+                    self._dropped[loss] += len(batch)
+                if self._flushing:
+                    self._changed.notify_all()
+        return math.inf if seconds is None else seconds
+
+    def _report_failure(self, what: str, lock: threading.RLock) -> None:
+        with lock:
+            self._failures += 1
+            first, self._failure_logged = not self._failure_logged, True
+        if first:
+            _log.exception("The thread %s %s. Further failures are only counted.", self._name, what)
+
+    def pause(self, seconds: float) -> bool:
+        """Wait in the work before a further try. Returns True at once when the queue is closed."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._closed, seconds)
+
+    # --- control -----------------------------------------------------------------------------------------
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Wait until everything that was put before this call is done or lost; False after `timeout` seconds."""
+        with self._changed:
+            last = self._offered
+            if self._is_pending(last):
+                self._start_threads()
+            self._flushing += 1
+            self._changed.notify_all()
+            try:
+                return self._changed.wait_for(lambda: not self._is_pending(last), timeout)
+            finally:
+                self._flushing -= 1
+
+    def _is_pending(self, last: int) -> bool:
+        """Whether an item up to number `last`, or a call that `wake` requested, is not done."""
+        return self._wake_requested or any(number <= last for number in self._pending_numbers())
+
+    def _pending_numbers(self) -> Iterator[int]:
+        if self._queue:
+            yield self._queue[0].number
+        yield from (number for number, _ in self._running.values())
+        yield from (entry.number for _, entry in self._delayed)
+
+    def close(self, timeout: float = 5.0) -> list[Item]:
+        """Take no further items, give the work what waits for up to `timeout` seconds, and end the threads.
+
+        Returns the items that the work did not get; they count as lost (`shutdown`). Safe to call twice.
+        """
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            threads = list(self._threads)
+        if threads:
+            self.flush(timeout)
+        with self._changed:
+            entries = [*self._queue, *(entry for _, entry in sorted(self._delayed))]
+            self._queue.clear()
+            self._delayed.clear()
+            self._bytes = 0
+            self._wake_requested = False
+            if entries:
+                self._dropped["shutdown"] += len(entries)
+            self._changed.notify_all()
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+        return [entry.item for entry in entries]  # type: ignore[misc]  # `put` took them as Item
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
+    def waiting(self) -> int:
+        """Items that wait, those with a delay included."""
+        return len(self._queue) + len(self._delayed)
+
+    @property
+    def running(self) -> int:
+        """Items that the work has been called with and that are not done."""
+        return sum(count for _, count in self._running.values())
+
+    def stats(self) -> QueueStats:
+        """The counts of this process, from one snapshot."""
+        with self.lock:
+            lost = sum(self._dropped.values())
+            return QueueStats(
+                offered=self._offered,
+                done=self._offered - self.waiting - self.running - lost,
+                waiting=self.waiting,
+                waiting_bytes=self._bytes,
+                running=self.running,
+                oldest_age=time.monotonic() - self._queue[0].since if self._queue else 0.0,
+                dropped=dict(self._dropped),
+                failures=self._failures,
+            )

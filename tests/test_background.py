@@ -1,0 +1,463 @@
+"""The bounded queue with worker threads: nothing is lost without being counted, and a forked child starts empty."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ragtrace.background import Background, Bounds, after_fork
+
+FULL_BATCHES = Bounds(batch=4, wait=math.inf)
+forking = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+class Blocked:
+    """Work that waits until the test releases it, and keeps its batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.started = threading.Event()
+        self.release = threading.Event()
+
+    def __call__(self, batch: list[int]) -> None:
+        self.started.set()
+        self.release.wait(60)
+        self.batches.append(batch)
+
+
+def exit_code_of(child: Callable[[], bool]) -> int:
+    """Fork, and run `child` in the forked process: 0 if it returned True."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            code = 0 if child() else 2
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+# --- batches ---------------------------------------------------------------------------------------------
+
+
+def test_items_come_in_order_and_in_another_thread() -> None:
+    """The work gets every item once, oldest first, in a daemon thread of the given name."""
+    items: list[int] = []
+    threads: set[threading.Thread] = set()
+
+    def work(batch: list[int]) -> None:
+        items.extend(batch)
+        threads.add(threading.current_thread())
+
+    queue = Background("test-queue", work, Bounds(batch=7))
+    for i in range(100):
+        assert queue.put(i) is None
+    assert queue.flush()
+    assert items == list(range(100))
+    assert [(thread.name, thread.daemon) for thread in threads] == [("test-queue", True)]
+    queue.close()
+
+
+def test_a_full_batch_starts_the_work_and_flush_starts_a_partial_one() -> None:
+    """Without a limit to the wait the work gets full batches alone, until somebody flushes."""
+    batches: list[list[int]] = []
+    full = threading.Event()
+
+    def work(batch: list[int]) -> None:
+        batches.append(batch)
+        full.set()
+
+    queue = Background("test", work, FULL_BATCHES)
+    for i in range(6):
+        queue.put(i)
+    assert full.wait(10)
+    assert batches == [[0, 1, 2, 3]]
+    assert queue.flush()
+    assert batches == [[0, 1, 2, 3], [4, 5]]
+    queue.close()
+
+
+def test_an_item_waits_for_company_no_longer_than_the_wait() -> None:
+    """A batch that does not become full is worked on all the same."""
+    done = threading.Event()
+    queue = Background("test", lambda batch: done.set(), Bounds(batch=100, wait=0.01))
+    queue.put(1)
+    assert done.wait(10)
+    queue.close()
+
+
+def test_several_workers_share_the_items() -> None:
+    """While one worker is busy another takes the next item; each has a session of its own, entered and left once."""
+    sessions: list[str] = []
+
+    @contextmanager
+    def session() -> Iterator[None]:
+        sessions.append("entered")
+        yield
+        sessions.append("left")
+
+    both = threading.Barrier(2, timeout=30)
+
+    def work(batch: list[int]) -> None:
+        both.wait()
+
+    queue = Background("test", work, Bounds(workers=2), session=session)
+    queue.put(1)
+    queue.put(2)
+    assert queue.flush(30)
+    assert queue.stats().failures == 0
+    queue.close()
+    assert sessions == ["entered", "entered", "left", "left"]
+
+
+def test_the_work_is_called_again_when_it_is_due() -> None:
+    """The work says after how many seconds it is to be called although nothing was put; then its list is empty."""
+    batches: list[list[int]] = []
+    second = threading.Event()
+
+    def work(batch: list[int]) -> float | None:
+        batches.append(batch)
+        if len(batches) == 2:
+            second.set()
+            return None
+        return 0.01
+
+    queue = Background("test", work, Bounds())
+    queue.put(1)
+    assert second.wait(10)
+    assert batches == [[1], []]
+    queue.close()
+
+
+def test_wake_calls_the_work_with_nothing() -> None:
+    """Somebody may ask for a call without an item; flush waits for it."""
+    batches: list[list[int]] = []
+    queue = Background("test", batches.append, Bounds())
+    queue.wake()
+    assert queue.flush()
+    assert batches == [[]]
+    queue.close()
+
+
+def test_a_delayed_item_comes_later_and_closing_ends_its_delay() -> None:
+    """An item with a delay is overtaken by others, counts as waiting, and is worked on before close returns."""
+    items: list[str] = []
+    queue = Background("test", items.extend, Bounds())
+    queue.put("in an hour", delay=3_600)
+    queue.put("soon", delay=0.02)
+    queue.put("now")
+    assert not queue.flush(0.5)
+    assert items == ["now", "soon"]
+    assert queue.stats().waiting == 1
+    assert queue.close() == []
+    assert items == ["now", "soon", "in an hour"]
+
+
+# --- bounds ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bounds", "loss"), [(Bounds(items=3), "queue_full"), (Bounds(bytes=30), "queue_bytes")], ids=["items", "bytes"]
+)
+def test_a_full_queue_refuses_and_never_blocks(bounds: Bounds, loss: str) -> None:
+    """While the work hangs, items beyond the bound are refused with the reason, and each is counted."""
+    work = Blocked()
+    queue = Background("test", work, bounds)
+    queue.put(0, size=10)
+    assert work.started.wait(10)
+    assert [queue.put(i, size=10) for i in range(1, 6)] == [None, None, None, loss, loss]
+    stats = queue.stats()
+    assert (stats.offered, stats.waiting, stats.waiting_bytes, stats.running) == (6, 3, 30, 1)
+    assert stats.dropped == {loss: 2}
+    work.release.set()
+    assert queue.flush()
+    assert work.batches == [[0], [1], [2], [3]]
+    assert queue.stats().done == 4
+    queue.close()
+
+
+def test_an_item_larger_than_the_bound_is_taken_alone() -> None:
+    """The byte bound delays a giant until nothing else waits; it does not make it impossible."""
+    sizes: list[int] = []
+    queue = Background("test", sizes.extend, Bounds(bytes=10))
+    assert queue.put(1_000, size=1_000) is None
+    assert queue.flush()
+    assert sizes == [1_000]
+    queue.close()
+
+
+def test_a_full_queue_may_lose_its_oldest_item() -> None:
+    """With `drop_oldest` the new item is taken, and the loss is reported and counted all the same."""
+    work = Blocked()
+    queue = Background("test", work, Bounds(items=2, drop_oldest=True))
+    queue.put(0)
+    assert work.started.wait(10)
+    assert [queue.put(i) for i in range(1, 5)] == [None, None, "queue_full", "queue_full"]
+    work.release.set()
+    assert queue.flush()
+    assert work.batches == [[0], [3], [4]]
+    assert queue.stats().dropped == {"queue_full": 2}
+    queue.close()
+
+
+def test_many_threads_lose_nothing() -> None:
+    """What ten threads put at once is done or dropped; the sum is right in every snapshot meanwhile."""
+    queue = Background("test", lambda batch: None, Bounds(items=50, batch=8, workers=2))
+
+    def put_many() -> None:
+        for i in range(500):
+            queue.put(i)
+
+    threads = [threading.Thread(target=put_many) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        stats = queue.stats()
+        assert stats.offered == stats.done + stats.waiting + stats.running + sum(stats.dropped.values())
+        assert stats.done >= 0
+    assert queue.flush()
+    stats = queue.stats()
+    assert (stats.offered, stats.done + stats.dropped.get("queue_full", 0)) == (5_000, 5_000)
+    queue.close()
+
+
+def test_a_finaliser_that_puts_while_its_thread_holds_the_lock_does_not_block() -> None:
+    """The garbage collector may run anything in the middle of `put`: the lock is reentrant."""
+    items: list[int] = []
+    queue = Background("test", items.extend, Bounds())
+    with queue.lock:
+        queue.put(1)
+    assert queue.flush()
+    assert items == [1]
+    queue.close()
+
+
+# --- failures --------------------------------------------------------------------------------------------
+
+
+def test_work_that_fails_is_counted_logged_once_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """Each exception costs its own batch; the log has one entry for all of them."""
+    items: list[int] = []
+
+    def work(batch: list[int]) -> None:
+        if batch[0] < 3:
+            raise ValueError("for the test")
+        items.extend(batch)
+
+    queue = Background("test", work, Bounds())
+    with caplog.at_level(logging.ERROR):
+        for i in range(5):
+            queue.put(i)
+        assert queue.flush()
+    assert items == [3, 4]
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    stats = queue.stats()
+    assert (stats.failures, stats.dropped, stats.done) == (3, {"internal": 3}, 2)
+    queue.close()
+
+
+def test_a_session_that_fails_is_counted_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    """A thread whose session cannot be entered ends; the next item starts another one."""
+    attempts: list[int] = []
+    items: list[int] = []
+
+    @contextmanager
+    def session() -> Iterator[None]:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise OSError("for the test")
+        yield
+
+    queue = Background("test", items.extend, Bounds(), session=session)
+    queue.put(1)
+    while not caplog.records or queue._threads:
+        pass
+    queue.put(2)
+    assert queue.flush()
+    assert items == [1, 2]
+    queue.close()
+
+
+# --- the end ---------------------------------------------------------------------------------------------
+
+
+def test_close_works_on_what_waits() -> None:
+    """What was put before close is done when it returns; the thread has ended."""
+    items: list[int] = []
+    threads: list[threading.Thread] = []
+
+    def work(batch: list[int]) -> None:
+        items.extend(batch)
+        threads.append(threading.current_thread())
+
+    queue = Background("test", work, FULL_BATCHES)
+    for i in range(6):
+        queue.put(i)
+    assert queue.close() == []
+    assert items == [0, 1, 2, 3, 4, 5]
+    assert not threads[0].is_alive()
+
+
+def test_close_returns_what_there_was_no_time_for_and_can_be_called_again() -> None:
+    """Past the timeout the rest is handed back, once, and counted; later items are refused."""
+    work = Blocked()
+    queue = Background("test", work, Bounds())
+    for i in range(3):
+        queue.put(i)
+    assert work.started.wait(10)
+    assert queue.close(0.01) == [1, 2]
+    assert queue.put(3) == "shutdown"
+    assert queue.close(0.01) == []
+    work.release.set()
+    assert queue.flush()
+    assert work.batches == [[0]]
+    assert queue.stats().dropped == {"shutdown": 3}
+
+
+def test_a_pause_between_two_tries_ends_with_close() -> None:
+    """Work that waits for a database is not waited for: close wakes it, and it makes its last try."""
+    tries: list[bool] = []
+    started = threading.Event()
+
+    def work(batch: list[int]) -> None:
+        started.set()
+        while not tries or not tries[-1]:
+            tries.append(queue.pause(3_600))
+
+    queue = Background("test", work, Bounds())
+    queue.put(1)
+    assert started.wait(10)
+    assert queue.close() == []
+    assert tries == [True]
+
+
+def test_flush_is_not_kept_by_what_comes_later() -> None:
+    """Flush waits for what was put before it, not for what others put meanwhile."""
+    first = threading.Event()
+    held = threading.Event()
+
+    def work(batch: list[int]) -> None:
+        (first if batch[0] == 0 else held).wait(60)
+
+    queue = Background("test", work, Bounds())
+    queue.put(0)
+    result: list[bool] = []
+    flushing = threading.Thread(target=lambda: result.append(queue.flush(30)))
+    flushing.start()
+    while not queue._flushing:
+        pass
+    queue.put(1)
+    first.set()
+    flushing.join(30)
+    assert result == [True]
+    held.set()
+    queue.close()
+
+
+# --- forks -----------------------------------------------------------------------------------------------
+
+
+@forking
+def test_a_forked_child_starts_empty_and_works() -> None:
+    """The child has its own counts and thread; what waited in the parent is done by the parent alone."""
+    work = Blocked()
+    queue = Background("test", work, Bounds())
+    for i in range(3):
+        queue.put(i)
+    assert work.started.wait(10)
+
+    def child() -> bool:
+        work.release.set()
+        before = queue.stats()
+        queue.put(99)
+        flushed = queue.flush(30)
+        return before.offered == before.waiting == before.running == 0 and flushed and work.batches == [[99]]
+
+    assert exit_code_of(child) == 0
+    work.release.set()
+    assert queue.flush()
+    assert work.batches == [[0], [1], [2]]
+    queue.close()
+
+
+@forking
+def test_a_lock_that_another_thread_held_at_the_fork_is_free_in_the_child() -> None:
+    """A child never inherits a lock that nobody in it can release."""
+    queue = Background("test", lambda batch: None, Bounds())
+    holding, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with queue.lock:
+            holding.set()
+            release.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert holding.wait(10)
+    try:
+        assert exit_code_of(lambda: queue.put(1) is None and queue.flush(30)) == 0
+    finally:
+        release.set()
+        holder.join()
+    queue.close()
+
+
+@forking
+def test_a_fork_inside_the_work_leaves_the_parents_items_alone() -> None:
+    """The thread that forks goes on in the child, too; there it takes nothing more and counts nothing."""
+    codes: list[int] = []
+
+    def work(batch: list[int]) -> None:
+        codes.append(exit_code_of(lambda: queue.stats().offered == 0 and queue.put(5) is None))
+
+    queue = Background("test", work, Bounds())
+    queue.put(1)
+    queue.put(2)
+    assert queue.flush(30)
+    assert codes == [0, 0]
+    assert queue.stats().done == 2
+    queue.close()
+
+
+@forking
+def test_a_queue_that_was_closed_stays_closed_in_a_child() -> None:
+    """A child of an application that has ended ragtrace does not start it again."""
+    queue = Background("test", lambda batch: None, Bounds())
+    queue.close()
+    assert exit_code_of(lambda: queue.put(1) == "shutdown") == 0
+
+
+@forking
+def test_the_fork_rule_runs_once_and_only_in_the_child() -> None:
+    """Each registered object is reset once in each child, never in the parent, and a child's child resets again."""
+
+    class Counting:
+        def __init__(self) -> None:
+            self.resets = 0
+            after_fork(self.reset)
+
+        def reset(self) -> None:
+            self.resets += 1
+
+    counting = Counting()
+    assert exit_code_of(lambda: counting.resets == 1 and exit_code_of(lambda: counting.resets == 2) == 0) == 0
+    assert counting.resets == 0
+
+
+@forking
+def test_the_fork_rule_keeps_nothing_alive() -> None:
+    """A registered object can be collected, and a later fork is not disturbed by it."""
+    queue = Background("test", lambda batch: None, Bounds())
+    reference = weakref.ref(queue)
+    del queue
+    gc.collect()
+    assert reference() is None
+    assert exit_code_of(lambda: True) == 0
