@@ -7,6 +7,16 @@ from panels import BAD_HIGH, GREEN, RED, YELLOW, Page, S, link, over, quantile, 
 
 def health() -> Page:
     page = Page("ragtrace-health", "ragtrace · Evaluation health", "Can the other dashboards be trusted?")
+    _trust(page)
+    _outcomes(page)
+    _delays_and_judge(page)
+    _exports_and_review(page)
+    _tables(page)
+    return page
+
+
+def _trust(page: Page) -> None:
+    """Figures that say whether the other dashboards can be trusted."""
     sampled = f'ragtrace_sampling_decisions_total{{{S},decision="sampled"}}'
     page.number(
         "Evaluated",
@@ -60,6 +70,10 @@ def health() -> Page:
         none="no judge",
         links=[runbook("RagtraceJudgeBudgetGone")],
     )
+
+
+def _outcomes(page: Page) -> None:
+    """What became of the requests, and why some have no score."""
     page.lines(
         "What became of the requests",
         "Requests that an evaluator could have scored, by outcome, a second. Metric: `ragtrace_evaluation_outcomes_total`",
@@ -109,6 +123,10 @@ def health() -> Page:
         "none",
         links=[runbook("RagtraceEvaluationsDropped")],
     )
+
+
+def _delays_and_judge(page: Page) -> None:
+    """How long evaluation takes, and what the judge costs."""
     page.lines(
         "From request to score",
         "Percentiles of the time from a request's end to its scores. Metric: `ragtrace_evaluation_lag_seconds`",
@@ -158,6 +176,10 @@ def health() -> Page:
         w=8,
         links=[runbook("RagtraceJudgeUnreadable")],
     )
+
+
+def _exports_and_review(page: Page) -> None:
+    """What could not be exported, and how far people agree with the evaluators."""
     page.lines(
         "Exports that failed",
         "Share of spans and events that could not be exported. Metric: `ragtrace_export_failures_total`",
@@ -211,6 +233,10 @@ def health() -> Page:
         w=8,
         links=[link("Review, in the console", "${chatlog_url}/review")],
     )
+
+
+def _tables(page: Page) -> None:
+    """The evaluators with their settings, and labels with too many values."""
     page.rows(
         "Evaluators in force",
         "Name, version, threshold and judge of each evaluator. Metric: `ragtrace_evaluator_info`",
@@ -232,4 +258,3 @@ def health() -> Page:
         w=8,
         h=10,
     )
-    return page

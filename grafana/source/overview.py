@@ -31,6 +31,15 @@ def overview() -> Page:
     page = Page(
         "ragtrace-overview", "ragtrace · Assistant overview", "Is it answering well, and who must look at what?"
     )
+    _now(page)
+    _pass_rates(page)
+    _drops_and_scores(page)
+    _service(page)
+    return page
+
+
+def _now(page: Page) -> None:
+    """The figures of the time that is shown."""
     page.number(
         "Faithful answers",
         "Share of all answers that are faithful, weighted by 1/p. Metric: `ragtrace_evaluation_weight_total`",
@@ -87,6 +96,10 @@ def overview() -> Page:
         "s",
         ((None, GREEN), (5, YELLOW), (15, RED)),
     )
+
+
+def _pass_rates(page: Page) -> None:
+    """Pass rates, their bounds and the error budget."""
     page.row("Quality")
     page.lines(
         "Pass rate",
@@ -137,6 +150,10 @@ def overview() -> Page:
         line=True,
         links=[runbook("RagtraceQualityBudgetBurn")],
     )
+
+
+def _drops_and_scores(page: Page) -> None:
+    """The drop detector, the scores and the worst versions."""
     page.lines(
         "Drop detector",
         "Failing share of an hour beside the day before, or the same hours of seven days where it is less, in standard "
@@ -169,6 +186,10 @@ def overview() -> Page:
         columns=("app", "evaluator", "model", "prompt_version"),
         decimals=1,
     )
+
+
+def _service(page: Page) -> None:
+    """Traffic, latency, cost and tokens."""
     page.row("Service")
     page.lines(
         "Requests by outcome",
@@ -218,4 +239,3 @@ def overview() -> Page:
         stacked=True,
         w=8,
     )
-    return page

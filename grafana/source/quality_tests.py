@@ -11,6 +11,11 @@ DAY = 24.0
 
 
 def falls() -> list[dict[str, Any]]:
+    return [*_drops(), *_budgets_and_tickets()]
+
+
+def _drops() -> list[dict[str, Any]]:
+    """Sudden falls, and a new version that is none."""
     fell = "shop: {} fails {} more of the answers over {} than in the day before"
     return [
         test(
@@ -60,6 +65,13 @@ def falls() -> list[dict[str, Any]]:
                 long_window="15m",
             ),
         ),
+    ]
+
+
+def _budgets_and_tickets() -> list[dict[str, Any]]:
+    """A burnt budget, and an evaluator without an objective."""
+    fell = "shop: {} fails {} more of the answers over {} than in the day before"
+    return [
         test(
             "a fall to 5 % passes burns the budget",
             evaluated([(26, 10, 0.02), (2, 10, 0.95)]),

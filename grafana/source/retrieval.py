@@ -7,7 +7,14 @@ from panels import BAD, BAD_HIGH, GOOD_HIGH, GREEN, RED, YELLOW, M, Page, S, ove
 
 def retrieval() -> Page:
     page = Page("ragtrace-retrieval", "ragtrace · Retrieval", "Does it find the right chunks?")
-    context = M + ',evaluator=~"context_.+"'
+    _numbers(page)
+    _relevance(page)
+    _scores_and_causes(page)
+    return page
+
+
+def _numbers(page: Page) -> None:
+    """The figures of the time that is shown."""
     page.number(
         "Empty retrievals",
         "Share of the retrievals that found nothing. Metric: `ragtrace_retrieval_empty_total`",
@@ -50,6 +57,11 @@ def retrieval() -> Page:
         ((None, GREEN), (1, YELLOW), (3, RED)),
         w=6,
     )
+
+
+def _relevance(page: Page) -> None:
+    """How relevant the chunks are, and how often there are no chunks."""
+    context = M + ',evaluator=~"context_.+"'
     page.lines(
         "Relevance of the chunks",
         "Weighted mean of the context evaluators' scores. Metric: `ragtrace_evaluation_weighted_score_total`",
@@ -80,6 +92,10 @@ def retrieval() -> Page:
         line=True,
         links=[runbook("RagtraceRetrievalEmpty"), runbook("RagtraceRetrievalDown")],
     )  # fmt: skip
+
+
+def _scores_and_causes(page: Page) -> None:
+    """The retriever's own scores, and which failures retrieval causes."""
     page.heat(
         "The retriever's best score",
         "How many retrievals had which best score, on the retriever's own scale. A shift down: the index or the questions "
@@ -110,4 +126,3 @@ def retrieval() -> Page:
         )],
         "none",
     )  # fmt: skip
-    return page

@@ -14,6 +14,10 @@ from rule import RUNBOOKS
 from rule_test import STEP, counter, evaluated, fires, gauge, said, silent, test
 from writing import write
 
+# One object each, because the file of tests refers back to a series that several tests read.
+BUILD = gauge("ragtrace_build_info", "1x600", version="1")
+SAMPLED = counter("ragtrace_sampling_decisions_total", [(10, 1)], decision="sampled", stratum="ratio")
+
 
 def secrets() -> list[dict[str, Any]]:
     secret = "RagtraceSecretLeaked"
@@ -104,9 +108,12 @@ def leaks() -> list[dict[str, Any]]:
 
 
 def blindness() -> list[dict[str, Any]]:
-    build = gauge("ragtrace_build_info", "1x600", version="1")
-    sampled = counter("ragtrace_sampling_decisions_total", [(10, 1)], decision="sampled", stratum="ratio")
-    stalled, errors, silence = "RagtraceEvaluationsStalled", "RagtraceEvaluatorErrors", "RagtraceEvaluatorSilent"
+    return [*_absence(), *_evaluators(), *_pipeline(), *_judge(), *_exports()]
+
+
+def _absence() -> list[dict[str, Any]]:
+    """No scrape and no evaluation."""
+    stalled = "RagtraceEvaluationsStalled"
     return [
         test(
             "nobody reports",
@@ -129,7 +136,7 @@ def blindness() -> list[dict[str, Any]]:
         ),
         test(
             "one of two applications is gone",
-            [build, gauge("ragtrace_build_info", "1x24 _x40", version="1", app="gone")],
+            [BUILD, gauge("ragtrace_build_info", "1x24 _x40", version="1", app="gone")],
             silent("RagtraceApplicationGone", "2h"),
             fires(
                 "RagtraceApplicationGone",
@@ -141,16 +148,23 @@ def blindness() -> list[dict[str, Any]]:
         ),
         test(
             "requests are sampled and none is evaluated, not even an error; then they are",
-            [sampled, *evaluated([(2, 1, 0.1), (2, 0, 0), (2, 1, 0.1)])],
+            [SAMPLED, *evaluated([(2, 1, 0.1), (2, 0, 0), (2, 1, 0.1)])],
             silent(stalled, "2h"),
             fires(stalled, "3h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
             silent(stalled, "5h"),
         ),
         test(
             "no evaluation at all, and no series of one",
-            [sampled],
+            [SAMPLED],
             fires(stalled, "2h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
         ),
+    ]
+
+
+def _evaluators() -> list[dict[str, Any]]:
+    """Evaluators that fail or say nothing."""
+    errors, silence = "RagtraceEvaluatorErrors", "RagtraceEvaluatorSilent"
+    return [
         test(
             "a fifth of an evaluator's requests are errors",
             [
@@ -179,6 +193,12 @@ def blindness() -> list[dict[str, Any]]:
                 silence, "8h", "ticket", "shop: groundedness gave no value for 120 requests of 2 hours", "groundedness"
             ),
         ),
+    ]
+
+
+def _pipeline() -> list[dict[str, Any]]:
+    """Scores that come late, requests that are dropped."""
+    return [
         test(
             "scores come late",
             [
@@ -191,7 +211,7 @@ def blindness() -> list[dict[str, Any]]:
         ),
         test(
             "a queue overflows",
-            [sampled, counter("ragtrace_pipeline_dropped_total", [(2, 0), (2, 0.5), (2, 0)], reason="queue_full")],
+            [SAMPLED, counter("ragtrace_pipeline_dropped_total", [(2, 0), (2, 0.5), (2, 0)], reason="queue_full")],
             silent("RagtraceEvaluationsDropped", "2h"),
             fires(
                 "RagtraceEvaluationsDropped",
@@ -201,6 +221,12 @@ def blindness() -> list[dict[str, Any]]:
             ),
             silent("RagtraceEvaluationsDropped", "5h30m"),
         ),
+    ]
+
+
+def _judge() -> list[dict[str, Any]]:
+    """A judge without a budget or unreadable."""
+    return [
         test(
             "the judge's budget is gone until the next hour",
             [
@@ -244,6 +270,12 @@ def blindness() -> list[dict[str, Any]]:
                 "sexism",
             ),
         ),
+    ]
+
+
+def _exports() -> list[dict[str, Any]]:
+    """Failed exports."""
+    return [
         test(
             "a fifth of the spans cannot be exported; one in a thousand is no matter",
             [

@@ -59,13 +59,13 @@ def safety() -> list[Rule]:
 
 def silence() -> list[Rule]:
     """Blindness: what nobody would see because nothing is shown."""
+    return [*_absence(), *_evaluators(), *_judge_and_exports()]
+
+
+def _absence() -> list[Rule]:
+    """No scrape and no evaluation."""
     sampled = 'sum by (app, env) (increase(ragtrace_sampling_decisions_total{decision="sampled"}[30m]))'
     evaluated = "sum by (app, env) (increase(ragtrace_evaluations_total[30m]))"
-    lost = "sum by (app, env, sink) (rate(ragtrace_export_failures_total[15m]))"
-    sent = "sum by (app, env, sink) (rate(ragtrace_export_items_total[15m]))"
-    errors = share(
-        'rate(ragtrace_evaluations_total{verdict="error"}[30m])', "rate(ragtrace_evaluations_total[30m])", BY
-    )
     return [
         alert(
             "RagtraceTelemetryAbsent",
@@ -89,6 +89,15 @@ def silence() -> list[Rule]:
             "{{ $labels.app }}: {{ $value | humanize }} requests of 30 minutes were to be evaluated, none was",
             wait="15m",
         ),
+    ]
+
+
+def _evaluators() -> list[Rule]:
+    """Evaluators that fail, say nothing or come late; requests that are dropped."""
+    errors = share(
+        'rate(ragtrace_evaluations_total{verdict="error"}[30m])', "rate(ragtrace_evaluations_total[30m])", BY
+    )
+    return [
         alert(
             "RagtraceEvaluatorErrors",
             f"({errors}) > 0.1",
@@ -127,6 +136,14 @@ def silence() -> list[Rule]:
             wait="15m",
             keep="15m",
         ),
+    ]
+
+
+def _judge_and_exports() -> list[Rule]:
+    """A judge without a budget or unreadable; failed exports."""
+    lost = "sum by (app, env, sink) (rate(ragtrace_export_failures_total[15m]))"
+    sent = "sum by (app, env, sink) (rate(ragtrace_export_items_total[15m]))"
+    return [
         alert(
             "RagtraceJudgeBudgetGone",
             f'sum by ({BY}) (increase(ragtrace_evaluator_errors_total{{reason="judge_budget"}}[15m])) > 0',

@@ -7,6 +7,13 @@ from panels import BAD_HIGH, DECIDED, GREEN, RED, YELLOW, M, Page, S, link, over
 
 def safety() -> Page:
     page = Page("ragtrace-safety", "ragtrace · Safety and privacy", "Does it leak, insult, or refuse?")
+    _shares(page)
+    _checks(page)
+    return page
+
+
+def _shares(page: Page) -> None:
+    """Shares of the answers that leak, insult or refuse."""
 
     def share(evaluator: str) -> str:
         select = f'{M},evaluator="{evaluator}"'
@@ -42,6 +49,10 @@ def safety() -> Page:
             w=6,
             links=[link("The answers", f"${{chatlog_url}}/traces?evaluator={evaluator}&label=fail"), runbook(name)],
         )
+
+
+def _checks(page: Page) -> None:
+    """Failures by check, their origin, and a table of both."""
     unsafe = (
         "pii_leakage|sensitive_data_leakage|contact_information|toxicity.*|fairness_bias.*|critic_.*|sexism|stereotypes"
     )
@@ -94,4 +105,3 @@ def safety() -> Page:
         columns=("app", "evaluator"),
         decimals=0,
     )
-    return page
