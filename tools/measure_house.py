@@ -76,7 +76,7 @@ def layers(root: Path = ROOT) -> list[list[str]]:
     """
     contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (contract,) = [one for one in contracts if one["type"] == "layers"]
-    rows = [[name.strip() for name in layer.replace("|", ":").split(":")] for layer in contract["layers"]]
+    rows = [[name.strip(" ()") for name in layer.replace("|", ":").split(":")] for layer in contract["layers"]]
     door = next(number for number, row in enumerate(rows) if "ragtrace.startup" in row)
     return [*rows[:door], ["ragtrace"], *rows[door:]]
 
