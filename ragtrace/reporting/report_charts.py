@@ -1,81 +1,65 @@
-"""Pictures of a report as SVG text: no script, no style attribute, colours by class. Every text in them is escaped."""
+"""The charts of the report of a run."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 
+from ragtrace import svg
 from ragtrace.reporting.results import Metric
 
 BINS = 20
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 320, 130, 8, 22, 16
+_FRAME = svg.Frame(320, 130, 8, 8, 16, 22)
 
 
 def histogram(metric: Metric, values: Sequence[float]) -> str:
-    """How a metric's values are distributed, in 20 bins, with a line at the threshold. Empty without values.
+    """The distribution of a metric's values in 20 bins, with a line at the threshold. Empty without values.
 
-    The axis is the metric's range, or that of the values where the range has no end. A bin holds its lower bound, the
-    last one its upper one, too.
+    The axis is the metric's range; where the range is infinite, it ends at the least or greatest value.
     """
     if not values:
         return ""
-    low, high = _axis(metric, values)
-    counts = binned(values, low, high)
-    most = max(counts)
-    step = (_WIDTH - 2 * _LEFT) / BINS
-    floor = _HEIGHT - _BOTTOM
+    scale = _axis(metric, values)
+    counts = binned(values, scale)
+    step = _FRAME.inner / BINS
     bars = []
     for i, count in enumerate(counts):
         if count:
-            height = max(1.0, (floor - _TOP) * count / most)
-            middle = low + (high - low) * (i + 0.5) / BINS
+            height = max(1.0, (_FRAME.floor - _FRAME.top) * count / max(counts))
+            middle = scale.low + (scale.high - scale.low) * (i + 0.5) / BINS
             kind = {True: "good", False: "bad", None: "plain"}[metric.meets(middle)]
-            bounds = f"{low + (high - low) * i / BINS:.3g} to {low + (high - low) * (i + 1) / BINS:.3g}"
-            bars.append(
-                f'<rect class="bar {kind}" x="{_LEFT + i * step + 0.5:.1f}" y="{floor - height:.1f}" '
-                f'width="{step - 1:.1f}" height="{height:.1f}"><title>{bounds}: {count}</title></rect>'
-            )
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(_told(metric, counts, low, high))}">'
-        f'{"".join(bars)}<line class="axis" x1="{_LEFT}" x2="{_WIDTH - _LEFT}" y1="{floor}" y2="{floor}"/>'
-        f'<text x="{_LEFT}" y="{_HEIGHT - 7}">{low:.3g}</text>'
-        f'<text x="{_WIDTH - _LEFT}" y="{_HEIGHT - 7}" text-anchor="end">{high:.3g}</text>'
-        f"{_threshold(metric, low, high, floor)}</svg>"
-    )
+            x, y = _FRAME.x(i / BINS) + 0.5, _FRAME.floor - height
+            bars.append(svg.rect(f"bar {kind}", x, y, step - 1, height, title=f"{scale.bounds(i, BINS)}: {count}"))
+    axis = svg.line("axis", _FRAME.left, _FRAME.floor, _FRAME.x(1.0), _FRAME.floor)
+    marks = svg.ends(_FRAME, f"{scale.low:.3g}", f"{scale.high:.3g}") + _threshold(metric, scale)
+    return svg.picture(_label(metric, counts, scale), _FRAME.width, _FRAME.height, [*bars, axis, marks])
 
 
-def binned(values: Sequence[float], low: float, high: float) -> list[int]:
-    """How many values lie in each of the bins between `low` and `high`; those outside count for the nearest one."""
+def binned(values: Sequence[float], scale: svg.Axis) -> list[int]:
+    """The number of values in each of 20 equal bins."""
     counts = [0] * BINS
     for value in values:
-        # The nudge keeps 0.15 of [0, 1] in the bin that starts there, though 0.15 * 20 is a little under 3.
-        place = math.floor((value - low) / (high - low) * BINS + 1e-9)
-        counts[min(BINS - 1, max(0, place))] += 1
+        counts[scale.bin(value, BINS)] += 1
     return counts
 
 
-def _axis(metric: Metric, values: Sequence[float]) -> tuple[float, float]:
+def _axis(metric: Metric, values: Sequence[float]) -> svg.Axis:
     low = metric.range[0] if math.isfinite(metric.range[0]) else min(values)
     high = metric.range[1] if math.isfinite(metric.range[1]) else max(values)
-    return (low, high) if high > low else (low, low + 1.0)
+    return svg.Axis(low, high if high > low else low + 1.0)
 
 
-def _threshold(metric: Metric, low: float, high: float, floor: int) -> str:
-    if metric.threshold is None or not low <= metric.threshold <= high:
+def _threshold(metric: Metric, scale: svg.Axis) -> str:
+    if metric.threshold is None or not scale.low <= metric.threshold <= scale.high:
         return ""
-    x = _LEFT + (_WIDTH - 2 * _LEFT) * (metric.threshold - low) / (high - low)
-    anchor = "end" if x > _WIDTH / 2 else "start"
+    x = _FRAME.x(scale.share(metric.threshold))
     sign = "≥" if metric.direction == "higher" else "≤"
-    return (
-        f'<line class="limit" x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{floor}"/>'
-        f'<text x="{x - 4 if anchor == "end" else x + 4:.1f}" y="12" text-anchor="{anchor}">'
-        f"{sign} {metric.threshold:g}</text>"
-    )
+    at, anchor = (x - 4, "end") if x > _FRAME.width / 2 else (x + 4, "start")
+    return svg.line("limit", x, 4, x, _FRAME.floor) + svg.text(at, 12, f"{sign} {metric.threshold:g}", anchor)
 
 
-def _told(metric: Metric, counts: Sequence[int], low: float, high: float) -> str:
+def _label(metric: Metric, counts: Sequence[int], scale: svg.Axis) -> str:
     fullest = max(range(BINS), key=lambda i: counts[i])
-    start, end = (low + (high - low) * i / BINS for i in (fullest, fullest + 1))
     limit = "" if metric.threshold is None else f"; threshold {metric.threshold:g}"
-    return f"Distribution of {metric.name}: {sum(counts)} values, most between {start:.3g} and {end:.3g}{limit}"
+    most = scale.bounds(fullest, BINS).replace(" to ", " and ")
+    return f"Distribution of {metric.name}: {sum(counts)} values, most between {most}{limit}"

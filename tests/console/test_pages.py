@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -246,16 +245,6 @@ def test_stages_stand_in_for_spans() -> None:
 
 
 # --- charts -----------------------------------------------------------------------------------------------------------
-
-
-@given(st.floats(1e-6, 1e9), st.booleans())
-def test_an_axis_holds_its_values(top: float, zero: bool) -> None:
-    """With two to six marks, evenly spaced and round."""
-    axis = page_charts.axis([0.0, top], zero=zero)
-    assert axis.low <= 0 < top <= axis.high * (1 + 1e-9)
-    assert 2 <= len(axis.ticks) <= 6
-    steps = [b - a for a, b in pairwise(axis.ticks)]
-    assert max(steps) <= min(steps) * 1.01 + 1e-9
 
 
 def test_a_gap_is_a_gap() -> None:

@@ -16,6 +16,7 @@ from ragtrace.records import Evidence, Score
 from ragtrace.reporting import report_charts, views
 from ragtrace.reporting.analysis import analyse
 from ragtrace.reporting.results import Info, Metric, Result, Run
+from ragtrace.svg import Axis
 from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run, score
 
 pytest.importorskip("jinja2")
@@ -214,7 +215,8 @@ def test_pieces_of_evidence_that_overlaps_or_does_not_fit() -> None:
 
 def test_bins() -> None:
     """Every value in one of twenty; the ends and what lies beyond them count for the nearest."""
-    assert report_charts.binned([0.0, 0.04, 0.05, 0.15, 1.0, 7.0, -1.0], 0.0, 1.0) == [3, 1, 0, 1] + [0] * 15 + [2]
+    values = [0.0, 0.04, 0.05, 0.15, 1.0, 7.0, -1.0]
+    assert report_charts.binned(values, Axis(0.0, 1.0)) == [3, 1, 0, 1] + [0] * 15 + [2]
 
 
 def test_histograms_of_odd_values() -> None:

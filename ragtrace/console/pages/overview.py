@@ -150,8 +150,8 @@ def _requests(traffic: Sequence[Traffic]) -> str:
     points, bad = [], []
     for step in traffic:
         share = step.errors.value if step.errors else 0.0
-        told = f"{moment(step.start)}: {count(step.requests)} requests, {percent(share)} errors"
-        points.append(Point(step.start, step.requests, told=told if step.requests else ""))
+        title = f"{moment(step.start)}: {count(step.requests)} requests, {percent(share)} errors"
+        points.append(Point(step.start, step.requests, title=title if step.requests else ""))
         bad.append(step.requests * share)
     return page_charts.columns(points, bad, "Requests over time, errors at the foot")
 
@@ -163,6 +163,6 @@ def _latency(traffic: Sequence[Traffic]) -> str:
         for step in traffic:
             value = step.latency.get(quantile)
             known = ", ".join(f"{100 * q:.0f} % within {seconds(v)}" for q, v in sorted(step.latency.items()))
-            points.append(Point(step.start, value, told=f"{moment(step.start)}: {known}" if known else ""))
+            points.append(Point(step.start, value, title=f"{moment(step.start)}: {known}" if known else ""))
         lines.append((f"{quantile:g}", points))
     return page_charts.lines(lines, "Duration of half and of nine in ten requests over time", "s")

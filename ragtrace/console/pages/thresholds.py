@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragtrace import svg
 from ragtrace.chatlogs.records import Judged
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.page_charts import Point
@@ -59,9 +60,9 @@ def board(
     aim = wanted if wanted is not None else threshold if threshold is not None else steps[len(steps) // 2].threshold
     at = min(range(len(steps)), key=lambda i: abs(steps[i].threshold - aim))
     found = _usable(judged, weighted)
-    low, high = _ends(found)
-    picture = _picture(found, (low, high), steps[at].threshold)
-    place = (page_charts.WIDE_LEFT, page_charts.WIDE - page_charts.RIGHT, low, high)
+    scale = _scale(found)
+    picture = _picture(found, scale, steps[at].threshold)
+    place = (page_charts.WIDE.left, page_charts.WIDE.x(1.0), scale.low, scale.high)
     return Board(steps, at, now, picture, place, len(found), len(_usable(judged, False)))
 
 
@@ -72,24 +73,23 @@ def _usable(judged: Sequence[Judged], weighted: bool) -> list[Log]:
     return [log for log in found if log.value is not None and math.isfinite(log.value)]
 
 
-def _ends(found: Sequence[Log]) -> tuple[float, float]:
+def _scale(found: Sequence[Log]) -> svg.Axis:
     values = [log.value or 0.0 for log in found]
     low, high = min(values), max(values)
     if low >= 0.0 and high <= 1.0:
-        return 0.0, 1.0
-    return low, high if high > low else low + 1.0
+        return svg.Axis(0.0, 1.0)
+    return svg.Axis(low, high if high > low else low + 1.0)
 
 
-def _picture(found: Sequence[Log], ends: tuple[float, float], threshold: float) -> str:
-    low, high = ends
+def _picture(found: Sequence[Log], scale: svg.Axis, threshold: float) -> str:
     passed, failed = [0.0] * BINS, [0.0] * BINS
     total = sum(log.weight for log in found) or 1.0
     for log in found:
-        at = min(BINS - 1, max(0, math.floor(((log.value or 0.0) - low) / (high - low) * BINS + 1e-9)))
+        at = scale.bin(log.value or 0.0, BINS)
         passed[at] += 100.0 * log.weight * (1 - log.bad) / total
         failed[at] += 100.0 * log.weight * log.bad / total
     told = f"Scores of logs that people passed (upwards) and failed (downwards), {len(found)} logs"
-    return page_charts.distribution(passed, failed, ends, threshold, told)
+    return page_charts.distribution(passed, failed, scale, threshold, told)
 
 
 def reliability(judged: Sequence[Judged], curve: Curve | None, *, weighted: bool) -> str:
