@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = (".", "integrations", "exporters")  # the folders that hold packages of the product
 PRODUCT = ("ragtrace", "ragtrace_langchain", "ragtrace_llama_index", "ragtrace_otlp", "ragtrace_prometheus")
+
+OPENTELEMETRY_PARTS = ("exporter", "instrumentation", "proto", "sdk")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,16 @@ class Import:
     imported: str
     line: int
     for_types_only: bool
+
+
+@dataclass(frozen=True, order=True)
+class Dependency:
+    """That `module` imports the third-party package `package` at `line`, in a function or when it is loaded."""
+
+    module: str
+    package: str
+    line: int
+    in_function: bool
 
 
 def product_modules(root: Path = ROOT) -> dict[str, Module]:
@@ -101,6 +114,36 @@ def _typing_only(module: Module) -> set[ast.AST]:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             nodes.update(inner for statement in node.body for inner in ast.walk(statement))
     return nodes
+
+
+def dependencies_of(module: Module) -> Iterator[Dependency]:
+    """Yields the imports of third-party packages, except those for types only.
+
+    A package of OpenTelemetry's SDK has two words (`opentelemetry.sdk`); `opentelemetry` alone is its API.
+    """
+    typing_only = _typing_only(module)
+    functions = [node for node in module.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
+    late = {node for function in functions for node in ast.walk(function)}
+    for node in module.nodes:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in {external_package(name) for name in names} - {""}:
+            if node not in typing_only:
+                yield Dependency(module.name, name, node.lineno, node in late)
+
+
+def external_package(name: str) -> str:
+    """Returns the package that holds a module: its first word, or two for a part of OpenTelemetry; '' for our own and
+    the standard library's."""
+    first, _, rest = name.partition(".")
+    if first in PRODUCT or first in sys.stdlib_module_names:
+        return ""
+    second = rest.split(".")[0]
+    return f"{first}.{second}" if first == "opentelemetry" and second in OPENTELEMETRY_PARTS else first
 
 
 def circles(edges: Iterable[tuple[str, str]]) -> list[list[str]]:
