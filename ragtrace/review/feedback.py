@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
-import queue
 import re
-import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, insert, select, update
 
+from ragtrace.background import Background, Bounds
 from ragtrace.chatlogs.records import Feedback
 from ragtrace.chatlogs.schema import feedback, items, traces
 from ragtrace.errors import DataError, RagtraceError
@@ -81,92 +79,63 @@ def _room(connection: Connection, policy: Policy, trace: int, now: float) -> boo
 
 
 class FeedbackSink:
-    """Takes feedback in the application's thread, without waiting, and keeps it in a store from a thread of its own.
+    """Takes feedback in the application's thread, without waiting, and stores it in a thread of its own.
 
-    While the database is away what came waits, up to ten thousand pieces; then the oldest are lost, and counted.
+    While the database is away, up to ten thousand pieces wait; then the oldest are lost, and counted.
     """
 
     def __init__(self, url: str, *, key: str | None = None) -> None:
         self._url = url
         self._key = key
+        self._store: Store | None = None
         self.lost = 0
-        """Pieces of feedback that could not be kept."""
-        self._reset()
+        """Pieces of feedback that could not be stored."""
+        self._queue = Background("ragtrace-feedback", self._work, Bounds(items=_WAITING, drop_oldest=True))
 
-    def _reset(self) -> None:
-        self._process = os.getpid()
-        self._queue: queue.Queue[Feedback | None] = queue.Queue(_WAITING)
-        self._thread: threading.Thread | None = None
-        self._closed = threading.Event()
-        self._starting = threading.Lock()
+    def __call__(self, message: Feedback) -> None:
+        """Take one piece of feedback. Never blocks, never raises for what it holds."""
+        if loss := self._queue.put(replace(message, created=message.created or time.time())):
+            self._lose(loss)
 
-    def __call__(self, given: Feedback) -> None:
-        """Take one. Never blocks, never raises for what it holds."""
-        if os.getpid() != self._process:  # a forked child: what waited is the parent's
-            self._reset()
-        given = replace(given, created=given.created or time.time())
-        while True:
-            try:
-                self._queue.put_nowait(given)
-                break
-            except queue.Full:
-                self._drop()
-        with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="ragtrace-feedback", daemon=True)
-                self._thread.start()
+    def _work(self, batch: list[Feedback]) -> None:
+        for message in batch:
+            is_last_try = False
+            while not self._stored(message, is_last_try):
+                is_last_try = self._queue.pause(_PAUSE)
 
-    def _drop(self) -> None:
+    def _stored(self, message: Feedback, is_last_try: bool) -> bool:
+        """Store it, or count it as lost. False if the database is away, locked or full and another try follows."""
         try:
-            self._queue.get_nowait()
-            self._queue.task_done()
-            self.lost += 1
-        except queue.Empty:
-            pass
+            add_feedback(self._opened(), message)
+        except DataError as error:
+            self._lose(str(error))
+        except RagtraceError as error:
+            if not is_last_try:
+                return False
+            self._lose(str(error))
+        except Exception as error:  # noqa: BLE001 somebody's feedback may hold anything
+            self._lose(type(error).__name__)
+        return True
 
-    def _work(self) -> None:
-        store: Store | None = None
-        own = self._queue
-        while (given := own.get()) is not None:
-            while True:
-                try:
-                    if store is None:
-                        from ragtrace.chatlogs.store import open_store
+    def _opened(self) -> Store:
+        from ragtrace.chatlogs.store import open_store
 
-                        store = open_store(self._url, key=self._key)
-                    add_feedback(store, given)
-                except DataError:
-                    self._lose("it was none")
-                except RagtraceError as error:  # away, locked, full: it may come back
-                    if not self._closed.wait(_PAUSE):
-                        continue
-                    self._lose(str(error))
-                except Exception as error:  # noqa: BLE001 the thread must live on; what failed is counted
-                    self._lose(type(error).__name__)
-                break
-            own.task_done()
-        if store is not None:
-            store.close()
+        if self._store is None:
+            self._store = open_store(self._url, key=self._key)
+        return self._store
 
-    def _lose(self, why: str) -> None:
-        self.lost += 1
-        if self.lost == 1:
-            _log.warning("ragtrace: feedback could not be kept (%s); further losses are only counted", why)
+    def _lose(self, reason: str, count: int = 1) -> None:
+        first = self.lost == 0
+        self.lost += count
+        if first and count:
+            _log.warning("ragtrace: feedback could not be stored (%s). Further losses are only counted.", reason)
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until all that was taken so far is kept; False if `timeout` seconds did not do."""
-        waiting = self._queue
-        with waiting.all_tasks_done:
-            return waiting.all_tasks_done.wait_for(lambda: not waiting.unfinished_tasks, timeout)
+        """Wait until everything taken so far is stored; False after `timeout` seconds."""
+        return self._queue.flush(timeout)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Keep what waits, for up to `timeout` seconds. Safe to call twice."""
-        thread = self._thread
-        if thread is None or os.getpid() != self._process:
-            return
-        self._closed.set()
-        try:
-            self._queue.put_nowait(None)
-        except queue.Full:
-            return
-        thread.join(timeout)
+        """Store what waits, for up to `timeout` seconds. Safe to call twice."""
+        self._lose("shutdown", len(self._queue.close(timeout)))
+        if not self._queue.running and self._store is not None:
+            self._store.close()

@@ -16,18 +16,17 @@ import ipaddress
 import json
 import logging
 import os
-import queue
 import random
 import socket
 import ssl
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from ragtrace.background import Background, Bounds
 from ragtrace.errors import SettingError
 from ragtrace.review.alerts import review_items_from_alert
 
@@ -38,9 +37,9 @@ EVENTS = ("review.submitted", "feedback.negative", "calibration.saved")
 CONTENT = frozenset({"query", "answer", "documents", "reference", "comment", "corrected", "explanation"})
 """Keys of an event's data that may quote somebody."""
 _WAITING = 1_000
+"""Deliveries that wait at most."""
 _TIMEOUT = 10.0
-_LOOK = 0.2
-"""Seconds between two looks at what is due."""
+"""Seconds for connecting, and for each answer."""
 _PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)
 """Seconds before each further try; a quarter of it, up or down, is chance."""
 
@@ -125,79 +124,51 @@ class Webhooks:
         self._targets = tuple(targets)
         self._pauses = tuple(pauses)
         self._clock = clock
-        self._queue: queue.PriorityQueue[tuple[float, int, _Post]] = queue.PriorityQueue(_WAITING)
-        self._closed = threading.Event()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-        self._number = 0
-        self._told = False
         self.sent = 0
         """Deliveries that were answered with a status of 200 to 299."""
         self.lost = 0
         """Deliveries that were given up, or for which there was no room."""
+        self._queue = Background("ragtrace-webhooks", self._work, Bounds(items=_WAITING))
 
     def send(self, event: str, data: Mapping[str, Any]) -> None:
-        """Tell all targets of an event, one of `EVENTS`. Never blocks and never raises; keys of `CONTENT` go to targets
-        alone that may have them."""
+        """Send an event, one of `EVENTS`, to all targets. Never blocks and never raises; keys of `CONTENT` go only to
+        targets that may have them."""
         for each in self._targets:
             allowed = {k: v for k, v in data.items() if each.content or k not in CONTENT}
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
             body = json.dumps({"type": event, "timestamp": stamp, "data": allowed}, default=str).encode()
-            self._put(0.0, _Post(each, f"msg_{uuid.uuid4().hex}", body))
+            if loss := self._queue.put(_Post(each, f"msg_{uuid.uuid4().hex}", body)):
+                self._lose(each, loss)
 
-    def _put(self, due: float, post: _Post) -> None:
-        with self._lock:
-            self._number += 1
-            number = self._number
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="ragtrace-webhooks", daemon=True)
-                self._thread.start()
+    def _work(self, batch: list[_Post]) -> None:
+        for delivery in batch:
+            self._deliver(delivery)
+
+    def _deliver(self, delivery: _Post) -> None:
         try:
-            self._queue.put_nowait((due, number, post))
-        except queue.Full:
-            self.lost += 1
-
-    def _work(self) -> None:
-        while not self._ended.is_set():
-            try:
-                due, _, post = self._queue.get(timeout=_LOOK)
-            except queue.Empty:
-                if self._closed.is_set():
-                    return
-                continue
-            wait = due - time.monotonic()
-            if wait > 0 and not self._closed.is_set():
-                self._put(due, post)
-                self._closed.wait(min(wait, _LOOK))
-                continue
-            self._deliver(post)
-
-    def _deliver(self, post_: _Post) -> None:
-        try:
-            status = post(post_.target, post_.event_id, post_.body, int(self._clock()))
-            said = None if 200 <= status < 300 else f"it answered {status}"
-        except Exception as error:  # noqa: BLE001 whatever the network does; the thread lives on
-            said = type(error).__name__
-        if said is None:
+            status = post(delivery.target, delivery.event_id, delivery.body, int(self._clock()))
+            problem = None if 200 <= status < 300 else f"status {status}"
+        except Exception as error:  # noqa: BLE001 the network may fail in any way
+            problem = type(error).__name__
+        if problem is None:
             self.sent += 1
-        elif post_.tries < len(self._pauses) and not self._closed.is_set():
-            pause = self._pauses[post_.tries] * (0.75 + 0.5 * random.random())
-            again = _Post(post_.target, post_.event_id, post_.body, post_.tries + 1)
-            self._put(time.monotonic() + pause, again)
-        else:
-            self.lost += 1
-            if not self._told:  # once: a target that is gone would fill the log
-                self._told = True
-                host = urlsplit(post_.target.url).hostname
-                _log.warning("ragtrace: a webhook to %s was not delivered (%s); more are only counted", host, said)
+            return
+        if delivery.tries < len(self._pauses):
+            pause = self._pauses[delivery.tries] * (0.75 + 0.5 * random.random())
+            if self._queue.put(replace(delivery, tries=delivery.tries + 1), delay=pause) is None:
+                return
+        self._lose(delivery.target, problem)
+
+    def _lose(self, to: Target, problem: str) -> None:
+        self.lost += 1
+        if self.lost == 1:  # once: a target that is gone would fill the log
+            host = urlsplit(to.url).hostname
+            _log.warning("ragtrace: a webhook to %s was not delivered (%s). More are only counted.", host, problem)
 
     def close(self, timeout: float = 5.0) -> None:
         """Try what waits once more, for up to `timeout` seconds, and stop. Safe to call twice."""
-        self._closed.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
-        self._ended.set()
+        for delivery in self._queue.close(timeout):
+            self._lose(delivery.target, "shutdown")
 
 
 @dataclass(frozen=True, slots=True)

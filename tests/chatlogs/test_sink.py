@@ -156,7 +156,7 @@ def test_a_full_disk(tmp_path: Path, key: str | None) -> None:
         waiting = (tmp_path / "s.db.spill").read_bytes()
         assert (b"readable" in waiting) is (key is None)
         assert (tmp_path / "s.db.spill").stat().st_mode & 0o077 == 0
-    sink._again = 0.0
+    sink._next_try = 0.0
     sink(made(80))
     _until(lambda: sink.spill_bytes == 0)
     sink.close()
@@ -165,7 +165,7 @@ def test_a_full_disk(tmp_path: Path, key: str | None) -> None:
 
 def test_no_room_anywhere(tmp_path: Path) -> None:
     """Where the file is full, too, what cannot be kept is counted, and nothing is raised."""
-    sink = StoreSink(str(tmp_path / "s.db"), bounds=Bounds(batch=20, wait=0.01, spill=10_000))
+    sink = StoreSink(str(tmp_path / "s.db"), bounds=Bounds(batch=20, wait=0.01), spill_size=10_000)
     assert sink._store is not None
     with _full(sink._store):
         for n in range(100):
@@ -248,7 +248,7 @@ def test_closing_keeps_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sink.close(0.1)
     assert sink.spilled >= 30
     go.set()
-    _until(lambda: not sink._thread.is_alive())  # type: ignore[union-attr]
+    _until(lambda: not any(thread.name == "ragtrace-store" for thread in threading.enumerate()))
     sink(made(99))
     assert sink.lost == 1
     again = StoreSink(url)

@@ -8,6 +8,7 @@ import hmac
 import http.server
 import importlib.util
 import json
+import os
 import socket
 import threading
 import time
@@ -133,6 +134,29 @@ def test_nobody_waits_for_a_webhook() -> None:
         hooks.close(0.1)
         hooks.close(0.1)
     until(lambda: not any(t.name == "ragtrace-webhooks" and t.is_alive() for t in threading.enumerate()))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_sends_its_own_events(receiver: Callable[..., Receiver]) -> None:
+    """A worker that was forked after the first event has a thread of its own; what waited in the parent is the
+    parent's to send, once."""
+    server = receiver(500)
+    hooks = Webhooks([target(server.url, SECRET)], pauses=(3_600.0,))
+    hooks.send("review.submitted", {"process": "parent"})
+    until(lambda: len(server.got) == 1 and hooks._queue.waiting == 1)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            hooks.send("review.submitted", {"process": "child"})
+            until(lambda: hooks.sent == 1)
+            hooks.close()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    hooks.close()
+    assert [json.loads(body)["data"]["process"] for _, body in server.got] == ["parent", "child", "parent"]
 
 
 @pytest.mark.parametrize(
