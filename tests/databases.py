@@ -1,8 +1,12 @@
-"""Stores for tests: a file of SQLite, and a database of a real PostgreSQL server that runs for the session."""
+"""Stores for tests: files of SQLite, and three databases of one PostgreSQL server that runs for the session.
+
+Migrations run once for each kind of database: `store` copies a migrated file or empties the tables of a migrated
+database. `store_url` without `store` is the address of a database that has no tables. `shared_store` is one store for
+all tests of a module that only read it.
+"""
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import subprocess
@@ -10,14 +14,42 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, LiteralString
 
 import pytest
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
-_NUMBERS = itertools.count()
+_OPTIONS = (
+    "-c listen_addresses='' -c max_connections=200 -c shared_buffers=32MB "
+    # What is written need not survive a power cut.
+    "-c fsync=off -c full_page_writes=off -c autovacuum=off"
+)
+_EMPTY_TABLES = """
+DO $$
+DECLARE
+  filled text;
+  counter record;
+BEGIN
+  SELECT string_agg(quote_ident(relname), ', ') INTO filled FROM pg_class
+   WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'alembic_version'
+     AND pg_relation_size(oid) > 0;
+  IF filled IS NOT NULL THEN EXECUTE 'TRUNCATE ' || filled || ' CASCADE'; END IF;
+  FOR counter IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'public' AND last_value IS NOT NULL LOOP
+    EXECUTE format('ALTER SEQUENCE %I RESTART', counter.sequencename);
+  END LOOP;
+END $$
+"""
+"""Only tables with rows are truncated: each truncation makes new files for the table and its indexes."""
+_END_OTHERS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND pid <> pg_backend_pid()"
+)
+
+
+Database = Literal["without_tables", "migrated", "shared"]
+KINDS = ("sqlite", "postgresql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +60,7 @@ class Server:
     programs: Path
 
     def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run one of PostgreSQL's programs, as the user who may."""
+        """Run one of PostgreSQL's programs as a user that it accepts."""
         command: Sequence[str] = (str(self.programs / program), *arguments)
         if os.geteuid() == 0:  # PostgreSQL refuses to run as root
             command = ("runuser", "-u", "postgres", "--", *command)
@@ -38,27 +70,50 @@ class Server:
                 command, check=True, stdout=output, stderr=output, text=True, cwd=self.folder, timeout=60
             )
 
+    def create(self) -> None:
+        """Create the server's data with its databases, and start it."""
+        self.run("initdb", "-D", str(self.folder / "data"), "-A", "trust", "-U", "postgres", "-N", "-E", "UTF8")
+        self.start()
+        self._execute("postgres", "CREATE DATABASE without_tables", "CREATE DATABASE migrated")
+        from ragtrace.chatlogs.store import open_store
+
+        open_store(self._url("migrated")).close()
+        self._execute("postgres", "CREATE DATABASE shared TEMPLATE migrated")
+
     def start(self) -> None:
-        """Let it run."""
-        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c fsync=off -c max_connections=200"
+        """Start the server and wait until it accepts connections."""
+        options = f"{_OPTIONS} -c unix_socket_directories={self.folder}"
         self.run(
             "pg_ctl", "-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", options, "-w", "start"
         )
 
     def stop(self) -> None:
-        """Let it be away."""
+        """Stop the server as a crash would."""
         self.run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
 
-    def database(self) -> str:
-        """The address of a new, empty database."""
-        name = f"t{next(_NUMBERS)}"
-        self.run("createdb", "-h", str(self.folder), "-U", "postgres", name)
+    def database(self, name: Database = "without_tables") -> str:
+        """The address of a database without rows; only `without_tables` has no tables either.
+
+        What an earlier test left in it is deleted, and the connections to it are ended.
+        """
+        statements = ("DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+        self._execute(name, _END_OTHERS, *(statements if name == "without_tables" else (_EMPTY_TABLES,)))
+        return self._url(name)
+
+    def _url(self, name: str) -> str:
         return f"postgresql://postgres@/{name}?host={self.folder}"
+
+    def _execute(self, name: str, *statements: LiteralString) -> None:
+        import psycopg
+
+        with psycopg.connect(host=str(self.folder), user="postgres", dbname=name, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement)
 
 
 def _programs() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
-    path = str(found[-1]) if found else shutil.which("initdb")
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
+    path = str(versions[-1]) if versions else shutil.which("initdb")
     return Path(path).resolve().parent if path else None
 
 
@@ -70,34 +125,60 @@ def postgresql() -> Iterator[Server]:
         if os.environ.get("CI"):
             pytest.fail("PostgreSQL is not installed")
         pytest.skip("PostgreSQL is not installed")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'ragtrace-otel[postgres]'")
     folder = Path(tempfile.mkdtemp(prefix="ragtrace-pg-"))
     server = Server(folder, programs)
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
     try:
-        server.run("initdb", "-D", str(folder / "data"), "-A", "trust", "-U", "postgres", "-N", "-E", "UTF8")
-        server.start()
+        server.create()
         yield server
         server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of SQLite with the store's tables and no rows, for copies."""
+    from ragtrace.chatlogs.store import open_store
+
+    path = tmp_path_factory.mktemp("template") / "store.db"
+    open_store(str(path)).close()
+    return path
+
+
+@pytest.fixture(params=KINDS)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a store that does not exist yet, of each kind of database."""
+    """The address of a store of each kind of database: an empty one with `store`, else one that does not exist yet."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    if request.param == "sqlite":
-        return str(tmp_path / "store.db")
-    server: Server = request.getfixturevalue("postgresql")
-    return server.database()
+    return _address(request, tmp_path / "store.db", "migrated" if "store" in request.fixturenames else "without_tables")
 
 
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
     """An empty store."""
+    yield from _opened(store_url)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def shared_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store that is empty at the beginning of the module; the module's tests share it and do not write to it."""
+    yield from _opened(_address(request, tmp_path_factory.mktemp("shared") / "store.db", "shared"))
+
+
+def _address(request: pytest.FixtureRequest, path: Path, name: Database) -> str:
+    if request.param == "postgresql":
+        server: Server = request.getfixturevalue("postgresql")
+        return server.database(name)
+    if name != "without_tables":
+        shutil.copy(request.getfixturevalue("migrated_file"), path)
+    return str(path)
+
+
+def _opened(address: str) -> Iterator[Store]:
     from ragtrace.chatlogs.store import open_store
 
-    opened = open_store(store_url)
-    yield opened
-    opened.close()
+    store = open_store(address)
+    yield store
+    store.close()

@@ -24,8 +24,7 @@ from tests.chatlogs.evaluations import NOW, WORDS, made, many
 COUNT = 250
 
 
-@pytest.fixture
-def full(store: Store) -> Store:
+def filled(store: Store) -> Store:
     """A store with many different traces, every seventh one reviewed and liked, evaluator c where lower is better."""
 
     @evaluator(direction="lower", threshold=0.5)
@@ -38,6 +37,12 @@ def full(store: Store) -> Store:
         own = [f"{e.trace.trace_id:032x}" for e in GIVEN if e.trace.trace_id % 7 == 0]
         connection.execute(update(traces).where(traces.c.trace_id.in_(own)).values(reviewed=True, thumbs=1))
     return store
+
+
+@pytest.fixture(scope="module")
+def full(shared_store: Store) -> Store:
+    """Such a store for the tests that only read it."""
+    return filled(shared_store)
 
 
 GIVEN = many(COUNT)
@@ -199,8 +204,9 @@ def test_how_many_there_are(full: Store) -> None:
     assert find(full, Filter(app="nowhere")) == Page((), None, 0)
 
 
-def test_new_traces_do_not_move_pages(full: Store) -> None:
+def test_new_traces_do_not_move_pages(store: Store) -> None:
     """While traces come in, going on shows neither a row twice nor leaves one out."""
+    full = filled(store)
     before = _ids(full, Filter(), limit=1_000)
     first = find(full, Filter(), limit=100)
     full.write([made(5_000 + n, started=NOW + 90_000 + n) for n in range(20)])

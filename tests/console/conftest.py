@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -90,11 +91,12 @@ def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty one."""
-    made = open_store(str(tmp_path / "logs.db"))
-    yield made
-    made.close()
+def store(tmp_path: Path, migrated_file: Path) -> Iterator[Store]:
+    """An empty store in a file."""
+    path = shutil.copy(migrated_file, tmp_path / "logs.db")
+    opened = open_store(str(path))
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

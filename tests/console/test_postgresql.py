@@ -16,10 +16,10 @@ __all__ = ["judged", "postgresql", "shop"]
 
 @pytest.fixture
 def store(postgresql: Server) -> Iterator[Store]:
-    """An empty one in PostgreSQL."""
-    made = open_store(postgresql.database())
-    yield made
-    made.close()
+    """An empty store in PostgreSQL."""
+    opened = open_store(postgresql.database("migrated"))
+    yield opened
+    opened.close()
 
 
 test_open = test_access.test_an_open_console_takes_changes_from_programs_and_from_its_own_pages
