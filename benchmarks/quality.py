@@ -28,7 +28,7 @@ from sklearn.metrics import average_precision_score, balanced_accuracy_score, f1
 from ragtrace import plugins
 from ragtrace.evaluation import run
 from ragtrace.evaluators.groundedness import Checked, check
-from ragtrace.records import Document, Trace
+from ragtrace.records import Document, Facts, Trace
 from ragtrace.text.personal_data import personal
 
 Row = dict[str, Any]
@@ -85,8 +85,8 @@ def rows(folder: Path, name: str, limit: int) -> list[Row]:
 def trace(row: Row) -> Trace:
     """A row as the evaluators see it."""
     documents = tuple(Document(f"d{i}", c) for i, c in enumerate(row["contexts"]))
-    attributes = {"steps": row["steps"]} if "steps" in row else {}
-    return Trace(1, 1, row["query"] or "", documents, row["answer"] or "", row.get("reference"), attributes=attributes)
+    facts = Facts(steps=tuple(row.get("steps", ())))
+    return Trace(1, 1, row["query"] or "", documents, row["answer"] or "", row.get("reference"), facts=facts)
 
 
 def novelty(row: Row) -> float:

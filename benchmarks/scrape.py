@@ -27,7 +27,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from ragtrace.evaluation import Evaluator
 from ragtrace.online.pipeline import Pipeline
-from ragtrace.records import Document, Evaluation, Score, Trace
+from ragtrace.records import Document, Evaluation, Facts, Score, Trace
 from ragtrace.sampling import Decision
 from ragtrace_prometheus import PrometheusSink
 from ragtrace_prometheus.exposition import PlainRegistry
@@ -38,12 +38,12 @@ def passes(_trace: Trace) -> float:
 
 
 def request(chance: random.Random) -> Trace:
-    known = {
-        "model": "large-1", "prompt_version": "v7", "stages": {"retrieval": 0.02, "generation": 1.3},
-        "time_to_first_chunk": 0.4, "input_tokens": 900, "output_tokens": 120,
-    }  # fmt: skip
+    facts = Facts(
+        model="large-1", prompt_version="v7", stages={"retrieval": 0.02, "generation": 1.3},
+        time_to_first_chunk=0.4, input_tokens=900, output_tokens=120,
+    )  # fmt: skip
     documents = tuple(Document(str(i), "text", chance.random()) for i in range(5))
-    return Trace(chance.getrandbits(128), 1, "q", documents, "a", duration=chance.expovariate(1.0), attributes=known)
+    return Trace(chance.getrandbits(128), 1, "q", documents, "a", duration=chance.expovariate(1.0), facts=facts)
 
 
 def traffic(sinks: Sequence[PrometheusSink], checks: Sequence[Evaluator], chance: random.Random, count: int) -> None:

@@ -25,7 +25,7 @@ from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.schema import items, reviews, traces
 from ragtrace.chatlogs.search import choices, find
 from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.records import Document, Evaluation, Score, Trace
+from ragtrace.records import Document, Evaluation, Facts, Score, Trace
 
 DAYS = 30
 SCORES = 10
@@ -53,14 +53,14 @@ def made(count: int) -> Iterator[Evaluation]:
             duration=drawn.lognormvariate(0.5, 0.6),
             error="TimeoutError" if failed else None,
             sampling_probability=0.1,
-            attributes={
-                "app": f"app{min(int(drawn.expovariate(1)), 5)}",
-                "env": "prod" if drawn.random() < 0.95 else "staging",
-                "model": drawn.choice(("alpha-large", "alpha-small", "beta")) if i > count // 100 else "gamma",
-                "prompt_version": f"v{i * 8 // count}",
-                "user_id": f"user{drawn.randrange(50_000)}",
-                "session_id": f"session{i // 5}",
-            },
+            facts=Facts(
+                app=f"app{min(int(drawn.expovariate(1)), 5)}",
+                env="prod" if drawn.random() < 0.95 else "staging",
+                model=drawn.choice(("alpha-large", "alpha-small", "beta")) if i > count // 100 else "gamma",
+                prompt_version=f"v{i * 8 // count}",
+                user_id=f"user{drawn.randrange(50_000)}",
+                session_id=f"session{i // 5}",
+            ),
         )
         yield Evaluation(trace, tuple(_score(drawn, k) for k in range(SCORES)), cause=_cause(drawn), lag=0.4)
 

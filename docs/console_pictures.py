@@ -66,24 +66,25 @@ def spread(found: Sequence[Evaluation], now: float) -> list[Evaluation]:
     for one in [*found] * COPIES:
         started = now - _ago(chance, now)
         trace = one.trace
-        known = dict(trace.attributes)
-        docs = known.get("name") == "python-help"
+        docs = trace.facts.name == "python-help"
         late = started > now - 2 * 86_400
         slow = (20 + chance.expovariate(1 / 20)) * (1.3 if late and docs else 1.0)
-        known |= {
-            "app": "docs-assistant" if docs else "helpdesk",
-            "env": "prod",
-            "prompt_version": ("v8" if late else "v7") if docs else "2026-10",
-        }
-        known["spans"] = [
+        spans = [
             {**span, "start": started + slow * (span["start"] - trace.started), "duration": slow * span["duration"]}
-            for span in known.get("spans", ())
+            for span in trace.facts.spans
         ]
+        facts = replace(
+            trace.facts,
+            app="docs-assistant" if docs else "helpdesk",
+            env="prod",
+            prompt_version=("v8" if late else "v7") if docs else "2026-10",
+            spans=tuple(spans),
+        )
         p = 0.25 if chance.random() < 0.8 else 1.0
         failed = "APITimeoutError" if chance.random() < 0.012 else None
         ids = {"trace_id": chance.getrandbits(128), "span_id": chance.getrandbits(64) | 1}
         moved = replace(
-            trace, **ids, started=started, duration=slow * trace.duration, attributes=known, error=failed,
+            trace, **ids, started=started, duration=slow * trace.duration, facts=facts, error=failed,
             sampling_probability=p,
         )  # fmt: skip
         scores = tuple(replace(score, sampling_probability=p) for score in one.scores)

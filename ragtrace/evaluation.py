@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 from ragtrace.errors import EvaluationError, SettingError
-from ragtrace.records import Score, Trace
+from ragtrace.records import INPUTS, Score, Trace, has_input
 from ragtrace.sampling import Sampler
 
 Verdict = float | bool | Score | Iterable[Score] | None
@@ -21,7 +21,6 @@ Verdict = float | bool | Score | Iterable[Score] | None
 question does not apply."""
 
 Direction = Literal["higher", "lower"]
-NEEDS = frozenset({"query", "documents", "answer", "reference", "constraints", "steps"})
 NOT_APPLICABLE = "not_applicable"
 _NAME = re.compile(r"[a-z0-9_]+\Z")
 
@@ -35,8 +34,8 @@ class Evaluator:
     fn: Callable[..., Any]
     """Takes one Trace, or with `batch` a sequence of them; sync or async; returns one Verdict for each trace."""
     needs: frozenset[str] = frozenset()
-    """Inputs that must be there and not empty: a subset of `NEEDS`. Empty documents are an input where `documents` is
-    absent here."""
+    """Inputs that a trace must have, and not empty: a subset of `records.INPUTS`. A check without `documents` here also
+    runs where nothing was retrieved."""
     version: str = "1"
     threshold: float | None = None
     direction: Direction = "higher"
@@ -60,16 +59,7 @@ class Evaluator:
 
     def applies(self, trace: Trace) -> bool:
         """True if the trace has every input that this evaluator needs."""
-        return all(_has(trace, need) for need in self.needs)
-
-
-def _has(trace: Trace, need: str) -> bool:
-    if need == "constraints":
-        return bool(trace.attributes.get("constraints"))
-    if need == "steps":  # the application's own metadata may have something else by that name
-        return isinstance(steps := trace.attributes.get("steps"), (list, tuple)) and bool(steps)
-    value = getattr(trace, need)
-    return bool(value.strip()) if isinstance(value, str) else bool(value)
+        return all(has_input(trace, need) for need in self.needs)
 
 
 @overload
@@ -106,8 +96,8 @@ def evaluator(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         needs = frozenset(options.pop("needs", ()))
         if not _NAME.match(name):
             raise SettingError(f"evaluator name {name!r}: use lower-case letters, digits and underscores")
-        if unknown := needs - NEEDS:
-            raise SettingError(f"evaluator {name!r} needs {sorted(unknown)}; known inputs are {sorted(NEEDS)}")
+        if unknown := needs.difference(INPUTS):
+            raise SettingError(f"evaluator {name!r} needs {sorted(unknown)}; known inputs are {sorted(INPUTS)}")
         description = inspect.getdoc(function) or ""
         return Evaluator(name=name, fn=function, needs=needs, description=description, **options)
 

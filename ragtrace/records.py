@@ -1,9 +1,10 @@
-"""The values that travel through ragtrace. Frozen, slotted, without behaviour: any thread may hold them."""
+"""The values that travel through ragtrace. They are frozen, so any thread may hold them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,68 @@ class Document:
     score: float | None = None
     """The retriever's own score, on the retriever's own scale; None where it gives none."""
     metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What ragtrace observed of a request. The application's metadata never sets a fact, except for the three names in
+    `DECLARED`, which only the application can know."""
+
+    app: str | None = None
+    """The application that answered, where the request names one; otherwise the setting `app` applies."""
+    env: str | None = None
+    prompt_version: str | None = None
+    name: str = ""
+    """Name of the root run."""
+    session_id: str | None = None
+    user_id: str | None = None
+    tags: tuple[str, ...] = ()
+    model: str | None = None
+    """Model of the last model call."""
+    provider: str | None = None
+    response_id: str | None = None
+    finish_reason: str | None = None
+    """Why the last model call stopped, e.g. `stop` or `length`."""
+    retrievals: int = 0
+    """Number of retrievals and rerankings."""
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by stage: `retrieval`, `rerank`, `embeddings`, `generation`, `tool`."""
+    time_to_first_chunk: float | None = None
+    """Seconds from the request's start to the first piece of a streamed answer."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    usage: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """(input tokens, output tokens) by model, where several models were called."""
+    steps: tuple[Any, ...] = ()
+    """Tool calls in order: mappings with `tool`, `args` and, where known, `result`."""
+    spans: tuple[Mapping[str, object], ...] = ()
+    """Spans of a sampled request, as `tracing.timing.spans` describes them."""
+    cancelled: bool = False
+    """The consumer stopped reading before the request ended."""
+    unrecorded: bool = False
+    """The application's own sampler dropped the trace: its spans are not exported."""
+
+
+DECLARED = ("app", "env", "prompt_version")
+"""Facts that the application declares through its metadata."""
+_FACT_NAMES = tuple(f.name for f in fields(Facts))
+_DEFAULTS = {name: getattr(Facts(), name) for name in _FACT_NAMES}
+
+
+def facts_as_dict(facts: Facts) -> dict[str, Any]:
+    """The facts that differ from their defaults, by name. `facts_from_dict` is the inverse."""
+    return {name: value for name in _FACT_NAMES if (value := getattr(facts, name)) != _DEFAULTS[name]}
+
+
+def facts_from_dict(values: Mapping[str, Any]) -> Facts:
+    """Facts from `facts_as_dict`, also after a round trip through JSON. Names that are no facts are ignored."""
+    known = {name: values[name] for name in _FACT_NAMES if name in values}
+    for name in ("tags", "steps", "spans"):
+        if name in known:
+            known[name] = tuple(known[name])
+    if "usage" in known:
+        known["usage"] = {model: (counts[0], counts[1]) for model, counts in known["usage"].items()}
+    return Facts(**known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +103,35 @@ class Trace:
     sampling_probability: float = 1.0
     """Probability in (0, 1] with which this trace was chosen for evaluation."""
     attributes: Mapping[str, object] = field(default_factory=dict)
-    """What else is known: `app`, `session_id`, `user_id`, `model`, `prompt_version`, `finish_reason`, `cancelled`,
-    `stages` (seconds by stage), `spans` (of a sampled request, as `measuring.spans` has them), `time_to_first_chunk`
-    (seconds), `input_tokens`, `output_tokens`, `usage` (both by model, of several), tags, metadata."""
+    """The application's own metadata of the request. ragtrace reads only `constraints` from it."""
+    facts: Facts = field(default_factory=Facts)
+    """What ragtrace observed of the request."""
+
+    @property
+    def constraints(self) -> object:
+        """What the answer must contain, as `tokens_presence` reads it; None where the application gives none."""
+        return self.attributes.get("constraints")
+
+    @property
+    def steps(self) -> tuple[Any, ...]:
+        """The tool calls of the request, in order."""
+        return self.facts.steps
+
+
+INPUTS = ("query", "documents", "answer", "reference", "constraints", "steps")
+"""The inputs that an evaluator can need. Each is an attribute of `Trace`; a new input is declared here and there."""
+
+
+def has_input(trace: Trace, name: str) -> bool:
+    """True if the trace has this input and it is not empty. White space alone is empty."""
+    value = getattr(trace, name)
+    return bool(value.strip()) if isinstance(value, str) else bool(value)
+
+
+def lookup(trace: Trace, name: str) -> object:
+    """A fact by its name, or else the value in the application's metadata; None where neither has it."""
+    fact = getattr(trace.facts, name, None)
+    return trace.attributes.get(name) if fact == _DEFAULTS.get(name) else fact
 
 
 @dataclass(frozen=True, slots=True)

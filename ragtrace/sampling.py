@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from ragtrace.errors import SettingError
-from ragtrace.records import Trace
+from ragtrace.records import Trace, lookup
 
 _RANGE = 1 << 56
 _MASK = _RANGE - 1
@@ -71,12 +71,12 @@ def slow(seconds: float) -> Sampler:
 
 
 def attribute(key: str, *values: object) -> Sampler:
-    """Keep every request whose attribute `key` is one of `values` (or is there at all, when none are given)."""
+    """Keep every request in which `key`, a fact or a key of its metadata, has one of `values`; any value where none
+    are given."""
 
     def matches(trace: Trace) -> bool:
-        if key not in trace.attributes:
-            return False
-        return not values or trace.attributes[key] in values
+        value = lookup(trace, key)
+        return value is not None and (not values or value in values)
 
     return _when(f"attribute:{key}", matches)
 
@@ -97,7 +97,7 @@ def stratified(key: str, ratios: Mapping[Hashable, float], default: float) -> Sa
     other = ratio(_fraction("stratified default", default))
 
     def sample(trace: Trace) -> Decision:
-        value = trace.attributes.get(key)
+        value = lookup(trace, key)
         chosen = known.get(value, other) if isinstance(value, Hashable) else other
         return replace(chosen(trace), reason=f"stratum:{key}")
 

@@ -19,7 +19,7 @@ from ragtrace.tracing.content import sendable
 def root_context(evaluation: Evaluation) -> SpanContext:
     """The context of the request's root span, sampled if the span is."""
     trace = evaluation.trace
-    flags = TraceFlags.DEFAULT if trace.attributes.get("unrecorded") else TraceFlags.SAMPLED
+    flags = TraceFlags.DEFAULT if trace.facts.unrecorded else TraceFlags.SAMPLED
     return SpanContext(trace.trace_id, trace.span_id, is_remote=False, trace_flags=TraceFlags(flags))
 
 
@@ -59,7 +59,7 @@ def event_attributes(evaluation: Evaluation, score: Score, explanations: bool) -
         semconv.EVALUATOR_TYPE: score.method,
         semconv.PROBABILITY: score.sampling_probability,
     }
-    response = evaluation.trace.attributes.get("response_id")
+    response = evaluation.trace.facts.response_id
     if isinstance(response, str):
         attributes[semconv.RESPONSE_ID] = response
     if score.error is not None:

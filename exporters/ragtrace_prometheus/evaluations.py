@@ -136,8 +136,8 @@ class Evaluations:
             self._number(m.dropped, self._caps.reason(evaluation.reason or "unknown")).inc()
             return
         named = f"{evaluation.trace.trace_id:032x}"
-        known = evaluation.trace.attributes
-        origin = self._caps.origin(known.get("model"), known.get("prompt_version"))
+        facts = evaluation.trace.facts
+        origin = self._caps.origin(facts.model, facts.prompt_version)
         for score in evaluation.scores:
             self._count(score, origin, named, now)
         if evaluation.cause is not None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ragtrace.records import Trace
+from ragtrace.records import Facts, Trace
 from ragtrace.sampling import Decision
 from ragtrace.tracing.timing import STAGES
 from ragtrace_prometheus.catalogue import Catalogue
@@ -32,20 +32,11 @@ class Request(NamedTuple):
     keep: bool
     documents: int
     scores: list[float | None]
-    known: Mapping[str, object]
-
-
-_KNOWN = frozenset(
-    {
-        "model", "prompt_version", "cancelled", "unrecorded", "time_to_first_chunk", "stages", "retrievals", "usage",
-        "input_tokens", "output_tokens",
-    }
-)  # fmt: skip
+    facts: Facts
 
 
 def take_down(trace: Trace, decision: Decision) -> Request:
     """What is counted later. Runs in the request's thread: nothing here computes."""
-    known = trace.attributes
     return Request(
         trace.trace_id,
         time.time(),
@@ -55,7 +46,7 @@ def take_down(trace: Trace, decision: Decision) -> Request:
         decision.keep,
         len(trace.documents),
         [document.score for document in trace.documents],
-        {name: value for name, value in known.items() if name in _KNOWN},
+        trace.facts,
     )
 
 
@@ -95,22 +86,20 @@ class Requests:
 
     def count(self, request: Request) -> None:
         """Count a finished request; never raises for what it holds."""
-        known = request.known
-        origin = self._caps.origin(known.get("model"), known.get("prompt_version"))
+        facts = request.facts
+        origin = self._caps.origin(facts.model, facts.prompt_version)
         # A trace that the application's own sampler drops is named by none: nobody could open it.
-        named = None if known.get("unrecorded") else f"{request.trace_id:032x}"
-        self._statuses(origin)["error" if request.failed else "cancelled" if known.get("cancelled") else "ok"].inc()
+        named = None if facts.unrecorded else f"{request.trace_id:032x}"
+        self._statuses(origin)["error" if request.failed else "cancelled" if facts.cancelled else "ok"].inc()
         self._decision(request.reason, request.keep).inc()
         self._duration.observe(amount(request.duration), named, request.at)
-        if "time_to_first_chunk" in known:
-            self._first_chunk.observe(amount(known["time_to_first_chunk"]), named, request.at)
-        stages = known.get("stages")
-        if isinstance(stages, Mapping):
-            for stage, seconds in stages.items():
-                if stage in _STAGES:
-                    self._stage(stage).observe(amount(seconds))
+        if facts.time_to_first_chunk is not None:
+            self._first_chunk.observe(amount(facts.time_to_first_chunk), named, request.at)
+        for stage, seconds in facts.stages.items():
+            if stage in _STAGES:
+                self._stage(stage).observe(amount(seconds))
         self._count_documents(request)
-        self._count_tokens(known)
+        self._count_tokens(facts)
 
     def count_feedback(self, value: str) -> None:
         """Count what a user said."""
@@ -140,7 +129,7 @@ class Requests:
 
     def _count_documents(self, request: Request) -> None:
         if not request.documents:
-            if request.known.get("retrievals"):
+            if request.facts.retrievals:
                 self._documents.observe(0.0)
                 self._empty.inc()
             return
@@ -149,15 +138,12 @@ class Requests:
         if scores:
             self._top_score.observe(amount(max(scores)))
 
-    def _count_tokens(self, known: Mapping[str, object]) -> None:
-        usage = known.get("usage")
-        if isinstance(usage, Mapping):
-            for model, counts in usage.items():
-                if isinstance(counts, (tuple, list)) and len(counts) == len(DIRECTIONS):
-                    self._spend(model, [amount(count) for count in counts])
-        elif "input_tokens" in known or "output_tokens" in known:
-            counts = [amount(known.get("input_tokens")), amount(known.get("output_tokens"))]
-            self._spend(known.get("model") or "", counts)
+    def _count_tokens(self, facts: Facts) -> None:
+        if facts.usage:
+            for model, counts in facts.usage.items():
+                self._spend(model, [amount(count) for count in counts])
+        elif facts.input_tokens is not None or facts.output_tokens is not None:
+            self._spend(facts.model or "", [amount(facts.input_tokens), amount(facts.output_tokens)])
 
     def _spend(self, model: object, counts: Sequence[float]) -> None:
         label = self._caps.model(model)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
+from ragtrace.records import Document, Evaluation, Evidence, Score, Trace, facts_from_dict
 
 
 def to_json(evaluation: Evaluation) -> str:
@@ -20,6 +20,7 @@ def from_json(line: str | bytes) -> Evaluation:
     given = json.loads(line)
     trace = given["trace"]
     trace["documents"] = tuple(Document(**each) for each in trace["documents"])
+    trace["facts"] = facts_from_dict(trace["facts"])
     given["trace"] = Trace(**trace)
     given["scores"] = tuple(_score(each) for each in given["scores"])
     return Evaluation(**given)

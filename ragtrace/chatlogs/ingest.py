@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from ragtrace import plugins
 from ragtrace.errors import DataError, RagtraceError
 from ragtrace.offline.rows import COLUMNS, records, row_of
-from ragtrace.records import Evaluation, Evidence, Score, Trace
+from ragtrace.records import Evaluation, Evidence, Score, Trace, facts_as_dict, facts_from_dict
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -143,7 +143,7 @@ class _Lines:
             started=_started(known) or self._now + number * 1e-6,
             duration=row.duration or 0.0,
             error=_text(known, "error"),
-            attributes={**row.trace.attributes, **about},
+            facts=facts_from_dict({**facts_as_dict(row.trace.facts), **about}),
         )
 
 

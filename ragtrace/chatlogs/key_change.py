@@ -99,6 +99,6 @@ def _with_trace(table: Any) -> Select[Any]:
 
 
 def _hide_user(store: Store, connection: Connection, row: Mapping[Any, Any], texts: Mapping[str, str | None]) -> None:
-    user = json.loads(texts["attributes"] or "{}").get("user_id")
+    user = json.loads(texts["attributes"] or "{}").get("facts", {}).get("user_id")
     hidden = None if user in (None, "") else store.hidden(str(user))
     connection.execute(update(traces).where(traces.c.id == row["trace"]).values(user_key=hidden))

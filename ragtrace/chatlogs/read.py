@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 from ragtrace.chatlogs.records import Feedback, Stored
 from ragtrace.chatlogs.schema import contents, details, feedback, scores, traces
 from ragtrace.evaluation import NOT_APPLICABLE
-from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
+from ragtrace.records import Document, Evaluation, Evidence, Score, Trace, facts_from_dict
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -48,6 +48,7 @@ def _status(newest: Mapping[str, Score]) -> str:
 
 
 def _trace(row: Mapping[Any, Any], texts: Mapping[str, str | None]) -> Trace:
+    attributes = json.loads(texts["attributes"] or "{}")
     return Trace(
         trace_id=int(row["trace_id"], 16),
         span_id=int(row["span_id"], 16),
@@ -59,7 +60,8 @@ def _trace(row: Mapping[Any, Any], texts: Mapping[str, str | None]) -> Trace:
         duration=row["duration"],
         error=row["error"],
         sampling_probability=row["probability"],
-        attributes=json.loads(texts["attributes"] or "{}"),
+        attributes=attributes.get("metadata", {}),
+        facts=facts_from_dict(attributes.get("facts", {})),
     )
 
 

@@ -53,7 +53,7 @@ class StoreSink:
         Raises SettingError for what waiting cannot repair: an invalid address, a wrong key, a store of a newer version.
         A database that does not answer does not keep the application from starting: evaluations are spilled."""
         self._url, self._key = url, key
-        self._defaults = {"app": app, "env": env}
+        self._app, self._env = app, env
         self._checks = tuple(evaluators)
         self._retention = retention
         address = url_of(url)
@@ -183,8 +183,8 @@ class StoreSink:
     def _with_defaults(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation with an application, an environment and a time."""
         trace = evaluation.trace
-        attributes = {**self._defaults, **{k: v for k, v in trace.attributes.items() if v is not None}}
-        return replace(evaluation, trace=replace(trace, attributes=attributes, started=trace.started or time.time()))
+        facts = replace(trace.facts, app=trace.facts.app or self._app, env=trace.facts.env or self._env)
+        return replace(evaluation, trace=replace(trace, facts=facts, started=trace.started or time.time()))
 
     def _lose(self, count: int, reason: str) -> None:
         first = self.lost == 0

@@ -93,7 +93,7 @@ class Spill:
         with self._locked():
             for line in self.path.read_bytes().splitlines(keepends=True):
                 found = self._read(line)
-                if found is not None and str(found.trace.attributes.get("user_id")) == user_id:
+                if found is not None and str(found.trace.facts.user_id) == user_id:
                     gone += 1
                 else:
                     kept.append(line)

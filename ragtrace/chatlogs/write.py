@@ -27,7 +27,7 @@ from ragtrace.chatlogs.schema import (
     traces,
 )
 from ragtrace.evaluation import Evaluator
-from ragtrace.records import Evaluation, Score
+from ragtrace.records import Evaluation, Score, facts_as_dict
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -76,7 +76,7 @@ def _rows(store: Store, evaluation: Evaluation, now: float) -> Rows:
         "answer": trace.answer,
         "reference": trace.reference,
         "documents": _json(documents),
-        "attributes": _json(trace.attributes),
+        "attributes": _json({"metadata": trace.attributes, "facts": facts_as_dict(trace.facts)}),
     }
     indexed = None
     if store.keys is None:
@@ -89,17 +89,16 @@ def _rows(store: Store, evaluation: Evaluation, now: float) -> Rows:
 
 
 def _trace_row(store: Store, evaluation: Evaluation, own: str, now: float) -> dict[str, Any]:
-    trace, given = evaluation.trace, evaluation.trace.attributes
-    user = given.get("user_id")
+    trace, facts = evaluation.trace, evaluation.trace.facts
     return {
         "trace_id": own,
         "span_id": f"{trace.span_id:016x}",
         "started": trace.started if math.isfinite(trace.started) and trace.started > 0 else now,
         "duration": trace.duration if math.isfinite(trace.duration) else 0.0,
-        "app": _word(given.get("app")) or "rag",
-        "env": _word(given.get("env")) or "",
-        **{name: _word(given.get(name)) for name in ("model", "prompt_version", "session_id")},
-        "user_key": None if user in (None, "") else store.hidden(str(user)),
+        "app": _word(facts.app) or "rag",
+        "env": _word(facts.env) or "",
+        **{name: _word(getattr(facts, name)) for name in ("model", "prompt_version", "session_id")},
+        "user_key": store.hidden(facts.user_id) if facts.user_id else None,
         "error": _word(trace.error),
         "cause": _word(evaluation.cause, 40),
         "probability": _probability(trace.sampling_probability),

@@ -14,12 +14,10 @@ from fastapi import Request
 from ragtrace.chatlogs.records import Filter, Page, Row, Stored
 from ragtrace.console.access import User, settings_of
 from ragtrace.console.problems import Problem
-from ragtrace.records import Document, Evidence, Score, Trace
+from ragtrace.records import Document, Evidence, Facts, Score, Trace
 from ragtrace.text.redaction import mask_pii, mask_pii_at
 
 HIDDEN = "[hidden]"
-_PLAIN = frozenset({"app", "env", "model", "prompt_version", "finish_reason", "provider", "stages", "usage"})
-"""Attributes that are the application's own."""
 _PERSONS = frozenset({"user_id", "user", "user_key", "user_name", "username", "email", "enduser.id", "user.id"})
 """Attributes that name somebody, in whatever form."""
 _DIGITS = 4
@@ -100,7 +98,21 @@ def _trace(trace: Trace, answer: str, contents: Iterable[str]) -> Trace:
         answer=answer,
         documents=documents,
         reference=_text(trace.reference),
-        attributes={key: value if key in _PLAIN else _of(key, value) for key, value in trace.attributes.items()},
+        attributes=_values(trace.attributes),
+        facts=_facts(trace.facts),
+    )
+
+
+def _facts(facts: Facts) -> Facts:
+    """Facts with the user hidden and free texts masked. Names of applications, models and stages stay."""
+    return replace(
+        facts,
+        user_id=None if facts.user_id is None else HIDDEN,
+        session_id=_text(facts.session_id),
+        name=mask_pii(facts.name),
+        tags=tuple(mask_pii(tag) for tag in facts.tags),
+        steps=tuple(_value(step) for step in facts.steps),
+        spans=tuple(_values(span) for span in facts.spans),
     )
 
 

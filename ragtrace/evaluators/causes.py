@@ -39,7 +39,7 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
     for leak in ("leak_by_model", "leak_from_context"):
         if leak in told:
             return leak
-    if trace.attributes.get("finish_reason") in _CUT_OFF:
+    if trace.facts.finish_reason in _CUT_OFF:
         return "truncated"
     relevance = usable.get("context_relevancy_recall")
     fits = relevance is not None and relevance.value is not None and relevance.value >= _IRRELEVANT

@@ -45,25 +45,18 @@ def looping_tool_calls(trace: Trace) -> Score:
     Calls are the same if tool and arguments are, up to case, white space, the order of fields and punctuation at the
     ends. One that came with another result before, or gets another one later, is a poll or a retry that led somewhere:
     headway, like pages that are asked for one after the other. Calls without results are told apart by arguments
-    alone. Reads `attributes["steps"]`: mappings with `tool`, `args` and, where known, `result`.
+    alone. Reads `trace.steps`: mappings with `tool`, `args` and, where known, `result`.
     """
-    given = trace.attributes["steps"]
-    steps = [_read(step, i) for i, step in enumerate(_sequence(given)[:_MAX_STEPS])]
+    steps = [_read(step, i) for i, step in enumerate(trace.steps[:_MAX_STEPS])]
     stretch = _longest(_weights(steps))
     said = _told(steps, stretch) if stretch.weight else None
-    if len(_sequence(given)) > _MAX_STEPS:
+    if len(trace.steps) > _MAX_STEPS:
         said = f"{said or 'no repetition'}; the first {_MAX_STEPS} steps were read"
     return Score("looping_tool_calls", value=stretch.weight / (1 + stretch.weight), explanation=said)
 
 
 _Step = tuple[str, str, str]
 """Tool, arguments and result, so that equal ones mean the same."""
-
-
-def _sequence(given: Any) -> Sequence[Any]:
-    if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
-        raise EvaluationError("bad_steps", f"steps is a {type(given).__name__}, not a list")
-    return given
 
 
 def _read(step: Any, number: int) -> _Step:

@@ -93,13 +93,13 @@ _PATTERN_SECONDS = 0.5
 
 @evaluator(needs={"answer", "constraints"}, threshold=0.5, source="H2O Eval Studio, Tokens Presence Evaluator")
 def tokens_presence(trace: Trace) -> Score:
-    """Whether the answer meets every constraint of `attributes["constraints"]`: a text that it holds, `REGEXP:` and a
+    """Whether the answer meets every constraint of `trace.constraints`: a text that it holds, `REGEXP:` and a
     pattern that it matches somewhere, or a list of these of which it meets at least one.
 
     Says also whether the retrieved context would have met them. A pattern that is broken, or takes longer than half a
     second, is an error. Patterns see the first 100,000 characters.
     """
-    constraints = _checked(trace.attributes.get("constraints"))
+    constraints = _checked(trace.constraints)
     missing = [c for c in constraints if not _met(c, trace.answer)]
     context = "\n".join(d.content for d in trace.documents)
     absent = [c for c in constraints if trace.documents and not _met(c, context)]

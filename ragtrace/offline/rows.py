@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace.errors import DataError, MissingExtraError
-from ragtrace.records import Document, Trace
+from ragtrace.records import Document, Facts, Trace
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id",),
@@ -132,7 +132,8 @@ def _made(fields: Mapping[str, Any], number: int) -> Row:
         documents=tuple(_document(context, i) for i, context in enumerate(contexts)),
         answer=_text(fields, "answer"),
         reference=_text(fields, "reference") or None,
-        attributes={key: fields[key] for key in ("constraints", "model", "steps") if fields.get(key) is not None},
+        attributes={"constraints": fields["constraints"]} if fields.get("constraints") is not None else {},
+        facts=Facts(model=None if model is None else str(model), steps=_steps(fields)),
     )
     return Row(
         number if own is None else own,
@@ -141,6 +142,11 @@ def _made(fields: Mapping[str, Any], number: int) -> Row:
         _amount(fields, "duration"),
         _amount(fields, "cost"),
     )
+
+
+def _steps(fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    steps = fields.get("steps")
+    return tuple(steps) if isinstance(steps, (list, tuple)) else ()
 
 
 def _amount(fields: Mapping[str, Any], key: str) -> float | None:

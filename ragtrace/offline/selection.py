@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from ragtrace import plugins
 from ragtrace.errors import SettingError
-from ragtrace.evaluation import NEEDS, Evaluator
+from ragtrace.evaluation import Evaluator
 from ragtrace.offline.rows import Row
 from ragtrace.plugins import DEFAULT_SUITE
+from ragtrace.records import INPUTS
 
 _REFERENCE = (
     "answer_correctness",
@@ -54,7 +55,7 @@ def _local() -> Iterable[str]:
 def chosen_for(rows: Sequence[Row]) -> list[str]:
     """Local evaluators that fit what rows have: the default suite, and what reference answers, constraints and steps
     allow; labels instead of texts as references are classified."""
-    there = {need for need in NEEDS for row in rows if _applies(need, row)}
+    there = {need for need in INPUTS for row in rows if _applies(need, row)}
     names = [name for name in (*DEFAULT_SUITE, *_REFERENCE, *_OTHERS) if plugins.load(name).needs <= there]
     if "reference" in there and all(len(row.trace.reference or "") <= _LABEL for row in rows):
         names.append("classification")

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any, BinaryIO
 
 from ragtrace.evaluation import Evaluator
-from ragtrace.records import Document, Score, Trace
+from ragtrace.records import Document, Facts, Score, Trace
 
 _HEADER = struct.Struct("!I")
 _START = 180.0
@@ -114,28 +114,21 @@ class ProcessRunner:
         return pickle.loads(bytes(data[_HEADER.size :]))  # from our own child
 
 
-_KEPT = ("constraints", "finish_reason", "steps")
 _MAX_STEPS, _MAX_STEP_CHARS = 1_000, 4_000
 
 
 def _portable(trace: Trace) -> Trace:
-    """The trace with those attributes alone that evaluators read: an application's metadata may hold anything, also
-    what cannot be sent."""
+    """The trace with what evaluators read of it: an application's metadata may hold anything, also what cannot be
+    sent."""
     documents = tuple(Document(d.id, d.content, d.score) for d in trace.documents)
-    kept = {key: trace.attributes[key] for key in _KEPT if key in trace.attributes}
-    if "steps" in kept:
-        kept["steps"] = _plain(kept["steps"])
-    return replace(trace, documents=documents, attributes=kept)
-
-
-def _plain(steps: Any) -> Any:
-    """Tool calls as JSON gives them back, none of them large: arguments and results are the application's objects."""
-    if not isinstance(steps, (list, tuple)):
-        return None
-    return [_plain_step(step) for step in steps[:_MAX_STEPS]]
+    attributes = {"constraints": trace.constraints} if trace.constraints else {}
+    steps = tuple(_plain_step(step) for step in trace.steps[:_MAX_STEPS])
+    facts = Facts(finish_reason=trace.facts.finish_reason, steps=steps)
+    return replace(trace, documents=documents, attributes=attributes, facts=facts)
 
 
 def _plain_step(step: Any) -> Any:
+    """A tool call as JSON gives it back, none of it large: arguments and results are the application's objects."""
     if not isinstance(step, Mapping):
         return type(step).__name__  # the evaluator says that it is no tool call
     return {key: _plain_value(step[key]) for key in ("tool", "args", "result") if key in step}

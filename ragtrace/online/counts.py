@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ragtrace.evaluation import Evaluator
-from ragtrace.records import Trace
-
-INPUTS = ("query", "documents", "answer", "reference", "constraints", "steps")
+from ragtrace.records import INPUTS, Trace, has_input
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +63,4 @@ def counted(
 def inputs_of(trace: Trace) -> int:
     """Which inputs the trace has, as bits: cheap enough for the request's thread, and enough to tell later which
     evaluators could have scored it. Agrees with `Evaluator.applies`."""
-    return (
-        bool(trace.query.strip())
-        | bool(trace.documents) << 1
-        | bool(trace.answer.strip()) << 2
-        | bool(trace.reference and trace.reference.strip()) << 3
-        | bool(trace.attributes.get("constraints")) << 4
-        | (isinstance(steps := trace.attributes.get("steps"), (list, tuple)) and bool(steps)) << 5
-    )
+    return sum(has_input(trace, name) << place for place, name in enumerate(INPUTS))

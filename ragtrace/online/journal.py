@@ -143,10 +143,10 @@ class Journal:
 
     def _plain(self, evaluation: Evaluation) -> dict[str, Any]:
         trace = evaluation.trace
-        line = self._head(trace.started or self._clock(), _word(trace.attributes.get("app")) or self._app)
+        line = self._head(trace.started or self._clock(), _word(trace.facts.app) or self._app)
         line["trace"] = f"{trace.trace_id:032x}"
         for name in ("model", "prompt_version"):
-            if word := _word(trace.attributes.get(name)):
+            if word := _word(getattr(trace.facts, name)):
                 line[name] = word
         line["probability"] = trace.sampling_probability
         if evaluation.cause is not None:

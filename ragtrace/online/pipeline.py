@@ -414,10 +414,7 @@ def _size_of(trace: Trace) -> int:
     size = 500 + sys.getsizeof(trace.query) + sys.getsizeof(trace.answer)
     for document in trace.documents:
         size += 300 + sys.getsizeof(document.content)
-    steps = trace.attributes.get("steps")
-    if isinstance(steps, (list, tuple)):
-        size += len(steps) * _STEP_BYTES
-    return size
+    return size + len(trace.steps) * _STEP_BYTES
 
 
 def _dropped(notice: _Notice) -> Evaluation:

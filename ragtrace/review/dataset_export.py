@@ -119,7 +119,7 @@ def _rows(store: Store, options: Options, counts: Counter[str]) -> Iterator[dict
         stored = store.get(trace)
         if stored is None:  # deleted since
             continue
-        consent = consent_of(stored.trace.attributes)
+        consent = consent_of({**stored.trace.attributes, "tags": stored.trace.facts.tags})
         if consent is False:
             counts["refused"] += 1
         elif consent is None and options.require_consent:
@@ -152,7 +152,6 @@ def _row(store: Store, stored: Stored, options: Options, consent: bool | None, w
     trace = stored.trace
     labels, corrected = _said(store, stored.id)
     reference = corrected or trace.reference
-    model = trace.attributes.get("model")
     return {
         "id": f"{trace.trace_id:032x}",
         "query": clean(trace.query),
@@ -162,7 +161,7 @@ def _row(store: Store, stored: Stored, options: Options, consent: bool | None, w
         "answer": clean(trace.answer),
         "reference": None if reference is None else clean(reference),
         "corrected": corrected is not None,
-        "model": None if model is None else str(model),
+        "model": trace.facts.model,
         "duration": trace.duration,
         "verdicts": [{"evaluator": name, "label": label} for name, label in sorted(_majority(labels).items())],
         "labels": [{**label, "comment": clean(label["comment"]) if label["comment"] else None} for label in labels],

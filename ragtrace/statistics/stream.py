@@ -211,8 +211,7 @@ class Stream:
         """Count the scores of an evaluation; takes a few microseconds for each."""
         if not evaluation.scores:
             return
-        name = evaluation.trace.attributes.get("app")
-        app = name if isinstance(name, str) and name else self._app
+        app = evaluation.trace.facts.app or self._app
         now = self._clock()
         alarms = []
         with self._lock:

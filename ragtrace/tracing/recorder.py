@@ -260,7 +260,7 @@ class Recorder:
         root.attributes[semconv.SAMPLED] = decision.keep
         root.attributes[semconv.PROBABILITY] = decision.probability
         if decision.keep:
-            trace = replace(trace, attributes={**trace.attributes, "spans": timing.spans(root, request.finished)})
+            trace = replace(trace, facts=replace(trace.facts, spans=timing.spans(root, request.finished)))
         else:
             root.attributes[semconv.STATUS] = "sampled_out"
         self._end_span(root, error, cancelled, finished)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from opentelemetry.trace import Span
 
 from ragtrace import semconv
-from ragtrace.records import Document, Trace
+from ragtrace.records import DECLARED, Document, Facts, Trace
 from ragtrace.tracing import timing
 from ragtrace.tracing.content import Attributes, Message
 
@@ -97,7 +97,8 @@ def trace_of(root: Run, error: BaseException | str | None, cancelled: bool, fini
         started=root.started / 1e9,
         duration=(finished - root.started) / 1e9,
         error=None if error is None else error if isinstance(error, str) else type(error).__name__,
-        attributes=_trace_attributes(root, last, cancelled),
+        attributes={key: value for key, value in request.metadata.items() if isinstance(key, str)},
+        facts=_facts(root, last, cancelled),
     )
 
 
@@ -124,34 +125,41 @@ def _inside_retrieval(run: Run) -> bool:
     return False
 
 
-def _trace_attributes(root: Run, last: Run | None, cancelled: bool) -> dict[str, object]:
+def _facts(root: Run, last: Run | None, cancelled: bool) -> Facts:
     request = root.request
-    attributes: dict[str, object] = {"name": root.name}
-    attributes.update((key, value) for key, value in request.metadata.items() if isinstance(key, str))
-    if request.session is not None:
-        attributes["session_id"] = request.session
-    if request.user is not None:
-        attributes["user_id"] = request.user
-    if request.tags:
-        attributes["tags"] = tuple(request.tags)
-    if last is not None:
-        for key, name in (("model", semconv.REQUEST_MODEL), ("provider", semconv.PROVIDER)):
-            if name in last.attributes:
-                attributes[key] = last.attributes[name]
-        if last.finish_reason:
-            attributes["finish_reason"] = last.finish_reason
-    if request.retrieved:
-        attributes["retrievals"] = len(request.retrieved)
-    attributes.update(timing.attributes(root, request.took, request.model_calls))
-    if request.prompt_version is not None:
-        attributes["prompt_version"] = request.prompt_version
-    if request.tool_calls:
-        attributes["steps"] = [_step(call) for call in request.tool_calls]
-    if cancelled:
-        attributes["cancelled"] = True
-    if not root.span.get_span_context().trace_flags.sampled:
-        attributes["unrecorded"] = True  # the application's own sampler keeps no span: nothing may hang below it
-    return attributes
+    app, env, prompt_version = (_declared(request.metadata.get(name)) for name in DECLARED)
+    usage = timing.usage_by_model(request.model_calls)
+    return Facts(
+        app=app,
+        env=env,
+        prompt_version=_declared(request.prompt_version) or prompt_version,
+        name=root.name,
+        session_id=request.session,
+        user_id=request.user,
+        tags=tuple(request.tags),
+        model=_word(last, semconv.REQUEST_MODEL),
+        provider=_word(last, semconv.PROVIDER),
+        response_id=_word(last, semconv.RESPONSE_ID),
+        finish_reason=last.finish_reason if last is not None else None,
+        retrievals=len(request.retrieved),
+        stages=timing.seconds_by_stage(request.took),
+        time_to_first_chunk=timing.time_to_first_chunk(root, request.model_calls),
+        input_tokens=sum(read for read, _ in usage.values()) if usage else None,
+        output_tokens=sum(written for _, written in usage.values()) if usage else None,
+        usage=usage if len(usage) > 1 else {},
+        steps=tuple(_step(call) for call in request.tool_calls),
+        cancelled=cancelled,
+        unrecorded=not root.span.get_span_context().trace_flags.sampled,
+    )
+
+
+def _declared(value: object) -> str | None:
+    return str(value) if isinstance(value, (str, int, float)) and value != "" else None
+
+
+def _word(call: Run | None, name: str) -> str | None:
+    value = call.attributes.get(name) if call is not None else None
+    return value if isinstance(value, str) else None
 
 
 def _step(call: Run) -> dict[str, str]:

@@ -43,13 +43,13 @@ def note(request: Request, run: Run, finished: int) -> None:
         request.took.append((stage, max(0, finished - run.started)))
 
 
-def spans(root: Run, finished: Sequence[tuple[Run, int]]) -> list[dict[str, object]]:
+def spans(root: Run, finished: Sequence[tuple[Run, int]]) -> tuple[dict[str, object], ...]:
     """The request's spans in the order of their starts, for a waterfall: `name`, `operation`, `start` (seconds after
     the request's), `duration` (seconds), `parent` (index of the nearest listed span above, or None), and where known
     `model`, `input_tokens`, `output_tokens`, `error`."""
     ordered = sorted(finished, key=lambda each: (each[0].started, each[0] is not root))
     places = {id(run): place for place, (run, _) in enumerate(ordered)}
-    return [_span(root, run, end, places) for run, end in ordered]
+    return tuple(_span(root, run, end, places) for run, end in ordered)
 
 
 def _span(root: Run, run: Run, end: int, places: Mapping[int, int]) -> dict[str, object]:
@@ -81,36 +81,29 @@ def _inside(run: Run, stage: str) -> bool:
     return False
 
 
-def attributes(root: Run, took: Sequence[Took], calls: Sequence[Run]) -> dict[str, object]:
-    """What a trace says of it: `stages` (seconds by stage), `time_to_first_chunk` (seconds, of a streamed answer),
-    `input_tokens` and `output_tokens`, and `usage` (both by model) where several models were asked."""
-    found: dict[str, object] = {}
-    if took:
-        stages: dict[str, float] = {}
-        for stage, nanoseconds in tuple(took):
-            stages[stage] = stages.get(stage, 0.0) + nanoseconds / 1e9
-        found["stages"] = stages
+def seconds_by_stage(took: Sequence[Took]) -> dict[str, float]:
+    """Seconds by stage, summed over the request's spans."""
+    stages: dict[str, float] = {}
+    for stage, nanoseconds in tuple(took):
+        stages[stage] = stages.get(stage, 0.0) + nanoseconds / 1e9
+    return stages
+
+
+def time_to_first_chunk(root: Run, calls: Sequence[Run]) -> float | None:
+    """Seconds from the request's start to the first piece of its streamed answer; None where nothing was streamed."""
     first = root.first_chunk or next((call.first_chunk for call in reversed(calls) if call.first_chunk), 0)
-    if first:
-        found["time_to_first_chunk"] = max(0, first - root.started) / 1e9
-    usage = _usage(calls)
-    if usage:
-        found["input_tokens"] = sum(given for given, _ in usage.values())
-        found["output_tokens"] = sum(made for _, made in usage.values())
-        if len(usage) > 1:
-            found["usage"] = usage
-    return found
+    return max(0, first - root.started) / 1e9 if first else None
 
 
-def _usage(calls: Sequence[Run]) -> dict[str, tuple[int, int]]:
-    """Tokens read and written, by model; "" for a model without a name. Calls that told none are left out."""
+def usage_by_model(calls: Sequence[Run]) -> dict[str, tuple[int, int]]:
+    """(input tokens, output tokens) by model; "" for a model without a name. Calls without counts are left out."""
     usage: dict[str, tuple[int, int]] = {}
     for call in calls:
-        given, made = _count(call, semconv.INPUT_TOKENS), _count(call, semconv.OUTPUT_TOKENS)
-        if given or made:
+        read, written = _count(call, semconv.INPUT_TOKENS), _count(call, semconv.OUTPUT_TOKENS)
+        if read or written:
             model = str(call.attributes.get(semconv.REQUEST_MODEL, ""))
             before = usage.get(model, (0, 0))
-            usage[model] = (before[0] + given, before[1] + made)
+            usage[model] = (before[0] + read, before[1] + written)
     return usage
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
+from ragtrace.records import Document, Evaluation, Evidence, Facts, Score, Trace
 
 NOW = 1_760_000_000.0
 WORDS = ("pump", "refund", "invoice", "warranty", "battery", "straße", "café", "保証", "delivery", "late")
@@ -20,7 +20,7 @@ def made(number: int, *scores: Score, **fields: Any) -> Evaluation:
         "documents": (Document("d0", "chunk", 0.5, {"source": "a"}),),
         "answer": f"answer {number}",
         "started": NOW + number,
-        "attributes": {"app": "shop"},
+        "facts": Facts(app="shop"),
     }
     evaluation = {name: fields.pop(name) for name in ("cause", "status") if name in fields}
     return Evaluation(Trace(**known | fields), scores, **evaluation)
@@ -39,10 +39,11 @@ def rich(number: int = 7) -> Evaluation:
         query="Wie lange? 保証は?", answer="Zwei Jahre.\nNein.", reference="24 Monate",
         documents=(Document("d0", "two years", 0.8, {"page": 3}), Document("d1", "", None, {})),
         duration=1.5, error="ValueError", sampling_probability=0.5, cause="hallucination",
-        attributes={
-            "app": "shop", "env": "prod", "model": "m1", "prompt_version": "v2", "session_id": "s1", "user_id": "u1",
-            "stages": {"retrieval": 0.2}, "spans": [{"name": "chat", "start": 0.0}], "tags": ["a"],
-        },
+        facts=Facts(
+            app="shop", env="prod", model="m1", prompt_version="v2", session_id="s1", user_id="u1",
+            stages={"retrieval": 0.2},
+            spans=({"name": "chat", "start": 0.0},), tags=("a",),
+        ),
     )  # fmt: skip
 
 
@@ -53,7 +54,7 @@ def many(count: int, seed: int = 3) -> list[Evaluation]:
 
 
 def _drawn(number: int, drawn: random.Random) -> Evaluation:
-    attributes = {
+    facts = {
         "app": drawn.choice(("shop", "shop", "help", "lab")),
         "env": drawn.choice(("prod", "dev")),
         "model": drawn.choice(("m1", "m2", None)),
@@ -72,7 +73,7 @@ def _drawn(number: int, drawn: random.Random) -> Evaluation:
         documents=(Document("d", " ".join(drawn.choices(WORDS, k=2))),),
         error="TimeoutError" if drawn.random() < 0.1 else None,
         cause=drawn.choice(("retrieval", "hallucination", None)),
-        attributes={name: value for name, value in attributes.items() if value is not None},
+        facts=Facts(**facts),
         sampling_probability=drawn.choice((0.1, 1.0)),
     )
 

@@ -19,7 +19,7 @@ from ragtrace.chatlogs.spill import Spill, path_of
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.cli import main
 from ragtrace.errors import DataError
-from ragtrace.records import Document, Score
+from ragtrace.records import Document, Facts, Score
 from tests.chatlogs.evaluations import NOW, made
 
 DAY = 86_400.0
@@ -36,7 +36,7 @@ def _person(n: int, user: str) -> object:
     mark = f"{user}mark{n}"
     return made(
         n, Score("e", 0.1, "fail", explanation=f"{mark}explained"), query=f"{mark}query", answer=f"{mark}answer",
-        documents=(Document("d", f"{mark}chunk"),), attributes={"user_id": user, "app": "shop"},
+        documents=(Document("d", f"{mark}chunk"),), facts=Facts(user_id=user, app="shop"),
     )  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def test_lines_that_say_more(store: Store, tmp_path: Path) -> None:
     found = store.get("ab" * 16)
     assert found is not None
     assert (found.trace.started, found.trace.duration, found.trace.error) == (1_769_860_800.0, 1.5, "E")
-    assert found.trace.attributes == {"app": "x", "model": "m", "user_id": "7"}
+    assert found.trace.facts == Facts(app="x", model="m", user_id="7")
     assert found.evaluation.scores[0].evidence[0].verdict == "supported"
     assert find(store, Filter(user_id="7")).total == 1
 

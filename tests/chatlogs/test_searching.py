@@ -18,7 +18,7 @@ from ragtrace.chatlogs.search import choices, find
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
-from ragtrace.records import Document, Evaluation, Score
+from ragtrace.records import Document, Evaluation, Facts, Score, facts_as_dict
 from tests.chatlogs.evaluations import NOW, WORDS, made, many
 
 COUNT = 250
@@ -95,7 +95,7 @@ def _scored(given: Filter, evaluation: Evaluation) -> bool:
 
 
 def _fits(given: Filter, evaluation: Evaluation) -> bool:
-    trace, known = evaluation.trace, evaluation.trace.attributes
+    trace, known = evaluation.trace, facts_as_dict(evaluation.trace.facts)
     touched = trace.trace_id % 7 == 0
     return (
         all(getattr(given, n) in ("", known.get(n)) for n in ("app", "env", "model", "prompt_version", "session_id"))
@@ -177,7 +177,7 @@ def _value(evaluation: Evaluation, name: str) -> float | None:
 def test_a_row_shows_what_lists_need(store: Store) -> None:
     """A row has the newest version's scores, the beginnings of the texts, and what people said."""
     store.write([made(1, Score("e", 0.2, "fail"), Score("f", error="timeout"), query="q" * 900, answer="a" * 900,
-                      duration=2.5, attributes={"app": "shop", "model": "m", "prompt_version": "v"})])  # fmt: skip
+                      duration=2.5, facts=Facts(app="shop", model="m", prompt_version="v"))])  # fmt: skip
     store.write([made(1, Score("e", 0.8, "pass", version="2"))])
     (row,) = find(store, Filter()).rows
     assert row.scores == {"e": (0.8, "pass"), "f": (None, "error")}

@@ -24,7 +24,7 @@ from ragtrace.chatlogs.spill import Spill
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import SettingError, StoreError
 from ragtrace.evaluation import evaluator
-from ragtrace.records import Document, Score
+from ragtrace.records import Document, Facts, Score
 from ragtrace.testing import make_trace
 from tests.chatlogs.evaluations import made, rich
 
@@ -70,14 +70,14 @@ def test_what_is_taken_is_stored(store_url: str) -> None:
     """Evaluations are stored in batches, with application and environment where they do not say theirs."""
     sink = StoreSink(store_url, app="help", env="prod")
     for n in range(300):
-        sink(made(n, Score("e", 0.5), attributes={} if n else {"app": "own"}))
+        sink(made(n, Score("e", 0.5), facts=Facts() if n else Facts(app="own")))
     sink(made(999, status="dropped"))
     assert sink.flush(60)
     assert (sink.written, sink.spilled, sink.lost, sink.waiting) == (300, 0, 0, 0)
     assert sink.close()
     store = open_store(store_url)
-    assert store.get(f"{1:032x}").trace.attributes["app"] == "own"  # type: ignore[union-attr]
-    assert store.get(f"{2:032x}").trace.attributes == {"app": "help", "env": "prod"}  # type: ignore[union-attr]
+    assert store.get(f"{1:032x}").trace.facts.app == "own"  # type: ignore[union-attr]
+    assert store.get(f"{2:032x}").trace.facts == Facts(app="help", env="prod")  # type: ignore[union-attr]
     store.close()
 
 
@@ -96,7 +96,7 @@ def test_a_pipeline_fills_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         langchain=False, llama_index=False, sample_per_second=0,
     )  # fmt: skip
     try:
-        assert runtime.pipeline.submit(make_trace(query="secretly", attributes={"user_id": "u1"}))
+        assert runtime.pipeline.submit(make_trace(query="secretly", facts=Facts(user_id="u1")))
         assert runtime.flush(60)
         assert runtime.store.written == 1
     finally:
@@ -106,7 +106,7 @@ def test_a_pipeline_fills_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         own = connection.scalar(select(traces.c.trace_id))
     found = store.get(str(own))
     assert found is not None
-    assert (found.trace.query, found.trace.attributes["app"]) == ("secretly", "help")
+    assert (found.trace.query, found.trace.facts.app) == ("secretly", "help")
     assert [(s.name, s.label) for s in found.evaluation.scores] == [("long_enough", "pass")]
     store.close()
 
@@ -320,7 +320,7 @@ def test_forgetting_while_others_append(tmp_path: Path) -> None:
 
     def fill(first: int) -> None:
         for n in range(first, first + 50):
-            spill.append([made(n, attributes={"user_id": f"u{n % 2}"})])
+            spill.append([made(n, facts=Facts(user_id=f"u{n % 2}"))])
 
     threads = [threading.Thread(target=fill, args=(100 * k,)) for k in range(3)]
     for thread in threads:

@@ -22,7 +22,7 @@ from ragtrace.chatlogs.schema import bucket, contents, evaluators, feedback, id_
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import MissingExtraError, SettingError, StoreError
 from ragtrace.evaluation import evaluator
-from ragtrace.records import Document, Score
+from ragtrace.records import Document, Facts, Score
 from ragtrace.statistics import weighted
 from tests.chatlogs.evaluations import NOW, made, many, rich
 
@@ -102,7 +102,7 @@ def test_texts_that_databases_refuse(store_url: str, key: str | None) -> None:
     given = made(
         1, Score("x\0y", 0.5, explanation=odd), query=odd, answer=odd, error=odd,
         documents=(Document("d", odd, None, {odd: odd}),),
-        attributes={"app": odd, "user_id": odd, "session_id": odd, "odd": {1, 2}, "path": Path("/x")},
+        attributes={odd: {1, 2}, "path": Path("/x")}, facts=Facts(app=odd, user_id=odd, session_id=odd),
     )  # fmt: skip
     assert store.write([given]) == 1
     found = store.get(_hex(1))
@@ -119,7 +119,7 @@ def test_values_that_are_none(store: Store) -> None:
     long = "x" * 5_000
     given = made(
         1, Score("a", nan, "pass"), Score("b", -infinite), Score(long, 0.5, long, version=long),
-        started=nan, duration=infinite, error=long, attributes={"app": long, "model": long, "user_id": long},
+        started=nan, duration=infinite, error=long, facts=Facts(app=long, model=long, user_id=long),
     )  # fmt: skip
     assert store.write([given], now=NOW) == 1
     found = store.get(_hex(1))
@@ -128,7 +128,7 @@ def test_values_that_are_none(store: Store) -> None:
         "a": (None, "not_a_number"), "b": (None, "not_a_number"),
     }  # fmt: skip
     assert found.trace.started == NOW
-    assert found.trace.attributes["user_id"] == long
+    assert found.trace.facts.user_id == long
 
 
 def test_many_at_the_same_moment(store: Store) -> None:
@@ -208,7 +208,7 @@ def test_nothing_is_readable_without_the_key(tmp_path: Path) -> None:
     marks = [f"mark{n}xyz" for n in range(6)]
     given = made(
         1, Score("e", 0.1, explanation=marks[0]), query=marks[1], answer=marks[2], reference=marks[3],
-        documents=(Document("d", marks[4]),), attributes={"user_id": marks[5]},
+        documents=(Document("d", marks[4]),), facts=Facts(user_id=marks[5]),
     )  # fmt: skip
     store.write([given])
     store.close()
@@ -267,7 +267,7 @@ def test_another_key(store_url: str) -> None:
     store.close()
     store = open_store(store_url, key=f"{OTHER}\n{KEY}")
     assert store.get(_hex(7)).trace == given.trace  # type: ignore[union-attr]
-    store.write([made(1, attributes={"user_id": "u1"})])
+    store.write([made(1, facts=Facts(user_id="u1"))])
     assert len(set(store.hidings("u1"))) == 2
     store.close()
     assert rekey(store_url, f"{OTHER},{KEY}") == 1
@@ -287,7 +287,7 @@ def test_a_first_key(tmp_path: Path) -> None:
     """rekey seals what was readable, and the file keeps nothing of it."""
     path = tmp_path / "s.db"
     store = open_store(str(path))
-    store.write([made(1, query="readable1", attributes={"user_id": "person1"})])
+    store.write([made(1, query="readable1", facts=Facts(user_id="person1"))])
     store.close()
     assert b"readable1" in path.read_bytes() + Path(f"{path}").read_bytes()
     assert rekey(str(path), KEY) == 1
@@ -472,7 +472,7 @@ def test_the_overview_is_what_the_traces_say(store: Store) -> None:
         sum(1 / e.trace.sampling_probability for e in given if e.cause == "retrieval")
     )
     assert {g.name: g.evaluated for g in found.apps} == {
-        app: sum(e.trace.attributes["app"] == app for e in given) for app in ("shop", "help", "lab")
+        app: sum(e.trace.facts.app == app for e in given) for app in ("shop", "help", "lab")
     }
     median = sorted(e.trace.duration for e in given)[100]
     assert 0.5 * median < found.total.latency[0.5] < 2 * median

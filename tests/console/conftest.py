@@ -19,7 +19,7 @@ from ragtrace.console import accounts, server, sessions, tokens
 from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.evaluation import evaluator
-from ragtrace.records import Document, Evaluation, Evidence, Score
+from ragtrace.records import Document, Evaluation, Evidence, Facts, Score
 from ragtrace.testing import make_trace
 
 PASSWORD = "a long enough password"
@@ -124,13 +124,7 @@ def evil_evaluation(number: int = 0) -> Evaluation:
         span_id=number + 1,
         started=STARTED + number,
         duration=1.5,
-        attributes={
-            "app": EVIL[:100],
-            "model": EVIL[:100],
-            "user_id": mail,
-            "session_id": EVIL,
-            "tags": {"phone": phone},
-        },
+        facts=Facts(app=EVIL[:100], model=EVIL[:100], user_id=mail, session_id=EVIL, tags=(f"phone {phone}",)),
     )
     score = Score("faithfulness", 0.2, "fail", f"{EVIL} says {mail}", evidence=(evidence,), version="1", method="model")
     return Evaluation(trace, (score,), cause="generation")

@@ -15,7 +15,7 @@ from ragtrace.console import accounts
 from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.evaluation import Evaluator
-from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
+from ragtrace.records import Document, Evaluation, Evidence, Facts, Score, Trace
 from ragtrace.review.queue import Policy, fill, next_task, submit
 
 ATTACKS = (
@@ -58,7 +58,7 @@ CHUNKS = (
 def evaluation(number: int, value: float = 0.9, **more: object) -> Evaluation:
     """A log with sentences, evidence, spans and scores."""
     started = time.time() - 60.0 * number - 5
-    attributes = {
+    facts = {
         "app": ("shop", "helpdesk")[number % 2],
         "env": "prod",
         "model": ("small", "large")[number % 3 == 0],
@@ -67,12 +67,12 @@ def evaluation(number: int, value: float = 0.9, **more: object) -> Evaluation:
         "session_id": f"session-{number}",
         "input_tokens": 700,
         "output_tokens": 40,
-        "spans": [
+        "spans": (
             {"name": "answer", "operation": "chain", "start": started, "duration": 2.0, "parent": None},
             {"name": "search", "operation": "retrieval", "start": started + 0.1, "duration": 0.4, "parent": 0},
             {"name": "chat", "operation": "chat", "start": started + 0.5, "duration": 1.4, "parent": 0,
              "model": "small", "input_tokens": 700, "output_tokens": 40, "error": None},
-        ],
+        ),
     }  # fmt: skip
     documents = tuple(
         Document(f"doc-{i}", text, 0.9 - i / 10, {"source": GOOD_URL, "topic": "returns"})
@@ -87,7 +87,7 @@ def evaluation(number: int, value: float = 0.9, **more: object) -> Evaluation:
         "started": started,
         "duration": 2.0,
         "sampling_probability": 0.5,
-        "attributes": attributes,
+        "facts": Facts(**facts),  # type: ignore[arg-type]
     }
     fields.update(more)
     trace = Trace(**fields)  # type: ignore[arg-type]
@@ -118,14 +118,15 @@ def hostile(number: int, text: str, url: str) -> Evaluation:
         Document(text, text, 0.5, {"source": url, "url": GOOD_URL, text: text, "deep": {"a": [url, {"b": text}]}}),
         Document(url, f"{text} {url}", None, {"source": url}),
     )
-    attributes = {
-        "app": text[:200], "env": text[:200], "model": text[:200], "prompt_version": text[:200], "user_id": text,
-        "session_id": text, "tags": [text, url], "finish_reason": text, "link": url, "note": text, text: url,
-        "spans": [{"name": text, "operation": url, "duration": 1.0, "parent": 0, "model": text, "error": url}],
-    }  # fmt: skip
+    facts = Facts(
+        app=text[:200], env=text[:200], model=text[:200], prompt_version=text[:200], user_id=text, session_id=text,
+        tags=(text, url), finish_reason=text,
+        spans=({"name": text, "operation": url, "duration": 1.0, "parent": 0, "model": text, "error": url},),
+    )  # fmt: skip
+    attributes = {"link": url, "note": text, text: url}
     made = evaluation(
-        number, 0.1, query=text, answer=f"{text} {url}", documents=documents, attributes=attributes, reference=text,
-        error=url[:200],
+        number, 0.1, query=text, answer=f"{text} {url}", documents=documents, facts=facts, attributes=attributes,
+        reference=text, error=url[:200],
     )  # fmt: skip
     evidence = (Evidence(0, len(text), "contradicted", 0.1, text, 0, 0, len(text)),)
     first = score("faithfulness", 0.1, explanation=f"{text} {url}", evidence=evidence)

@@ -25,7 +25,7 @@ from ragtrace.console import accounts, tokens
 from ragtrace.console.api import described
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.evaluation import evaluator
-from ragtrace.records import Evaluation, Score
+from ragtrace.records import Evaluation, Facts, Score
 from ragtrace.review.queue import submit
 from ragtrace.testing import make_trace
 from tests.console.conftest import PASSWORD, STARTED, TRACE, Console, evil_evaluation, faithfulness
@@ -41,7 +41,7 @@ def relevance(_trace: Any) -> float:
 
 def plain(number: int, value: float = 0.9, **fields: Any) -> Evaluation:
     """A request like any other."""
-    fields.setdefault("attributes", {"app": "shop", "env": "prod", "model": f"m{number % 2}", "prompt_version": "p1"})
+    fields.setdefault("facts", Facts(app="shop", env="prod", model=f"m{number % 2}", prompt_version="p1"))
     trace = make_trace(
         f"how long is pump {number} covered",
         trace_id=0x1000 + number,

@@ -27,7 +27,7 @@ from ragtrace.console.pages import evidence, filters, page_charts, trace_view
 from ragtrace.console.pages.template_filters import percent, range_percent
 from ragtrace.console.safe_text import link, printable, visible, web_address
 from ragtrace.console.template_engine import environment
-from ragtrace.records import Document, Evidence, Trace
+from ragtrace.records import Document, Evidence, Facts, Trace
 from ragtrace.review import agreement, queue
 from ragtrace.review.threshold_effects import consequences
 from tests.console.sample_store import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
@@ -210,8 +210,8 @@ def test_a_long_text_is_folded() -> None:
 # --- the waterfall ----------------------------------------------------------------------------------------------------
 
 
-def _trace(**attributes: object) -> Trace:
-    return Trace(1, 1, "q", (), "a", duration=2.0, attributes=attributes)
+def _trace(**facts: Any) -> Trace:
+    return Trace(1, 1, "q", (), "a", duration=2.0, facts=Facts(**facts))
 
 
 def test_spans_stand_below_their_parents() -> None:
@@ -225,15 +225,15 @@ def test_spans_stand_below_their_parents() -> None:
 @pytest.mark.parametrize(
     "spans",
     [
-        "spans", [1, None, "x"], [{}], [{"duration": float("nan")}], [{"duration": 1, "parent": 0}],
+        [], [1, None, "x"], [{}], [{"duration": float("nan")}], [{"duration": 1, "parent": 0}],
         [{"duration": 1, "parent": 1}, {"duration": 2, "parent": 0}], [{"duration": -1, "start": "x", "parent": 99}],
         [{"duration": True}], [{"duration": 1, "input_tokens": 1e300, "name": ["x"], "parent": []}],
     ],
 )  # fmt: skip
-def test_odd_spans_break_nothing(spans: object) -> None:
+def test_odd_spans_break_nothing(spans: list[Any]) -> None:
     """Circles, strangers, text for numbers: what is no span is left out, the others are each shown once."""
-    bars = trace_view.bars(_trace(spans=spans))
-    assert len(bars) <= (len(spans) if isinstance(spans, list) else 0)
+    bars = trace_view.bars(_trace(spans=tuple(spans)))
+    assert len(bars) <= len(spans)
 
 
 def test_stages_stand_in_for_spans() -> None:
@@ -382,7 +382,7 @@ def test_the_list_shows_what_is_asked_for(store: Store) -> None:
     for row in rows:
         stored = store.get(row.rpartition("/")[2])
         assert stored is not None
-        assert stored.trace.attributes["app"] == "shop"
+        assert stored.trace.facts.app == "shop"
         assert {s.name: s.label for s in stored.evaluation.scores}["faithfulness"] == "fail"
     assert "/traces?evaluator=faithfulness&label=fail" in found.values("a", "href")
     assert "parcel 7?" in Read(here.get('/traces?q="parcel 7"').text).text

@@ -17,7 +17,7 @@ from ragtrace.evaluation import run
 from ragtrace.evaluators.causes import cause, is_refusal
 from ragtrace.evaluators.text_checks import longest_repeated
 from ragtrace.models.embedding import get_embedder
-from ragtrace.records import Document, Score, Trace
+from ragtrace.records import Document, Facts, Score, Trace
 from ragtrace.testing import make_trace
 from ragtrace.text.personal_data import iban, luhn, personal, secrets, ssn
 from ragtrace.text.sentences import split
@@ -317,7 +317,8 @@ GROUNDED, UNGROUNDED = Score("groundedness", 0.9), Score("groundedness", 0.2, ca
     [
         ({}, (Score("pii_leakage", 0.0, cause="leak_by_model"), UNGROUNDED), "leak_by_model"),
         ({}, (Score("pii_leakage", 0.0, cause="leak_from_context"),), "leak_from_context"),
-        ({"attributes": {"finish_reason": "length"}}, (UNGROUNDED,), "truncated"),
+        ({"facts": Facts(finish_reason="length")}, (UNGROUNDED,), "truncated"),
+        ({"attributes": {"finish_reason": "length"}}, (UNGROUNDED,), "unsupported"),
         ({"answer": "I do not know, sorry."}, (RELEVANT,), "wrong_refusal"),
         ({"answer": "I could not find this in the documents."}, (IRRELEVANT,), "right_refusal"),
         ({"documents": ()}, (Score("toxicity", 0.1),), "nothing_retrieved"),

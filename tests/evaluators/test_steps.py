@@ -15,7 +15,7 @@ from ragtrace.evaluation import run
 from ragtrace.offline.rows import Row, read
 from ragtrace.online.child_process import ProcessRunner
 from ragtrace.online.counts import inputs_of
-from ragtrace.records import Score
+from ragtrace.records import Facts, Score
 from ragtrace.testing import make_trace
 from ragtrace.tracing.recorder import Recorder
 from tests.conftest import Recorded
@@ -28,7 +28,7 @@ def step(tool: str, args: Any = None, result: Any = None) -> Step:
 
 
 def score(steps: Any) -> Score:
-    ((found,),) = run(plugins.load("looping_tool_calls"), [make_trace(attributes={"steps": steps})])
+    ((found,),) = run(plugins.load("looping_tool_calls"), [make_trace(facts=Facts(steps=tuple(steps)))])
     return found
 
 
@@ -98,11 +98,13 @@ def test_what_is_no_tool_call_is_an_error(steps: Any) -> None:
     assert score(steps).error == "bad_steps"
 
 
-@pytest.mark.parametrize("steps", [None, [], {}, 3, "search"])
+@pytest.mark.parametrize("steps", [None, [], {}, 3, "search", [{"tool": "search", "args": "pump"}] * 9])
 def test_other_things_by_that_name_do_not_apply(steps: Any) -> None:
-    """An application's metadata may have its own `steps`; the pipeline counts as the evaluator does."""
+    """An application's metadata may have its own `steps`, which are no tool calls; the pipeline counts as the evaluator
+    does."""
     trace = make_trace(attributes={"steps": steps})
-    assert score(steps).label == "not_applicable"
+    ((result,),) = run(plugins.load("looping_tool_calls"), [trace])
+    assert result.label == "not_applicable"
     assert not inputs_of(trace) >> 5
 
 
@@ -132,7 +134,7 @@ def test_any_calls_get_a_score_in_range(steps: list[Step]) -> None:
 def test_calls_reach_the_evaluating_process() -> None:
     """Also arguments that cannot be sent, and very long ones."""
     steps = [step("search", {"q": "pump", "lock": print, "text": "x" * 9_000}, "none")] * 3
-    traces = [make_trace(attributes={"steps": s}) for s in (steps, [1], 7)]
+    traces = [make_trace(facts=Facts(steps=s)) for s in (tuple(steps), (1,), ())]
     runner = ProcessRunner()
     try:
         found = runner.evaluate(plugins.load("looping_tool_calls"), traces, [0, 1, 2], 60)
@@ -148,7 +150,7 @@ def test_a_file_may_have_calls(tmp_path: Path) -> None:
     file.write_text(json.dumps({"query": "q", "answer": "a", "steps": CIRCLE}))
     (row,) = read(file)
     assert isinstance(row, Row)
-    assert row.trace.attributes["steps"] == CIRCLE
+    assert row.trace.facts.steps == tuple(CIRCLE)
 
 
 # --- the recorder ----------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ def test_the_recorder_gathers_calls(recorder: Recorder, recorded: Recorded) -> N
     called(recorder, "b", "fetch", None, error=TimeoutError())
     recorder.start("c", "root", semconv.OP_TOOL, "late")
     recorder.end("root")
-    assert recorded.traces[0].attributes["steps"] == [
+    assert list(recorded.traces[0].facts.steps) == [
         {"tool": "search", "args": "pump", "result": "none"},
         {"tool": "fetch", "args": "", "result": "error: TimeoutError"},
         {"tool": "late", "args": ""},
@@ -186,7 +188,7 @@ def test_what_is_gathered_is_bounded(recorder: Recorder, recorded: Recorded) -> 
     for i in range(210):
         called(recorder, str(i), "write", "\ud800" + "x" * 9_000 + str(i), "y" * 500)
     recorder.end("root")
-    steps: Any = recorded.traces[0].attributes["steps"]
+    steps: Any = recorded.traces[0].facts.steps
     assert len(steps) == 200
     assert {len(s["args"]) for s in steps} == {len(s["result"]) for s in steps} == {500}
     assert len({s["args"] for s in steps}) == 200
@@ -196,4 +198,4 @@ def test_without_calls_there_are_none(recorder: Recorder, recorded: Recorded) ->
     """A request without tools has no steps."""
     recorder.start("root", None, semconv.OP_WORKFLOW, "rag")
     recorder.end("root")
-    assert "steps" not in recorded.traces[0].attributes
+    assert recorded.traces[0].facts.steps == ()

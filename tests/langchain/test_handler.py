@@ -26,6 +26,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from ragtrace import semconv
+from ragtrace.evaluators.causes import cause
+from ragtrace.records import Score
 from ragtrace_langchain import RagtraceCallbackHandler, RagtraceLangChainInstrumentor
 from tests.conftest import Recorded
 
@@ -281,7 +283,7 @@ def test_stream_abandoned(recorded: Recorded, config: Any) -> None:
     (trace,) = recorded.traces
     assert trace.answer
     assert "24 months.".startswith(trace.answer)
-    assert trace.attributes["cancelled"] is True
+    assert trace.facts.cancelled is True
     assert trace.error is None
     assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
 
@@ -293,7 +295,7 @@ async def test_astream_closed(recorded: Recorded, config: Any) -> None:
     await stream.aclose()  # type: ignore[attr-defined]
     await asyncio.sleep(0.05)  # LangChain tells the root's callbacks after aclose has returned
     assert recorded.tree() == RAG
-    assert recorded.traces[0].attributes["cancelled"] is True
+    assert recorded.traces[0].facts.cancelled is True
     assert recorded.traces[0].error is None
 
 
@@ -315,7 +317,7 @@ async def test_cancelled_and_timed_out(recorded: Recorded, config: Any, how: str
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(task, 0.1)
     assert recorded.tree() == [("invoke_workflow rag", [("retrieval Fixed", []), ("chat Slow", [])])]
-    assert recorded.traces[0].attributes["cancelled"] is True
+    assert recorded.traces[0].facts.cancelled is True
     assert recorded.traces[0].error is None
 
 
@@ -365,8 +367,8 @@ def test_model_name_tokens_and_finish_reason(recorded: Recorded, config: Any) ->
         semconv.OI_TOKENS_TOTAL: 10,
     }
     assert {key: attributes.get(key) for key in expected} == expected
-    assert recorded.traces[0].attributes["model"] == "gpt-test"
-    assert recorded.traces[0].attributes["finish_reason"] == "stop"
+    assert recorded.traces[0].facts.model == "gpt-test"
+    assert recorded.traces[0].facts.finish_reason == "stop"
 
 
 @tool
@@ -421,7 +423,7 @@ def test_tool_calls_are_told_to_evaluators(recorded: Recorded, config: Any) -> N
         return "done"
 
     RunnableLambda(run).with_config(run_name="agent").invoke("which pump?", config)
-    assert recorded.traces[0].attributes["steps"] == [
+    assert list(recorded.traces[0].facts.steps) == [
         {"tool": "look_up", "args": "{'what': 'pump'}", "result": "found pump"},
         {"tool": "look_up", "args": "{'what': 'cover'}", "result": "found cover"},
         {"tool": "broken", "args": "{'what': 'pump'}", "result": "error: TimeoutError"},
@@ -450,7 +452,7 @@ async def test_session_user_and_tags_on_every_span(recorded: Recorded, config: A
         assert attributes[semconv.CONVERSATION_ID] == attributes[semconv.OI_SESSION] == "conv-1"
         assert attributes[semconv.USER_ID] == "ada"
         assert attributes[semconv.OI_TAGS] == ("beta",)
-    assert all(t.attributes["session_id"] == "conv-1" and t.attributes["plan"] == "paid" for t in recorded.traces)
+    assert all(t.facts.session_id == "conv-1" and t.attributes["plan"] == "paid" for t in recorded.traces)
 
 
 def test_no_conversation_is_invented(recorded: Recorded, config: Any) -> None:
@@ -733,21 +735,21 @@ def test_stages_tokens_and_the_prompts_version(recorded: Recorded, config: Any) 
     given = {**config, "metadata": {"prompt_version": "v3"}}
     make_chain(model=Named(responses=["yes"])).invoke("q", given)
     (trace,) = recorded.traces
-    stages = trace.attributes["stages"]
+    stages = trace.facts.stages
     assert isinstance(stages, dict)
     assert set(stages) == {"retrieval", "generation"}
     assert all(0 < seconds <= trace.duration for seconds in stages.values())
-    assert (trace.attributes["input_tokens"], trace.attributes["output_tokens"]) == (7, 3)
-    assert trace.attributes["prompt_version"] == "v3"
-    assert "time_to_first_chunk" not in trace.attributes
-    assert "usage" not in trace.attributes
+    assert (trace.facts.input_tokens, trace.facts.output_tokens) == (7, 3)
+    assert trace.facts.prompt_version == "v3"
+    assert trace.facts.time_to_first_chunk is None
+    assert trace.facts.usage == {}
 
 
 def test_the_spans_for_a_waterfall(recorded: Recorded, config: Any) -> None:
     """The trace lists the exported spans in the order of their starts, with times, parents, model and tokens."""
     make_chain(model=Named(responses=["yes"])).invoke("q", config)
     (trace,) = recorded.traces
-    listed: Any = trace.attributes["spans"]
+    listed: Any = trace.facts.spans
     exported = sorted(recorded.spans, key=lambda span: (span.start_time or 0, span.parent is not None))
     root = exported[0]
     assert [span["operation"] for span in listed] == [(s.attributes or {})["gen_ai.operation.name"] for s in exported]
@@ -772,7 +774,7 @@ def test_the_span_that_failed_says_so(recorded: Recorded, config: Any) -> None:
     """The waterfall names the error's type where it arose."""
     with pytest.raises(ValueError, match="no luck"):
         make_chain(model=Failing(responses=["x"])).invoke("q", config)
-    listed: Any = recorded.traces[0].attributes["spans"]
+    listed: Any = recorded.traces[0].facts.spans
     assert {span["operation"]: span.get("error") for span in listed}["chat"] == "ValueError"
 
 
@@ -780,7 +782,7 @@ def test_the_prompts_version_of_one_step(recorded: Recorded, config: Any) -> Non
     """A version that is configured on the model alone is the request's."""
     model = FakeListChatModel(responses=["yes"]).with_config(metadata={"prompt_version": "v4"})
     make_chain(model=model).invoke("q", config)
-    assert recorded.traces[0].attributes["prompt_version"] == "v4"
+    assert recorded.traces[0].facts.prompt_version == "v4"
 
 
 def test_tokens_of_several_models(recorded: Recorded, config: Any) -> None:
@@ -788,8 +790,8 @@ def test_tokens_of_several_models(recorded: Recorded, config: Any) -> None:
     chain = Named(responses=["a"], model_name="small") | StrOutputParser() | Named(responses=["b"], model_name="large")
     chain.with_config(run_name="two").invoke("q", config)
     (trace,) = recorded.traces
-    assert trace.attributes["usage"] == {"small": (7, 3), "large": (7, 3)}
-    assert (trace.attributes["input_tokens"], trace.attributes["output_tokens"]) == (14, 6)
+    assert trace.facts.usage == {"small": (7, 3), "large": (7, 3)}
+    assert (trace.facts.input_tokens, trace.facts.output_tokens) == (14, 6)
 
 
 def test_a_model_alone_is_its_own_stage(recorded: Recorded, config: Any) -> None:
@@ -797,10 +799,10 @@ def test_a_model_alone_is_its_own_stage(recorded: Recorded, config: Any) -> None
     for _ in FakeListChatModel(responses=["24 months."]).stream("q", config):
         pass
     (trace,) = recorded.traces
-    first = trace.attributes["time_to_first_chunk"]
+    first = trace.facts.time_to_first_chunk
     assert isinstance(first, float)
     assert 0 < first <= trace.duration
-    assert trace.attributes["stages"] == {"generation": pytest.approx(trace.duration)}
+    assert trace.facts.stages == {"generation": pytest.approx(trace.duration)}
 
 
 def test_a_retriever_inside_a_retriever_counts_once(recorded: Recorded, config: Any) -> None:
@@ -814,7 +816,7 @@ def test_a_retriever_inside_a_retriever_counts_once(recorded: Recorded, config: 
     outer, _inner = sorted(recorded.named("retrieval"), key=lambda span: span.start_time or 0)
     assert outer.start_time is not None
     assert outer.end_time is not None
-    stages = recorded.traces[0].attributes["stages"]
+    stages = recorded.traces[0].facts.stages
     assert isinstance(stages, dict)
     assert stages["retrieval"] == pytest.approx((outer.end_time - outer.start_time) / 1e9)
 
@@ -826,9 +828,26 @@ def test_a_clock_that_is_set_back(recorded: Recorded, config: Any, monkeypatch: 
     for _ in make_chain().stream("q", config):
         pass
     (trace,) = recorded.traces
-    stages = trace.attributes["stages"]
+    stages = trace.facts.stages
     assert isinstance(stages, dict)
     assert trace.duration == 0
     assert set(stages.values()) == {0.0}
-    assert trace.attributes["time_to_first_chunk"] == 0
+    assert trace.facts.time_to_first_chunk == 0
     assert all((span.end_time or 0) >= (span.start_time or 0) for span in recorded.spans)
+
+
+def test_metadata_is_no_fact(handler: RagtraceCallbackHandler, recorded: Recorded) -> None:
+    """Metadata of the application that has a fact's name changes no fact; it stays the application's own."""
+    chain = make_chain()
+    metadata = {
+        "finish_reason": "length", "stages": {"retrieval": 99.0}, "unrecorded": True, "cancelled": True, "usage": 1,
+        "spans": "x", "steps": [{"tool": "t"}], "model": "mine", "plan": "paid",
+    }  # fmt: skip
+    chain.invoke("How long?", config={"callbacks": [handler], "metadata": metadata})
+    (trace,) = recorded.traces
+    assert trace.facts.finish_reason != "length"
+    assert trace.facts.stages.get("retrieval", 0.0) < 99.0
+    assert (trace.facts.unrecorded, trace.facts.cancelled, trace.facts.steps) == (False, False, ())
+    assert trace.facts.model != "mine"
+    assert trace.attributes["plan"] == "paid"
+    assert cause(trace, [Score("groundedness", 0.1, "fail", cause="unsupported")]) != "truncated"

@@ -33,7 +33,7 @@ def test_case(recorded: Recorded, case: Case) -> None:
     for trace in recorded.traces:
         assert trace.query == case.question
         assert bool(trace.error) == case.error
-        assert bool(trace.attributes.get("cancelled")) == case.cancelled
+        assert bool(trace.facts.cancelled) == case.cancelled
         if case.documents is not None:
             seen = [d.content for d in trace.documents]
             # Branches and vector stores have no fixed order among themselves.

@@ -33,7 +33,7 @@ def test_case(instrumented: Recorded, case: Case) -> None:
         assert trace.answer == case.answer
         assert tuple(document.id for document in trace.documents) == case.documents
         assert trace.error == case.error
-        assert bool(trace.attributes.get("cancelled")) == case.cancelled
+        assert bool(trace.facts.cancelled) == case.cancelled
     # Indexing embeds outside of every request.
     roots = [name for name, _ in instrumented.tree()]
     assert len(roots) == case.traces + sum(name.startswith("embeddings") for name in roots)

@@ -299,7 +299,7 @@ def test_agent(instrumented: Recorded) -> None:
     assert told["gen_ai.tool.name"] == told["tool.name"] == "kb"
     assert (told["gen_ai.tool.call.arguments"], told["gen_ai.tool.call.result"]) == ("pump cover", ANSWER)
     (trace,) = instrumented.traces
-    assert trace.attributes["steps"] == [{"tool": "kb", "args": "pump cover", "result": ANSWER}]
+    assert trace.facts.steps == ({"tool": "kb", "args": "pump cover", "result": ANSWER},)
 
 
 def test_tool_calls_of_a_model(instrumented: Recorded) -> None:
@@ -349,8 +349,8 @@ def test_chat_by_way_of_complete(instrumented: Recorded) -> None:
     assert instrumented.tree() == [("chat speaker-1", [])]
     (trace,) = instrumented.traces
     assert (trace.query, trace.answer) == (QUESTION, ANSWER)
-    assert trace.attributes["model"] == "speaker-1"
-    assert trace.attributes["finish_reason"] == "stop"
+    assert trace.facts.model == "speaker-1"
+    assert trace.facts.finish_reason == "stop"
 
 
 def test_events(recorded: Recorded) -> None:

@@ -132,7 +132,7 @@ def test_response_that_takes_no_proxy(instrumented: Recorded) -> None:
     gc.collect()
     assert list(response.response_gen) == [ANSWER]
     (trace,) = instrumented.traces
-    assert (len(trace.documents), trace.attributes.get("cancelled")) == (5, None)
+    assert (len(trace.documents), trace.facts.cancelled) == (5, False)
 
 
 @pytest.mark.parametrize("name", ["query", "query_stream", "gather", "stream_chat", "workflow", "react_agent"])
@@ -147,7 +147,7 @@ def test_user_and_session(instrumented: Recorded, name: str) -> None:
     assert everywhere(instrumented, "tag.tags") == {("beta",)}
     assert not [span for span in instrumented.spans if "llamaindex." in span.to_json()]
     for trace in instrumented.traces:
-        assert (trace.attributes["session_id"], trace.attributes["tenant"]) == ("c1", "acme")
+        assert (trace.facts.session_id, trace.attributes["tenant"]) == ("c1", "acme")
 
 
 def test_user_alone(instrumented: Recorded) -> None:
@@ -199,7 +199,7 @@ def test_model_stream_dropped_unread(instrumented: Recorded) -> None:
     Speaker().stream_complete(QUESTION)
     gc.collect()
     arrived(instrumented, 1)
-    assert instrumented.traces[0].attributes["cancelled"] is True
+    assert instrumented.traces[0].facts.cancelled is True
 
 
 def test_dropped_in_a_cycle(instrumented: Recorded) -> None:
@@ -237,7 +237,7 @@ def test_closing_ends_at_once(instrumented: Recorded) -> None:
         assert len(instrumented.traces) == 2
 
     asyncio.run(read())
-    assert [trace.attributes["cancelled"] for trace in instrumented.traces] == [True, True]
+    assert [trace.facts.cancelled for trace in instrumented.traces] == [True, True]
 
 
 def test_throwing_into_a_stream(instrumented: Recorded) -> None:
@@ -272,7 +272,7 @@ def test_consumer_cancelled_between_pieces(instrumented: Recorded) -> None:
     asyncio.run(ask())
     arrived(instrumented, 1)
     assert (instrumented.traces[0].answer, instrumented.traces[0].error) == ("The", None)
-    assert instrumented.traces[0].attributes["cancelled"] is True
+    assert instrumented.traces[0].facts.cancelled is True
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
@@ -493,13 +493,13 @@ def test_stages_tokens_and_the_prompts_version(instrumented: Recorded) -> None:
     with instrument_tags({"prompt_version": "v3"}):
         engine(Fixed()).query(QUESTION)
     (trace,) = instrumented.traces
-    stages = trace.attributes["stages"]
+    stages = trace.facts.stages
     assert isinstance(stages, dict)
     assert set(stages) == {"retrieval", "generation"}
     assert all(0 < seconds <= trace.duration for seconds in stages.values())
-    assert (trace.attributes["input_tokens"], trace.attributes["output_tokens"]) == (40, 7)
-    assert (trace.attributes["model"], trace.attributes["prompt_version"]) == ("speaker-1", "v3")
-    assert "time_to_first_chunk" not in trace.attributes
+    assert (trace.facts.input_tokens, trace.facts.output_tokens) == (40, 7)
+    assert (trace.facts.model, trace.facts.prompt_version) == ("speaker-1", "v3")
+    assert trace.facts.time_to_first_chunk is None
 
 
 @pytest.mark.parametrize("name", ["query_stream", "stream_chat"])
@@ -508,7 +508,7 @@ def test_the_time_to_the_first_chunk(instrumented: Recorded, name: str) -> None:
     cases.CASES[name].run()
     arrived(instrumented, 1)
     (trace,) = instrumented.traces
-    first = trace.attributes["time_to_first_chunk"]
+    first = trace.facts.time_to_first_chunk
     assert isinstance(first, float)
     assert 0 < first <= trace.duration
 
@@ -516,12 +516,12 @@ def test_the_time_to_the_first_chunk(instrumented: Recorded, name: str) -> None:
 def test_rerankers_and_tools_are_stages(instrumented: Recorded) -> None:
     """A reranker's and a tool's time are told beside the model's."""
     cases.CASES["reranker"].run()
-    stages = instrumented.traces[-1].attributes["stages"]
+    stages = instrumented.traces[-1].facts.stages
     assert isinstance(stages, dict)
     assert {"retrieval", "rerank", "generation"} <= set(stages)
     instrumented.clear()
     cases.CASES["react_agent"].run()
     arrived(instrumented, 1)
-    stages = instrumented.traces[-1].attributes["stages"]
+    stages = instrumented.traces[-1].facts.stages
     assert isinstance(stages, dict)
     assert "tool" in stages

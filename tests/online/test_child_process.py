@@ -16,6 +16,7 @@ from ragtrace.evaluation import run
 from ragtrace.online.breaker import Breaker, Runners
 from ragtrace.online.child_process import ProcessRunner, _portable
 from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.records import Facts
 from ragtrace.testing import Capture, make_trace
 
 NAMES = ("groundedness", "pii_leakage", "toxicity", "looping_compression_ratio")
@@ -47,9 +48,11 @@ def test_metadata_that_cannot_be_sent_is_left_behind(runner: ProcessRunner) -> N
 
 def test_what_a_request_took_is_not_sent() -> None:
     """Seconds, tokens and versions are the metrics' matter: no evaluator reads them."""
-    known = {"stages": {"tool": 1.0}, "time_to_first_chunk": 0.1, "input_tokens": 1, "output_tokens": 2}
-    sent = _portable(make_trace(attributes={**known, "usage": {}, "prompt_version": "v1", "finish_reason": "stop"}))
-    assert sent.attributes == {"finish_reason": "stop"}
+    facts = Facts(
+        stages={"tool": 1.0}, time_to_first_chunk=0.1, input_tokens=1, prompt_version="v1", finish_reason="stop"
+    )
+    sent = _portable(make_trace(facts=facts, attributes={"plan": "paid"}))
+    assert (sent.facts, sent.attributes) == (Facts(finish_reason="stop"), {})
 
 
 def test_a_child_that_dies_is_replaced(runner: ProcessRunner) -> None:

@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 
 import ragtrace_otlp.hold
 from ragtrace import semconv
-from ragtrace.records import Evaluation, Evidence, Score
+from ragtrace.records import Evaluation, Evidence, Facts, Score
 from ragtrace.testing import make_trace
 from ragtrace_otlp import EvaluationSpanSink, HoldLimits, HoldProcessor, attach
 from ragtrace_otlp.batch import CountingExporter
@@ -352,7 +352,7 @@ def test_nothing_hangs_below_a_span_that_was_not_kept() -> None:
     provider = TracerProvider(sampler=ParentBased(ALWAYS_ON), shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     sink = EvaluationSpanSink(provider)
-    sink(Evaluation(make_trace(attributes={"unrecorded": True}), SCORES))
+    sink(Evaluation(make_trace(facts=Facts(unrecorded=True)), SCORES))
     assert not exporter.get_finished_spans()
     sink(Evaluation(make_trace(), SCORES))
     assert len(exporter.get_finished_spans()) == 3

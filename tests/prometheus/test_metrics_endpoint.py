@@ -28,7 +28,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
 from ragtrace.online.pipeline import Limits, Pipeline
-from ragtrace.records import Document, Evaluation, Score, Trace
+from ragtrace.records import Document, Evaluation, Facts, Score, Trace
 from ragtrace.sampling import Decision, ratio
 from ragtrace.settings import Settings
 from ragtrace.startup.init import _strata
@@ -163,9 +163,7 @@ def test_requests_are_counted_sampled_or_not(sink: PrometheusSink) -> None:
     """Every finished request counts, with its duration, documents and sampling decision."""
     sink.observe_request(make_trace(duration=0.3), Decision(True, 1.0, "ratio"))
     sink.observe_request(make_trace(error="ValueError"), Decision(False, 0.5, "ratio"))
-    sink.observe_request(
-        make_trace(documents=(), attributes={"retrievals": 1, "cancelled": True}), Decision(True, 1.0, "x")
-    )
+    sink.observe_request(make_trace(documents=(), facts=Facts(retrievals=1, cancelled=True)), Decision(True, 1.0, "x"))
     scraped = Scraped(sink)
     assert {s.labels["status"]: s.value for s in scraped.samples("ragtrace_requests_total")} == {
         "ok": 1, "error": 1, "cancelled": 1,
@@ -552,8 +550,8 @@ def test_two_evaluators_that_are_other(stopping: list[Pipeline]) -> None:
 # --- models, prompts, stages, tokens, money ------------------------------------------------------
 
 
-def asked(**known: Any) -> Trace:
-    return make_trace(attributes={"model": "gpt", "prompt_version": "v2", **known})
+def asked(**facts: Any) -> Trace:
+    return make_trace(facts=Facts(**{"model": "gpt", "prompt_version": "v2", **facts}))
 
 
 def test_requests_and_evaluations_by_model_and_prompt(sink: PrometheusSink) -> None:
@@ -600,7 +598,7 @@ def test_the_retrievers_best_score(sink: PrometheusSink) -> None:
     """Only of a retriever that gives scores."""
     scored = [Document("a", "x", 0.3), Document("b", "y", 0.75), Document("c", "z")]
     for documents in (scored, [Document("d", "w")], []):
-        sink.observe_request(make_trace(documents=documents, attributes={"retrievals": 1}), Decision(True, 1.0, "r"))
+        sink.observe_request(make_trace(documents=documents, facts=Facts(retrievals=1)), Decision(True, 1.0, "r"))
     scraped = Scraped(sink)
     assert scraped.value("ragtrace_retrieval_top_score_count") == 1
     assert scraped.value("ragtrace_retrieval_top_score_sum") == 0.75
@@ -634,7 +632,7 @@ def test_feedback(sink: PrometheusSink) -> None:
 def test_requests_have_exemplars_where_their_spans_are_kept(sink: PrometheusSink) -> None:
     """A trace that the application's own sampler drops is named by none: nobody could open it."""
     sink.observe_request(make_trace(trace_id=0xABC, duration=0.2), Decision(True, 1.0, "ratio"))
-    gone = make_trace(trace_id=0xDEF, duration=20.0, attributes={"unrecorded": True})
+    gone = make_trace(trace_id=0xDEF, duration=20.0, facts=Facts(unrecorded=True))
     sink.observe_request(gone, Decision(True, 1.0, "ratio"))
     scraped = Scraped(sink, "application/openmetrics-text")
     named = [s.exemplar for s in scraped.samples("ragtrace_request_duration_seconds_bucket") if s.exemplar]
@@ -663,8 +661,8 @@ def busy(sink: PrometheusSink, rounds: int = 3) -> None:
             "output_tokens": 6, "retrievals": 1, "cancelled": i == 2, "prompt_version": f'v"\\\n{i}',
         }  # fmt: skip
         documents = [Document("d", "text", 0.5 + i / 10)] if i else []
-        attributes = asked(**known).attributes
-        trace = make_trace(trace_id=i + 1, documents=documents, duration=1.5e7 * i, attributes=attributes)
+        facts = asked(**known).facts
+        trace = make_trace(trace_id=i + 1, documents=documents, duration=1.5e7 * i, facts=facts)
         sink.observe_request(trace, Decision(i != 1, 0.5, "ratio"))
         sink.observe_duration("length", 0.02)
         sink.observe_feedback("up")

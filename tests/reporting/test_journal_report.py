@@ -23,7 +23,7 @@ from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import evaluator
 from ragtrace.online.journal import Journal, Reading, before, read
 from ragtrace.online.pipeline import Limits, Pipeline
-from ragtrace.records import Evaluation, Score, Trace
+from ragtrace.records import Evaluation, Facts, Score, Trace
 from ragtrace.reporting.live import live, when
 from ragtrace.testing import make_trace
 
@@ -327,7 +327,7 @@ def test_odd_names_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     terminal's cursor."""
     pytest.importorskip("jinja2")
     odd = Evaluation(
-        make_trace(started=time.time() - 60, attributes={"app": ATTACK, "model": ATTACK, "prompt_version": ATTACK}),
+        make_trace(started=time.time() - 60, facts=Facts(app=ATTACK, model=ATTACK, prompt_version=ATTACK)),
         (Score(ATTACK, 0.1, "fail", failures=(ATTACK,)), Score("b", error=ATTACK), Score("c", label=ATTACK)),
         cause=ATTACK,
     )

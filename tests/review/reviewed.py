@@ -12,7 +12,7 @@ from ragtrace.chatlogs.records import Judged, Review, Verdict
 from ragtrace.chatlogs.schema import items, traces, users
 from ragtrace.chatlogs.store import Store
 from ragtrace.evaluation import Evaluator, evaluator
-from ragtrace.records import Evaluation, Score
+from ragtrace.records import Evaluation, Facts, Score
 from ragtrace.testing import make_trace
 
 NOW = 1_760_000_000.0
@@ -55,7 +55,7 @@ def evaluation(number: int, *scores: Score, seed: int = 0, **fields: Any) -> Eva
     """A trace of its own with these scores."""
     fields.setdefault("query", f"question {number}")
     fields.setdefault("started", NOW - 1_000 + number / 1_000)
-    fields.setdefault("attributes", {"app": "shop", "model": "m"})
+    fields.setdefault("facts", Facts(app="shop", model="m"))
     trace_id = random.Random(f"{seed}.{number}").getrandbits(128)
     return Evaluation(make_trace(trace_id=trace_id, span_id=number + 1, **fields), scores)
 

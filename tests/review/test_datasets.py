@@ -17,6 +17,7 @@ from ragtrace.chatlogs.store import Store
 from ragtrace.cli import main
 from ragtrace.errors import DataError
 from ragtrace.offline.rows import Row, read
+from ragtrace.records import Facts
 from ragtrace.review.agreement import of_evaluator
 from ragtrace.review.dataset_export import Options, consent_of, export
 from ragtrace.review.label_import import import_labels
@@ -51,7 +52,11 @@ def reviewed(store: Store) -> Store:
     given: list[dict[str, object]] = [{"consent": "yes"}, {"consent": "no"}, {}, {}, {}]
     made = [
         evaluation(
-            i, scored(good, 0.2), attributes={"app": "shop", "model": "m", **more}, answer=f"Mail jo{i}@acme.io \ud800."
+            i,
+            scored(good, 0.2),
+            facts=Facts(app="shop", model="m"),
+            attributes=more,
+            answer=f"Mail jo{i}@acme.io \ud800.",
         )
         for i, more in enumerate(given)
     ]

@@ -21,6 +21,7 @@ import pytest
 from ragtrace.chatlogs.records import Feedback
 from ragtrace.chatlogs.store import Store
 from ragtrace.errors import DataError, SettingError
+from ragtrace.records import Facts
 from ragtrace.review import notices, webhooks
 from ragtrace.review.calibration import fit, save
 from ragtrace.review.feedback import add_feedback
@@ -236,8 +237,8 @@ def failing(store: Store) -> Store:
     made = []
     for i in range(20):
         app = "shop" if i % 2 else "help"
-        made.append(evaluation(i, scored(good, 0.4 - i / 100), scored(bad, 0.1), attributes={"app": app}))
-    made.append(evaluation(99, scored(good, 0.0), attributes={"app": "shop"}, started=NOW - 200_000))
+        made.append(evaluation(i, scored(good, 0.4 - i / 100), scored(bad, 0.1), facts=Facts(app=app)))
+    made.append(evaluation(99, scored(good, 0.0), facts=Facts(app="shop"), started=NOW - 200_000))
     store.write(made, [good, bad], now=NOW)
     return store
 
@@ -251,7 +252,7 @@ def test_an_alert_brings_its_worst_logs(failing: Store) -> None:
     stored = [failing.get(row.trace_id) for row in rows]
     values = [score.value for s in stored if s is not None for score in s.evaluation.scores if score.name == "good"]
     assert sorted(v or 0 for v in values) == pytest.approx([0.21, 0.23, 0.25, 0.27])
-    assert {s.trace.attributes["app"] for s in stored if s is not None} == {"shop"}
+    assert {s.trace.facts.app for s in stored if s is not None} == {"shop"}
     assert review_items_from_alert(failing, alert(app="shop", evaluator="good"), NOW, limit=4) == 4
     assert review_items_from_alert(failing, alert(app="shop", evaluator="good"), NOW, limit=4) == 2
     assert review_items_from_alert(failing, alert(app="shop", evaluator="good"), NOW, limit=4) == 0

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ragtrace.chatlogs.records import Page, Row, Stored
-from ragtrace.records import Score
+from ragtrace.records import Score, facts_as_dict
 
 
 class Mark(BaseModel):
@@ -168,7 +168,7 @@ def whole(found: Stored) -> TraceOut:
             DocumentOut(id=clean(d.id), content=clean(d.content), score=finite(d.score), metadata=plain(d.metadata))
             for d in trace.documents
         ],
-        attributes=plain(trace.attributes),
+        attributes=plain({**trace.attributes, **facts_as_dict(trace.facts)}),
         error=trace.error,
         cause=found.evaluation.cause,
         sampling_probability=trace.sampling_probability,

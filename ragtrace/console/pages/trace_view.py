@@ -75,11 +75,6 @@ class Case:
         return self.stored.trace
 
 
-_KNOWN = frozenset({
-    "app", "env", "session_id", "user_id", "model", "prompt_version", "finish_reason", "cancelled", "stages",
-    "time_to_first_chunk", "input_tokens", "output_tokens", "usage", "spans", "provider", "name", "retrievals", "tags",
-    "steps", "constraints",
-})  # fmt: skip
 Limits = Mapping[tuple[str, str], tuple[float | None, str]]
 """Threshold and direction by (evaluator, version)."""
 
@@ -100,7 +95,7 @@ def case(stored: Stored, evidence_by: str = "", limits: Limits | None = None) ->
         _told(stored, limits or {}),
         bars(trace),
         _facts(trace),
-        tuple((clip(k, 60), clip(v, 2_000)) for k, v in trace.attributes.items() if k not in _KNOWN and _said(v)),
+        tuple((clip(k, 60), clip(v, 2_000)) for k, v in trace.attributes.items() if k != "constraints" and _said(v)),
     )
 
 
@@ -131,20 +126,19 @@ def _said(value: object) -> bool:
 
 
 def _facts(trace: Trace) -> tuple[tuple[str, str], ...]:
-    known = trace.attributes
-    tokens = "/".join(f"{known[key]:,}" for key in ("input_tokens", "output_tokens") if type(known.get(key)) is int)
-    first = known.get("time_to_first_chunk")
-    tags = known.get("tags")
-    found = [
+    facts = trace.facts
+    tokens = "/".join(f"{count:,}" for count in (facts.input_tokens, facts.output_tokens) if count is not None)
+    first = facts.time_to_first_chunk
+    rows = [
         ("duration", seconds(trace.duration)),
-        ("first token", seconds(first) if isinstance(first, float) else ""),
+        ("first token", seconds(first) if first is not None else ""),
         ("tokens in/out", tokens),
-        ("finish", known.get("finish_reason")),
+        ("finish", facts.finish_reason),
         ("error", trace.error),
-        ("tags", ", ".join(map(str, tags)) if isinstance(tags, (list, tuple)) else tags),
+        ("tags", ", ".join(facts.tags)),
         ("sampled", f"1 in {1 / trace.sampling_probability:.3g}" if 0 < trace.sampling_probability < 1 else ""),
     ]
-    return tuple((name, clip(value, 200)) for name, value in found if value)
+    return tuple((name, clip(value, 200)) for name, value in rows if value)
 
 
 def seconds(value: float) -> str:
@@ -158,15 +152,10 @@ def seconds(value: float) -> str:
 
 def bars(trace: Trace) -> tuple[Bar, ...]:
     """The waterfall: the recorder's spans, or else the stages one after the other. What is no span is left out."""
-    spans = trace.attributes.get("spans")
-    if isinstance(spans, (list, tuple)):
-        mappings = [(i, span) for i, span in enumerate(spans[:_SPANS]) if isinstance(span, Mapping)]
-        if usable := [(i, span) for i, span in mappings if _number(span.get("duration")) is not None]:
-            return _spans(usable)
-    stages = trace.attributes.get("stages")
-    if isinstance(stages, Mapping):
-        return _stages(stages, trace.duration)
-    return ()
+    mappings = [(i, span) for i, span in enumerate(trace.facts.spans[:_SPANS]) if isinstance(span, Mapping)]
+    if usable := [(i, span) for i, span in mappings if _number(span.get("duration")) is not None]:
+        return _spans(usable)
+    return _stages(trace.facts.stages, trace.duration)
 
 
 def _number(value: Any) -> float | None:

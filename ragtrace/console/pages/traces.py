@@ -112,9 +112,8 @@ def stored_of(store: Store, trace_id: str) -> Stored:
 
 def known_of(stored: Stored) -> dict[str, str]:
     """What the facts of a trace name and link to."""
-    known = stored.trace.attributes
     keys = ("app", "env", "model", "prompt_version", "session_id", "user_id")
-    return {key: str(known[key])[:200] if known.get(key) else "" for key in keys}
+    return {key: (getattr(stored.trace.facts, key) or "")[:200] for key in keys}
 
 
 def limits(store: Store, stored: Stored) -> dict[tuple[str, str], tuple[float | None, str]]:
