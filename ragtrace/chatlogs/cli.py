@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.errors import SettingError
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.retention import Removed
+    from ragtrace.chatlogs.retention import Removal
     from ragtrace.chatlogs.store import Store
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -120,7 +120,7 @@ def _rekey(options: argparse.Namespace) -> int:
     return 0
 
 
-def _told(removed: Removed) -> str:
+def _told(removed: Removal) -> str:
     names = ("traces", "scores", "reviews", "feedback", "spilled")
     return ", ".join(f"{getattr(removed, name)} {name}" for name in names)
 

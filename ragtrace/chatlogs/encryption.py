@@ -94,7 +94,7 @@ def _derived(raw: bytes) -> bytes:
     return hmac.new(raw, b"ragtrace: users", hashlib.sha256).digest()
 
 
-def sealed_columns(keys: Keys | None, trace_hex: str, texts: Mapping[str, str | None]) -> dict[str, Any]:
+def seal_columns(keys: Keys | None, trace_hex: str, texts: Mapping[str, str | None]) -> dict[str, Any]:
     """The values of a table's content columns: as they are, or with keys all None and `sealed` and `key` instead."""
     if keys is None:
         return {**{name: clean(text) for name, text in texts.items()}, "sealed": None, "key": None}
@@ -106,7 +106,7 @@ def sealed_columns(keys: Keys | None, trace_hex: str, texts: Mapping[str, str | 
     return {**dict.fromkeys(texts), "sealed": sealed, "key": keys.ids[0]}
 
 
-def unsealed_columns(
+def unseal_columns(
     keys: Keys | None, trace_hex: str, row: Mapping[Any, Any], names: Iterable[str]
 ) -> dict[str, str | None]:
     """The texts of a row that `sealed_columns` made. Raises StoreError where they cannot be unsealed."""

@@ -28,7 +28,7 @@ _PRAGMAS = (
 )
 
 
-def url_of(text: str) -> URL:
+def parse_url(text: str) -> URL:
     """The address of a store: `sqlite:///file`, `postgresql://user@host/name`, or a file's path.
 
     Raises SettingError for anything else and MissingExtraError where PostgreSQL's driver is not installed.
@@ -57,7 +57,7 @@ def url_of(text: str) -> URL:
     raise SettingError(f"the store's address begins with {kind}://; give sqlite:///FILE or postgresql://HOST/NAME")
 
 
-def engine_of(url: URL) -> Engine:
+def create_store_engine(url: URL) -> Engine:
     """An engine whose connections are ready for any thread. Opens nothing yet but makes SQLite's folder and file, which
     none but the owner may read."""
     # hide_parameters: an exception must not carry what a user wrote.
@@ -102,20 +102,22 @@ _REASONS = (
 )
 
 
-def told(error: BaseException, url: URL) -> StoreError:
+def store_error(error: BaseException, url: URL) -> StoreError:
     """The error of a driver as one of ours: what is wrong and what to do, without parameters or statements."""
     origin = str(getattr(error, "orig", None) or error).lower()
     reason = next((said for words, said in _REASONS if any(word in origin for word in words)), None)
-    return StoreError(f"the store {named(url)}: {reason or type(getattr(error, 'orig', None) or error).__name__}")
+    return StoreError(
+        f"the store {display_name(url)}: {reason or type(getattr(error, 'orig', None) or error).__name__}"
+    )
 
 
-def passing(error: DBAPIError) -> bool:
+def is_transient(error: DBAPIError) -> bool:
     """Whether the same may succeed later: locked, full, away; not what the values themselves forbid."""
     kinds = (OperationalError, InterfaceError, InternalError)
     # DatabaseError itself: a file that is damaged or none of SQLite's.
     return isinstance(error, kinds) or type(error) is DatabaseError or error.connection_invalidated
 
 
-def named(url: URL) -> str:
+def display_name(url: URL) -> str:
     """The address for people, without the password."""
     return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)

@@ -28,7 +28,7 @@ say that there are no more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Condition:
     """One condition."""
 
     where: Any
@@ -38,18 +38,18 @@ class Term:
     """Whether every listed id fulfils the condition, so that it need not be checked again."""
 
 
-def terms_of(store: Store, connection: Connection, given: Filter) -> list[Term]:
+def parse_filter(store: Store, connection: Connection, given: Filter) -> list[Condition]:
     """The conditions of a filter. Raises SettingError for one that this store cannot answer."""
     found = [_equal(column, value) for column, value in _columns(store, given) if value]
     if given.since is not None:
-        found.append(Term(traces.c.started >= given.since))
+        found.append(Condition(traces.c.started >= given.since))
     if given.until is not None:
-        found.append(Term(traces.c.started < given.until))
+        found.append(Condition(traces.c.started < given.until))
     for column_, wanted in ((traces.c.thumbs, given.thumbs), (traces.c.reviewed, given.reviewed)):
         if wanted is not None:
             found.append(_equal(column_, (wanted,)))
     if given.errors is not None:
-        found.append(_failed() if given.errors else Term(traces.c.error.is_(None)))
+        found.append(_failed() if given.errors else Condition(traces.c.error.is_(None)))
     if given.evaluator:
         found += _scored(connection, given)
     elif given.label or given.version or given.low is not None or given.high is not None:
@@ -59,7 +59,7 @@ def terms_of(store: Store, connection: Connection, given: Filter) -> list[Term]:
     return found
 
 
-def everything(connection: Connection, low: int, high: int, most: int) -> list[int]:
+def list_all(connection: Connection, low: int, high: int, most: int) -> list[int]:
     """Lists all traces."""
     return _listing(select(traces.c.id), traces.c.id)(connection, low, high, most)
 
@@ -78,20 +78,20 @@ def _listing(query: Select[Any], own: ColumnElement[int]) -> Listing:
     return listed
 
 
-def _equal(column_: Any, values: Sequence[Any]) -> Term:
+def _equal(column_: Any, values: Sequence[Any]) -> Condition:
     where = column_ == values[0] if len(values) == 1 else column_.in_(values)
-    return Term(where, _listing(select(traces.c.id).where(where), traces.c.id), only=True)
+    return Condition(where, _listing(select(traces.c.id).where(where), traces.c.id), only=True)
 
 
-def _failed() -> Term:
+def _failed() -> Condition:
     where = traces.c.error.is_not(None)
-    return Term(where, _listing(select(traces.c.id).where(where), traces.c.id), only=True)
+    return Condition(where, _listing(select(traces.c.id).where(where), traces.c.id), only=True)
 
 
 # --- scores --------------------------------------------------------------------------------------------------
 
 
-def conditions(connection: Connection, given: Filter) -> list[ColumnElement[bool]]:
+def score_conditions(connection: Connection, given: Filter) -> list[ColumnElement[bool]]:
     """What a filter asks of a row of `scores`; without a version, that it is the evaluator's last one of the trace."""
     found = _listable(given)
     if given.version:
@@ -115,18 +115,18 @@ def _listable(given: Filter) -> list[ColumnElement[bool]]:
     return found
 
 
-def _scored(connection: Connection, given: Filter) -> list[Term]:
+def _scored(connection: Connection, given: Filter) -> list[Condition]:
     """The condition on scores; once more with another listing where both label and range may be what is rare."""
-    wanted = conditions(connection, given)
+    wanted = score_conditions(connection, given)
     where = exists().where(scores.c.trace == traces.c.id, *wanted)
     found = []
     if given.label:
         of_label = select(scores.c.trace).where(*_listable(given)[:2])
-        found.append(Term(where, _listing(of_label, scores.c.trace), only=len(wanted) == 2))
+        found.append(Condition(where, _listing(of_label, scores.c.trace), only=len(wanted) == 2))
     ranged = given.low is not None or given.high is not None
     if ranged or not given.label:
-        used = buckets(connection, given.evaluator, given.low, given.high)
-        found.append(Term(where, partial(_in_buckets, given, used), only=len(wanted) == len(_listable(given))))
+        used = used_buckets(connection, given.evaluator, given.low, given.high)
+        found.append(Condition(where, partial(_in_buckets, given, used), only=len(wanted) == len(_listable(given))))
     return found
 
 
@@ -136,9 +136,9 @@ def higher_is_better(connection: Connection, evaluator: str) -> bool:
     return connection.scalar(query.order_by(evaluators.c.first_seen.desc()).limit(1)) != "lower"
 
 
-def in_bucket(connection: Connection, given: Filter, own: int) -> Listing:
+def list_bucket(connection: Connection, given: Filter, own: int) -> Listing:
     """The traces with a score of the filter's evaluator in this bucket."""
-    query = select(scores.c.trace).where(scores.c.bucket == own, *conditions(connection, given))
+    query = select(scores.c.trace).where(scores.c.bucket == own, *score_conditions(connection, given))
     return _listing(query, scores.c.trace)
 
 
@@ -192,7 +192,7 @@ def _firsts(
     return [(b, own) for b, own in connection.execute(text(query), values)]
 
 
-def buckets(
+def used_buckets(
     connection: Connection, evaluator: str, low: float | None, high: float | None, *, valued: bool = False
 ) -> list[int]:
     """The buckets with scores of an evaluator that a range of values touches, ascending. Without a range all of them,
@@ -214,21 +214,21 @@ def buckets(
 # --- text ----------------------------------------------------------------------------------------------------
 
 
-def _text(store: Store, connection: Connection, given: str) -> Term:
+def _text(store: Store, connection: Connection, given: str) -> Condition:
     if store.keys is not None:
         raise SettingError(
             "this store is encrypted: an index of the words would tell what is sealed, so there is none and texts "
             "cannot be searched; filter by time, application, model, score, session or user"
         )
-    phrases = full_text.asked(given)
+    phrases = full_text.parse_phrases(given)
     if not phrases:
-        return Term(false())
+        return Condition(false())
     if store.sqlite:
-        return _fts5(full_text.fts5(phrases))
+        return _fts5(full_text.fts5_query(phrases))
     return _tsquery(connection, phrases)
 
 
-def _fts5(query: str) -> Term:
+def _fts5(query: str) -> Condition:
     def listing(connection: Connection, low: int, high: int, most: int) -> list[int]:
         matching = text(
             "SELECT rowid FROM search WHERE search MATCH :query AND rowid BETWEEN :low AND :high "
@@ -237,17 +237,17 @@ def _fts5(query: str) -> Term:
         return list(connection.scalars(matching, {"query": query, "low": low, "high": high, "most": most}))
 
     where = text("EXISTS (SELECT 1 FROM search WHERE search MATCH :query AND search.rowid = traces.id)")
-    return Term(where.bindparams(query=query), listing, only=True)
+    return Condition(where.bindparams(query=query), listing, only=True)
 
 
-def _tsquery(connection: Connection, phrases: Sequence[Sequence[str]]) -> Term:
+def _tsquery(connection: Connection, phrases: Sequence[Sequence[str]]) -> Condition:
     values = {f"q{i}": " ".join(phrase) for i, phrase in enumerate(phrases)}
     asked = " && ".join(f"phraseto_tsquery('simple', :{name})" for name in values)
     plan = connection.scalar(text(f"EXPLAIN (FORMAT JSON) SELECT trace FROM search WHERE words @@ ({asked})"), values)
     where: Any = text(f"EXISTS (SELECT 1 FROM search WHERE words @@ ({asked}) AND search.trace = traces.id)")
     where = where.bindparams(**values)
     if plan[0]["Plan"]["Plan Rows"] > _COMMON:
-        return Term(where)
+        return Condition(where)
 
     # MATERIALIZED: else the planner may walk through all traces, newest first, in the hope of meeting one soon.
     matching = text(
@@ -258,4 +258,4 @@ def _tsquery(connection: Connection, phrases: Sequence[Sequence[str]]) -> Term:
     def listing(connection: Connection, low: int, high: int, most: int) -> list[int]:
         return list(connection.scalars(matching, {"low": low, "high": high, "most": most, **values}))
 
-    return Term(where, listing, only=True)
+    return Condition(where, listing, only=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-Words = tuple[int, str, str, str]
+IndexedWords = tuple[int, str, str, str]
 """A stored trace's id, and of it query, answer and chunks as they are indexed."""
 
 _SQLITE = """CREATE VIRTUAL TABLE search USING fts5(
@@ -40,7 +40,7 @@ def create(connection: Connection) -> None:
         connection.execute(text(statement))
 
 
-def prepared(given: str | None, most: int = _MOST[0]) -> str:
+def normalize(given: str | None, most: int = _MOST[0]) -> str:
     """The words of a text, as they are indexed and searched: without marks on letters, scripts without blanks taken
     apart, nothing between them but blanks, so that both databases see the same words."""
     given = (given or "")[:most]
@@ -51,19 +51,19 @@ def prepared(given: str | None, most: int = _MOST[0]) -> str:
     return " ".join(_WORD.findall(given))
 
 
-def of(trace: int, query: str | None, answer: str | None, chunks: Sequence[str]) -> Words:
+def index_words(trace: int, query: str | None, answer: str | None, chunks: Sequence[str]) -> IndexedWords:
     """What is indexed of a trace."""
     parts = zip((query, answer, "\n".join(chunks)), _MOST, strict=True)
-    return trace, *(prepared(part, most) for part, most in parts)  # type: ignore[return-value]
+    return trace, *(normalize(part, most) for part, most in parts)  # type: ignore[return-value]
 
 
-def of_row(row: Mapping[Any, Any]) -> Words:
+def index_row(row: Mapping[Any, Any]) -> IndexedWords:
     """The same of a row of `contents` that is not sealed."""
     documents = json.loads(row["documents"] or "[]")
-    return of(row["trace"], row["query"], row["answer"], [str(d["content"]) for d in documents])
+    return index_words(row["trace"], row["query"], row["answer"], [str(d["content"]) for d in documents])
 
 
-def add(connection: Connection, given: Sequence[Words]) -> None:
+def add(connection: Connection, given: Sequence[IndexedWords]) -> None:
     """Index traces that are not indexed yet."""
     if not given:
         return
@@ -79,7 +79,7 @@ def add(connection: Connection, given: Sequence[Words]) -> None:
     connection.exec_driver_sql(f"INSERT INTO search (trace, words) VALUES (%s, {vector})", sorted(given))
 
 
-def remove(connection: Connection, given: Sequence[Words]) -> None:
+def remove(connection: Connection, given: Sequence[IndexedWords]) -> None:
     """Take traces out of the index; on SQLite `given` must be what was indexed, PostgreSQL does it by itself."""
     if connection.dialect.name == "sqlite" and given:
         connection.exec_driver_sql(
@@ -93,17 +93,17 @@ def purge(connection: Connection) -> None:
         connection.exec_driver_sql("INSERT INTO search (search) VALUES ('optimize')")
 
 
-def asked(given: str) -> list[list[str]]:
+def parse_phrases(given: str) -> list[list[str]]:
     """What a user searches for: words, each of which must be there, and phrases in double quotes. Nothing in it is
     syntax. Each item is the words of a phrase, at least one."""
     phrases = []
     for quoted, word in re.findall(r'"([^"]*)"?|([^\s"]+)', given):
-        parts = prepared(quoted or word).split()
+        parts = normalize(quoted or word).split()
         if parts:
             phrases.append(parts)
     return phrases
 
 
-def fts5(phrases: Sequence[Sequence[str]]) -> str:
+def fts5_query(phrases: Sequence[Sequence[str]]) -> str:
     """The query for FTS5: every phrase quoted, so that none of its characters means anything."""
     return " ".join('"' + " ".join(phrase) + '"' for phrase in phrases)

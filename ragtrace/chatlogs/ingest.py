@@ -30,7 +30,7 @@ _HEX = re.compile(r"[0-9a-f]{32}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
+class IngestResult:
     """What came of a file."""
 
     done: int
@@ -48,7 +48,7 @@ def ingest(
     app: str = "",
     errors: IO[str] | None = None,
     now: float | None = None,
-) -> Ingested:
+) -> IngestResult:
     """Store the lines of a file: objects with `id` and `scores` (`{name: {value, label, explanation, error}}`, where
     `version`, `method`, `cause`, `failures` and `evidence` may stand, too), and of the request what is known of
     `query`, `contexts`, `answer`, `reference`, `started` (Unix time or ISO 8601), `duration`, `app`, `env`, `model`,
@@ -71,7 +71,7 @@ def ingest(
             done += len(batch)
     except (OSError, EOFError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    return Ingested(done, new, tuple(lines.bad))
+    return IngestResult(done, new, tuple(lines.bad))
 
 
 def _texts(path: Path) -> dict[str, Mapping[str, Any]]:

@@ -35,8 +35,8 @@ def rekey(url: str, key: str, *, rewrite: bool = True) -> int:
     half-way it is called again. Raises SettingError where a key of the store is missing.
     """
     keys = Keys(key)
-    address = engines.url_of(url)
-    store = Store(engines.engine_of(address), engines.named(address), keys)
+    address = engines.parse_url(url)
+    store = Store(engines.create_store_engine(address), engines.display_name(address), keys)
     try:
         with store.writing() as connection:
             schema_upgrade.upgrade(connection, store.name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
-from ragtrace.chatlogs.records import Feedback, Stored
+from ragtrace.chatlogs.records import Feedback, StoredTrace
 from ragtrace.chatlogs.schema import contents, details, feedback, scores, traces
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace, facts_from_dict
@@ -20,7 +20,7 @@ CONTENT = ("query", "answer", "reference", "documents", "attributes")
 DETAILS = ("explanation", "evidence")
 
 
-def stored(store: Store, connection: Connection, trace_id: str | int) -> Stored | None:
+def stored(store: Store, connection: Connection, trace_id: str | int) -> StoredTrace | None:
     """The trace of this id, as 32 hexadecimal digits (of several spans the newest) or as a number; or None."""
     own = traces.c.id == trace_id if isinstance(trace_id, int) else traces.c.trace_id == trace_id.lower()
     if isinstance(trace_id, int) and not 0 <= trace_id < 2**63:
@@ -39,7 +39,7 @@ def stored(store: Store, connection: Connection, trace_id: str | int) -> Stored 
         row["lag"] or 0.0,
     )
     said = _feedback(store, connection, row["trace_id"])
-    return Stored(row["id"], evaluation, history, row["stored"], row["thumbs"], bool(row["reviewed"]), said)
+    return StoredTrace(row["id"], evaluation, history, row["stored"], row["thumbs"], bool(row["reviewed"]), said)
 
 
 def _status(newest: Mapping[str, Score]) -> str:

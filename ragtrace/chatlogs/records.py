@@ -75,7 +75,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTrace:
     """One stored trace, whole."""
 
     id: int
@@ -145,7 +145,7 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ScoredVerdict:
     """One evaluator's score beside one person's verdict, for agreement and calibration."""
 
     trace: int

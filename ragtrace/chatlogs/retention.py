@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from ragtrace.chatlogs import full_text
 from ragtrace.chatlogs.schema import contents, feedback, lowest_id, reviews, scores, sums, traces
-from ragtrace.chatlogs.spill import Spill, path_of
+from ragtrace.chatlogs.spill import Spill, spill_path
 from ragtrace.errors import StoreError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class Removal:
     """How much went."""
 
     traces: int = 0
@@ -47,19 +47,19 @@ class Removed:
     spilled: int = 0
     """Evaluations that waited in the spill file."""
 
-    def __add__(self, other: Removed) -> Removed:
-        return Removed(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+    def __add__(self, other: Removal) -> Removal:
+        return Removal(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
     @property
     def anything(self) -> bool:
         """Whether anything went."""
-        return self != Removed()
+        return self != Removal()
 
 
-def prune(store: Store, retention: Retention, now: float | None = None) -> Removed:
+def prune(store: Store, retention: Retention, now: float | None = None) -> Removal:
     """Remove what is too old and what is too much, oldest first, with reviews and feedback. The sums of the overview go
     with what is too old. Each transaction is short: readers and writers go on. Raises StoreError as the store does."""
-    removed = Removed()
+    removed = Removal()
     if retention.days:
         before = (time.time() if now is None else now) - retention.days * _DAY
         oldest = select(traces.c.id).where(traces.c.id < lowest_id(before + 1), traces.c.started < before)
@@ -92,20 +92,20 @@ def _excess(store: Store, most: int) -> int:
     return count if used > most else 0
 
 
-def _remove(store: Store, chosen: Any) -> Removed:
+def _remove(store: Store, chosen: Any) -> Removal:
     """The traces that a select names, with all that hangs on them, in one transaction."""
     with store.writing() as connection:
         return remove(connection, list(connection.scalars(chosen)))
 
 
-def remove(connection: Connection, ids: Sequence[int]) -> Removed:
+def remove(connection: Connection, ids: Sequence[int]) -> Removal:
     """Remove traces by their ids, with scores, contents, reviews, feedback and search index; how much went."""
     if not ids:
-        return Removed()
+        return Removal()
     rows = connection.execute(select(contents).where(contents.c.trace.in_(ids), contents.c.sealed.is_(None))).mappings()
-    full_text.remove(connection, [full_text.of_row(row) for row in rows if row["query"] is not None])
+    full_text.remove(connection, [full_text.index_row(row) for row in rows if row["query"] is not None])
     hexes = list(connection.scalars(select(traces.c.trace_id).where(traces.c.id.in_(ids))))
-    removed = Removed(
+    removed = Removal(
         len(hexes),
         _count(connection, scores.c.trace, ids),
         _count(connection, reviews.c.trace, ids),
@@ -122,7 +122,7 @@ def _count(connection: Connection, column: Any, ids: Sequence[int]) -> int:
 # --- one user ------------------------------------------------------------------------------------------------
 
 
-def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removed:
+def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removal:
     """Remove all of one user: traces, texts, scores, feedback, reviews, search index, and what waits in the spill file
     (of this machine).
 
@@ -131,8 +131,8 @@ def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removed:
     Copies elsewhere (backups, replicas, PostgreSQL's archived log) are not reached. The sums of the overview, which
     name nobody, stay. Raises StoreError as the store does; calling again goes on.
     """
-    spilled = Spill(path_of(store.engine.url), store.keys).forget(user_id)
-    removed = Removed(spilled=spilled)
+    spilled = Spill(spill_path(store.engine.url), store.keys).forget(user_id)
+    removed = Removal(spilled=spilled)
     own = select(traces.c.id).where(traces.c.user_key.in_(store.hidings(user_id))).limit(_BATCH)
     while (gone := _remove(store, own)).traces:
         removed += gone

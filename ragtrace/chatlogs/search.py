@@ -18,14 +18,14 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from ragtrace.chatlogs.encryption import clean
 from ragtrace.chatlogs.filters import (
+    Condition,
     Listing,
-    Term,
-    buckets,
-    conditions,
-    everything,
     higher_is_better,
-    in_bucket,
-    terms_of,
+    list_all,
+    list_bucket,
+    parse_filter,
+    score_conditions,
+    used_buckets,
 )
 from ragtrace.chatlogs.records import Filter, Page, Row
 from ragtrace.chatlogs.schema import contents, evaluators, lowest_id, scores, traces
@@ -62,7 +62,7 @@ def find(store: Store, filter: Filter, *, after: str | None = None, limit: int =
         raise SettingError("order worst needs to know by which evaluator; name one with evaluator")
     filter = _cleaned(filter)
     with store.reading() as connection:
-        terms = terms_of(store, connection, filter)
+        terms = parse_filter(store, connection, filter)
         until = time.monotonic() + _SECONDS
         look = _Look(connection, terms, *_bounds(filter), min(max(1, limit), _MOST), until)
         found = _newest(look, after) if order == "newest" else _worst(look, filter, after)
@@ -91,7 +91,7 @@ class _Look:
     """One search: its conditions, the ids between which it looks, both inclusive, and how long."""
 
     connection: Connection
-    terms: Sequence[Term]
+    terms: Sequence[Condition]
     low: int
     high: int
     limit: int
@@ -103,7 +103,7 @@ class _Look:
     def listed(self, listing: Listing, high: int, most: int) -> list[int]:
         return listing(self.connection, self.low, high, most)
 
-    def checked(self, ids: Sequence[int], lead: Term | None) -> list[int]:
+    def checked(self, ids: Sequence[int], lead: Condition | None) -> list[int]:
         """Those of `ids`, in their order, that fulfil all conditions; `lead` is the one that listed them."""
         ids = list(dict.fromkeys(ids))
         left = [term.where for term in self.terms if not (term is lead and term.only)]
@@ -139,14 +139,14 @@ def _newest(look: _Look, after: str | None) -> _Found:
         kept = look.checked(whole, lead)
         more = len(kept) > look.limit
         return _Found(kept[: look.limit], str(kept[look.limit - 1]) if more else None, len(kept))
-    listing = lead.listing if lead is not None and lead.listing is not None else everything
+    listing = lead.listing if lead is not None and lead.listing is not None else list_all
     found, last = _walked(look, listing, lead, high, look.limit + 1)
     if len(found) > look.limit:
         return _Found(found[: look.limit], str(found[look.limit - 1]))
     return _Found(found, None if last is None else str(last))
 
 
-def _lead(look: _Look, high: int) -> tuple[Term | None, list[int] | None]:
+def _lead(look: _Look, high: int) -> tuple[Condition | None, list[int] | None]:
     """The condition that lists the others' candidates, and all its ids where it has few.
 
     Of conditions with many the one whose first ids reach back farthest: it has the fewest in a stretch of time.
@@ -161,7 +161,9 @@ def _lead(look: _Look, high: int) -> tuple[Term | None, list[int] | None]:
     return (lists[min(reach)[1]], None) if reach else (None, None)
 
 
-def _walked(look: _Look, listing: Listing, lead: Term | None, high: int, wanted: int) -> tuple[list[int], int | None]:
+def _walked(
+    look: _Look, listing: Listing, lead: Condition | None, high: int, wanted: int
+) -> tuple[list[int], int | None]:
     """Ids that fulfil all conditions, at least `wanted` if there are, and the id to go on after: None at the end."""
     found: list[int] = []
     settled = all(term is lead and term.only for term in look.terms)
@@ -187,7 +189,7 @@ def _number(after: str) -> int:
 
 def _worst(look: _Look, given: Filter, after: str | None) -> _Found:
     """Bucket by bucket, each as above. A cursor is `bucket.id`."""
-    used = buckets(look.connection, given.evaluator, given.low, given.high, valued=True)
+    used = used_buckets(look.connection, given.evaluator, given.low, given.high, valued=True)
     if higher_is_better(look.connection, given.evaluator):
         worse = 1
     else:
@@ -203,7 +205,7 @@ def _worst(look: _Look, given: Filter, after: str | None) -> _Found:
     found: list[tuple[int, int]] = []
     for b in used:
         high = min(look.high, last - 1) if b == start else look.high
-        kept, end = _walked(look, in_bucket(look.connection, given, b), None, high, look.limit + 1 - len(found))
+        kept, end = _walked(look, list_bucket(look.connection, given, b), None, high, look.limit + 1 - len(found))
         found += [(b, own) for own in kept]
         if len(found) > look.limit:
             return _Found([own for _, own in found[: look.limit]], "{}.{}".format(*found[look.limit - 1]))
@@ -216,7 +218,9 @@ def _worst_of(look: _Look, given: Filter, ids: Sequence[int], place: tuple[int |
     """The same of few traces, sorted."""
     start, last, worse = place
     query = select(scores.c.bucket, scores.c.trace).where(
-        _among(look.connection, scores.c.trace, ids), scores.c.value.is_not(None), *conditions(look.connection, given)
+        _among(look.connection, scores.c.trace, ids),
+        scores.c.value.is_not(None),
+        *score_conditions(look.connection, given),
     )
     ranked = sorted({(b * worse, -own) for b, own in look.connection.execute(query)})
     total = len(ranked)

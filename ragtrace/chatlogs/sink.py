@@ -15,9 +15,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ragtrace.background import Background, Bounds
 from ragtrace.chatlogs.encryption import Keys
-from ragtrace.chatlogs.engine import named, url_of
+from ragtrace.chatlogs.engine import display_name, parse_url
 from ragtrace.chatlogs.retention import Retention, prune
-from ragtrace.chatlogs.spill import SIZE, Spill, SpillFullError, path_of
+from ragtrace.chatlogs.spill import SIZE, Spill, SpillFullError, spill_path
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import RagtraceError, StoreError
 from ragtrace.evaluation import Evaluator
@@ -56,9 +56,9 @@ class StoreSink:
         self._app, self._env = app, env
         self._checks = tuple(evaluators)
         self._retention = retention
-        address = url_of(url)
-        self._name = named(address)
-        self._spill = Spill(path_of(address), Keys(key) if key is not None else None, spill_size)
+        address = parse_url(url)
+        self._name = display_name(address)
+        self._spill = Spill(spill_path(address), Keys(key) if key is not None else None, spill_size)
         self._store: Store | None = None
         self.written = 0
         """Evaluations stored since the start."""
@@ -82,7 +82,7 @@ class StoreSink:
         if evaluation.status != "dropped" and (loss := self._queue.put(evaluation, _size_of(evaluation))):
             self._lose(1, loss)
 
-    def know(self, checks: Sequence[Evaluator]) -> None:
+    def update_evaluators(self, checks: Sequence[Evaluator]) -> None:
         """Use these evaluators from now on: a calibration has changed their thresholds and versions."""
         self._checks = tuple(checks)
 

@@ -29,7 +29,7 @@ class SpillFullError(StoreError):
     """The spill file has reached its size."""
 
 
-def path_of(url: URL) -> Path:
+def spill_path(url: URL) -> Path:
     """Where a store's file is: beside SQLite's, for PostgreSQL in the user's folder for state
     (`$XDG_STATE_HOME/ragtrace`, by default `~/.local/state/ragtrace`)."""
     if url.get_backend_name() == "sqlite":
@@ -161,4 +161,4 @@ def _write(file: int, content: bytes) -> None:
         rest = rest[os.write(file, rest) :]
 
 
-__all__ = ["SIZE", "Spill", "SpillFullError", "path_of"]
+__all__ = ["SIZE", "Spill", "SpillFullError", "spill_path"]

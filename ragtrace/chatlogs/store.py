@@ -21,9 +21,9 @@ except ImportError as error:
 
 from ragtrace.chatlogs import engine as engines
 from ragtrace.chatlogs import schema_upgrade
-from ragtrace.chatlogs.encryption import Keys, clean, sealed_columns, unsealed_columns
+from ragtrace.chatlogs.encryption import Keys, clean, seal_columns, unseal_columns
 from ragtrace.chatlogs.read import stored
-from ragtrace.chatlogs.records import Stored
+from ragtrace.chatlogs.records import StoredTrace
 from ragtrace.chatlogs.schema import meta, traces
 from ragtrace.chatlogs.write import prepared, remember, write
 
@@ -80,7 +80,7 @@ class Store:
             raise self._told(error) from error.orig
 
     def _told(self, error: DBAPIError) -> BaseException:
-        return engines.told(error, self.engine.url) if engines.passing(error) else error
+        return engines.store_error(error, self.engine.url) if engines.is_transient(error) else error
 
     # --- evaluations -----------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class Store:
                     raise
         raise AssertionError
 
-    def get(self, trace_id: str | int) -> Stored | None:
+    def get(self, trace_id: str | int) -> StoredTrace | None:
         """A stored trace by its 32 hexadecimal digits or its id here; None if it is not there."""
         with self.reading() as connection:
             return stored(self, connection, trace_id)
@@ -117,12 +117,12 @@ class Store:
         Without a key the texts as they are; with one they are None, and `sealed` has them all, encrypted for this
         trace (32 hexadecimal digits) alone.
         """
-        return sealed_columns(self.keys, trace_hex, texts)
+        return seal_columns(self.keys, trace_hex, texts)
 
     def unseal(self, trace_hex: str, row: Mapping[Any, Any], names: Iterable[str]) -> dict[str, str | None]:
         """The texts of a row (a mapping with these columns, `sealed` and `key`), whether it is sealed or not. Raises
         StoreError where the key is not there or the bytes were altered."""
-        return unsealed_columns(self.keys, trace_hex, row, names)
+        return unseal_columns(self.keys, trace_hex, row, names)
 
     def hidden(self, user_id: str) -> str:
         """What stands in `traces.user_key` for a user from now on."""
@@ -157,9 +157,9 @@ def open_store(url: str, *, key: str | None = None, upgrade: bool = True) -> Sto
     keys = Keys(key) if key is not None else None
     if keys is not None:
         _require_cryptography()
-    address = engines.url_of(url)
-    name = engines.named(address)
-    store = Store(engines.engine_of(address), name, keys)
+    address = engines.parse_url(url)
+    name = engines.display_name(address)
+    store = Store(engines.create_store_engine(address), name, keys)
     with ExitStack() as undo:
         undo.callback(store.close)
         _make_ready(store, upgrade)

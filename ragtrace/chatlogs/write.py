@@ -80,7 +80,7 @@ def _rows(store: Store, evaluation: Evaluation, now: float) -> Rows:
     }
     indexed = None
     if store.keys is None:
-        indexed = full_text.of(0, trace.query, trace.answer, [d.content for d in trace.documents])[1:]
+        indexed = full_text.index_words(0, trace.query, trace.answer, [d.content for d in trace.documents])[1:]
     size = sum(len(part.encode("utf-8", "surrogatepass")) for part in texts.values() if part)
     row = _trace_row(store, evaluation, own, now) | {"size": size}
     rows = Rows((own, row["span_id"]), row, store.seal(own, texts), indexed)

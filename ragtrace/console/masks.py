@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from fastapi import Request
 
-from ragtrace.chatlogs.records import Filter, Page, Row, Stored
+from ragtrace.chatlogs.records import Filter, Page, Row, StoredTrace
 from ragtrace.console.access import User, settings_of
 from ragtrace.console.problems import Problem
 from ragtrace.records import Document, Evidence, Facts, Score, Trace
@@ -41,7 +41,7 @@ def allowed(request: Request, user: User, filter: Filter) -> Filter:
     return filter
 
 
-def shown(request: Request, user: User, stored: Stored) -> Stored:
+def shown(request: Request, user: User, stored: StoredTrace) -> StoredTrace:
     """A stored trace as this user may see it."""
     return masked_stored(stored) if masks(request, user) else stored
 
@@ -60,7 +60,7 @@ def _beginning(text: str) -> str:
     return mask_pii(_CUT.sub("", text) if len(text) >= 300 else text)
 
 
-def masked_stored(stored: Stored) -> Stored:
+def masked_stored(stored: StoredTrace) -> StoredTrace:
     """A stored trace: question, answer, chunks, explanations, feedback, metadata. Evidence points where it did."""
     trace, scores = stored.trace, (*stored.evaluation.scores, *(score for _, score in stored.history))
     every = [evidence for score in scores for evidence in score.evidence]

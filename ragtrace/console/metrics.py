@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select
 
 from ragtrace.chatlogs.schema import items, reviews
-from ragtrace.review.agreement import Agreement, OfEvaluator, agreement
+from ragtrace.review.agreement import Agreement, EvaluatorAgreement, agreement
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -98,7 +98,7 @@ def _figures(found: Agreement) -> Iterator[Any]:
     yield from (figures, logs, alphas)
 
 
-def _estimates(each: OfEvaluator) -> Iterator[tuple[str, Estimate]]:
+def _estimates(each: EvaluatorAgreement) -> Iterator[tuple[str, Estimate]]:
     for name in ("precision", "recall", "f1", "kappa"):
         estimate = getattr(each, name)
         if estimate is not None:

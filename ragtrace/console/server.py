@@ -82,7 +82,7 @@ def served(store: Store, settings: ConsoleSettings | None = None) -> Iterator[st
 def _telling(store: Store) -> Iterator[None]:
     """Other systems are told of what happens, where the environment names some."""
     hooks = webhooks.Webhooks(webhooks.from_environment())
-    notices.listen(store, hooks.send)
+    notices.subscribe(store, hooks.send)
     try:
         yield
     finally:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from ragtrace.chatlogs.records import Judged
+from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.review.confusion import measured
-from ragtrace.review.consensus import Log, logs, rate
+from ragtrace.review.consensus import ReviewedLog, group_by_log, weighted_rate
 from ragtrace.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Confusion:
 
 
 @dataclass(frozen=True, slots=True)
-class OfEvaluator:
+class EvaluatorAgreement:
     """One evaluator against people. Estimates are None where nothing can be said."""
 
     evaluator: str
@@ -93,7 +93,7 @@ class Alpha:
 class Agreement:
     """All of it."""
 
-    evaluators: tuple[OfEvaluator, ...]
+    evaluators: tuple[EvaluatorAgreement, ...]
     pairs: tuple[Pair, ...]
     alphas: Mapping[str, Alpha]
     """By evaluator; "" for all together."""
@@ -104,54 +104,54 @@ def agreement(
 ) -> Agreement:
     """What the reviews in [since, until) say of the evaluators and of the reviewers. With `weighted`, estimates are for
     the whole traffic (see `weighing`); without it they are for the reviewed logs alone."""
-    from ragtrace.review.weights import judged
+    from ragtrace.review.weights import load_verdicts
 
-    return of_rows(judged(store, evaluator, since, until), weighted=weighted)
+    return measure_agreement(load_verdicts(store, evaluator, since, until), weighted=weighted)
 
 
-def of_rows(rows: Sequence[Judged], *, weighted: bool = True) -> Agreement:
+def measure_agreement(rows: Sequence[ScoredVerdict], *, weighted: bool = True) -> Agreement:
     """The same of verdicts that are at hand."""
-    by_name: defaultdict[str, list[Judged]] = defaultdict(list)
+    by_name: defaultdict[str, list[ScoredVerdict]] = defaultdict(list)
     for row in rows:
         by_name[row.evaluator].append(row)
     names = sorted(by_name)
     alphas = {name: alpha(_units(by_name[name])) for name in names}
     return Agreement(
-        tuple(of_evaluator(by_name[name], weighted=weighted) for name in names),
+        tuple(measure_evaluator(by_name[name], weighted=weighted) for name in names),
         tuple(_pairs(rows)),
         {"": alpha(_units(rows)), **alphas},
     )
 
 
-def of_evaluator(rows: Sequence[Judged], *, weighted: bool = True) -> OfEvaluator:
+def measure_evaluator(rows: Sequence[ScoredVerdict], *, weighted: bool = True) -> EvaluatorAgreement:
     """One evaluator against people. Raises ValueError without rows."""
     if not rows:
         raise ValueError("no verdicts, no agreement")
-    every = logs(rows, weighted=False)
-    found = [log for log in logs(rows, weighted=weighted) if log.flagged is not None]
+    every = group_by_log(rows, weighted=False)
+    found = [log for log in group_by_log(rows, weighted=weighted) if log.flagged is not None]
     flags = [bool(log.flagged) for log in found]
     judged = [log for log in every if log.flagged is not None]
     measures = measured(found, flags)
     whole = _confusion(found)
     total = whole.hits + whole.false_alarms + whole.misses + whole.passes
-    return OfEvaluator(
+    return EvaluatorAgreement(
         evaluator=rows[0].evaluator,
         versions=tuple(sorted({row.version for row in rows})),
         logs=len(judged),
         counted=len(found),
         left_out=len(every) - len(judged),
-        seen=_confusion([Log(g.trace, 1.0, g.bad, g.value, g.flagged, g.verdicts) for g in judged]),
+        seen=_confusion([ReviewedLog(g.trace, 1.0, g.bad, g.value, g.flagged, g.verdicts) for g in judged]),
         whole=Confusion(*(part / total for part in _cells(whole))) if total else None,
         precision=measures.precision,
         recall=measures.recall,
         f1=measures.f1,
         kappa=measures.kappa,
-        bad=rate([(log.bad, log.weight) for log in found]),
-        flagged=rate([(float(flag), log.weight) for log, flag in zip(found, flags, strict=True)]),
+        bad=weighted_rate([(log.bad, log.weight) for log in found]),
+        flagged=weighted_rate([(float(flag), log.weight) for log, flag in zip(found, flags, strict=True)]),
     )
 
 
-def _confusion(found: Iterable[Log]) -> Confusion:
+def _confusion(found: Iterable[ReviewedLog]) -> Confusion:
     hits = alarms = misses = passes = 0.0
     for log in found:
         if log.flagged:
@@ -186,7 +186,7 @@ def cohen(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
 # --- reviewers --------------------------------------------------------------------------------------------------------
 
 
-def _units(rows: Iterable[Judged]) -> list[list[str]]:
+def _units(rows: Iterable[ScoredVerdict]) -> list[list[str]]:
     """The answers to each question: one evaluator's about one log."""
     found: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for row in rows:
@@ -195,7 +195,7 @@ def _units(rows: Iterable[Judged]) -> list[list[str]]:
     return list(found.values())
 
 
-def _pairs(rows: Iterable[Judged]) -> Iterable[Pair]:
+def _pairs(rows: Iterable[ScoredVerdict]) -> Iterable[Pair]:
     said: defaultdict[str, dict[tuple[int, str], str]] = defaultdict(dict)
     for row in rows:
         if row.reviewer and row.verdict in _SAYS:

@@ -13,7 +13,7 @@ from ragtrace.chatlogs.schema import items, lowest_id, scores, traces
 from ragtrace.errors import DataError
 from ragtrace.review.fill_queue import enqueue
 from ragtrace.review.policy import Policy
-from ragtrace.review.rules import Known, known, not_certain
+from ragtrace.review.rules import StoredEvaluator, load_evaluators, not_certain
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -39,7 +39,7 @@ def review_items_from_alert(
     policy = policy or Policy()
     picked: list[int] = []
     with store.reading() as connection:
-        checks = known(connection)
+        checks = load_evaluators(connection)
         left = policy.quota - _today(connection, now)
         for labels, begun in _firing(payload, now):
             low = lowest_id(begun - _BEFORE)
@@ -78,7 +78,7 @@ def _today(connection: Connection, now: float) -> int:
 
 
 def _failures(
-    connection: Connection, checks: Mapping[str, Known], labels: Mapping[str, str], low: int, limit: int
+    connection: Connection, checks: Mapping[str, StoredEvaluator], labels: Mapping[str, str], low: int, limit: int
 ) -> list[int]:
     query = select(scores.c.trace, scores.c.evaluator, scores.c.value).join(traces, traces.c.id == scores.c.trace)
     query = query.where(scores.c.label == "fail", scores.c.trace >= low, not_certain())
@@ -94,5 +94,5 @@ def _failures(
     return list(dict.fromkeys(int(row.trace) for row in rows))[:limit]
 
 
-def _badness(check: Known | None, value: float | None) -> float:
+def _badness(check: StoredEvaluator | None, value: float | None) -> float:
     return 0.0 if check is None or value is None else check.fails(value)

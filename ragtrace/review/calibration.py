@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace import calibrations as calibration_file
 from ragtrace.calibrations import Calibrated, load
-from ragtrace.chatlogs.records import Judged
+from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Direction
-from ragtrace.review.consensus import Log, logs, newest
+from ragtrace.review.consensus import ReviewedLog, group_by_log, newest_version
 from ragtrace.review.curves import KINDS, Curve, log_loss, numpy
-from ragtrace.review.notices import tell
-from ragtrace.review.quality_measures import Data, Figures, draws_of, figures_of
-from ragtrace.review.threshold_effects import Consequence, consequences
+from ragtrace.review.notices import notify
+from ragtrace.review.quality_measures import QualityMeasures, Sample, draw_samples, measure_quality
+from ragtrace.review.threshold_effects import ThresholdEffect, measure_thresholds
 
 if TYPE_CHECKING:
     import os
@@ -60,9 +60,9 @@ class Calibration:
     """Of them that people fail; halves where people disagree."""
     effective: float
     """Kish's effective number of logs."""
-    before: Figures | None
+    before: QualityMeasures | None
     """None where there was no threshold."""
-    after: Figures
+    after: QualityMeasures
     made: float
 
     @property
@@ -74,7 +74,7 @@ class Calibration:
 
 
 def fit(
-    judged: Sequence[Judged],
+    judged: Sequence[ScoredVerdict],
     threshold: float | None,
     direction: Direction,
     *,
@@ -93,10 +93,10 @@ def fit(
         raise DataError(f"the aim is {aim!r}; give one of {', '.join(AIMS)}")
     if not judged:
         raise DataError(f"nobody has reviewed anything of it yet; {LEAST} logs are needed")
-    version, rows = newest(judged)
+    version, rows = newest_version(judged)
     found = _usable(rows, judged[0].evaluator, weighted)
     np = numpy()
-    data = Data(*(np.array([getattr(log, name) for log in found], float) for name in ("value", "bad", "weight")))
+    data = Sample(*(np.array([getattr(log, name) for log in found], float) for name in ("value", "bad", "weight")))
     chance = np.random.default_rng(seed)
     curve = _best(data, direction, chance)
     after, before = _held_out(data, threshold, direction, aim, chance)
@@ -107,13 +107,13 @@ def fit(
     )  # fmt: skip
 
 
-def _usable(rows: Sequence[Judged], name: str, weighted: bool) -> list[Log]:
-    found = [g for g in logs(rows, weighted=weighted) if g.value is not None and math.isfinite(g.value)]
+def _usable(rows: Sequence[ScoredVerdict], name: str, weighted: bool) -> list[ReviewedLog]:
+    found = [g for g in group_by_log(rows, weighted=weighted) if g.value is not None and math.isfinite(g.value)]
     failed = sum(log.bad for log in found)
     passed = len(found) - failed
     if len(found) >= LEAST and min(failed, passed) >= LEAST_OF_EACH:
         return found
-    every = len(logs(rows, weighted=False))
+    every = len(group_by_log(rows, weighted=False))
     needed = max(LEAST - len(found), 0, *(_more(kind, len(found)) for kind in (failed, passed)))
     aside = f" ({every - len(found)} more have an unknown weight or no score)" if every > len(found) else ""
     raise DataError(
@@ -131,7 +131,7 @@ def _more(kind: float, count: int) -> int:
 # --- curve and threshold ----------------------------------------------------------------------------------------------
 
 
-def _folds(data: Data, chance: Any) -> Any:
+def _folds(data: Sample, chance: Any) -> Any:
     """A number below `_FOLDS` for each log; bad and good ones are spread evenly."""
     np = numpy()
     found = np.empty(len(data.bad), int)
@@ -141,7 +141,7 @@ def _folds(data: Data, chance: Any) -> Any:
     return found
 
 
-def _best(data: Data, direction: Direction, chance: Any) -> Curve:
+def _best(data: Sample, direction: Direction, chance: Any) -> Curve:
     """The curve that says best what it has not seen, made from all."""
     np = numpy()
     folds = _folds(data, chance)
@@ -161,7 +161,7 @@ def _best(data: Data, direction: Direction, chance: Any) -> Curve:
     return made
 
 
-def _threshold(data: Data, curve: Curve, aim: str) -> float:
+def _threshold(data: Sample, curve: Curve, aim: str) -> float:
     """Where the expected aim is greatest; between two scores, and of equals in the middle."""
     np = numpy()
     order = np.argsort(data.values)
@@ -200,8 +200,8 @@ def _flags(values: Any, threshold: Any, direction: Direction) -> Any:
 
 
 def _held_out(
-    data: Data, threshold: float | None, direction: Direction, aim: str, chance: Any
-) -> tuple[Figures, Figures | None]:
+    data: Sample, threshold: float | None, direction: Direction, aim: str, chance: Any
+) -> tuple[QualityMeasures, QualityMeasures | None]:
     np = numpy()
     folds = _folds(data, chance)
     said, flags = np.empty(len(data.bad)), np.empty(len(data.bad), bool)
@@ -211,14 +211,14 @@ def _held_out(
         curve = _best(part, direction, chance)
         said[~inside] = curve.at(data.values[~inside])
         flags[~inside] = _flags(data.values[~inside], _threshold(part, curve, aim), direction)
-    draws = draws_of(len(data.bad), chance)
-    after = figures_of(data, flags, said, draws)
+    draws = draw_samples(len(data.bad), chance)
+    after = measure_quality(data, flags, said, draws)
     if threshold is None:
         return after, None
     bare = None
     if data.values.min() >= 0.0 and data.values.max() <= 1.0:
         bare = 1.0 - data.values if direction == "higher" else data.values
-    return after, figures_of(data, _flags(data.values, threshold, direction), bare, draws)
+    return after, measure_quality(data, _flags(data.values, threshold, direction), bare, draws)
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def save(
     for each, entry in zip(calibrations, new, strict=True):
         if store is not None:
             said = {"threshold": entry.threshold, "previous": each.previous, "count": each.count}
-            tell(store, "calibration.saved", {"evaluator": entry.evaluator, "version": entry.label, **said})
+            notify(store, "calibration.saved", {"evaluator": entry.evaluator, "version": entry.label, **said})
     return new
 
 
@@ -262,7 +262,7 @@ def _entry(made: Calibration, number: int) -> Calibrated:
     return Calibrated(made.evaluator, made.version, number, made.threshold, made.direction, made.made, curve, figures)
 
 
-def _plain(figures: Figures) -> Mapping[str, Any]:
+def _plain(figures: QualityMeasures) -> Mapping[str, Any]:
     names = ("balanced_accuracy", "f1", "brier", "ece")
     found = {name: getattr(figures, name) for name in names}
     return {n: None if e is None else {"value": e.value, "interval": list(e.interval)} for n, e in found.items()}
@@ -299,4 +299,14 @@ def _remember(store: Store, entries: Sequence[Calibrated], user: str | None) -> 
             connection.execute(insert(calibrations).values(**row, content=content, active=True))
 
 
-__all__ = ["AIMS", "Calibrated", "Calibration", "Consequence", "Figures", "consequences", "fit", "load", "save"]
+__all__ = [
+    "AIMS",
+    "Calibrated",
+    "Calibration",
+    "QualityMeasures",
+    "ThresholdEffect",
+    "fit",
+    "load",
+    "measure_thresholds",
+    "save",
+]

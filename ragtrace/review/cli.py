@@ -12,7 +12,7 @@ from ragtrace.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
-    from ragtrace.review.calibration import Calibration, Figures
+    from ragtrace.review.calibration import Calibration, QualityMeasures
     from ragtrace.statistics import Estimate
 
 
@@ -100,10 +100,10 @@ def _calibrate(options: argparse.Namespace) -> int:
 def _fitted(store: Store, options: argparse.Namespace, target: Path) -> tuple[list[Calibration], list[str]]:
     from ragtrace.calibrations import own
     from ragtrace.review import calibration
-    from ragtrace.review.rules import known
-    from ragtrace.review.weights import judged
+    from ragtrace.review.rules import load_evaluators
+    from ragtrace.review.weights import load_verdicts
 
-    rows = judged(store)
+    rows = load_verdicts(store)
     if not rows:
         raise DataError(
             f"nobody has judged a log of {store.name} yet: people do in the console (ragtrace serve), or bring what "
@@ -111,7 +111,7 @@ def _fitted(store: Store, options: argparse.Namespace, target: Path) -> tuple[li
         )
     entries = calibration.load(target) if target != Path() and target.exists() else {}
     with store.reading() as connection:
-        checks = known(connection)
+        checks = load_evaluators(connection)
     made, refused = [], []
     for name in options.evaluator or sorted({row.evaluator for row in rows}):
         check, entry = checks.get(name), entries.get(name)
@@ -156,7 +156,7 @@ def table(made: list[Calibration]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(figures: Figures, threshold: float | None, kind: str) -> tuple[str, ...]:
+def _row(figures: QualityMeasures, threshold: float | None, kind: str) -> tuple[str, ...]:
     of = (figures.balanced_accuracy, figures.f1, figures.brier, figures.ece)
     return ("" if threshold is None else f"{threshold:g}", *(_cell(each) for each in of), kind)
 

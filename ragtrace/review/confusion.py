@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ragtrace.review.consensus import Log
+from ragtrace.review.consensus import ReviewedLog
 from ragtrace.statistics import Estimate
 
 DRAWS = 1_000
@@ -52,7 +52,7 @@ class _Share:
         return [chance.betavariate(hits + _HALF, self.effective - hits + _HALF) for _ in range(draws)]
 
 
-def measured(found: Sequence[Log], flagged: Sequence[bool], *, draws: int = DRAWS) -> Measures:
+def measured(found: Sequence[ReviewedLog], flagged: Sequence[bool], *, draws: int = DRAWS) -> Measures:
     """All figures of these logs, each with whether the evaluator fails it. The same logs give the same intervals."""
     flags = [log for log, flag in zip(found, flagged, strict=True) if flag]
     rest = [log for log, flag in zip(found, flagged, strict=True) if not flag]
@@ -80,17 +80,17 @@ def measured(found: Sequence[Log], flagged: Sequence[bool], *, draws: int = DRAW
     )
 
 
-def _part(found: Sequence[Log], flags: Sequence[Log]) -> _Share:
+def _part(found: Sequence[ReviewedLog], flags: Sequence[ReviewedLog]) -> _Share:
     total = sum(log.weight for log in found)
     return _Share(min(1.0, sum(log.weight for log in flags) / total) if total else 0.0, _kish(found))
 
 
-def _bad(found: Sequence[Log]) -> _Share:
+def _bad(found: Sequence[ReviewedLog]) -> _Share:
     total = sum(log.weight for log in found)
     return _Share(min(1.0, sum(log.weight * log.bad for log in found) / total) if total else 0.0, _kish(found))
 
 
-def _kish(found: Sequence[Log]) -> float:
+def _kish(found: Sequence[ReviewedLog]) -> float:
     squares = sum(log.weight**2 for log in found)
     return min(float(len(found)), sum(log.weight for log in found) ** 2 / squares) if squares else 0.0
 

@@ -56,7 +56,7 @@ class Curve:
         return {"kind": self.kind, "direction": self.direction, **self.parameters}
 
 
-def of_json(given: Mapping[str, Any]) -> Curve:
+def curve_from_json(given: Mapping[str, Any]) -> Curve:
     """A curve from a calibration file. Raises DataError for one that is none."""
     names = {"platt": ("a", "b"), "beta": ("a", "b", "c"), "isotonic": ("x", "y")}.get(str(given.get("kind")))
     if names is None or given.get("direction") not in ("higher", "lower") or any(name not in given for name in names):
@@ -193,4 +193,4 @@ def log_loss(probabilities: Any, bad: Any, weights: Any) -> float:
     return float(-(weights * said).sum() / weights.sum())
 
 
-__all__ = ["KINDS", "Curve", "beta", "isotonic", "log_loss", "numpy", "of_json", "platt"]
+__all__ = ["KINDS", "Curve", "beta", "curve_from_json", "isotonic", "log_loss", "numpy", "platt"]

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from ragtrace.chatlogs.records import Stored
+from ragtrace.chatlogs.records import StoredTrace
 from ragtrace.chatlogs.schema import reviews, traces, verdicts
 from ragtrace.errors import DataError, MissingExtraError
-from ragtrace.review.weights import judged
+from ragtrace.review.weights import load_verdicts
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -51,7 +51,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportResult:
     """What became of the reviewed logs."""
 
     rows: int
@@ -76,7 +76,7 @@ def consent_of(attributes: Mapping[str, object]) -> bool | None:
     return None
 
 
-def export(store: Store, path: str | os.PathLike[str], options: Options | None = None) -> Exported:
+def export(store: Store, path: str | os.PathLike[str], options: Options | None = None) -> ExportResult:
     """Write the reviewed logs: `.jsonl` (or `.jsonl.gz`), `.parquet`, or else a folder in the layout of Hugging Face,
     with a card. What is there under that name is replaced once all is written.
 
@@ -98,7 +98,7 @@ def export(store: Store, path: str | os.PathLike[str], options: Options | None =
             shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}") from error
-    return Exported(counts["rows"], counts["refused"], counts["without"], path)
+    return ExportResult(counts["rows"], counts["refused"], counts["without"], path)
 
 
 def _write(made: Path, name: str, rows: Iterator[dict[str, Any]], options: Options, counts: Counter[str]) -> None:
@@ -113,7 +113,7 @@ def _write(made: Path, name: str, rows: Iterator[dict[str, Any]], options: Optio
 
 
 def _rows(store: Store, options: Options, counts: Counter[str]) -> Iterator[dict[str, Any]]:
-    weights = {row.trace: row.weight for row in judged(store) if row.weight > 0}
+    weights = {row.trace: row.weight for row in load_verdicts(store) if row.weight > 0}
     seen: set[str] = set()
     for trace in _reviewed(store, options):
         stored = store.get(trace)
@@ -143,7 +143,9 @@ def _reviewed(store: Store, options: Options) -> list[int]:
         return list(connection.scalars(query))
 
 
-def _row(store: Store, stored: Stored, options: Options, consent: bool | None, weight: float | None) -> dict[str, Any]:
+def _row(
+    store: Store, stored: StoredTrace, options: Options, consent: bool | None, weight: float | None
+) -> dict[str, Any]:
     redact = options.redact or (lambda text: text)
 
     def clean(text: str) -> str:
@@ -291,4 +293,4 @@ License: {options.license or "not given"}. Consent: as each row says; else: {gro
     return "\n".join(head) + "\n" + body
 
 
-__all__ = ["Exported", "Options", "card", "consent_of", "export"]
+__all__ = ["ExportResult", "Options", "card", "consent_of", "export"]

@@ -15,7 +15,7 @@ from ragtrace.chatlogs.records import Feedback
 from ragtrace.chatlogs.schema import feedback, items, traces
 from ragtrace.errors import DataError, RagtraceError
 from ragtrace.review.fill_queue import enqueue
-from ragtrace.review.notices import tell
+from ragtrace.review.notices import notify
 from ragtrace.review.policy import CERTAIN, Policy
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def add_feedback(store: Store, given: Feedback, now: float | None = None, policy
             enqueue(connection, "feedback", found[:1], policy or Policy(), now)
     if given.thumbs == -1:
         said = {"trace_id": given.trace_id, "source": given.source, "comment": given.comment}
-        tell(store, "feedback.negative", said)
+        notify(store, "feedback.negative", said)
     return bool(found)
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, insert, select, text, update
 from ragtrace.chatlogs.schema import items, meta, reviews, traces
 from ragtrace.review import topics
 from ragtrace.review.policy import CERTAIN, RANDOM, TOPIC, Policy, draw, in_force
-from ragtrace.review.rules import picked
+from ragtrace.review.rules import pick_traces
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -38,8 +38,8 @@ def fill(store: Store, policy: Policy | None = None, now: float | None = None) -
     StoreError as the store does."""
     policy, now = policy or in_force(), time.time() if now is None else now
     wanted = _wanted(store, policy, now)
-    found = picked(store, policy, now, wanted)
-    found[TOPIC] = topics.novel(store, policy, now, wanted.get(TOPIC, 0))
+    found = pick_traces(store, policy, now, wanted)
+    found[TOPIC] = topics.pick_new_topics(store, policy, now, wanted.get(TOPIC, 0))
     drawn = _drawn(store, policy, now)
     with store.writing() as connection:
         if connection.dialect.name == "postgresql":

@@ -20,7 +20,7 @@ from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.schema import items, traces, users
 from ragtrace.errors import DataError
 from ragtrace.review.policy import IMPORTED
-from ragtrace.review.verdicts import LABELS, put
+from ragtrace.review.verdicts import LABELS, write_review
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -42,7 +42,7 @@ _TEXT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """What came of a file of labels."""
 
     labels: int
@@ -68,7 +68,7 @@ def import_labels(
     *,
     probability: float | None = None,
     now: float | None = None,
-) -> Imported:
+) -> ImportResult:
     """Take labels from JSON lines or CSV: `trace_id` (32 hexadecimal digits), `evaluator`, `label` (`pass`, `fail`,
     `not_applicable`, `unsure`), and optionally `reviewer`, `comment`, `corrected`. The same file twice is the same as
     once; a label of the same reviewer for the same log and evaluator is replaced.
@@ -97,7 +97,7 @@ def import_labels(
                 labels += len(given)
                 logs.add(given[0].trace_id)
     errors.sort(key=lambda error: int(re.findall(r"line (\d+)", str(error))[0]))
-    return Imported(labels, len(logs), tuple(errors))
+    return ImportResult(labels, len(logs), tuple(errors))
 
 
 def _keep(store: Store, connection: Connection, given: list[_Label], probability: float | None, now: float) -> None:
@@ -107,7 +107,7 @@ def _keep(store: Store, connection: Connection, given: list[_Label], probability
     comments = dict.fromkeys(g.comment for g in given if g.comment)
     corrected = next((g.corrected for g in reversed(given) if g.corrected), None)
     review = Review(trace, tuple(g.verdict for g in given), "\n".join(comments) or None, corrected, source="import")
-    put(store, connection, trace, review, _user(connection, given[0].reviewer, now), now, merge=True)
+    write_review(store, connection, trace, review, _user(connection, given[0].reviewer, now), now, merge=True)
 
 
 def _queued(connection: Connection, trace_id: str, probability: float, now: float) -> None:

@@ -19,12 +19,12 @@ Listener = Callable[[str, Mapping[str, Any]], None]
 _listeners: WeakKeyDictionary[Store, list[Listener]] = WeakKeyDictionary()
 
 
-def listen(store: Store, listener: Listener) -> None:
+def subscribe(store: Store, listener: Listener) -> None:
     """Tell this one of every event of the store in this process, once it is committed. It must return at once."""
     _listeners.setdefault(store, []).append(listener)
 
 
-def tell(store: Store, event: str, data: Mapping[str, Any]) -> None:
+def notify(store: Store, event: str, data: Mapping[str, Any]) -> None:
     """Say that something happened. Never raises: what happened is done."""
     for listener in _listeners.get(store, ()):
         try:

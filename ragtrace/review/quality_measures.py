@@ -16,7 +16,7 @@ _BINS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class QualityMeasures:
     """How good labels and probabilities are on logs that had no part in making them."""
 
     balanced_accuracy: Estimate
@@ -29,26 +29,26 @@ class Figures:
     (M. Pakdaman Naeini, G. F. Cooper, M. Hauskrecht, 2015). Few logs make it larger than it is."""
 
 
-class Data(NamedTuple):
+class Sample(NamedTuple):
     """Logs as arrays of n float64 numbers."""
 
     values: Any
     bad: Any
     weights: Any
 
-    def part(self, chosen: Any) -> Data:
+    def part(self, chosen: Any) -> Sample:
         """Those that an array of n bools chooses."""
-        return Data(self.values[chosen], self.bad[chosen], self.weights[chosen])
+        return Sample(self.values[chosen], self.bad[chosen], self.weights[chosen])
 
 
-def draws_of(count: int, chance: Any) -> Any:
+def draw_samples(count: int, chance: Any) -> Any:
     """How often each log is drawn, in each of many samples with replacement."""
     np = numpy()
     times = min(_DRAWS, max(200, _CELLS // count))
     return chance.multinomial(count, np.full(count, 1.0 / count), size=times).astype(np.float64)
 
 
-def figures_of(data: Data, flags: Any, said: Any, draws: Any) -> Figures:
+def measure_quality(data: Sample, flags: Any, said: Any, draws: Any) -> QualityMeasures:
     """With 95 % intervals by drawing logs with replacement (B. Efron, 1979); the same draws before and after."""
     w, bad = data.weights, data.bad
 
@@ -68,7 +68,7 @@ def figures_of(data: Data, flags: Any, said: Any, draws: Any) -> Figures:
         gaps = [n @ (w * (said - bad) * (bins == i)) for i in range(_BINS)]
         return sum(np.abs(gap) for gap in gaps) / (n @ w)
 
-    return Figures(
+    return QualityMeasures(
         _estimate(balanced, w, draws),
         _estimate(f1, w, draws),
         None if said is None else _estimate(brier, w, draws),

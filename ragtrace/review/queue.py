@@ -31,7 +31,7 @@ from ragtrace.errors import DataError
 from ragtrace.review.fill_queue import Filler, fill
 from ragtrace.review.policy import REASONS, Policy
 from ragtrace.review.verdicts import submit
-from ragtrace.review.weights import judged
+from ragtrace.review.weights import load_verdicts
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -42,10 +42,10 @@ __all__ = [
     "Filler",
     "Policy",
     "assign",
+    "count_items",
     "fill",
-    "judged",
+    "load_verdicts",
     "next_task",
-    "queue",
     "release",
     "skip",
     "submit",
@@ -147,7 +147,7 @@ def _change(store: Store, item: int, user: int, now: float, values: Mapping[str,
         return bool(connection.execute(update(items).where(mine).values(**values)).rowcount)
 
 
-def queue(store: Store, now: float | None = None) -> dict[str, dict[str, int]]:
+def count_items(store: Store, now: float | None = None) -> dict[str, dict[str, int]]:
     """How many logs there are by reason and state: `open`, `locked`, `done`, `skipped`. Second reviews count, too."""
     now = time.time() if now is None else now
     held = and_(items.c.state == "open", items.c.locked_until >= now)

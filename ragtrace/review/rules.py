@@ -30,7 +30,7 @@ _AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StoredEvaluator:
     """What the store knows of an evaluator's newest version."""
 
     name: str
@@ -45,20 +45,20 @@ class Known:
         return self.threshold - value if self.higher else value - self.threshold
 
 
-def known(connection: Connection) -> dict[str, Known]:
+def load_evaluators(connection: Connection) -> dict[str, StoredEvaluator]:
     """The evaluators that have scored something, by name."""
-    found: dict[str, Known] = {}
+    found: dict[str, StoredEvaluator] = {}
     for row in connection.execute(select(evaluators).order_by(evaluators.c.first_seen)):
         before = found.get(row.name)
         threshold, higher = row.threshold, row.direction == "higher"
         if threshold is None:
             # Whoever stored it did not know the evaluator itself: a file of scores, or a version of a calibration.
             threshold, higher = _told(row.name, row.version, before)
-        found[row.name] = Known(row.name, row.version, threshold, higher)
+        found[row.name] = StoredEvaluator(row.name, row.version, threshold, higher)
     return found
 
 
-def _told(name: str, version: str, before: Known | None) -> tuple[float | None, bool]:
+def _told(name: str, version: str, before: StoredEvaluator | None) -> tuple[float | None, bool]:
     from ragtrace import plugins
 
     if before is not None and own(before.version) == own(version):
@@ -81,13 +81,15 @@ def least_id(connection: Connection, since: float) -> int:
     return int(connection.scalar(select(func.min(traces.c.id)).where(traces.c.stored >= since)) or 0)
 
 
-def picked(store: Store, policy: Policy, now: float, wanted: Mapping[str, int]) -> dict[str, list[int]]:
+def pick_traces(store: Store, policy: Policy, now: float, wanted: Mapping[str, int]) -> dict[str, list[int]]:
     """What each rule picks, up to as many as are wanted of it; a trace counts for the first rule that has it."""
     found: dict[str, list[int]] = {}
     taken: set[int] = set()
     with store.reading() as connection:
         low = least_id(connection, now - policy.days * 86_400)
-        checks = [c for c in known(connection).values() if not policy.evaluators or c.name in policy.evaluators]
+        checks = [
+            c for c in load_evaluators(connection).values() if not policy.evaluators or c.name in policy.evaluators
+        ]
         for reason, rule in _RULES.items():
             count = wanted.get(reason, 0)
             if count <= 0:
@@ -99,7 +101,7 @@ def picked(store: Store, policy: Policy, now: float, wanted: Mapping[str, int]) 
 
 
 def _bad_feedback(
-    connection: Connection, _policy: Policy, _checks: Sequence[Known], _low: int, count: int
+    connection: Connection, _policy: Policy, _checks: Sequence[StoredEvaluator], _low: int, count: int
 ) -> Iterable[int]:
     said = select(feedback.c.trace_id, func.max(feedback.c.id).label("last")).where(feedback.c.thumbs < 0)
     newest = said.group_by(feedback.c.trace_id).order_by(func.max(feedback.c.id).desc()).limit(_FEEDBACK).subquery()
@@ -111,7 +113,7 @@ def _bad_feedback(
 
 
 def _disagreements(
-    connection: Connection, policy: Policy, checks: Sequence[Known], low: int, count: int
+    connection: Connection, policy: Policy, checks: Sequence[StoredEvaluator], low: int, count: int
 ) -> Iterable[int]:
     """Most where both are sure: the two distances from the thresholds, added up. Of each evaluator the newest failures
     are looked at."""
@@ -157,12 +159,14 @@ def _passing(
     return found
 
 
-def _margin(check: Known, value: float | None) -> float:
+def _margin(check: StoredEvaluator, value: float | None) -> float:
     found = 0.0 if value is None else check.fails(value)
     return found if math.isfinite(found) else 0.0
 
 
-def _near(connection: Connection, policy: Policy, checks: Sequence[Known], low: int, count: int) -> Iterable[int]:
+def _near(
+    connection: Connection, policy: Policy, checks: Sequence[StoredEvaluator], low: int, count: int
+) -> Iterable[int]:
     found: list[tuple[float, int]] = []
     for check in checks:
         if check.threshold is not None and math.isfinite(check.threshold):
@@ -171,7 +175,7 @@ def _near(connection: Connection, policy: Policy, checks: Sequence[Known], low: 
 
 
 def _nearest(  # noqa: PLR0917 a rule's arguments, and its evaluator
-    connection: Connection, band: float, check: Known, threshold: float, low: int, count: int
+    connection: Connection, band: float, check: StoredEvaluator, threshold: float, low: int, count: int
 ) -> list[tuple[float, int]]:
     found: list[tuple[float, int]] = []
     for width in (band / 20, band / 5, band):  # of a million values most lie in the whole band: few need be sorted
@@ -186,7 +190,9 @@ def _nearest(  # noqa: PLR0917 a rule's arguments, and its evaluator
     return found
 
 
-def _worst(connection: Connection, policy: Policy, checks: Sequence[Known], low: int, count: int) -> Iterable[int]:
+def _worst(
+    connection: Connection, policy: Policy, checks: Sequence[StoredEvaluator], low: int, count: int
+) -> Iterable[int]:
     """By turns the worst of each evaluator that has failures: their values have different scales."""
     lists = []
     for check in checks:
@@ -195,7 +201,7 @@ def _worst(connection: Connection, policy: Policy, checks: Sequence[Known], low:
     return [each[i] for i in range(count) for each in lists if i < len(each)]
 
 
-def worst_of(connection: Connection, check: Known, low: int, count: int) -> list[tuple[int, float]]:
+def worst_of(connection: Connection, check: StoredEvaluator, low: int, count: int) -> list[tuple[int, float]]:
     """The failures of an evaluator that no rule has picked yet, worst first, of equals the newest."""
     threshold = check.threshold if check.threshold is not None else 0.0
     side = scores.c.bucket <= bucket(threshold) if check.higher else scores.c.bucket >= bucket(threshold)
@@ -206,7 +212,7 @@ def worst_of(connection: Connection, check: Known, low: int, count: int) -> list
     return sorted(rows, key=lambda row: (-check.fails(row[1]), -row[0]))
 
 
-def _valued(check: Known, low: int) -> Select[Any]:
+def _valued(check: StoredEvaluator, low: int) -> Select[Any]:
     return select(scores.c.trace, scores.c.value).where(
         scores.c.evaluator == check.name, scores.c.bucket > NO_VALUE, scores.c.trace >= low, not_certain()
     )

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ragtrace.chatlogs.records import Judged
+from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.evaluation import Direction
 from ragtrace.review.confusion import measured
-from ragtrace.review.consensus import Log, logs, newest, rate
+from ragtrace.review.consensus import ReviewedLog, group_by_log, newest_version, weighted_rate
 from ragtrace.statistics import Estimate
 
 _DRAWS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Consequence:
+class ThresholdEffect:
     """What a threshold would do, on the reviewed logs. Estimates are None where nothing can be said."""
 
     threshold: float
@@ -29,14 +29,18 @@ class Consequence:
     balanced_accuracy: Estimate | None
 
 
-def consequences(
-    judged: Sequence[Judged], thresholds: Sequence[float] | None, direction: Direction, *, weighted: bool = True
-) -> list[Consequence]:
+def measure_thresholds(
+    judged: Sequence[ScoredVerdict], thresholds: Sequence[float] | None, direction: Direction, *, weighted: bool = True
+) -> list[ThresholdEffect]:
     """For each candidate threshold what it would do, in their order; None for 41 that divide the reviewed scores.
     Verdicts on older versions of the evaluator are left out. No verdicts, no consequences."""
     if not judged:
         return []
-    found = [g for g in logs(newest(judged)[1], weighted=weighted) if g.value is not None and math.isfinite(g.value)]
+    found = [
+        g
+        for g in group_by_log(newest_version(judged)[1], weighted=weighted)
+        if g.value is not None and math.isfinite(g.value)
+    ]
     if not found:
         return []
     candidates = _candidates([float(g.value or 0.0) for g in found]) if thresholds is None else thresholds
@@ -51,14 +55,14 @@ def _candidates(values: Sequence[float], count: int = 41) -> list[float]:
     return [middles[round(i * (len(middles) - 1) / (count - 1))] for i in range(count)]
 
 
-def _consequence(found: Sequence[Log], threshold: float, direction: Direction) -> Consequence:
+def _consequence(found: Sequence[ReviewedLog], threshold: float, direction: Direction) -> ThresholdEffect:
     flags = [
         g.value is not None and (g.value < threshold if direction == "higher" else g.value > threshold) for g in found
     ]
     measures = measured(found, flags, draws=_DRAWS)
-    return Consequence(
+    return ThresholdEffect(
         threshold,
-        rate([(float(flag), g.weight) for g, flag in zip(found, flags, strict=True)]),
+        weighted_rate([(float(flag), g.weight) for g, flag in zip(found, flags, strict=True)]),
         measures.precision,
         measures.recall,
         measures.f1,

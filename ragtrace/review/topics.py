@@ -26,7 +26,7 @@ Nearness = Callable[[Sequence[str], Sequence[str]], list[list[float]]]
 """From n and m texts to n rows of m similarities in [0, 1]."""
 
 
-def novel(store: Store, policy: Policy, now: float, count: int) -> list[int]:
+def pick_new_topics(store: Store, policy: Policy, now: float, count: int) -> list[int]:
     """Ids of up to `count` recent traces whose questions are far from every reviewed one, and from each other."""
     if count <= 0:
         return []

@@ -13,7 +13,7 @@ from ragtrace.chatlogs.encryption import clean
 from ragtrace.chatlogs.records import Review, Task, Verdict
 from ragtrace.chatlogs.schema import items, reviews, scores, traces, verdicts
 from ragtrace.errors import DataError
-from ragtrace.review.notices import tell
+from ragtrace.review.notices import notify
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -43,14 +43,14 @@ def submit(
     now = time.time() if now is None else now
     try:
         with store.writing() as connection:
-            own = put(store, connection, task, review, user, now, merge=merge)
+            own = write_review(store, connection, task, review, user, now, merge=merge)
     except IntegrityError:  # PostgreSQL: the same person's other window was faster
         with store.writing() as connection:
-            own = put(store, connection, task, review, user, now, merge=merge)
+            own = write_review(store, connection, task, review, user, now, merge=merge)
     said = {verdict.evaluator: verdict.label for verdict in review.verdicts}
     texts = {"comment": review.comment, "corrected": review.corrected}
     trace_id = task.trace_id if isinstance(task, Task) else review.trace_id
-    tell(
+    notify(
         store,
         "review.submitted",
         {"trace_id": trace_id, "review": own, "reviewer": user, "verdicts": said, **texts},
@@ -58,7 +58,7 @@ def submit(
     return own
 
 
-def put(  # noqa: PLR0917 as above, and where
+def write_review(  # noqa: PLR0917 as above, and where
     store: Store,
     connection: Connection,
     task: Task | str | int,

@@ -30,7 +30,7 @@ from ragtrace.background import Background, Bounds
 from ragtrace.errors import SettingError
 from ragtrace.review.alerts import review_items_from_alert
 
-__all__ = ["EVENTS", "Target", "Webhooks", "from_environment", "review_items_from_alert", "signature", "target"]
+__all__ = ["EVENTS", "Target", "Webhooks", "from_environment", "make_target", "review_items_from_alert", "signature"]
 
 _log = logging.getLogger(__name__)
 EVENTS = ("review.submitted", "feedback.negative", "calibration.saved")
@@ -56,7 +56,7 @@ class Target:
     """Whether it may be an address of a private network, without TLS."""
 
 
-def target(url: str, secret: str, *, content: bool = False, private: bool = False) -> Target:
+def make_target(url: str, secret: str, *, content: bool = False, private: bool = False) -> Target:
     """A target for events. `secret` is `whsec_` and base64, or any text of 16 characters or more.
 
     Raises SettingError for a URL that is none, that is neither https nor on this machine (unless `private`), or that
@@ -86,7 +86,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> list[Target]:
     urls = given.get(f"{name}S", "").replace(",", " ").split()
     yes = {key: given.get(f"{name}_{key}", "").lower() in ("true", "1", "yes") for key in ("CONTENT", "PRIVATE")}
     secret = given.get(f"{name}_SECRET", "")
-    return [target(url, secret, content=yes["CONTENT"], private=yes["PRIVATE"]) for url in urls]
+    return [make_target(url, secret, content=yes["CONTENT"], private=yes["PRIVATE"]) for url in urls]
 
 
 def _secret(text: str) -> bytes:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Integer, case, cast, func, select
 
-from ragtrace.chatlogs.records import Judged
+from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.chatlogs.schema import items, reviews, scores, traces, users, verdicts
 from ragtrace.review.policy import CERTAIN, IMPORTED
 
@@ -88,7 +88,9 @@ def cells(connection: Connection) -> Mapping[int, Cell]:
     return found
 
 
-def judged(store: Store, evaluator: str = "", since: float | None = None, until: float | None = None) -> list[Judged]:
+def load_verdicts(
+    store: Store, evaluator: str = "", since: float | None = None, until: float | None = None
+) -> list[ScoredVerdict]:
     """Each verdict beside the evaluator's newest score of the same log, in the order of the reviews; those of one
     evaluator, or of reviews in [since, until), where that is given. A check that failed has neither value nor label."""
     with store.reading() as connection:
@@ -135,8 +137,8 @@ def _query(evaluator: str, since: float | None, until: float | None) -> Any:
     return query if until is None else query.where(reviews.c.created < until)
 
 
-def _judged(row: Any, weights: Mapping[int, Cell]) -> Judged:
-    return Judged(
+def _judged(row: Any, weights: Mapping[int, Cell]) -> ScoredVerdict:
+    return ScoredVerdict(
         trace=row.trace,
         evaluator=row.evaluator,
         version=row.version,

@@ -180,7 +180,7 @@ def _followed(calibration: Adjust | None, stored: Any) -> Adjust | None:
         now = [(check.version, check.threshold) for check in found]
         if now != last:
             last = now
-            stored.know(found)
+            stored.update_evaluators(found)
         return found
 
     return adjusted

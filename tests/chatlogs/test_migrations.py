@@ -25,8 +25,8 @@ FIRST = Path(__file__).with_name("store_0001.sql")
 
 def _old(url: str) -> None:
     """A store as the first version left it."""
-    address = engine.url_of(url)
-    store = Store(engine.engine_of(address), url)
+    address = engine.parse_url(url)
+    store = Store(engine.create_store_engine(address), url)
     with store.writing() as connection:
         schema_upgrade.upgrade(connection, url, to="0001")
         for line in FIRST.read_text(encoding="utf-8").splitlines():

@@ -12,10 +12,10 @@ from sqlalchemy import func, insert, select
 
 from ragtrace.chatlogs.ingest import ingest
 from ragtrace.chatlogs.records import Filter
-from ragtrace.chatlogs.retention import Removed, Retention, delete_user, prune
+from ragtrace.chatlogs.retention import Removal, Retention, delete_user, prune
 from ragtrace.chatlogs.schema import contents, details, feedback, items, reviews, scores, sums, traces, users, verdicts
 from ragtrace.chatlogs.search import find
-from ragtrace.chatlogs.spill import Spill, path_of
+from ragtrace.chatlogs.spill import Spill, spill_path
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.cli import main
 from ragtrace.errors import DataError
@@ -63,10 +63,10 @@ def test_a_user_is_forgotten_completely(store_url: str, key: str | None, tmp_pat
     in the search index, not in the spill file, and not as bytes in SQLite's files; others have all of theirs."""
     store = open_store(store_url, key=key)
     _filled(store)
-    spill = Spill(path_of(store.engine.url), store.keys)
+    spill = Spill(spill_path(store.engine.url), store.keys)
     spill.append([_person(100, "anna"), _person(101, "bert")])  # type: ignore[list-item]
     removed = delete_user(store, "anna")
-    assert removed == Removed(traces=10, scores=10, reviews=10, feedback=10, spilled=1)
+    assert removed == Removal(traces=10, scores=10, reviews=10, feedback=10, spilled=1)
     assert set(_counts(store).values()) == {10}
     assert find(store, Filter(user_id="anna")).rows == ()
     assert len(find(store, Filter(user_id="bert")).rows) == 10
@@ -76,7 +76,7 @@ def test_a_user_is_forgotten_completely(store_url: str, key: str | None, tmp_pat
     waiting: list[object] = []
     spill.drain(waiting.extend)
     assert len(waiting) == 1
-    assert delete_user(store, "anna") == Removed()
+    assert delete_user(store, "anna") == Removal()
     store.close()
     for file in tmp_path.rglob("*"):
         if file.is_file():
@@ -98,10 +98,10 @@ def test_what_is_too_old_goes(store: Store) -> None:
     """Older requests go with all that hangs on them and their sums; younger ones stay."""
     _filled(store)
     removed = prune(store, Retention(days=1), now=NOW + DAY + 4.5)
-    assert removed == Removed(5, 5, 5, 5)
+    assert removed == Removal(5, 5, 5, 5)
     assert set(_counts(store).values()) == {15}
-    assert prune(store, Retention(days=1), now=NOW + DAY + 4.5) == Removed()
-    assert prune(store, Retention(), now=NOW + 1e9) == Removed()
+    assert prune(store, Retention(days=1), now=NOW + DAY + 4.5) == Removal()
+    assert prune(store, Retention(), now=NOW + 1e9) == Removal()
     assert prune(store, Retention(days=1), now=NOW + 5 * DAY).traces == 15
     assert set(_counts(store).values()) == {0}
     with store.reading() as connection:
@@ -116,7 +116,7 @@ def test_what_is_too_much_goes(store: Store) -> None:
     assert 0 < removed.traces < 900
     left = [row.trace_id for row in find(store, Filter(), limit=1_000).rows]
     assert left == [f"{n + 1:032x}" for n in range(899, removed.traces - 1, -1)]
-    assert prune(store, Retention(bytes=3_000_000)) == Removed()
+    assert prune(store, Retention(bytes=3_000_000)) == Removal()
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

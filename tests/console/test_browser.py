@@ -273,7 +273,7 @@ def waiting(tmp_path: Path) -> Iterator[Store]:
 
 def verdicts(store: Store) -> dict[int, dict[str, str]]:
     found: dict[int, dict[str, str]] = {}
-    for row in queue.judged(store):
+    for row in queue.load_verdicts(store):
         found.setdefault(row.trace, {})[row.evaluator] = row.verdict
     return found
 
@@ -338,7 +338,7 @@ def test_review_says_more_by_keyboard(browser: Any, waiting: Store) -> None:
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         settled(page)
-        assert sum(states["skipped"] for states in queue.queue(waiting).values()) == 1
+        assert sum(states["skipped"] for states in queue.count_items(waiting).values()) == 1
         page.goto(f"/traces/{first}")
         assert "It should say so." in page.inner_text("main")
         assert "1 of these is wrong?" in page.inner_text("main")
@@ -360,7 +360,7 @@ def test_the_last_one(browser: Any, waiting: Store) -> None:
             another(page, trace)
             settled(page)
         assert "That was the last one" in page.inner_text("main")
-        assert sum(states["open"] + states["locked"] for states in queue.queue(waiting).values()) <= 4
+        assert sum(states["open"] + states["locked"] for states in queue.count_items(waiting).values()) <= 4
         tab.check()
         tab.close()
 

@@ -29,7 +29,7 @@ from ragtrace.console.safe_text import link, printable, visible, web_address
 from ragtrace.console.template_engine import environment
 from ragtrace.records import Document, Evidence, Facts, Trace
 from ragtrace.review import agreement, queue
-from ragtrace.review.threshold_effects import consequences
+from ragtrace.review.threshold_effects import measure_thresholds
 from tests.console.sample_store import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
 
 PAGES = (
@@ -449,7 +449,7 @@ def test_review_without_script(tmp_path: Path) -> None:
     stored = store.get(first["trace"])
     assert stored is not None
     assert stored.reviewed
-    verdicts = {row.evaluator: row.verdict for row in queue.judged(store)}
+    verdicts = {row.evaluator: row.verdict for row in queue.load_verdicts(store)}
     assert verdicts == {"faithfulness": "fail", "toxicity": "pass"}
     page = here.get(f"/traces/{first['trace']}").text
     assert "&lt;b&gt;no" in page
@@ -472,7 +472,7 @@ def test_a_review_can_be_taken_back(tmp_path: Path) -> None:
     assert re.search(r'name="v-faithfulness" value="pass" checked', page)
     assert "first</textarea>" in page
     here.post("/review", data={**form, "v-faithfulness": "fail", "do": "submit"})
-    assert [row.verdict for row in queue.judged(store)] == ["fail"]
+    assert [row.verdict for row in queue.load_verdicts(store)] == ["fail"]
     store.close()
 
 
@@ -486,9 +486,9 @@ def test_the_next_log_can_be_had_in_advance(tmp_path: Path) -> None:
     assert "<html" not in ahead.text
     second = Read(ahead.text).form("data-review")
     assert second["item"] not in {"", first["item"]}
-    assert sum(states["locked"] for states in queue.queue(store).values()) == 2
+    assert sum(states["locked"] for states in queue.count_items(store).values()) == 2
     here.post("/review", data={"csrf": first["csrf"], "item": second["item"], "do": "release"})
-    assert sum(states["locked"] for states in queue.queue(store).values()) == 1
+    assert sum(states["locked"] for states in queue.count_items(store).values()) == 1
     store.close()
 
 
@@ -558,8 +558,8 @@ def test_agreement_shows_the_store_s_figures(store: Store) -> None:
 def test_a_threshold_shows_its_consequences(store: Store) -> None:
     """Without script: the form's slider names a candidate, and the page has the figures of that very threshold."""
     here = client(store)
-    judged = queue.judged(store, "faithfulness")
-    steps = sorted(consequences(judged, None, "higher", weighted=False), key=lambda step: step.threshold)
+    judged = queue.load_verdicts(store, "faithfulness")
+    steps = sorted(measure_thresholds(judged, None, "higher", weighted=False), key=lambda step: step.threshold)
     wanted = steps[len(steps) // 3]
     page = here.get(f"/evaluators/faithfulness?view=reviewed&threshold={wanted.threshold}").text
     assert re.search(r"<output[^>]*>([^<]*)<", page)[1] == f"{wanted.threshold:.4g}"  # type: ignore[index]

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from ragtrace.chatlogs.records import Judged, Review, Verdict
+from ragtrace.chatlogs.records import Review, ScoredVerdict, Verdict
 from ragtrace.chatlogs.schema import items, traces, users
 from ragtrace.chatlogs.store import Store
 from ragtrace.evaluation import Evaluator, evaluator
@@ -99,6 +99,6 @@ def judge_all(store: Store, user: int, truth: Callable[[str], str], now: float =
 
 def verdict(  # noqa: PLR0917 a row of a table
     trace: int, value: float, label: str, said: str, weight: float = 1.0, reviewer: str = "a"
-) -> Judged:
+) -> ScoredVerdict:
     """One row, without a store."""
-    return Judged(trace, good.name, good.version, value, label, said, reviewer, weight, True, float(trace))
+    return ScoredVerdict(trace, good.name, good.version, value, label, said, reviewer, weight, True, float(trace))

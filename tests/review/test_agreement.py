@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from ragtrace.review.agreement import alpha, cohen, krippendorff, of_evaluator, of_rows
+from ragtrace.review.agreement import alpha, cohen, krippendorff, measure_agreement, measure_evaluator
 from ragtrace.review.confusion import measured
-from ragtrace.review.consensus import Log, logs
+from ragtrace.review.consensus import ReviewedLog, group_by_log
 from tests.review.reviewed import verdict
 
 FIGURES = ("kappa", "f1", "precision", "recall", "balanced_accuracy")
@@ -39,7 +39,7 @@ def test_kappa_is_that_of_sklearn() -> None:
             one = [chance.choice(kinds) for _ in range(n)]
             two = [a if chance.random() < 0.6 else chance.choice(kinds) for a in one]
             assert cohen(list(zip(one, two, strict=True))) == pytest.approx(metrics.cohen_kappa_score(one, two))
-    found = [Log(i, chance.choice((1.0, 7.0)), float(chance.random() < 0.4), 0.5, chance.random() < 0.5, 1)
+    found = [ReviewedLog(i, chance.choice((1.0, 7.0)), float(chance.random() < 0.4), 0.5, chance.random() < 0.5, 1)
              for i in range(200)]  # fmt: skip
     ours = measured(found, [bool(log.flagged) for log in found]).kappa
     theirs = metrics.cohen_kappa_score(
@@ -57,7 +57,7 @@ def test_precision_recall_and_f1_are_those_of_sklearn() -> None:
     for i in range(300):
         said, flag = chance.random() < 0.3, chance.random() < 0.5
         rows.append(verdict(i, 0.5, "fail" if flag else "pass", "fail" if said else "pass", chance.choice((1.0, 9.0))))
-    found = of_evaluator(rows)
+    found = measure_evaluator(rows)
     truth, flags = [r.verdict == "fail" for r in rows], [r.label == "fail" for r in rows]
     weights = [r.weight for r in rows]
     precision, recall, f1, _ = metrics.precision_recall_fscore_support(
@@ -67,7 +67,7 @@ def test_precision_recall_and_f1_are_those_of_sklearn() -> None:
     assert found.recall is not None
     assert found.f1 is not None
     assert (found.precision.value, found.recall.value, found.f1.value) == pytest.approx((precision, recall, f1))
-    balanced = measured(logs(rows), flags).balanced_accuracy
+    balanced = measured(group_by_log(rows), flags).balanced_accuracy
     assert balanced is not None
     assert balanced.value == pytest.approx(metrics.balanced_accuracy_score(truth, flags, sample_weight=weights))
 
@@ -79,7 +79,7 @@ def test_two_reviewers_of_a_log_are_no_two_logs() -> None:
         verdict(1, 0.1, "fail", "pass", reviewer="b"),
         verdict(2, 0.1, "fail", "fail"),
     ]
-    found = of_evaluator(rows)
+    found = measure_evaluator(rows)
     assert (found.logs, found.seen.hits, found.seen.false_alarms) == (2, 1.5, 0.5)
     assert found.precision is not None
     assert found.precision.value == pytest.approx(0.75)
@@ -95,7 +95,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         whole = []
         for i in range(20_000):
             is_bad = chance.random() < 0.25
-            whole.append(Log(i, 1.0, float(is_bad), 0.5, chance.random() < (hit if is_bad else alarm), 1))
+            whole.append(ReviewedLog(i, 1.0, float(is_bad), 0.5, chance.random() < (hit if is_bad else alarm), 1))
         true = measured(whole, [bool(log.flagged) for log in whole])
         missed = [0] * len(FIGURES)
         for _ in range(300):
@@ -103,7 +103,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
             while len(drawn) < 120:
                 log = chance.choice(whole)
                 if log.flagged or chance.random() < 0.2:
-                    drawn.append(Log(log.trace, 1.0 if log.flagged else 5.0, log.bad, 0.5, log.flagged, 1))
+                    drawn.append(ReviewedLog(log.trace, 1.0 if log.flagged else 5.0, log.bad, 0.5, log.flagged, 1))
             found = measured(drawn, [bool(log.flagged) for log in drawn], draws=400)
             for k, name in enumerate(FIGURES):
                 estimate = getattr(found, name)
@@ -115,21 +115,21 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 def test_a_failed_check_is_left_out_and_counted() -> None:
     """Agreement is of those logs of which both say something; `unsure` says nothing."""
     rows = [verdict(1, 0.1, "fail", "fail"), verdict(2, 0.9, "pass", "unsure"), verdict(3, 0.9, "refusal", "pass")]
-    found = of_evaluator(rows)
+    found = measure_evaluator(rows)
     assert (found.logs, found.left_out) == (1, 1)
 
 
 def test_verdicts_without_weight_count_for_themselves_alone() -> None:
     """They are in the table of what was seen, in no estimate."""
     rows = [verdict(1, 0.1, "fail", "pass", weight=0.0), verdict(2, 0.1, "fail", "fail")]
-    found = of_evaluator(rows)
+    found = measure_evaluator(rows)
     assert (found.logs, found.counted, found.seen.false_alarms) == (2, 1, 1.0)
     assert found.precision is not None
     assert found.precision.value == 1.0
-    alone = of_evaluator(rows, weighted=False)
+    alone = measure_evaluator(rows, weighted=False)
     assert alone.precision is not None
     assert alone.precision.value == 0.5
-    nobody = of_evaluator(rows[:1])
+    nobody = measure_evaluator(rows[:1])
     assert (nobody.precision, nobody.whole, nobody.kappa) == (None, None, None)
 
 
@@ -141,7 +141,7 @@ def test_reviewers_are_compared_in_pairs_and_together() -> None:
         rows += [verdict(i, 0.5, "fail", said, reviewer="ann"), verdict(i, 0.5, "fail", said, reviewer="bob")]
         if i < 10:
             rows.append(verdict(i, 0.5, "fail", "pass", reviewer="cid"))
-    found = of_rows(rows)
+    found = measure_agreement(rows)
     by_pair = {(pair.first, pair.second): pair for pair in found.pairs}
     assert (by_pair["ann", "bob"].kappa, by_pair["ann", "bob"].count) == (1.0, 40)
     assert by_pair["ann", "cid"].kappa == pytest.approx(0.0)

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from ragtrace import calibrations
-from ragtrace.chatlogs.records import Judged
+from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.chatlogs.store import Store
 from ragtrace.cli import main
 from ragtrace.errors import DataError
 from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.review import curves
-from ragtrace.review.calibration import LEAST, Calibration, consequences, fit, load, save
-from ragtrace.review.queue import fill, judged
+from ragtrace.review.calibration import LEAST, Calibration, fit, load, measure_thresholds, save
+from ragtrace.review.queue import fill, load_verdicts
 from ragtrace.testing import Capture, make_trace
 from tests.review.reviewed import NOW, fill_store, good, judge_all, people, verdict
 from tests.review.test_queue import ONLY_RANDOM
@@ -32,7 +32,7 @@ def sigmoid(x: float) -> float:
 
 def made(
     count: int, truth: Callable[[float], float], threshold: float = 0.5, seed: int = 0, **changed: Any
-) -> list[Judged]:
+) -> list[ScoredVerdict]:
     """Verdicts on uniform scores, bad with a probability that is known."""
     chance = random.Random(seed)
     rows = []
@@ -69,7 +69,7 @@ def test_held_out_figures_get_better_where_the_threshold_was_wrong() -> None:
     assert abs(gap) < 0.03
 
 
-def true_accuracy(rows: list[Judged], threshold: float) -> float:
+def true_accuracy(rows: list[ScoredVerdict], threshold: float) -> float:
     bad = [row for row in rows if row.verdict == "fail"]
     fine = [row for row in rows if row.verdict == "pass"]
     recall = sum((row.value or 0) < threshold for row in bad) / len(bad)
@@ -129,7 +129,7 @@ def test_lower_is_better_is_the_mirror_image() -> None:
         ([replace(row, verdict="unsure") for row in made(100, steep)], "people judged 0 logs"),
     ],
 )
-def test_too_few_reviews_are_refused(rows: list[Judged], said: str) -> None:
+def test_too_few_reviews_are_refused(rows: list[ScoredVerdict], said: str) -> None:
     """It says how many there are and how many are needed."""
     with pytest.raises(DataError, match=said):
         fit(rows, 0.5, "higher")
@@ -185,7 +185,7 @@ def test_the_curves_are_those_of_sklearn() -> None:
 def test_consequences_of_a_threshold() -> None:
     """Share flagged, precision and recall with intervals: stricter flags more and misses less."""
     rows = made(400, steep)
-    found = consequences(rows, [0.2, 0.7, 0.95], "higher")
+    found = measure_thresholds(rows, [0.2, 0.7, 0.95], "higher")
     flagged = [c.flagged.value for c in found if c.flagged is not None]
     recalls = [c.recall.value for c in found if c.recall is not None]
     assert flagged == sorted(flagged)
@@ -197,10 +197,10 @@ def test_consequences_of_a_threshold() -> None:
     assert low < middle.precision.value < high
     assert middle.flagged is not None
     assert middle.flagged.value == sum((row.value or 0) < 0.7 for row in rows) / 400
-    every = consequences(rows, None, "higher")
+    every = measure_thresholds(rows, None, "higher")
     assert len(every) == 41
     assert (every[0].flagged.value, every[0].precision) == (0.0, None) if every[0].flagged else False
-    assert consequences([], None, "higher") == []
+    assert measure_thresholds([], None, "higher") == []
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_numbers_go_on_beside_other_evaluators(tmp_path: Path, store: Store) -> 
     assert [e.label for e in save(path, [first])] == ["2+c4"]
     entry = load(path)["good"]
     assert entry.threshold == first.threshold
-    assert curves.of_json(entry.curve)([0.3]) == first.curve([0.3])
+    assert curves.curve_from_json(entry.curve)([0.3]) == first.curve([0.3])
     assert entry.figures["after"]["balanced_accuracy"]["value"] == first.after.balanced_accuracy.value
     from sqlalchemy import select
 
@@ -309,7 +309,7 @@ def test_a_calibration_no_better_is_not_written(
     fill(store, replace(ONLY_RANDOM, quota=100), NOW)
     judge_all(store, user, lambda _: chance.choice(["pass", "fail"]))
     path = tmp_path / "calibration.json"
-    made_: Calibration = fit(judged(store, "good"), 0.5, "higher")
+    made_: Calibration = fit(load_verdicts(store, "good"), 0.5, "higher")
     code = main(["calibrate", "--store", store_url, "--out", str(path)])
     assert (code == 0) == path.exists() == made_.better
     assert made_.better or "no better" in capsys.readouterr().err

@@ -18,10 +18,10 @@ from ragtrace.cli import main
 from ragtrace.errors import DataError
 from ragtrace.offline.rows import Row, read
 from ragtrace.records import Facts
-from ragtrace.review.agreement import of_evaluator
+from ragtrace.review.agreement import measure_evaluator
 from ragtrace.review.dataset_export import Options, consent_of, export
 from ragtrace.review.label_import import import_labels
-from ragtrace.review.queue import judged, submit
+from ragtrace.review.queue import load_verdicts, submit
 from ragtrace.testing import make_trace
 from ragtrace.text.redaction import BUILT_IN
 from tests.review.reviewed import NOW, evaluation, good, people, scored
@@ -177,7 +177,7 @@ def test_labels_come_in_once(bare: tuple[Store, list[str]], tmp_path: Path) -> N
     for _ in range(2):
         found = import_labels(store, path, now=NOW)
         assert (found.labels, found.logs, found.errors) == (4, 2, ())
-    said = {(row.reviewer, row.verdict) for row in judged(store, "good")}
+    said = {(row.reviewer, row.verdict) for row in load_verdicts(store, "good")}
     assert said == {("ann", "fail"), ("bob", "pass"), ("import", "fail")}
     with store.reading() as connection:
         assert connection.scalar(select(func.count()).select_from(reviews)) == 3
@@ -186,7 +186,7 @@ def test_labels_come_in_once(bare: tuple[Store, list[str]], tmp_path: Path) -> N
     again = {"trace_id": hexes[0], "evaluator": "good", "label": "unsure", "reviewer": "ann"}
     path.write_text(json.dumps(again), encoding="utf-8")
     import_labels(store, path, now=NOW)
-    assert ("ann", "unsure") in {(row.reviewer, row.verdict) for row in judged(store, "good")}
+    assert ("ann", "unsure") in {(row.reviewer, row.verdict) for row in load_verdicts(store, "good")}
     with store.reading() as connection:
         row = connection.execute(select(reviews).order_by(reviews.c.id).limit(1)).mappings().one()
         assert connection.scalar(select(func.count()).select_from(verdicts)) == 4
@@ -245,9 +245,9 @@ def test_labels_of_known_probability_count_for_the_whole(bare: tuple[Store, list
     rows = [{"trace_id": h, "evaluator": "good", "label": "fail" if i < 4 else "pass"} for i, h in enumerate(hexes)]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     import_labels(store, path, now=NOW)
-    assert {row.weight for row in judged(store)} == {0.0}
+    assert {row.weight for row in load_verdicts(store)} == {0.0}
     import_labels(store, path, probability=0.5, now=NOW)
-    assert {(row.weight, row.uniform) for row in judged(store)} == {(2.0, True)}
-    bad_share = of_evaluator(judged(store)).bad
+    assert {(row.weight, row.uniform) for row in load_verdicts(store)} == {(2.0, True)}
+    bad_share = measure_evaluator(load_verdicts(store)).bad
     assert bad_share is not None
     assert bad_share.value == pytest.approx(0.4)

@@ -22,9 +22,20 @@ from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import evaluator
 from ragtrace.review import topics
-from ragtrace.review.agreement import of_evaluator
+from ragtrace.review.agreement import measure_evaluator
 from ragtrace.review.policy import CERTAIN, REASONS, Policy, draw, in_force
-from ragtrace.review.queue import LOCK, Filler, assign, fill, judged, next_task, queue, release, skip, submit
+from ragtrace.review.queue import (
+    LOCK,
+    Filler,
+    assign,
+    count_items,
+    fill,
+    load_verdicts,
+    next_task,
+    release,
+    skip,
+    submit,
+)
 from tests.review.reviewed import (
     DAY,
     NOW,
@@ -135,7 +146,7 @@ def test_the_quota_is_kept_and_opens_with_the_day(store: Store) -> None:
     assert fill(store, policy, midnight + DAY / 2) == 9
     assert fill(store, policy, midnight + DAY - 1) == 10
     assert fill(store, policy, midnight + DAY) == 20
-    assert sum(sum(states.values()) for states in queue(store, NOW).values()) == 60
+    assert sum(sum(states.values()) for states in count_items(store, NOW).values()) == 60
 
 
 def test_a_share_is_reviewed_twice(store: Store) -> None:
@@ -241,7 +252,7 @@ def test_agreement_is_unbiased_under_worst_first(store: Store) -> None:
     picked = {row.trace for row in queued(store) if row.reason == "worst"}
     numbers = ids(store)
     p = 60 / 1_000
-    weighted, naive = of_evaluator(judged(store)), of_evaluator(judged(store), weighted=False)
+    weighted, naive = measure_evaluator(load_verdicts(store)), measure_evaluator(load_verdicts(store), weighted=False)
     assert naive.bad is not None
     assert naive.recall is not None
     assert weighted.bad is not None
@@ -260,7 +271,7 @@ def test_agreement_is_unbiased_under_worst_first(store: Store) -> None:
             if certain or chance.random() < p:
                 label = "fail" if values[trace] < 0.5 else "pass"
                 rows.append(_row(number, label, truth[trace], 1.0 if certain else 1 / p))
-        found = of_evaluator(rows)
+        found = measure_evaluator(rows)
         assert found.recall is not None
         assert found.bad is not None
         estimates.append((found.recall.value, found.bad.value))
@@ -294,16 +305,16 @@ def test_weights_follow_what_is_done(store: Store) -> None:
     for row in rest[:4]:
         submit(store, row.trace_id, review(row.trace_id), user, NOW)
     drawn_done = 4 + sum(row in both for row in picked[1:])
-    weights = {row.trace: row.weight for row in judged(store)}
+    weights = {row.trace: row.weight for row in load_verdicts(store)}
     for row in picked[1:]:
         assert weights[row.trace] == pytest.approx(20 / drawn_done / 0.2 if row in both else 0.0)
     submit(store, picked[0].trace_id, review(picked[0].trace_id), user, NOW)
-    weights = {row.trace: row.weight for row in judged(store)}
+    weights = {row.trace: row.weight for row in load_verdicts(store)}
     assert {weights[row.trace] for row in picked} == {1.0}
     assert weights[rest[0].trace] == pytest.approx(len(rest) / 4 / 0.2)
     other = next(t for t in ids(store) if t not in {row.trace_id for row in rows})
     submit(store, other, review(other), user, NOW)
-    assert {row.trace: row.weight for row in judged(store)}[ids(store)[other]] == 0.0
+    assert {row.trace: row.weight for row in load_verdicts(store)}[ids(store)[other]] == 0.0
 
 
 def test_a_log_is_done_by_either_of_its_reviews(store: Store) -> None:
@@ -313,8 +324,8 @@ def test_a_log_is_done_by_either_of_its_reviews(store: Store) -> None:
     fill(store, replace(ONLY_RANDOM, quota=40, random=0.5, worst=0.5, double=0.5), NOW - NOW % DAY + DAY - 1)
     judge_all(store, user, lambda _: "fail")
     picked = {row.trace for row in queued(store) if row.reason == "worst"}
-    assert {row.weight for row in judged(store) if row.trace in picked} == {1.0}
-    assert {row.weight for row in judged(store) if row.trace not in picked} == {5.0}
+    assert {row.weight for row in load_verdicts(store) if row.trace in picked} == {1.0}
+    assert {row.weight for row in load_verdicts(store) if row.trace not in picked} == {5.0}
 
 
 def test_the_probability_of_evaluation_is_in_the_weight(store: Store) -> None:
@@ -324,10 +335,10 @@ def test_the_probability_of_evaluation_is_in_the_weight(store: Store) -> None:
     (user,) = people(store, "ann")
     fill(store, replace(NONE, quota=5, worst=1.0), NOW)
     judge_all(store, user, lambda _: "fail")
-    (row,) = judged(store, "good")
+    (row,) = load_verdicts(store, "good")
     assert (row.weight, row.uniform, row.reviewer, row.version) == (4.0, False, "ann", "2")
-    assert judged(store, "bad") == []
-    assert judged(store, since=NOW + 1) == []
+    assert load_verdicts(store, "bad") == []
+    assert load_verdicts(store, since=NOW + 1) == []
 
 
 # --- whose turn it is -------------------------------------------------------------------------------------------------
@@ -366,7 +377,7 @@ def test_nobody_gets_both_slots_of_a_log(waiting: Store) -> None:
     ann, bob = people(waiting, "ann", "bob")
     done = judge_all(waiting, ann, lambda _: "fail")
     assert len(done) == len(set(done)) == 30
-    assert queue(waiting, NOW) == {"worst": {"open": 30, "locked": 0, "done": 30, "skipped": 0}}
+    assert count_items(waiting, NOW) == {"worst": {"open": 30, "locked": 0, "done": 30, "skipped": 0}}
     assert sorted(judge_all(waiting, bob, lambda _: "fail")) == sorted(done)
     assert next_task(waiting, ann, NOW) is None
 
@@ -408,7 +419,7 @@ def test_fifty_reviewers_at_once(waiting: Store) -> None:
         stored = [tuple(row) for row in connection.execute(select(reviews.c.trace, reviews.c.user))]
     assert len(stored) == len(set(stored))
     assert set(stored) == set(kept)
-    assert queue(waiting, NOW)["worst"] == {"open": 0, "locked": 0, "done": 60, "skipped": 0}
+    assert count_items(waiting, NOW)["worst"] == {"open": 0, "locked": 0, "done": 60, "skipped": 0}
     assert set(Counter(trace for trace, _ in stored).values()) == {2}
 
 
@@ -426,8 +437,8 @@ def test_a_late_verdict_is_neither_lost_nor_doubled(store: Store) -> None:
     first = submit(store, hers, review(hers.trace_id, "fail"), ann, NOW + LOCK + 3)
     again = submit(store, hers, review(hers.trace_id, "unsure"), ann, NOW + LOCK + 4)
     assert first == again
-    assert [(row.reviewer, row.verdict) for row in judged(store)] == [("bob", "pass"), ("ann", "unsure")]
-    assert queue(store, NOW)["worst"] == {"open": 0, "locked": 0, "done": 1, "skipped": 0}
+    assert [(row.reviewer, row.verdict) for row in load_verdicts(store)] == [("bob", "pass"), ("ann", "unsure")]
+    assert count_items(store, NOW)["worst"] == {"open": 0, "locked": 0, "done": 1, "skipped": 0}
 
 
 def test_a_late_verdict_closes_the_other_slot(waiting: Store) -> None:
@@ -489,7 +500,7 @@ def test_submitting_what_cannot_be_is_refused(waiting: Store) -> None:
     for missing in ("0" * 32, "'; DROP TABLE reviews; --", 10**12):
         with pytest.raises(DataError, match="not stored"):
             submit(waiting, missing, review("0" * 32), ann, NOW)
-    assert judged(waiting) == []
+    assert load_verdicts(waiting) == []
 
 
 def test_a_review_says_what_was_shown(waiting: Store) -> None:
@@ -563,13 +574,13 @@ def test_kill_9_during_review(waiting: Store, store_url: str) -> None:
         stored = {(row[0], row[1]): row[2] for row in connection.execute(query)}
     assert acknowledged <= set(stored)
     assert set(stored.values()) == {1}
-    held = queue(again, NOW)["worst"]["locked"]
-    assert queue(again, NOW + LOCK + 1)["worst"]["locked"] == 0
-    assert queue(again, NOW + LOCK + 1)["worst"]["open"] == queue(again, NOW)["worst"]["open"] + held
+    held = count_items(again, NOW)["worst"]["locked"]
+    assert count_items(again, NOW + LOCK + 1)["worst"]["locked"] == 0
+    assert count_items(again, NOW + LOCK + 1)["worst"]["open"] == count_items(again, NOW)["worst"]["open"] + held
     ann, bob = people(again, "ann", "bob")
     for user in (ann, bob):
         judge_all(again, user, lambda _: "pass", NOW + LOCK + 1)
-    assert queue(again, NOW + LOCK + 1)["worst"] == {"open": 0, "locked": 0, "done": 60, "skipped": 0}
+    assert count_items(again, NOW + LOCK + 1)["worst"] == {"open": 0, "locked": 0, "done": 60, "skipped": 0}
     again.close()
 
 

@@ -27,7 +27,7 @@ from ragtrace.review.calibration import fit, save
 from ragtrace.review.feedback import add_feedback
 from ragtrace.review.policy import Policy
 from ragtrace.review.queue import submit
-from ragtrace.review.webhooks import Webhooks, review_items_from_alert, signature, target
+from ragtrace.review.webhooks import Webhooks, make_target, review_items_from_alert, signature
 from tests.review.reviewed import NOW, bad, evaluation, good, ids, people, queued, review, scored, verdict
 
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef").decode()
@@ -84,7 +84,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_an_event_arrives_signed(receiver: Callable[..., Receiver]) -> None:
     """By Standard Webhooks' rule, which is computed here by hand; content stays here unless the target may have it."""
     plain, full = receiver(), receiver()
-    hooks = Webhooks([target(plain.url, SECRET), target(full.url, SECRET, content=True)])
+    hooks = Webhooks([make_target(plain.url, SECRET), make_target(full.url, SECRET, content=True)])
     hooks.send("review.submitted", {"trace_id": "a" * 32, "comment": "secret words", "answer": "x"})
     until(lambda: bool(plain.got and full.got))
     hooks.close()
@@ -109,14 +109,14 @@ def test_the_published_signature() -> None:
 def test_a_failure_is_tried_again_and_then_counted(receiver: Callable[..., Receiver]) -> None:
     """The same event id in every try; a redirect is an answer like any other, and never followed."""
     flaky = receiver(500, 302)
-    hooks = Webhooks([target(flaky.url, SECRET)], pauses=(0.01, 0.01))
+    hooks = Webhooks([make_target(flaky.url, SECRET)], pauses=(0.01, 0.01))
     hooks.send("feedback.negative", {"trace_id": "b" * 32})
     until(lambda: hooks.sent == 1)
     assert len({headers["webhook-id"] for headers, _ in flaky.got}) == 1
     assert len(flaky.got) == 3
     hooks.close()
     dead = receiver(500, 500, 500)
-    gone = Webhooks([target(dead.url, SECRET)], pauses=(0.01, 0.01))
+    gone = Webhooks([make_target(dead.url, SECRET)], pauses=(0.01, 0.01))
     gone.send("feedback.negative", {})
     until(lambda: gone.lost == 1)
     assert len(dead.got) == 3
@@ -128,7 +128,7 @@ def test_nobody_waits_for_a_webhook() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(1)
-        hooks = Webhooks([target(f"http://127.0.0.1:{silent.getsockname()[1]}", SECRET)], pauses=())
+        hooks = Webhooks([make_target(f"http://127.0.0.1:{silent.getsockname()[1]}", SECRET)], pauses=())
         for _ in range(3_000):
             hooks.send("calibration.saved", {"evaluator": "x"})
         assert hooks.lost > 1_000, "the queue is bounded"
@@ -142,7 +142,7 @@ def test_a_forked_process_sends_its_own_events(receiver: Callable[..., Receiver]
     """A worker that was forked after the first event has a thread of its own; what waited in the parent is the
     parent's to send, once."""
     server = receiver(500)
-    hooks = Webhooks([target(server.url, SECRET)], pauses=(3_600.0,))
+    hooks = Webhooks([make_target(server.url, SECRET)], pauses=(3_600.0,))
     hooks.send("review.submitted", {"process": "parent"})
     until(lambda: len(server.got) == 1 and hooks._queue.waiting == 1)
     child = os.fork()
@@ -174,14 +174,14 @@ def test_a_forked_process_sends_its_own_events(receiver: Callable[..., Receiver]
 def test_targets_that_cannot_be(url: str, said: str) -> None:
     """Refused at once, with what is wrong."""
     with pytest.raises(SettingError, match=said):
-        target(url, SECRET)
+        make_target(url, SECRET)
 
 
 def test_secrets_that_are_none() -> None:
     """Too short, or no base64."""
     for secret in ("", "short", "whsec_???", "whsec_" + base64.b64encode(b"short").decode()):
         with pytest.raises(SettingError, match="secret"):
-            target("https://example.com", secret)
+            make_target("https://example.com", secret)
 
 
 INSIDE = "10.0.0.1 169.254.169.254 127.0.0.1 ::1 192.168.1.1 ::ffff:10.0.0.1 fd00::1 0.0.0.0 224.0.0.1"
@@ -201,7 +201,7 @@ def test_a_name_that_leads_inside_is_not_followed(address: str, monkeypatch: pyt
     monkeypatch.setattr(socket, "getaddrinfo", resolved)
     monkeypatch.setattr(socket, "create_connection", connected)
     with pytest.raises(PermissionError):
-        webhooks.post(target("https://example.com/hook", SECRET), "msg_1", b"{}", 1)
+        webhooks.post(make_target("https://example.com/hook", SECRET), "msg_1", b"{}", 1)
 
 
 def test_the_connection_goes_to_the_checked_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_the_connection_goes_to_the_checked_address(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 6, "", ("93.184.216.34", 443))])
     monkeypatch.setattr(socket, "create_connection", connected)
     with pytest.raises(OSError):  # noqa: PT011 the one above
-        webhooks.post(target("https://example.com/hook", SECRET), "msg_1", b"{}", 1)
+        webhooks.post(make_target("https://example.com/hook", SECRET), "msg_1", b"{}", 1)
     assert asked == [("93.184.216.34", 443)]
 
 
@@ -299,8 +299,8 @@ def test_what_happens_is_told(failing: Store, receiver: Callable[..., Receiver],
     def broken(*_: Any) -> None:
         raise RuntimeError
 
-    notices.listen(failing, broken)
-    notices.listen(failing, hooks.send)
+    notices.subscribe(failing, broken)
+    notices.subscribe(failing, hooks.send)
     (ann,) = people(failing, "ann")
     trace = next(iter(ids(failing)))
     submit(failing, trace, review(trace, comment="secret"), ann, NOW)

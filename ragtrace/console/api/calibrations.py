@@ -17,8 +17,8 @@ from ragtrace.console.access import Admin, Viewer, settings_of, store_of
 from ragtrace.console.api.inputs import Body, Value
 from ragtrace.console.problems import Problem
 from ragtrace.review import calibration, queue, threshold_effects
-from ragtrace.review.quality_measures import Figures
-from ragtrace.review.rules import Known, known
+from ragtrace.review.quality_measures import QualityMeasures
+from ragtrace.review.rules import StoredEvaluator, load_evaluators
 
 router = APIRouter(prefix="/api", tags=["calibration"])
 Name = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
@@ -52,8 +52,8 @@ class Fitted(BaseModel):
     aim: str
     count: int
     curve: dict[str, Any]
-    before: Figures | None
-    after: Figures
+    before: QualityMeasures | None
+    after: QualityMeasures
     number: int | None
     """Of the calibration file, where it was put in force."""
 
@@ -73,13 +73,13 @@ class CalibrationOut(BaseModel):
 @router.get("/evaluators/{name}/consequences")
 def get_consequences(
     request: Request, user: Viewer, name: Name, asked: Annotated[Candidates, Query()]
-) -> list[threshold_effects.Consequence]:
+) -> list[threshold_effects.ThresholdEffect]:
     """What candidate thresholds would do, on the logs that people reviewed."""
     store = store_of(request)
     about = _known(store, name)
     direction = "higher" if about.higher else "lower"
-    judged = queue.judged(store, name)
-    return threshold_effects.consequences(judged, asked.threshold or None, direction, weighted=asked.weighted)  # type: ignore[arg-type]
+    judged = queue.load_verdicts(store, name)
+    return threshold_effects.measure_thresholds(judged, asked.threshold or None, direction, weighted=asked.weighted)  # type: ignore[arg-type]
 
 
 @router.get("/evaluators/{name}/calibrations")
@@ -98,7 +98,7 @@ def fit_calibration(request: Request, user: Admin, name: Name, how: Fit) -> Fitt
     about = _known(store, name)
     file = _file(request) if how.activate else ""
     direction = "higher" if about.higher else "lower"
-    judged = queue.judged(store, name)
+    judged = queue.load_verdicts(store, name)
     made = calibration.fit(judged, about.threshold, direction, weighted=how.weighted)  # type: ignore[arg-type]
     number = None
     if file:
@@ -139,9 +139,9 @@ def activate_calibration(
         calibration_file.save(file, {**there, entry.evaluator: entry}.values())  # a failure here takes the above back
 
 
-def _known(store: Store, name: str) -> Known:
+def _known(store: Store, name: str) -> StoredEvaluator:
     with store.reading() as connection:
-        found = known(connection).get(name)
+        found = load_evaluators(connection).get(name)
     if found is None:
         raise Problem(404, "There is no such evaluator", "Nothing in this store was scored by one of that name.")
     return found

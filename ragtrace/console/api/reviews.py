@@ -69,7 +69,7 @@ class Period(BaseModel):
 @router.get("/review/queue")
 def get_queue(request: Request, user: Viewer) -> dict[str, dict[str, int]]:
     """How many logs wait, by reason and state."""
-    return queue.queue(store_of(request))
+    return queue.count_items(store_of(request))
 
 
 @router.post("/review/next")

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ragtrace.chatlogs.records import Page, Row, Stored
+from ragtrace.chatlogs.records import Page, Row, StoredTrace
 from ragtrace.records import Score, facts_as_dict
 
 
@@ -151,7 +151,7 @@ def _row(row: Row) -> TraceRow:
     )
 
 
-def whole(found: Stored) -> TraceOut:
+def whole(found: StoredTrace) -> TraceOut:
     """A stored trace."""
     trace = found.trace
     return TraceOut(
@@ -182,7 +182,7 @@ def whole(found: Stored) -> TraceOut:
     )
 
 
-def history(found: Stored) -> list[DatedScore]:
+def history(found: StoredTrace) -> list[DatedScore]:
     """Every score that was ever made of a trace, oldest first."""
     return [DatedScore(scored=when, **_score(score)) for when, score in found.history]
 

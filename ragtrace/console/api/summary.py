@@ -74,7 +74,7 @@ def get_health(request: Request, user: Viewer) -> Health:
         bytes=_size(store),
         traces=int(count or 0),
         last_stored=last,
-        queue=queue.queue(store),
+        queue=queue.count_items(store),
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
 from ragtrace.chatlogs import schema, search
-from ragtrace.chatlogs.records import Filter, Stored
+from ragtrace.chatlogs.records import Filter, StoredTrace
 from ragtrace.console import masks
 from ragtrace.console.access import User, Viewer, store_of
 from ragtrace.console.api import shapes
@@ -87,7 +87,7 @@ def get_scores(request: Request, user: Viewer, trace_id: TracePath) -> list[shap
     return shapes.history(stored(request, user, trace_id))
 
 
-def stored(request: Request, user: User, trace_id: str) -> Stored:
+def stored(request: Request, user: User, trace_id: str) -> StoredTrace:
     """That trace as this user may see it. Raises Problem (404) where there is none."""
     found = store_of(request).get(trace_key(trace_id))
     if found is None:

@@ -16,7 +16,7 @@ from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import percent, render
 from ragtrace.console.pages.trace_view import ordered
 from ragtrace.review import agreement as figures
-from ragtrace.review.agreement import Alpha, Confusion, OfEvaluator
+from ragtrace.review.agreement import Alpha, Confusion, EvaluatorAgreement
 from ragtrace.statistics import Estimate
 
 router = APIRouter()
@@ -38,7 +38,7 @@ class Cell:
 class Line:
     """An evaluator's row and card."""
 
-    of: OfEvaluator
+    of: EvaluatorAgreement
     cells: tuple[Cell, ...]
     """Hits, misses, false alarms, passes; empty without any."""
     sentence: str
@@ -76,7 +76,7 @@ def _judged_names(store: Store) -> list[str]:
         return ordered([name for name, _ in found])
 
 
-def _line(of: OfEvaluator, weighted: bool) -> Line:
+def _line(of: EvaluatorAgreement, weighted: bool) -> Line:
     cells = _cells(of.whole, True) if weighted else _cells(of.seen, False)
     return Line(of, cells, _sentence(of), of.counted < ENOUGH)
 
@@ -91,7 +91,7 @@ def _cells(table: Confusion | None, shares: bool) -> tuple[Cell, ...]:
     return tuple(Cell(percent(v) if shares else f"{v:g}", v / total, good) for v, good in values)
 
 
-def _sentence(of: OfEvaluator) -> str:
+def _sentence(of: EvaluatorAgreement) -> str:
     """What precision and recall say, for people."""
     if of.recall is None and of.precision is None:
         return "No bad answer was judged yet, so nothing can be said of how well it finds them."

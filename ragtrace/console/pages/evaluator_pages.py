@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from ragtrace import calibrations as calibration_file
 from ragtrace.calibrations import Calibrated
 from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.records import Judged
+from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Viewer, settings_of, store_of
@@ -29,8 +29,8 @@ from ragtrace.console.problems import Problem
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Direction
 from ragtrace.review import calibration, queue
-from ragtrace.review.curves import of_json
-from ragtrace.review.rules import Known, known
+from ragtrace.review.curves import curve_from_json
+from ragtrace.review.rules import StoredEvaluator, load_evaluators
 
 router = APIRouter()
 _VERSIONS = 50
@@ -99,7 +99,7 @@ def evaluators(request: Request, user: Viewer) -> Response:
     """The list."""
     store = store_of(request)
     with store.reading() as connection:
-        found = known(connection)
+        found = load_evaluators(connection)
         table = schema.evaluators
         about = {row.name: row for row in connection.execute(select(table).order_by(table.c.first_seen))}
         said = schema.verdicts.c.evaluator
@@ -130,7 +130,7 @@ def evaluator(request: Request, user: Viewer, name: str, asked: Annotated[Asked,
 def _page(request: Request, name: str, asked: Asked, proposal: object = None) -> Response:
     store, weighted = store_of(request), asked.view != "reviewed"
     about, versions = _known(store, name)
-    judged = queue.judged(store, name)
+    judged = queue.load_verdicts(store, name)
     direction: Direction = "higher" if about.higher else "lower"
     shown = board(judged, about.threshold, direction, asked.number, weighted=weighted)
     if shown is not None and (at := asked.place) is not None:
@@ -161,18 +161,18 @@ def _page(request: Request, name: str, asked: Asked, proposal: object = None) ->
     )
 
 
-def _reliability(judged: Sequence[Judged], active: Calibrated | None, weighted: bool) -> str:
+def _reliability(judged: Sequence[ScoredVerdict], active: Calibrated | None, weighted: bool) -> str:
     try:
-        curve = of_json(active.curve) if active is not None and active.curve else None
+        curve = curve_from_json(active.curve) if active is not None and active.curve else None
         return reliability(judged, curve, weighted=weighted)
     except DataError:
         return reliability(judged, None, weighted=weighted)
 
 
-def _known(store: Store, name: str) -> tuple[Known, tuple[Version, ...]]:
+def _known(store: Store, name: str) -> tuple[StoredEvaluator, tuple[Version, ...]]:
     table = schema.evaluators
     with store.reading() as connection:
-        found = known(connection).get(name)
+        found = load_evaluators(connection).get(name)
         rows = connection.execute(select(table).where(table.c.name == name).order_by(table.c.first_seen.desc())).all()
     if found is None:
         raise Problem(404, "There is no such evaluator", "Nothing in this store was scored by one of that name.")
@@ -225,7 +225,9 @@ def calibrate(
     about, _ = _known(store, name)
     direction: Direction = "higher" if about.higher else "lower"
     try:
-        made = calibration.fit(queue.judged(store, name), about.threshold, direction, weighted=view != "reviewed")
+        made = calibration.fit(
+            queue.load_verdicts(store, name), about.threshold, direction, weighted=view != "reviewed"
+        )
     except DataError as error:
         return _page(request, name, Asked(view=view), str(error))
     if do == "fit":

@@ -78,7 +78,7 @@ def health(request: Request, user: Viewer) -> Response:
         checks = _checks(connection, now)
         day = _requests(connection, now - _DAY, _HOUR)
         lag = _lag(connection)
-    reasons = [(REASONS.get(reason, reason), states) for reason, states in queue.queue(store, now).items()]
+    reasons = [(REASONS.get(reason, reason), states) for reason, states in queue.count_items(store, now).items()]
     quiet = database.stored is not None and now - database.stored > _QUIET
     return render(
         request,

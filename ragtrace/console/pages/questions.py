@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragtrace.chatlogs.records import Review, Stored
+from ragtrace.chatlogs.records import Review, StoredTrace
 from ragtrace.console.pages.trace_view import ordered
 from ragtrace.console.safe_text import clip
 
@@ -68,7 +68,7 @@ def question(evaluator: str, description: str = "") -> str:
     return first or f"{evaluator.replace('_', ' ').capitalize()}: is it good?"
 
 
-def asks(stored: Stored, main: str, given: Review | None, descriptions: Mapping[str, str]) -> tuple[Ask, ...]:
+def asks(stored: StoredTrace, main: str, given: Review | None, descriptions: Mapping[str, str]) -> tuple[Ask, ...]:
     """What is asked of a log: every evaluator that passed or failed it, or could not be put to it. The main one first,
     then those that a model or a judge decides, then the others."""
     said = {verdict.evaluator: verdict.label for verdict in given.verdicts} if given else {}

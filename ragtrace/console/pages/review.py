@@ -14,7 +14,7 @@ from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.records import Review, Stored, Task, Verdict
+from ragtrace.chatlogs.records import Review, StoredTrace, Task, Verdict
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Reviewer, User, settings_of, store_of
@@ -74,14 +74,14 @@ def following(request: Request, user: Reviewer, skip: int, main: str = "") -> Re
     return render(request, "review_task.html.j2", **_context(request, user, task, stored, main))
 
 
-def _next(store: Store, user: User, now: float, but: int | None = None) -> tuple[Task | None, Stored | None]:
+def _next(store: Store, user: User, now: float, but: int | None = None) -> tuple[Task | None, StoredTrace | None]:
     task = queue.next_task(store, user.id, now, but=but)
     if task is not None and task.item == but:  # its lock has expired, and nothing else waits
         task = None
     return task, store.get(task.trace) if task is not None else None
 
 
-def _context(request: Request, user: User, task: Task | None, stored: Stored, main: str) -> dict[str, Any]:
+def _context(request: Request, user: User, task: Task | None, stored: StoredTrace, main: str) -> dict[str, Any]:
     store = store_of(request)
     trace_id = f"{stored.trace.trace_id:032x}"
     audit.note(request, object=trace_id)
@@ -118,7 +118,7 @@ def _descriptions(store: Store) -> dict[str, str]:
 
 def _progress(request: Request, user: User, now: float) -> Progress:
     store = store_of(request)
-    waiting = sum(states["open"] for states in queue.queue(store, now).values())
+    waiting = sum(states["open"] for states in queue.count_items(store, now).values())
     everybody, own = reviewed_since(store, now - now % _DAY, user.id)
     return Progress(everybody, own, settings_of(request).policy.quota, waiting)
 

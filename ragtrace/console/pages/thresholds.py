@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragtrace import svg
-from ragtrace.chatlogs.records import Judged
+from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import percent, range_percent
 from ragtrace.evaluation import Direction
-from ragtrace.review.consensus import Log, logs, newest, rate
+from ragtrace.review.consensus import ReviewedLog, group_by_log, newest_version, weighted_rate
 from ragtrace.review.curves import Curve
-from ragtrace.review.threshold_effects import Consequence, consequences
+from ragtrace.review.threshold_effects import ThresholdEffect, measure_thresholds
 
 BINS = 20
 _PARTS = 10
@@ -25,11 +25,11 @@ _PARTS = 10
 class Board:
     """All that hangs on the threshold, with one of the candidates chosen."""
 
-    steps: tuple[Consequence, ...]
+    steps: tuple[ThresholdEffect, ...]
     """By threshold, ascending."""
     at: int
     """The chosen one among them."""
-    now: Consequence | None
+    now: ThresholdEffect | None
     """What the threshold in force does."""
     picture: str
     place: tuple[float, float, float, float]
@@ -39,22 +39,29 @@ class Board:
     judged: int
 
     @property
-    def chosen(self) -> Consequence:
+    def chosen(self) -> ThresholdEffect:
         """The candidate that is shown."""
         return self.steps[self.at]
 
 
 def board(
-    judged: Sequence[Judged], threshold: float | None, direction: Direction, wanted: float | None, *, weighted: bool
+    judged: Sequence[ScoredVerdict],
+    threshold: float | None,
+    direction: Direction,
+    wanted: float | None,
+    *,
+    weighted: bool,
 ) -> Board | None:
     """The board, with the candidate nearest to `wanted`, or else to the threshold in force; None where no reviewed log
     has a score that weighs anything."""
-    steps = tuple(sorted(consequences(judged, None, direction, weighted=weighted), key=lambda step: step.threshold))
+    steps = tuple(
+        sorted(measure_thresholds(judged, None, direction, weighted=weighted), key=lambda step: step.threshold)
+    )
     if not steps:
         return None
     now = None
     if threshold is not None:
-        (now,) = consequences(judged, [threshold], direction, weighted=weighted)
+        (now,) = measure_thresholds(judged, [threshold], direction, weighted=weighted)
         if all(step.threshold != threshold for step in steps):
             steps = tuple(sorted((*steps, now), key=lambda step: step.threshold))
     aim = wanted if wanted is not None else threshold if threshold is not None else steps[len(steps) // 2].threshold
@@ -66,14 +73,14 @@ def board(
     return Board(steps, at, now, picture, place, len(found), len(_usable(judged, False)))
 
 
-def _usable(judged: Sequence[Judged], weighted: bool) -> list[Log]:
+def _usable(judged: Sequence[ScoredVerdict], weighted: bool) -> list[ReviewedLog]:
     if not judged:
         return []
-    found = logs(newest(judged)[1], weighted=weighted)
+    found = group_by_log(newest_version(judged)[1], weighted=weighted)
     return [log for log in found if log.value is not None and math.isfinite(log.value)]
 
 
-def _scale(found: Sequence[Log]) -> svg.Axis:
+def _scale(found: Sequence[ReviewedLog]) -> svg.Axis:
     values = [log.value or 0.0 for log in found]
     low, high = min(values), max(values)
     if low >= 0.0 and high <= 1.0:
@@ -81,7 +88,7 @@ def _scale(found: Sequence[Log]) -> svg.Axis:
     return svg.Axis(low, high if high > low else low + 1.0)
 
 
-def _picture(found: Sequence[Log], scale: svg.Axis, threshold: float) -> str:
+def _picture(found: Sequence[ReviewedLog], scale: svg.Axis, threshold: float) -> str:
     passed, failed = [0.0] * BINS, [0.0] * BINS
     total = sum(log.weight for log in found) or 1.0
     for log in found:
@@ -92,7 +99,7 @@ def _picture(found: Sequence[Log], scale: svg.Axis, threshold: float) -> str:
     return page_charts.distribution(passed, failed, scale, threshold, told)
 
 
-def reliability(judged: Sequence[Judged], curve: Curve | None, *, weighted: bool) -> str:
+def reliability(judged: Sequence[ScoredVerdict], curve: Curve | None, *, weighted: bool) -> str:
     """How often people fail answers of which so much was said: of the curve's probability, or of the bare score where
     there is no curve and scores lie in [0, 1]. Empty where nothing can be shown."""
     found = _usable(judged, weighted)
@@ -114,7 +121,7 @@ def _bins(said: Sequence[float], outcome: Sequence[float], weights: Sequence[flo
     points = []
     for part in range(_PARTS):
         inside = [i for i, p in enumerate(said) if min(_PARTS - 1, int(p * _PARTS)) == part]
-        estimate = rate([(outcome[i], weights[i]) for i in inside])
+        estimate = weighted_rate([(outcome[i], weights[i]) for i in inside])
         if estimate is None:
             continue
         x = sum(said[i] * weights[i] for i in inside) / sum(weights[i] for i in inside)

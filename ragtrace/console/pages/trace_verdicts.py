@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.records import Review, Stored, Verdict
+from ragtrace.chatlogs.records import Review, StoredTrace, Verdict
 from ragtrace.chatlogs.schema import reviews, users, verdicts
 from ragtrace.chatlogs.store import Store
 
 
-def reviews_of(store: Store, stored: Stored, user: int | None = None) -> tuple[Review, ...]:
+def reviews_of(store: Store, stored: StoredTrace, user: int | None = None) -> tuple[Review, ...]:
     """The reviews of a stored trace, oldest first; those of one person where one is named."""
     trace_id = f"{stored.trace.trace_id:032x}"
     query = select(reviews, users.c.name).outerjoin(users, users.c.id == reviews.c.user)

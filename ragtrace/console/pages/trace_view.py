@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtrace.chatlogs.records import Stored
+from ragtrace.chatlogs.records import StoredTrace
 from ragtrace.console.pages.evidence import Chunk, Text, answer_text, chunk_texts
 from ragtrace.console.safe_text import clip, web_address
 from ragtrace.evaluation import NOT_APPLICABLE
@@ -56,7 +56,7 @@ class Told:
 class Case:
     """All of a trace's page but for what people said of it."""
 
-    stored: Stored
+    stored: StoredTrace
     answer: Text
     chunks: tuple[Chunk, ...]
     evidence_by: str
@@ -79,7 +79,7 @@ Limits = Mapping[tuple[str, str], tuple[float | None, str]]
 """Threshold and direction by (evaluator, version)."""
 
 
-def case(stored: Stored, evidence_by: str = "", limits: Limits | None = None) -> Case:
+def case(stored: StoredTrace, evidence_by: str = "", limits: Limits | None = None) -> Case:
     """The view of a stored trace, with the evidence of the evaluator that is named, or else of the first that has
     any."""
     trace, scores = stored.trace, stored.evaluation.scores
@@ -110,7 +110,7 @@ def ordered(names: Sequence[str]) -> list[str]:
     return sorted(set(names), key=lambda name: (place.get(name, len(place)), name))
 
 
-def _told(stored: Stored, limits: Limits) -> tuple[Told, ...]:
+def _told(stored: StoredTrace, limits: Limits) -> tuple[Told, ...]:
     made = []
     for score in stored.evaluation.scores:
         history = tuple(pair for pair in reversed(stored.history) if pair[1].name == score.name)

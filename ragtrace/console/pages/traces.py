@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from starlette.responses import RedirectResponse, Response
 
 from ragtrace.chatlogs import schema, search
-from ragtrace.chatlogs.records import Page, Row, Stored
+from ragtrace.chatlogs.records import Page, Row, StoredTrace
 from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import User, Viewer, settings_of, store_of
 from ragtrace.console.masks import allowed, masked_row, masked_stored, masks
@@ -102,7 +102,7 @@ def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> 
     )
 
 
-def stored_of(store: Store, trace_id: str) -> Stored:
+def stored_of(store: Store, trace_id: str) -> StoredTrace:
     """A stored trace by its id. Raises Problem where there is none."""
     found = store.get(trace_id.lower()) if len(trace_id) == 32 and trace_id.isascii() and trace_id.isalnum() else None
     if found is None:
@@ -110,13 +110,13 @@ def stored_of(store: Store, trace_id: str) -> Stored:
     return found
 
 
-def known_of(stored: Stored) -> dict[str, str]:
+def known_of(stored: StoredTrace) -> dict[str, str]:
     """What the facts of a trace name and link to."""
     keys = ("app", "env", "model", "prompt_version", "session_id", "user_id")
     return {key: (getattr(stored.trace.facts, key) or "")[:200] for key in keys}
 
 
-def limits(store: Store, stored: Stored) -> dict[tuple[str, str], tuple[float | None, str]]:
+def limits(store: Store, stored: StoredTrace) -> dict[tuple[str, str], tuple[float | None, str]]:
     """Threshold and direction of every evaluator that scored a trace, by name and version."""
     table = schema.evaluators
     names = {score.name for _, score in stored.history} | {score.name for score in stored.evaluation.scores}

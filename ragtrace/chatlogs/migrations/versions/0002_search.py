@@ -98,5 +98,5 @@ def _fill_search(connection: sa.Connection) -> None:
         rows = connection.execute(plain.order_by(contents.c.trace).limit(_BATCH)).mappings().all()
         if not rows:
             return
-        full_text.add(connection, [full_text.of_row(row) for row in rows])
+        full_text.add(connection, [full_text.index_row(row) for row in rows])
         last = rows[-1]["trace"]
