@@ -23,7 +23,7 @@ from typing import Any
 
 import ragtrace
 from ragtrace import plugins
-from ragtrace.chatlogs.records import Feedback, Review, Verdict
+from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.console import accounts
 from ragtrace.console.options import ConsoleSettings
@@ -31,7 +31,7 @@ from ragtrace.console.server import served
 from ragtrace.demo import answerer, corpus, traffic
 from ragtrace.demo.live import SMOLLM2, Model
 from ragtrace.errors import RagtraceError
-from ragtrace.records import Evaluation, Evidence
+from ragtrace.records import Evaluation, Evidence, Feedback
 from ragtrace.review.queue import Policy, fill, next_task, skip, submit
 from ragtrace.testing import Capture
 

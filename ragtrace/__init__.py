@@ -45,7 +45,7 @@ def feedback(
     log to review. Never blocks and never raises, whatever it is given; without `init` it does nothing.
     """
     try:
-        from ragtrace.chatlogs.records import Feedback
+        from ragtrace.records import Feedback
         from ragtrace.startup.runtime import current
 
         runtime = current()

@@ -42,6 +42,9 @@ class Evaluator:
     range: tuple[float, float] = (0.0, 1.0)
     method: str = "code"
     """`code`, `model` or `judge`."""
+    asks_judge: bool = False
+    """Whether it may ask ragtrace's judge: a suite with such an evaluator needs a judge to start, and all processes
+    that evaluate share its budget."""
     batch: bool = False
     sampler: Sampler | None = None
     """An evaluator's own, lower rate; the trace's sampling comes first."""
@@ -74,6 +77,7 @@ def evaluator(
     direction: Direction = ...,
     range: tuple[float, float] = ...,
     method: str = ...,
+    asks_judge: bool = ...,
     batch: bool = ...,
     sampler: Sampler | None = ...,
     timeout: float = ...,

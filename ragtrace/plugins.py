@@ -185,6 +185,8 @@ _BY_MODULE: Mapping[str, tuple[str, ...]] = {
 BUILT_IN: Mapping[str, str] = {
     name: f"ragtrace.evaluators.{module}:{name}" for module, names in _BY_MODULE.items() for name in names
 }
+LANGUAGE_MODEL = frozenset(_BY_MODULE["likelihood"])
+"""The evaluators that need a causal language model."""
 
 
 def builtin_names() -> list[str]:

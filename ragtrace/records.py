@@ -198,3 +198,17 @@ class Evaluation:
     """Seconds from the end of the request to the end of its evaluation."""
     reason: str | None = None
     """Why it was dropped: `queue_full`, `queue_bytes`, `shutdown`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What a user of the application said of an answer."""
+
+    trace_id: str
+    """32 hexadecimal digits, lower case."""
+    thumbs: int | None = None
+    """-1, 0 or 1."""
+    comment: str | None = None
+    source: str | None = None
+    created: float = 0.0
+    """Unix time in seconds; 0 for now."""

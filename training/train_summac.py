@@ -17,7 +17,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from ragtrace.models.summac import histogram, support
+from ragtrace.evaluators.composite import support_by_sentence
+from ragtrace.models.summac import histogram
 from ragtrace.text.claims import claims
 
 OUT = Path(__file__).parents[1] / "ragtrace" / "models" / "data" / "summac.npz"
@@ -33,7 +34,7 @@ def main() -> None:
     chosen = random.Random(7).sample(rows, min(options.limit, len(rows)))
     features, labels, sources = [], [], []
     for row in chosen:
-        found = support("\n".join(row["contexts"]), row["answer"])
+        found = support_by_sentence("\n".join(row["contexts"]), row["answer"])
         said = claims(row["answer"])
         if isinstance(found, str) or len(found) != len(said):
             continue

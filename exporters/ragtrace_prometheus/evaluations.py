@@ -15,7 +15,7 @@ from ragtrace_prometheus.catalogue import Catalogue
 from ragtrace_prometheus.families import Distribution, Exemplar, Family, Number
 from ragtrace_prometheus.labels import Caps, Origin
 from ragtrace_prometheus.requests import DIRECTIONS, amount
-from ragtrace_prometheus.watcher import DROPS, asks_judge
+from ragtrace_prometheus.watcher import DROPS
 
 _VERDICTS = frozenset({"pass", "fail", "none", "refusal", NOT_APPLICABLE, "error"})
 _KINDS = ("retrieval", "generation", "parse")
@@ -71,7 +71,7 @@ class Evaluations:
             self._number(catalogue.causes, cause)
         for check in evaluators:
             self._prepare(check)
-        self._prepare_judge([check for check in evaluators if asks_judge(check)])
+        self._prepare_judge([check for check in evaluators if check.asks_judge])
 
     def _number(self, family: Family, *labels: str) -> Number:
         """The family's series for this application, at 0 where it is new."""

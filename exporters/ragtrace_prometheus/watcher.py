@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 from ragtrace._version import __version__
-from ragtrace.evaluation import Evaluator
 from ragtrace.settings import in_force
 from ragtrace_prometheus.families import Merge, Taken, snapshot
 from ragtrace_prometheus.labels import Caps, clean
@@ -18,11 +17,6 @@ _Series = tuple[tuple[str, ...], float]
 _log = logging.getLogger(__name__)
 _OUTCOMES = ("sampled_out", "scored", "failed", "dropped")
 DROPS = ("queue_full", "queue_bytes", "shutdown", "internal")
-
-
-def asks_judge(check: Evaluator) -> bool:
-    """Whether an evaluator may ask the judge."""
-    return check.method == "judge" or check.name.endswith("_cascade")
 
 
 class Watcher:
@@ -56,7 +50,7 @@ class Watcher:
         parts: list[Callable[[], Iterator[Taken]]] = [self._accounting, self._info, self._state]
         if self._telemetry is not None:
             parts.append(self._export)
-        if any(asks_judge(check) for check in self._pipeline.evaluators):
+        if any(check.asks_judge for check in self._pipeline.evaluators):
             parts.append(self._budget)
         found: list[Taken] = []
         for part in (*parts, self._own):
@@ -102,12 +96,12 @@ class Watcher:
 
     def _info(self) -> Iterator[Taken]:
         checks = self._pipeline.evaluators
-        used = in_force() if any(map(asks_judge, checks)) else None
+        used = in_force() if any(check.asks_judge for check in checks) else None
         if self._told is None or self._told[0] is not checks or self._told[1] is not used:
             found: list[_Series] = []
             for check in checks:
                 threshold = "" if check.threshold is None else f"{check.threshold:g}"
-                model = clean(used.judge_model) if used is not None and asks_judge(check) else ""
+                model = clean(used.judge_model) if used is not None and check.asks_judge else ""
                 found.append(((self._evaluator(check.name), clean(check.version), threshold, model), 1.0))
             more = ("evaluator", "version", "threshold", "judge_model")
             text = "Evaluators that run."

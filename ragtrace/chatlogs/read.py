@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
-from ragtrace.chatlogs.records import Feedback, StoredTrace
+from ragtrace.chatlogs.records import StoredTrace
 from ragtrace.chatlogs.schema import contents, details, feedback, scores, traces
 from ragtrace.evaluation import NOT_APPLICABLE
-from ragtrace.records import Document, Evaluation, Evidence, Score, Trace, facts_from_dict
+from ragtrace.records import Document, Evaluation, Evidence, Feedback, Score, Trace, facts_from_dict
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ragtrace.records import Evaluation, Score, Trace
+from ragtrace.records import Evaluation, Feedback, Score, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +92,6 @@ class StoredTrace:
     def trace(self) -> Trace:
         """The request."""
         return self.evaluation.trace
-
-
-@dataclass(frozen=True, slots=True)
-class Feedback:
-    """What a user of the application said of an answer."""
-
-    trace_id: str
-    thumbs: int | None = None
-    """-1, 0 or 1."""
-    comment: str | None = None
-    source: str | None = None
-    created: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ def cascade(
         direction=local.direction,
         range=local.range,
         method=local.method,
+        asks_judge=True,
         batch=True,
         version=f"{local.version}.{judge.version}",
         timeout=TIMEOUT,

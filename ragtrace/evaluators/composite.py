@@ -97,6 +97,18 @@ def context_precision_statements(trace: Trace) -> Score | None:
     return Score("context_precision_statements", share(useful), explanation=said)
 
 
+def support_by_sentence(source: str, summary: str) -> list[list[float]] | str:
+    """Per claim of the summary the probabilities that each single sentence of the source supports it; or why there is
+    nothing to judge."""
+    rows: list[list[float]] = []
+    for sentence in _sentences(source):
+        result = check("", summary, [sentence])
+        if isinstance(result, str):
+            return result
+        rows.append(result.supported())
+    return [list(column) for column in zip(*rows, strict=True)] if rows else "no source"
+
+
 @evaluator(
     needs={"query", "answer"},
     threshold=0.75,
@@ -106,9 +118,9 @@ def context_precision_statements(trace: Trace) -> Score | None:
 def summary_faithfulness_conv(trace: Trace) -> Score:
     """Mean over the summary's claims of a learned reading of the histogram of their support by each single sentence of
     the source, which is the query; in [0, 1]. The first 60 sentences of the source are looked at."""
-    from ragtrace.models.summac import consistency, support
+    from ragtrace.models.summac import consistency
 
-    found = support(trace.query, trace.answer)
+    found = support_by_sentence(trace.query, trace.answer)
     if isinstance(found, str):
         return Score("summary_faithfulness_conv", label=NOT_APPLICABLE, explanation=found)
     values = [consistency(column) for column in found]
@@ -159,6 +171,7 @@ def ragas(trace: Trace) -> Score:
     needs={"query", "documents", "answer", "reference"},
     threshold=0.75,
     method="judge",
+    asks_judge=True,
     timeout=180.0,
     source=f"{_H2O}, RAGAS Evaluator",
 )

@@ -80,6 +80,7 @@ def judged(
             direction=direction,
             range=range,
             method="judge",
+            asks_judge=True,
             batch=True,
             version=version,
             timeout=TIMEOUT,

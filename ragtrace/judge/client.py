@@ -15,7 +15,7 @@ from ragtrace.judge.deadlines import within
 from ragtrace.judge.ledger import NANO, Reservation, Store
 from ragtrace.judge.prompts import Message, Prompt, again, render
 from ragtrace.judge.replies import Schema, UnreadableError, read
-from ragtrace.models.embedding import Lazy
+from ragtrace.lazy import Lazy
 from ragtrace.settings import Settings, in_force
 
 _PER_MESSAGE = 32

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.embedding import Lazy, encoder_session, open_session
+from ragtrace.models.embedding import encoder_session, open_session
 from ragtrace.text.sentences import Span, split
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
-from ragtrace.models.embedding import Lazy
+from ragtrace.lazy import Lazy
 from ragtrace.settings import in_force
 
 if TYPE_CHECKING:

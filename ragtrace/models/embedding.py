@@ -9,10 +9,11 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ragtrace.errors import MissingExtraError, ModelError
+from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ _MAX_CHARS = 4_000
 _RUN = 8
 """Texts in one run of the model. Small runs keep memory flat and give other threads their turn."""
 _CACHE_BYTES = 64 * 1024 * 1024
-
-T = TypeVar("T")
 
 
 class Embedder(Protocol):
@@ -202,34 +201,6 @@ def _tokenisable(text: str) -> str:
     return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
 
 
-class Lazy:
-    """Makes a value on first use, once for all threads, and once more in a forked child: sessions hold threads."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._default = self._make = make
-        self._reset()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._reset)
-
-    def _reset(self) -> None:
-        self._lock = threading.Lock()
-        self._value: Any = None
-
-    def get(self) -> Any:
-        """The value. What `make` raises is raised each time: a package may be installed meanwhile."""
-        if self._value is None:
-            with self._lock:
-                if self._value is None:
-                    self._value = self._make()
-        return self._value
-
-    def use(self, make: Callable[[], Any] | None) -> None:
-        """Make the value this way from now on, in forked children, too; None for the first way."""
-        made = None if make is None else make()  # before the lock: it may take long, or raise
-        with self._lock:
-            self._make, self._value = make or self._default, made
-
-
 _encoder = Lazy(lambda: open_session(model_file("embedding")))
 
 
@@ -258,3 +229,4 @@ def use_embedder(model: str | Embedder | None) -> None:
         _current.use(None)
     else:
         _current.use(lambda: CachedEmbedder(load_embedder(model) if isinstance(model, str) else model))
+        _current.get()  # a model that cannot be loaded is an error here

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
-from ragtrace.models.embedding import Lazy
+from ragtrace.lazy import Lazy
 from ragtrace.models.person_names import Named
 from ragtrace.settings import in_force
 

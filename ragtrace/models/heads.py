@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.embedding import Lazy, OnnxEmbedder
+from ragtrace.models.embedding import OnnxEmbedder
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ragtrace.errors import MissingExtraError
-from ragtrace.models.embedding import Lazy
+from ragtrace.lazy import Lazy
 
 _LETTERS = re.compile(r"[^\W\d_]")
 _NOISE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+", re.S)

@@ -10,8 +10,9 @@ import threading
 from typing import NamedTuple
 
 from ragtrace.errors import MissingExtraError
+from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.embedding import Lazy, open_session
+from ragtrace.models.embedding import open_session
 
 _NAMED = """
 GIVEN_NAME SURNAME EMAIL PHONE URL TAX_ID BANK_ACCOUNT ROUTING_NUMBER GOVERNMENT_ID PASSPORT DRIVERS_LICENSE

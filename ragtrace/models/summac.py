@@ -10,27 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.embedding import Lazy
 
 BINS = 10
-_SENTENCES = 60
-
-
-def support(source: str, summary: str) -> list[list[float]] | str:
-    """Per claim of the summary the probabilities that each single sentence of the source supports it; or why there is
-    nothing to judge."""
-    from ragtrace.evaluators.groundedness import check
-    from ragtrace.text.sentences import prose, split
-
-    sentences = [source[s.start : s.end] for s in (prose(source, _SENTENCES) or split(source, _SENTENCES))]
-    rows: list[list[float]] = []
-    for sentence in sentences:
-        found = check("", summary, [sentence])
-        if isinstance(found, str):
-            return found
-        rows.append(found.supported())
-    return [list(column) for column in zip(*rows, strict=True)] if rows else "no source"
 
 
 def histogram(probabilities: Sequence[float]) -> list[float]:

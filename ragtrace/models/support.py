@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
 from ragtrace.models.alignment import (
     ANSWER_FEATURES,
@@ -26,7 +27,7 @@ from ragtrace.models.alignment import (
     reader,
     surface,
 )
-from ragtrace.models.embedding import Lazy, open_session
+from ragtrace.models.embedding import open_session
 from ragtrace.text.sentences import Span
 
 if TYPE_CHECKING:

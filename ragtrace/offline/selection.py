@@ -43,12 +43,7 @@ def names_of(given: str) -> list[str]:
 
 def _local() -> Iterable[str]:
     for name in plugins.builtin_names():
-        check = plugins.load(name)
-        if (
-            check.method != "judge"
-            and not name.endswith("_cascade")
-            and not name.startswith(("gptscore_", "perplexity"))
-        ):
+        if name not in plugins.LANGUAGE_MODEL and not plugins.load(name).asks_judge:
             yield name
 
 
@@ -69,5 +64,5 @@ def _applies(need: str, row: Row) -> bool:
 
 
 def needs_judge(checks: Sequence[Evaluator]) -> bool:
-    """Whether one of them cannot do without a judge."""
-    return any(check.method == "judge" for check in checks)
+    """Whether one of them asks the judge."""
+    return any(check.asks_judge for check in checks)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, func, insert, select, update
 
 from ragtrace.background import Background, Bounds
-from ragtrace.chatlogs.records import Feedback
 from ragtrace.chatlogs.schema import feedback, items, traces
 from ragtrace.errors import DataError, RagtraceError
+from ragtrace.records import Feedback
 from ragtrace.review.fill_queue import enqueue
 from ragtrace.review.notices import notify
 from ragtrace.review.policy import CERTAIN, Policy

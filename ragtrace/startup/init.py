@@ -271,7 +271,7 @@ def _check_unique(checks: Sequence[Evaluator]) -> None:
 def _check_judge(used: Settings, checks: Sequence[Evaluator]) -> None:
     """A judge that cannot be asked is an error at start, not one on every score. It is made in a process that ends
     again: litellm is large, and the application's process shall not have it where the judge is asked elsewhere."""
-    if not any(check.method == "judge" for check in checks):
+    if not any(check.asks_judge for check in checks):
         return
     code = "from ragtrace.judge import get_judge\nget_judge()"
     environment = {**child_process.environment(), **settings.for_evaluators(used)}
@@ -289,7 +289,7 @@ def _shared_budget(used: Settings, checks: Sequence[Evaluator]) -> tuple[Setting
     """A file with the judge's spending where the settings name none, and how it is removed: each worker evaluates in a
     process of its own, and a child that hung is replaced, but all of them have one budget."""
     named = used.judge_store or used.judge_budget_file
-    if named or not any(check.method == "judge" for check in checks):
+    if named or not any(check.asks_judge for check in checks):
         return used, lambda: None
     folder, owner = tempfile.mkdtemp(prefix="ragtrace-"), os.getpid()
 

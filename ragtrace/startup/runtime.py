@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ragtrace.chatlogs.records import Feedback
 from ragtrace.online.counts import Counts
 from ragtrace.online.pipeline import Pipeline
+from ragtrace.records import Feedback
 from ragtrace.settings import Settings
 from ragtrace.tracing import recorder
 from ragtrace.tracing.content import Capture

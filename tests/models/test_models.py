@@ -13,7 +13,7 @@ import pytest
 
 from ragtrace import models
 from ragtrace.errors import MissingExtraError, ModelError
-from ragtrace.models import embedding
+from ragtrace.lazy import Lazy
 from ragtrace.models.embedding import CachedEmbedder, OnnxEmbedder, get_embedder, load_embedder, use_embedder
 
 
@@ -76,7 +76,7 @@ def test_the_cache_is_bounded() -> None:
 def test_a_model_is_loaded_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that ask at the same time get one embedder."""
     made = []
-    lazy = embedding.Lazy(lambda: made.append(1) or object())
+    lazy = Lazy(lambda: made.append(1) or object())
     found: list[object] = []
     threads = [threading.Thread(target=lambda: found.append(lazy.get())) for _ in range(8)]
     for thread in threads:

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import select
 
 import ragtrace
-from ragtrace.chatlogs.records import Feedback
 from ragtrace.chatlogs.schema import feedback, traces
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import DataError
+from ragtrace.records import Feedback
 from ragtrace.review.feedback import FeedbackSink, add_feedback
 from ragtrace.review.policy import Policy
 from ragtrace.review.queue import fill

@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.records import Feedback, Review, Task, Verdict
+from ragtrace.chatlogs.records import Review, Task, Verdict
 from ragtrace.chatlogs.schema import items, reviews, traces, verdicts
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import evaluator
+from ragtrace.records import Feedback
 from ragtrace.review import topics
 from ragtrace.review.agreement import measure_evaluator
 from ragtrace.review.policy import CERTAIN, REASONS, Policy, draw, in_force

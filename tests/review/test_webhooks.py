@@ -18,10 +18,9 @@ from typing import Any
 
 import pytest
 
-from ragtrace.chatlogs.records import Feedback
 from ragtrace.chatlogs.store import Store
 from ragtrace.errors import DataError, SettingError
-from ragtrace.records import Facts
+from ragtrace.records import Facts, Feedback
 from ragtrace.review import notices, webhooks
 from ragtrace.review.calibration import fit, save
 from ragtrace.review.feedback import add_feedback

@@ -14,13 +14,13 @@ from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
-from ragtrace.chatlogs.records import Feedback
 from ragtrace.console import audit, masks
 from ragtrace.console.access import Admin, GivesFeedback, Reviewer, settings_of, store_of
 from ragtrace.console.api.inputs import Body, Thumbs, TraceId, Unix
 from ragtrace.console.api.reviews import Picked
 from ragtrace.console.problems import Problem
 from ragtrace.errors import DataError
+from ragtrace.records import Feedback
 from ragtrace.review import dataset_export, feedback, label_import, webhooks
 from ragtrace.text.redaction import mask_pii
 

@@ -1,0 +1,53 @@
+"""Values that are made on first use."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Lazy(Generic[T]):
+    """Makes a value on first use, once for all threads, and once more in a forked child: sessions hold threads.
+
+    `make` may take arguments that can be hashed, e.g. a model's name: then there is one value for each of them.
+    """
+
+    def __init__(self, make: Callable[..., T], limit: int = 16) -> None:
+        """`limit`, at least 2, is the number of values that are kept; the oldest is forgotten first."""
+        self._default = self._make = make
+        self._limit = limit
+        self._reset()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[tuple[Hashable, ...], T] = {}
+
+    def get(self, *key: Hashable) -> T:
+        """The value of these arguments. What `make` raises is raised each time: a package may be installed later."""
+        if key in (values := self._values):
+            return values[key]
+        with self._lock:
+            if key not in self._values:
+                value = self._make(*key)
+                newest = list(self._values.items())[1 - self._limit :]
+                self._values = {**dict(newest), key: value}
+            return self._values[key]
+
+    def forget(self, *key: Hashable) -> T | None:
+        """Remove and return the value of these arguments; None if there is none. The next `get` makes a new one."""
+        with self._lock:
+            values = dict(self._values)
+            value = values.pop(key, None)
+            self._values = values
+        return value
+
+    def use(self, make: Callable[..., T] | None) -> None:
+        """Make values this way from now on, in forked children too; None for the first way. All values are removed."""
+        with self._lock:
+            self._make, self._values = make or self._default, {}
