@@ -76,7 +76,7 @@ def evaluators_page() -> str:
 
 def settings_page() -> str:
     """The reference of the settings, with the texts that stand beside them in the code."""
-    source = Path(__file__).parents[1].joinpath("ragtrace", "settings.py").read_text(encoding="utf-8")
+    source = Path(__file__).parents[1].joinpath("ragtrace", "settings", "__init__.py").read_text(encoding="utf-8")
     body = source.split("class Settings:")[1].split("\n\n\n")[0]
     lines = [
         "# Settings",

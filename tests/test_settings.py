@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from ragtrace.errors import SettingError
 from ragtrace.settings import Settings, describe, load, prices
+from ragtrace.settings.section import Section
 
 
 def test_arguments_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
@@ -90,3 +93,69 @@ def test_an_empty_argument_is_none(tmp_path: Path) -> None:
 def test_every_setting_has_a_default() -> None:
     """ragtrace runs without any setting."""
     assert dict(describe())["sample_per_second"] == Settings().sample_per_second
+
+
+@dataclass(frozen=True)
+class Review:
+    """Settings of a part of ragtrace, as a section has them."""
+
+    quota: int = 50
+    worst: float = 0.25
+    evaluators: tuple[str, ...] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)
+    secret: str = ""
+    related: tuple[frozenset[str], ...] = ()
+
+
+SECTION = Section(
+    Review,
+    table="review",
+    prefix="RAGTRACE_CONSOLE_REVIEW_",
+    bounds={"quota": (0, 1000)},
+    variables={"evaluators": "RAGTRACE_CONSOLE_REVIEWED"},
+    secrets=frozenset({"secret"}),
+)
+
+
+@pytest.mark.parametrize("table", ["review", "ragtrace.review"])
+def test_a_section_is_a_table_of_the_same_file(tmp_path: Path, table: str) -> None:
+    """One file has the settings of all parts; arguments win over the environment, and that over the file."""
+    file = tmp_path / "ragtrace.toml"
+    own = "[ragtrace]\n" if "." in table else ""
+    file.write_text(f'{own}app = "shop"\n[{table}]\nquota = 10\nworst = 1\nroles = {{"a" = "admin"}}\n')
+    environ = {"RAGTRACE_CONSOLE_REVIEW_WORST": "0.5", "RAGTRACE_CONSOLE_REVIEWED": "toxicity, refusal"}
+    review = SECTION.load({"quota": 20}, {**environ, "RAGTRACE_CONSOLE_REVIEW_ROLES": ""}, file)
+    assert review == Review(20, 0.5, ("toxicity", "refusal"), {"a": "admin"})
+    assert SECTION.load(environ={}, file=file).quota == 10
+    assert load(environ=environ, file=file).app == "shop"
+    assert SECTION.load(environ={"RAGTRACE_CONSOLE_REVIEW_ROLES": "x=y=admin,*=viewer"}).roles == {
+        "x=y": "admin",
+        "*": "viewer",
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("quotta = 3", ("there is no setting quotta in [review] of", "did you mean quota?")),
+        ("quota = 2000", ("quota in [review] of", "is 2000", "from 0 to 1000")),
+        ("related = []", ("there is no setting related",)),
+        ('secret = "x"', ("secret in [review] of", "RAGTRACE_CONSOLE_REVIEW_SECRET")),
+    ],
+)
+def test_a_wrong_setting_of_a_section_names_the_table(tmp_path: Path, line: str, words: tuple[str, ...]) -> None:
+    """An unknown key of a table is an error with a suggestion; a secret belongs to the environment."""
+    file = tmp_path / "ragtrace.toml"
+    file.write_text(f"[review]\n{line}\n")
+    with pytest.raises(SettingError) as caught:
+        SECTION.load(environ={}, file=file)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_table_at_two_levels_is_an_error(tmp_path: Path) -> None:
+    """Where the settings are in [ragtrace], the sections are below it; one beside it would be ignored."""
+    file = tmp_path / "ragtrace.toml"
+    file.write_text('[ragtrace]\napp = "x"\n[review]\nquota = 1\n')
+    with pytest.raises(SettingError, match=r"write \[ragtrace\.review\]"):
+        SECTION.load(environ={}, file=file)

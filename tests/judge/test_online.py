@@ -94,6 +94,14 @@ def test_a_judge_that_cannot_be_asked_is_an_error_at_start() -> None:
         ragtrace.init(evaluators=["sexism"], judge_model="openai/unheard-of")
 
 
+@pytest.mark.parametrize("name", ["faithfulness_cascade", "ragas_judge"])
+def test_a_suite_of_cascades_alone_needs_a_judge_to_start(name: str) -> None:
+    """Whether an evaluator asks the judge is a field of it: a cascade, whose method is its local evaluator's, needs a
+    judge as well."""
+    with pytest.raises(SettingError, match="judge_model is not set"):
+        ragtrace.init(evaluators=[name], prometheus_port=-1)
+
+
 @evaluator(needs={"answer"}, threshold=0.5, method="model", version="3")
 def as_long(trace: Trace) -> float:
     """Tenths of the answer's length."""
@@ -176,4 +184,34 @@ def test_all_workers_have_one_budget(runtimes: list[Runtime], tmp_path: Path, mo
     errors = [score.error for e in capture.evaluations for score in e.scores]
     assert errors.count(None) == 2  # the breaker spares the judge some of the others
     assert set(errors) <= {None, "judge_budget", "circuit_open"}
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_suite_of_cascades_alone_has_one_budget(
+    runtimes: list[Runtime], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three evaluating processes with cascades that are always in doubt, and money for two requests: two are sent, and
+    all requests have their local scores. The file with the spending is removed with the runtime."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    capture = Capture()
+    with s.serving(s.says(GOOD, tokens=(100, 100))) as served:
+        runtime = online(
+            served.url,
+            capture,
+            evaluators=["faithfulness_cascade"],
+            cascade_band=1.0,
+            judge_budget_hour=0.00025,
+            workers=3,
+            batch=1,
+        )
+        runtimes.append(runtime)
+        for i in range(12):
+            runtime.pipeline.submit(make_trace(trace_id=i + 1, query=f"Question {i}?"))
+        assert runtime.flush(90.0)
+        assert len(list(tmp_path.iterdir())) == 1
+        runtime.close(1.0)
+    assert len(served.requests) == 2
+    scores = [score for e in capture.evaluations for score in e.scores]
+    assert [score.error for score in scores] == [None] * 12
+    assert sorted(score.method for score in scores) == ["judge"] * 2 + ["model"] * 10
     assert not list(tmp_path.iterdir())

@@ -1,30 +1,22 @@
-"""The settings: what there is, where a value may come from, and what is right.
+"""The settings, and the loader that reads them.
 
-Arguments of `ragtrace.init` win over environment variables (RAGTRACE_<NAME>), these over ragtrace.toml, that over the
-defaults.
+Arguments (of `ragtrace.init` or of the command line) win over environment variables (RAGTRACE_<NAME>), these over
+ragtrace.toml, and that over the defaults. The console, the review policy and the webhooks have tables of their own in
+the same file: each is a `Section`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import difflib
-import logging
 import math
 import os
 import re
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from ragtrace.errors import SettingError
-
-_FILE = "ragtrace.toml"
-_PREFIX = "RAGTRACE_"
-_CONSOLE = "RAGTRACE_CONSOLE_"  # of `ragtrace serve` alone, see console/options.py
-_NO_SETTINGS = frozenset({"RAGTRACE_CONFIG", "RAGTRACE_ENABLED"})
-_log = logging.getLogger(__name__)
+from ragtrace.settings.section import PREFIX, Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +172,36 @@ class Settings:
     """Bytes that the store may take: above them its oldest requests are removed; 0 for as many as there come."""
 
 
+def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple[float, float]]:
+    """US dollars for a million tokens of input and of output, by model, from items `model=INPUT/OUTPUT`.
+
+    Raises SettingError for an item of another form, a price that is no finite number of at least 0, and a model that
+    is there twice.
+    """
+    by_model: dict[str, tuple[float, float]] = {}
+    for item in items:
+        name, _, both = str(item).rpartition("=")
+        model = name.strip()
+        try:
+            input_price, output_price = (float(part) for part in both.split("/"))
+        except ValueError:
+            input_price = output_price = -1.0
+        if not model or not (0 <= input_price < math.inf and 0 <= output_price < math.inf):
+            raise SettingError(
+                f"{where} has {item!r}; give model=INPUT/OUTPUT in US dollars for a million tokens, "
+                "e.g. gpt-4o-mini=0.15/0.60"
+            )
+        if model in by_model:
+            raise SettingError(f"{where} has {model!r} twice; give one price for each model")
+        by_model[model] = (input_price, output_price)
+    return by_model
+
+
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "otlp_protocol": ("http/protobuf", "grpc"),
     "judge_structured": ("auto", "schema", "object", "none"),
     "toxicity_model": ("", "detoxify:original", "detoxify:unbiased", "detoxify:multilingual"),
 }
-_FORMS: Mapping[str, tuple[str, str]] = {"pii_engine": (r"(?:presidio|gliner:.+)?", "presidio or gliner:NAME")}
-"""Patterns that a text must match, and how to say so."""
 _BOUNDS: Mapping[str, tuple[float, float]] = {
     "sample": (0.0, 1.0),
     "sample_per_second": (0.0, float("inf")),
@@ -214,7 +229,22 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "store_days": (0.0, 36_500.0),
     "store_bytes": (0, float("inf")),
 }
-_TYPES = get_type_hints(Settings)
+
+
+def _check_engine(name: str, where: str) -> None:
+    if not re.fullmatch("(?:presidio|gliner:.+)?", name):
+        raise SettingError(f"{where} is {name!r}; give presidio or gliner:NAME")
+
+
+_SECTION = Section(
+    Settings,
+    table="",
+    prefix=PREFIX,
+    choices=_CHOICES,
+    bounds=_BOUNDS,
+    checks={"pii_engine": _check_engine, "model_prices": prices},
+    foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_CONFIG", "RAGTRACE_ENABLED"),
+)
 
 
 def load(
@@ -222,28 +252,8 @@ def load(
     environ: Mapping[str, str] | None = None,
     file: str | os.PathLike[str] | None = None,
 ) -> Settings:
-    """The settings in force. `file` defaults to RAGTRACE_CONFIG, or ragtrace.toml in the working directory if there.
-
-    Raises SettingError for a name that does not exist and for a value that cannot be right; the message says where it
-    stands, what it is and what would be right.
-    """
-    environ = os.environ if environ is None else environ
-    values: dict[str, Any] = {}
-    path = file or environ.get(_PREFIX + "CONFIG") or (_FILE if Path(_FILE).is_file() else None)
-    if path is not None:
-        for name, value in _read(Path(path)).items():
-            values[name] = _checked(name, value, f"{name} in {path}")
-    for variable, text in environ.items():
-        if variable.startswith(_PREFIX) and variable not in _NO_SETTINGS and not variable.startswith(_CONSOLE):
-            name = variable[len(_PREFIX) :].lower()
-            if name in _TYPES or difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.8):
-                values[name] = _checked(name, text, variable)
-            else:  # not a slip of the pen: the environment is shared with programs that ragtrace knows nothing of
-                _log.warning("ragtrace: the environment variable %s is no setting and is ignored", variable)
-    for name, value in (arguments or {}).items():
-        if value is not None:
-            values[name] = _checked(name, value, f"{name}")
-    return Settings(**values)
+    """The settings of evaluation; see `Section.load`."""
+    return _SECTION.load(arguments, environ, file)
 
 
 _in_force: Settings | None = None
@@ -290,109 +300,8 @@ def for_evaluators(settings: Settings) -> dict[str, str]:
     found = {}
     for f in fields(Settings):
         if f.name.startswith(_OF_EVALUATORS):
-            found[_PREFIX + f.name.upper()] = str(getattr(settings, f.name))
+            found[PREFIX + f.name.upper()] = str(getattr(settings, f.name))
     return found
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingError(f"the settings file {path} cannot be read: {error}") from error
-    inner = content.get("ragtrace", content)
-    if not isinstance(inner, dict):
-        raise SettingError(f"the settings file {path}: [ragtrace] is not a table")
-    return inner
-
-
-def _checked(name: str, value: Any, where: str) -> Any:
-    if name not in _TYPES:
-        close = difflib.get_close_matches(name, _TYPES, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(sorted(_TYPES))}"
-        raise SettingError(f"there is no setting {where}; {hint}")
-    made = _CONVERT[_TYPES[name]](value, where)
-    if name in _CHOICES and made not in _CHOICES[name]:
-        raise SettingError(f"{where} is {value!r}; give one of {', '.join(filter(None, _CHOICES[name]))}")
-    if name in _FORMS and not re.fullmatch(_FORMS[name][0], made):
-        raise SettingError(f"{where} is {value!r}; give {_FORMS[name][1]}")
-    if name in _BOUNDS:
-        low, high = _BOUNDS[name]
-        if not low <= made <= high:
-            raise SettingError(f"{where} is {value!r}; give a number from {low:g} to {high:g}")
-    if name == "model_prices":
-        prices(made, where)
-    return made
-
-
-def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple[float, float]]:
-    """US dollars for a million tokens of input and of output, by model, from items `model=INPUT/OUTPUT`.
-
-    Raises SettingError for an item of another form, a price that is no finite number of at least 0, and a model that
-    stands twice.
-    """
-    found: dict[str, tuple[float, float]] = {}
-    for item in items:
-        model, _, both = str(item).rpartition("=")
-        try:
-            given, made = (float(part) for part in both.split("/"))
-        except ValueError:
-            given = made = -1.0
-        if not model.strip() or not (0 <= given < math.inf and 0 <= made < math.inf):
-            raise SettingError(
-                f"{where} has {item!r}; give model=INPUT/OUTPUT in US dollars for a million tokens, "
-                "e.g. gpt-4o-mini=0.15/0.60"
-            )
-        if model.strip() in found:
-            raise SettingError(f"{where} has {model.strip()!r} twice; give one price for each model")
-        found[model.strip()] = (given, made)
-    return found
-
-
-def _boolean(value: Any, where: str) -> bool:
-    if isinstance(value, bool):
-        return value
-    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-    if isinstance(value, str) and value.strip().lower() in known:
-        return known[value.strip().lower()]
-    raise SettingError(f"{where} is {value!r}; give true or false")
-
-
-def _number(kind: type[int] | type[float]) -> Callable[[Any, str], Any]:
-    def convert(value: Any, where: str) -> Any:
-        try:
-            if isinstance(value, bool) or (kind is int and isinstance(value, float) and value != int(value)):
-                raise ValueError
-            return kind(value)
-        except (TypeError, ValueError):
-            what = "a whole number" if kind is int else "a number"
-            raise SettingError(f"{where} is {value!r}; give {what}") from None
-
-    return convert
-
-
-def _text(value: Any, where: str) -> str:
-    if isinstance(value, bool):  # capture_content = true
-        return str(value).lower()
-    if isinstance(value, (str, os.PathLike)):
-        return os.fspath(value)
-    raise SettingError(f"{where} is {value!r}; give a text")
-
-
-def _names(value: Any, where: str) -> tuple[Any, ...]:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    if isinstance(value, (list, tuple)):
-        return tuple(value)
-    raise SettingError(f"{where} is {value!r}; give a list of names")
-
-
-_CONVERT: Mapping[Any, Callable[[Any, str], Any]] = {
-    bool: _boolean,
-    int: _number(int),
-    float: _number(float),
-    str: _text,
-    tuple[str, ...]: _names,
-}
 
 
 def describe() -> list[tuple[str, Any]]:
