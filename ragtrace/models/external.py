@@ -33,7 +33,7 @@ def _named(setting: str) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _lazy(setting: str, name: str) -> Lazy:
+def _lazy(setting: str, name: str) -> Lazy[Any]:
     return Lazy(lambda: _LOADERS[setting](name))
 
 

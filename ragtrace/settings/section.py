@@ -70,9 +70,9 @@ class Section(Generic[S]):
                     raise SettingError(f"{name} {where} is a secret; set the environment variable {variable} instead")
                 values[name] = self._checked(name, value, f"{name} {where}")
         for variable, text in environ.items():
-            name = self._name(variable)
-            if name is not None and (text or not self.table):
-                values[name] = self._checked(name, text, variable)
+            own = self._name(variable)
+            if own is not None and (text or not self.table):
+                values[own] = self._checked(own, text, variable)
         for name, value in (arguments or {}).items():
             if value is not None:
                 values[name] = self._checked(name, value, name)
@@ -111,7 +111,7 @@ class Section(Generic[S]):
 
 
 @lru_cache
-def _types(kind: type[Any]) -> dict[str, Any]:
+def _types(kind: Any) -> dict[str, Any]:
     """The fields that can be set, with their types."""
     types = get_type_hints(kind)
     return {f.name: types[f.name] for f in fields(kind) if types[f.name] in _CONVERTERS}
