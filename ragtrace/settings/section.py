@@ -8,9 +8,9 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar, cast, get_type_hints
 
 from ragtrace.errors import SettingError
 
@@ -86,14 +86,14 @@ class Section(Generic[S]):
         if not variable.startswith(self.prefix) or variable.startswith(self.foreign):
             return None
         name = variable[len(self.prefix) :].lower()
-        if difflib.get_close_matches(name, _types(self.kind), n=1, cutoff=0.8):
+        if difflib.get_close_matches(name, _types(cast("Any", self.kind)), n=1, cutoff=0.8):
             return name
         # Not a likely typo; other programs may own this variable.
         _log.warning("ragtrace: the environment variable %s is no setting and is ignored", variable)
         return None
 
     def _checked(self, name: str, value: Any, where: str) -> Any:
-        types = _types(self.kind)
+        types = _types(cast("Any", self.kind))
         if name not in types:
             matches = difflib.get_close_matches(name, types, n=3)
             hint = f"did you mean {' or '.join(matches)}?" if matches else f"known are {', '.join(sorted(types))}"
@@ -110,7 +110,7 @@ class Section(Generic[S]):
         return result
 
 
-@lru_cache
+@cache
 def _types(kind: Any) -> dict[str, Any]:
     """The fields that can be set, with their types."""
     types = get_type_hints(kind)
