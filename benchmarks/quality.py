@@ -29,7 +29,7 @@ from ragtrace import plugins
 from ragtrace.evaluation import run
 from ragtrace.evaluators.groundedness import Checked, check
 from ragtrace.records import Document, Facts, Trace
-from ragtrace.text.personal_data import personal
+from ragtrace.text.personal_data import find_personal_data
 
 Row = dict[str, Any]
 _DRAWS = 300
@@ -343,7 +343,7 @@ def text_checks(folder: Path, limit: int) -> None:
     kinds |= {"US_SSN": "us_ssn", "PHONE_NUMBER": "phone"}
     hit = missed = wrong = 0
     for row in rows(folder, "presidio_pii", 0):
-        found = personal(row["answer"])
+        found = find_personal_data(row["answer"])
         gold = [(kinds[s["type"]], s["start"], s["end"]) for s in row["spans"] if s["type"] in kinds]
         for kind, start, end in gold:
             ok = any(f.kind == kind and f.start < end and start < f.end for f in found)

@@ -393,8 +393,8 @@ def _pii_engine(name: str) -> Presidio | Gliner:
 def personal(text: str) -> list[Named]:
     """Personal data by the engine that `pii_engine` names, in order, not overlapping; nothing where none is named.
 
-    The kinds are those of `ragtrace.text.personal_data.personal` and `person`, `address`, and the engine's own in
-    lower case. The first 200,000 characters are read.
+    The kinds are those of `find_personal_data` (ragtrace/text/personal_data.py) and `person`, `address`, and the
+    engine's own in lower case. The first 200,000 characters are read.
     """
     engine: Presidio | Gliner | None = _named("pii_engine")
     if engine is None or not text.strip():

@@ -1,291 +1,265 @@
-"""Personal data and secrets in a text: patterns whose finds are checked, so that an order number is no card number."""
+"""The one table of what is personal or secret: how each kind is recognised, and what replaces it in a masked text.
+
+The leak checks report what `find_personal_data` and `find_secrets` return. Masks hide what `find_masks` returns, which
+is all of that and more: whatever is reported is also masked. Names and postal addresses need a model
+(`ragtrace.models.person_names`); here they are neither found nor masked.
+"""
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from ragtrace.text.item_checks import (
+    is_card,
+    is_host_ip,
+    is_iban,
+    is_mixed,
+    is_no_example,
+    is_random,
+    is_real_email,
+    is_slack_token,
+    is_ssn,
+)
+from ragtrace.text.item_search import SearchText, Span, assigned_secrets, phone_forms, phones
 
 _MAX_CHARS = 200_000
-"""Characters of one text that are searched."""
+"""Characters of one text that the leak checks search. Masks read the whole text."""
 
 
-class Find(NamedTuple):
-    """Something found: its kind and where. Never the thing itself."""
+class Match(NamedTuple):
+    """The kind of an item and its place, end exclusive. Never holds the item itself."""
 
     kind: str
     start: int
     end: int
 
 
-def luhn(number: str) -> bool:
-    """The check digit of card numbers (ISO/IEC 7812-1, annex B)."""
-    digits = [int(c) for c in number if c.isdigit()]
-    doubled = [d if i % 2 == 0 else sum(divmod(2 * d, 10)) for i, d in enumerate(reversed(digits))]
-    return sum(doubled) % 10 == 0
+class Mask(NamedTuple):
+    """A place to hide, end exclusive, and the text that replaces it."""
+
+    start: int
+    end: int
+    placeholder: str
 
 
-def iban(text: str) -> bool:
-    """The check digits of account numbers (ISO 13616, mod 97 = 1)."""
-    compact = text.replace(" ", "").upper()
-    if not 15 <= len(compact) <= 34:
-        return False
-    moved = compact[4:] + compact[:4]
-    try:
-        return int("".join(str(int(c, 36)) for c in moved)) % 97 == 1
-    except ValueError:
-        return False
+Group = Literal["personal", "secret"]
+Parts = Literal["whole", "long_words", "numbers", "addresses", "accounts"]
 
 
-def ssn(text: str) -> bool:
-    """Whether a US social security number could have been issued: no area 000, 666 or 9xx, no group 00, no 0000."""
-    area, group, serial = re.split(r"[- ]", text)
-    return area not in ("000", "666") and area[0] != "9" and group != "00" and serial != "0000"
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one kind of personal data or secret is recognised, and what replaces it."""
+
+    group: Group
+    name: str
+    placeholder: str
+    pattern: re.Pattern[str] | None = None
+    check: Callable[[str], bool] | None = None
+    """Whether a text that has the form is of this kind (by its check digit, for example)."""
+    search: Callable[[SearchText], Iterator[Span]] | None = None
+    """Finds the items where pattern and check cannot."""
+    marks: tuple[str, ...] = ()
+    """Substrings: a text without any of them has no item, so the pattern is not tried."""
+    parts: Parts = "whole"
+    """The parts of the text that can hold an item."""
+    reported: bool = True
+    """False for a wider form that is only masked: a mask hides rather too much than too little."""
+    masked: bool = True
+    """False where another row masks every item of this one with less work."""
+    contact: bool = False
+    """Whether somebody can be reached by it."""
+
+    def find(self, text: SearchText) -> Iterator[Span]:
+        """The places of all items in a text."""
+        if self.search is not None:
+            yield from self.search(text)
+        if self.pattern is None or (self.marks and not any(mark in text.text for mark in self.marks)):
+            return
+        parts: list[Span] = getattr(text, self.parts)
+        for start, end in parts:
+            for match in self.pattern.finditer(text.text, start, end):
+                if self.check is None or self.check(match.group()):
+                    yield match.span()
 
 
-def _card(text: str) -> bool:
-    digits = re.sub(r"\D", "", text)
-    issued = digits[0] in "3456" or 2221 <= int(digits[:4]) <= 2720 or digits[:4] in ("1800", "2131", "0604")
-    return 12 <= len(digits) <= 19 and issued and len(set(digits)) > 1 and luhn(digits)
+def _kind(
+    group: Group, name: str, pattern: str, check: Callable[[str], bool] | float | None, placeholder: str, **more: Any
+) -> Kind:
+    """A kind with a pattern. A number for `check` is the entropy that an item needs, in bits a character."""
+    checks = partial(is_random, bits=check) if isinstance(check, float) else check
+    return Kind(group, name, placeholder, re.compile(pattern), checks, **more)
 
 
-def _ip(text: str) -> bool:
-    parts = [int(p) for p in text.split(".")]
-    return all(p <= 255 for p in parts) and parts[0] not in (0, 127, 255) and text not in ("1.1.1.1", "8.8.8.8")
+def _secret(
+    name: str,
+    pattern: str,
+    check: Callable[[str], bool] | float | None,
+    marks: str = "",
+    placeholder: str = "[api_key]",
+    **more: Any,
+) -> Kind:
+    return _kind("secret", name, pattern, check, placeholder, marks=tuple(marks.split(" ")) if marks else (), **more)
 
 
-def _always(_text: str) -> bool:
-    return True
+def _personal(
+    name: str,
+    pattern: str,
+    check: Callable[[str], bool] | None,
+    parts: Parts,
+    placeholder: str = "[number]",
+    **more: Any,
+) -> Kind:
+    return _kind("personal", name, pattern, check, placeholder, parts=parts, **more)
 
 
-def _mixed(text: str) -> bool:
-    """Some prefixes are words, too: "secret_manager_settings" has neither numbers nor both kinds of letters."""
-    cases = any(c.isupper() for c in text) and any(c.islower() for c in text)
-    return (cases or sum(c.isdigit() for c in text) >= 2) and _random(text, 3.3)
+_BEGIN_KEY = r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
+_WHOLE_KEY = (
+    r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
+)
+_BEGIN_CERTIFICATE = r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----"
+_WHOLE_CERTIFICATE = (
+    rf"{_BEGIN_CERTIFICATE}\s*[A-Za-z0-9+/=]{{4}}[A-Za-z0-9+/=\s]*(?:-----END (?:TRUSTED )?CERTIFICATE-----)?"
+)
+_AWS = "AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9]"
+_GITLAB = "pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat"
+_SLACK = r"hooks\.slack\.com/(?:services|workflows|triggers)"
+_SQUARE = r"EAAA[\w-]{22,60}|sq0(?:atp|csp|idp)-[\w-]{22,43}"
+_PREFIXES = (
+    r"dop_v1_|glsa_|glc_|lin_api_|dp\.pt\.|PMAK-|rubygems_|sntrys_|sntryu_|tfp_|pul-|hvs\.|hvb\.|figd_|"
+    r"shippo_(?:live|test)_|NRAK-|NRII-|NRJS-|EZ[AT]K|pscale_(?:tkn|pw|oauth)_|rdme_|ico-|dt0c01\.|age-secret-key-1|"
+    r"ops_eyJ|secret_|key-|LTAI|AGE-SECRET-KEY-1|CLOJARS_|duffel_(?:live|test)_|fio-u-|flb_live_|live_|r8_|xai-|gsk_|"
+    r"pplx-|sgp_|ATATT3|ATCTT3|ATBB|cio_|nfp_|vault:v\d:|whsec_|rzp_live_|sk_prod_|FLWSECK_(?:TEST|PROD)-"
+)
+_ANY_KEY = "sk|pk|rk|ghp|gho|ghs|glpat|xox[abp]|AKIA|ASIA|AIza|hf|npm"
+_JWT = r"(?<![\w-])ey[A-Za-z0-9_-]{12,2000}\.ey[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,2000}"
+_WINDOWS = "[BCDFGHJKMNPQRTVWXY2346789]{5}"
+_URL_PASSWORD = r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,80}:[^\s:/@<>{}$*\[\]]{3,80}@[\w.-]{1,100}"
+_EMAIL = r"(?<![\w.+-])[A-Za-z0-9][\w.+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w@-])"
+_WIDE_EMAIL = r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}"
+_IBAN = r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"
 
-
-def _slack(text: str) -> bool:
-    """Real ones hold the numbers of a workspace; "xoxb-my-bot-token" does not."""
-    return any(c.isdigit() for c in text) and _random(text, 2.5)
-
-
-_Rule = tuple[str, re.Pattern[str], Callable[[str], bool]]
-
-_PERSONAL: tuple[_Rule, ...] = (
-    (
-        "email",
-        re.compile(r"(?<![\w.+-])[A-Za-z0-9][\w.+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w@-])"),
-        lambda t: not t.lower().endswith(("@example.com", "@example.org", "@example.net")),
+# Formats that providers publish: a fixed prefix, then an alphabet and a length. Most need entropy as well, since an
+# example ("sk-your-key-here") has the format, too.
+_KEYS = (
+    _secret("openai_key", r"(?<![\w-])sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,180}(?![\w-])", 3.5, "sk-"),
+    _secret("anthropic_key", r"(?<![\w-])sk-ant-[a-z0-9]+-[A-Za-z0-9_-]{80,120}(?![\w-])", None, "sk-ant-"),
+    _secret("h2o_key", r"(?i)(?<![\w-])(?:sk|pk)-h2o-[A-Za-z0-9_-]{16,80}(?![\w-])", 3.0, "h2o- H2O- H2o- h2O-"),
+    _secret("aws_key_id", rf"(?<![A-Z0-9])(?:{_AWS})[A-Z2-7]{{16}}(?![A-Z0-9])", 3.0, "AKIA ASIA ABIA ACCA A3T"),
+    _secret("github_token", r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_\w{82})(?!\w)", 3.0, "gh github_"),
+    _secret("gitlab_token", rf"(?<!\w)gl(?:{_GITLAB})-[\w-]{{20,300}}(?:\.[0-9a-z]{{9}})?(?![\w-])", 3.0, "gl"),
+    _secret("slack_token", r"(?<!\w)xox[abeprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,250}", is_slack_token, "xox"),
+    _secret("slack_webhook", rf"{_SLACK}/[A-Za-z0-9+/]{{40,60}}", None, "hooks.slack.com/", "[webhook]"),
+    _secret("google_key", r"(?<![\w-])AIza[\w-]{35}(?![\w-])", 4.0, "AIza"),
+    _secret("stripe_key", r"(?<!\w)(?:sk|rk)_(?:live|test|prod)_[A-Za-z0-9]{10,99}(?!\w)", 2.5, "sk_ rk_"),
+    _secret("huggingface_token", r"(?<!\w)(?:hf_|api_org_)[A-Za-z]{34}(?!\w)", 3.0, "hf_ api_org_"),
+    _secret("npm_token", r"(?<!\w)npm_[A-Za-z0-9]{36}(?!\w)", 3.0, "npm_"),
+    _secret("pypi_token", r"pypi-AgEIcHlwaS5vcmc[\w-]{50,1000}", None, "pypi-AgEI"),
+    _secret("sendgrid_key", r"(?<![\w.])SG\.[\w-]{16,32}\.[\w-]{32,64}(?![\w-])", 3.0, "SG."),
+    _secret("twilio_key", r"(?<!\w)SK[0-9a-fA-F]{32}(?!\w)", 3.0, "SK"),
+    _secret("digitalocean_token", r"(?<!\w)do[opr]_v1_[a-f0-9]{64}(?!\w)", 3.0, "_v1_"),
+    _secret("shopify_token", r"(?<!\w)shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}(?!\w)", 2.5, "shp"),
+    _secret("square_token", rf"(?<!\w)(?:{_SQUARE})(?![\w-])", 3.0, "EAAA sq0"),
+    _secret(
+        "prefixed_token",
+        rf"(?<![\w-])(?:{_PREFIXES})[A-Za-z0-9_./+-]{{16,250}}={{0,2}}",
+        is_mixed,
+        parts="long_words",
     ),
-    (
-        "iban",
-        re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"),
-        iban,
-    ),
-    ("credit_card", re.compile(r"(?<![\w.-])\d(?:[ -]?\d){11,18}(?![\w-]|\.\d)"), _card),
-    ("us_ssn", re.compile(r"(?<![\w.-])\d{3}([- ])\d{2}\1\d{4}(?![\w-]|\.\d)"), ssn),
-    ("ip_address", re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)"), _ip),
+    _secret("api_key", rf"\b(?:{_ANY_KEY})[-_]?[A-Za-z0-9_\-]{{16,200}}", None, parts="long_words", reported=False),
+    _secret("jwt", _JWT, None, ".ey", "[jwt]"),
+    _secret("jwt", r"\beyJ[\w-]{8,2000}\.[\w-]{8,4000}\.[\w-]{0,1000}", None, "eyJ", "[jwt]", reported=False),
+    _secret("windows_key", rf"(?<![\w-])(?:{_WINDOWS}-){{4}}{_WINDOWS}(?![\w-])", None, "-", "[product_key]"),
+    _secret("url_password", _URL_PASSWORD, is_no_example, "://", "[url_password]"),
 )
-_PHONE_HINT = re.compile(r"(?<![\w.])(?:\+|\(|0|\d{3}[-.) ])[\d ().\-/x+]{6,20}")
-# Where the text says that a phone number follows, its shape is enough: many real ones follow no numbering plan.
-_PHONE_SAID = re.compile(
-    r"(?i)\b(?:phone|telephone|tel|mobile|cell|fax|desk|whatsapp|hotline|landline|call|dial|text|reach|ring|sms)"
-    r"(?:\s?(?:number|no|nr|me|us|him|her|them|back|the office))?\.?\s{0,2}(?:[:=#]|\bis\b|\bat\b|\bon\b)?\s{0,2}"
-    r"(?P<number>\+?\(?\d[\d ().\-/]{5,19}\d(?:\s?(?:x|ext\.?)\s?\d{1,6})?)(?![\w-]|[.,]\d)"
+_PERSONAL = (
+    _personal("email", _EMAIL, is_real_email, "addresses", "[email]", contact=True),
+    _personal("email", _WIDE_EMAIL, None, "addresses", "[email]", reported=False),
+    _personal("iban", _IBAN, is_iban, "accounts", "[iban]"),
+    _personal("iban", _IBAN, None, "accounts", "[iban]", reported=False),
+    _personal("credit_card", r"(?<![\w.-])\d(?:[ -]?\d){11,18}(?![\w-]|\.\d)", is_card, "numbers"),
+    _personal("us_ssn", r"(?<![\w.-])\d{3}([- ])\d{2}\1\d{4}(?![\w-]|\.\d)", is_ssn, "numbers"),
+    _personal("ip_address", r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)", is_host_ip, "numbers", "[ip_address]"),
+    Kind("personal", "phone", "[number]", search=phones, masked=False, contact=True),
+    Kind("personal", "phone", "[number]", search=phone_forms, reported=False),
+    # Nine digits or more: a phone, a card or a national id, whether its check digit is right or not.
+    _personal("number", r"(?<!\w)\+?\d(?:[ ().\-/]{0,2}\d){8,18}(?!\w|\.\d)", None, "numbers", reported=False),
 )
-_PHONE_SHAPE = re.compile(
-    r"(?<![\w.+-])(?:(?:\+|00)[1-9]\d{0,2}[ .-]?(?:\(0\)[ .-]?)?(?:\(?\d{1,4}\)?[ .-]?){2,5}\d{2,4}"
-    r"|(?:\+?1[-. ]|001[-. ])?(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4})(?:\s?(?:x|ext\.?\s?)\d{1,6})?(?![\w-]|[.,]\d)"
+KINDS: tuple[Kind, ...] = (
+    _secret("private_key", rf"{_BEGIN_KEY}\s*[A-Za-z0-9+/=:,. -]{{1,4096}}", None, "PRIVATE KEY", "[private_key]"),
+    _secret("private_key", _WHOLE_KEY, None, "PRIVATE KEY", "[private_key]", reported=False),
+    _secret("certificate", rf"{_BEGIN_CERTIFICATE}\s*[A-Za-z0-9+/=]{{4,4096}}", None, "CERTIFICATE", "[certificate]"),
+    _secret("certificate", _WHOLE_CERTIFICATE, None, "CERTIFICATE", "[certificate]", reported=False),
+    *_KEYS,
+    Kind("secret", "assigned_secret", "[secret]", search=assigned_secrets),
+    *_PERSONAL,
 )
+"""All kinds. Where two overlap, the first one is reported, and its placeholder is shown."""
+
+CONTACT_KINDS = frozenset(kind.name for kind in KINDS if kind.contact)
+"""The kinds by which somebody can be reached."""
 
 
-def personal(text: str) -> list[Find]:
-    """E-mail addresses, IBANs, card numbers, US social security numbers, IP addresses and phone numbers.
+def find_personal_data(text: str) -> list[Match]:
+    """E-mail addresses, IBANs, card numbers, US social security numbers, IP addresses and phone numbers, in order.
 
-    What a checked pattern found is not a phone number as well. Names and addresses need a model and are not looked
-    for. The first 200,000 characters are read.
+    What a checked pattern matches is not a phone number as well. The first 200,000 characters are searched.
     """
-    text = text[:_MAX_CHARS]
-    found: list[Find] = []
-    for rule in _PERSONAL:
-        found.extend(f for f in _matches(rule, text) if not _overlaps(f, found))
-    for find in _phones(text):
-        if not _overlaps(find, found):
-            found.append(find)
-    return sorted(found, key=lambda f: f.start)
+    return _find("personal", text)
 
 
-def refuted(kind: str, text: str) -> bool:
-    """Whether a check of ours says that a text which has the form of this kind is none: no card's check digit, say."""
+def find_secrets(text: str) -> list[Match]:
+    """Private keys, certificates, provider keys and tokens, JSON web tokens, activation keys, passwords in URLs and
+    in assignments, in order. The first 200,000 characters are searched."""
+    return _find("secret", text)
+
+
+def _find(group: Group, text: str) -> list[Match]:
+    prepared = SearchText(text[:_MAX_CHARS])
+    matches: list[Match] = []
+    for kind in KINDS:
+        if kind.reported and kind.group == group:
+            for start, end in kind.find(prepared):
+                if not any(start < other.end and other.start < end for other in matches):
+                    matches.append(Match(kind.name, start, end))
+    return sorted(matches, key=lambda match: match.start)
+
+
+def is_refuted(name: str, text: str) -> bool:
+    """Whether a text has the form of this kind of personal data but fails its check (a wrong check digit, say)."""
     return any(
-        kind == name and pattern.fullmatch(text) is not None and not holds(text) for name, pattern, holds in _PERSONAL
+        kind.pattern.fullmatch(text) is not None and not kind.check(text)
+        for kind in KINDS
+        if kind.name == name and kind.pattern is not None and kind.check is not None
     )
 
 
-def _matches(rule: _Rule, text: str) -> Iterator[Find]:
-    kind, pattern, holds = rule
-    for match in pattern.finditer(text):
-        if holds(match.group()):
-            yield Find(kind, *match.span())
+_TOKEN_REST = re.compile(r"(?:[^\s\"'`<>{}()\[\],;]*\w)?")
 
 
-def _overlaps(find: Find, others: list[Find]) -> bool:
-    return any(find.start < o.end and o.start < find.end for o in others)
+def find_masks(text: str) -> list[Mask]:
+    """The places to hide in order to mask a text, in order; they do not overlap."""
+    prepared = SearchText(text)
+    spans: list[tuple[int, int, int]] = []
+    for rank, kind in enumerate(KINDS):
+        if kind.masked:
+            for start, end in kind.find(prepared):
+                # Patterns have a greatest length; the rest of a longer secret must not stay.
+                rest = _TOKEN_REST.match(text, end) if kind.group == "secret" else None
+                spans.append((start, rest.end() if rest else end, rank))
+    return _merged(sorted(spans))
 
 
-def _phones(text: str) -> Iterator[Find]:
-    taken = 0
-    said = [m.span("number") for m in _PHONE_SAID.finditer(text)]
-    shaped = [m.span() for m in _PHONE_SHAPE.finditer(text)]
-    for start, end in sorted(said + shaped):
-        if start >= taken and 7 <= sum(c.isdigit() for c in text[start:end]) <= 20:
-            taken = end
-            yield Find("phone", start, end)
-    # phonenumbers is thorough and slow: it is asked only about the neighbourhood of what looks like a number.
-    import phonenumbers
-
-    for hint in _PHONE_HINT.finditer(text):
-        begin = hint.start()
-        piece = text[begin : hint.end()]
-        region = None if piece.lstrip("(").startswith("+") else "US"
-        for match in phonenumbers.PhoneNumberMatcher(piece, region, leniency=phonenumbers.Leniency.VALID):
-            if len(re.sub(r"\D", "", match.raw_string)) >= 9:
-                yield Find("phone", begin + match.start, begin + match.end)
-
-
-# Formats that providers publish: a fixed prefix, then an alphabet and a length. Finds of the general rules below them
-# need entropy, since a placeholder ("sk-your-key-here") has the format, too.
-_SECRETS: tuple[_Rule, ...] = (
-    (
-        "private_key",
-        re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----\s*[A-Za-z0-9+/=:,. -]{1,4096}"),
-        _always,
-    ),
-    ("certificate", re.compile(r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----\s*[A-Za-z0-9+/=]{4,4096}"), _always),
-    (
-        "openai_key",
-        re.compile(r"(?<![\w-])sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,180}(?![\w-])"),
-        lambda t: _random(t, 3.5),
-    ),
-    ("anthropic_key", re.compile(r"(?<![\w-])sk-ant-[a-z0-9]+-[A-Za-z0-9_-]{80,120}(?![\w-])"), _always),
-    ("h2o_key", re.compile(r"(?<![\w-])(?:sk|pk)-h2o-[A-Za-z0-9_-]{16,80}(?![\w-])", re.I), lambda t: _random(t, 3.0)),
-    (
-        "aws_key_id",
-        re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z2-7]{16}(?![A-Z0-9])"),
-        lambda t: _random(t, 3.0),
-    ),
-    (
-        "github_token",
-        re.compile(r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_\w{82})(?!\w)"),
-        lambda t: _random(t, 3.0),
-    ),
-    (
-        "gitlab_token",
-        re.compile(r"(?<!\w)gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{20,300}(?:\.[0-9a-z]{9})?(?![\w-])"),
-        lambda t: _random(t, 3.0),
-    ),
-    ("slack_token", re.compile(r"(?<!\w)xox[abeprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,250}"), _slack),
-    ("slack_webhook", re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{40,60}"), _always),
-    ("google_key", re.compile(r"(?<![\w-])AIza[\w-]{35}(?![\w-])"), lambda t: _random(t, 4.0)),
-    (
-        "stripe_key",
-        re.compile(r"(?<!\w)(?:sk|rk)_(?:live|test|prod)_[A-Za-z0-9]{10,99}(?!\w)"),
-        lambda t: _random(t, 2.5),
-    ),
-    ("huggingface_token", re.compile(r"(?<!\w)(?:hf_|api_org_)[A-Za-z]{34}(?!\w)"), lambda t: _random(t, 3.0)),
-    ("npm_token", re.compile(r"(?<!\w)npm_[A-Za-z0-9]{36}(?!\w)"), lambda t: _random(t, 3.0)),
-    ("pypi_token", re.compile(r"pypi-AgEIcHlwaS5vcmc[\w-]{50,1000}"), _always),
-    ("sendgrid_key", re.compile(r"(?<![\w.])SG\.[\w-]{16,32}\.[\w-]{32,64}(?![\w-])"), lambda t: _random(t, 3.0)),
-    ("twilio_key", re.compile(r"(?<!\w)SK[0-9a-fA-F]{32}(?!\w)"), lambda t: _random(t, 3.0)),
-    ("digitalocean_token", re.compile(r"(?<!\w)do[opr]_v1_[a-f0-9]{64}(?!\w)"), lambda t: _random(t, 3.0)),
-    ("shopify_token", re.compile(r"(?<!\w)shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}(?!\w)"), lambda t: _random(t, 2.5)),
-    (
-        "square_token",
-        re.compile(r"(?<!\w)(?:EAAA[\w-]{22,60}|sq0(?:atp|csp|idp)-[\w-]{22,43})(?![\w-])"),
-        lambda t: _random(t, 3.0),
-    ),
-    (
-        "prefixed_token",
-        re.compile(
-            r"(?<![\w-])(?:dop_v1_|glsa_|glc_|lin_api_|dp\.pt\.|PMAK-|rubygems_|sntrys_|sntryu_|tfp_|pul-|hvs\.|hvb\.|"
-            r"figd_|shippo_(?:live|test)_|NRAK-|NRII-|NRJS-|EZ[AT]K|pscale_(?:tkn|pw|oauth)_|rdme_|ico-|dt0c01\.|age-secret-key-1|"
-            r"ops_eyJ|secret_|key-|LTAI|AGE-SECRET-KEY-1|CLOJARS_|duffel_(?:live|test)_|fio-u-|flb_live_|live_|r8_|xai-|gsk_|pplx-|"
-            r"sgp_|ATATT3|ATCTT3|ATBB|cio_|nfp_|vault:v\d:|whsec_|rzp_live_|sk_prod_|FLWSECK_(?:TEST|PROD)-)"
-            r"[A-Za-z0-9_./+-]{16,250}={0,2}"
-        ),
-        _mixed,
-    ),
-    (
-        "jwt",
-        re.compile(r"(?<![\w-])ey[A-Za-z0-9_-]{12,2000}\.ey[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,2000}"),
-        _always,
-    ),
-    (
-        "windows_key",
-        re.compile(r"(?<![\w-])(?:[BCDFGHJKMNPQRTVWXY2346789]{5}-){4}[BCDFGHJKMNPQRTVWXY2346789]{5}(?![\w-])"),
-        _always,
-    ),
-    (
-        "url_password",
-        re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,80}:[^\s:/@<>{}$*\[\]]{3,80}@[\w.-]{1,100}"),
-        lambda t: not _placeholder(t),
-    ),
-)
-_ASSIGNED = re.compile(
-    r"(?i)\b(?P<name>[\w.-]{0,40}?(?:secret|token|passwd|password|passphrase|pwd|client[_ .-]?id|auth(?:orization)?|"
-    r"(?:api|access|private|signing|encryption|license)[_ .-]?key|credential|bearer|\bkey)[\w.-]{0,20})"
-    r"[\"'`]?\s{0,3}(?:=>|:=|[:=]|\bis\b|\bto\b|,)\s{0,3}(?:bearer\s)?[\"'`]{0,3}(?P<value>[^\s\"'`<>{}()\[\],;]{6,200})"
-)
-# What is named like this is meant to be seen, or says something about a secret.
-_OPEN_NAME = re.compile(
-    r"(?i)public|publish|"
-    r"(?:length|len|size|(?<!ac)count|limit|type|name|url|uri|host|endpoint|path|(?<!pro)file|dir|format|version|expiry)$"
-)
-# A name in code, or a place on the net: words and small numbers with marks between them.
-_DOTTED = re.compile(r"(?:[A-Za-z_]+\d{0,5}[A-Za-z_]*\.)+[A-Za-z_]+\d{0,5}[A-Za-z_]*")
-_ADDRESS = re.compile(r"(?i)(?:[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?\.){1,5}[a-z]{2,12}(?::\d{1,5})?(?:/\S*)?")
-_PASSWORD_NAME = re.compile(r"(?i)pass(?:wd|word|phrase)|pwd")
-_PLACEHOLDER = re.compile(
-    r"(?i)your|example|changeme|change_me|placeholder|xxxx|\*\*\*|\.\.\.|<|redacted|dummy|sample|insert|todo|\$\{|%\(|"
-    r"\bnone\b|\bnull\b|\btrue\b|\bfalse\b|process\.env|os\.environ|getenv|secrets?\.|12345|abcdef|test[_-]?(?:key|token)"
-)
-
-
-def secrets(text: str) -> list[Find]:
-    """Private keys, certificates, provider keys and tokens, JSON web tokens, activation keys, passwords in URLs and
-    in assignments. The first 200,000 characters are read."""
-    text = text[:_MAX_CHARS]
-    found: list[Find] = []
-    for rule in _SECRETS:
-        found.extend(f for f in _matches(rule, text) if not _overlaps(f, found))
-    for match in _ASSIGNED.finditer(text):
-        find = Find("assigned_secret", *match.span("value"))
-        if _is_secret_value(match["name"], match["value"]) and not _overlaps(find, found):
-            found.append(find)
-    return sorted(found, key=lambda f: f.start)
-
-
-def _is_secret_value(name: str, value: str) -> bool:
-    value = value.rstrip(".!?")
-    if _placeholder(value) or _OPEN_NAME.search(name):
-        return False
-    digits = sum(c.isdigit() for c in value)
-    if _PASSWORD_NAME.search(name):
-        mixed = digits and any(c.isalpha() for c in value)
-        return len(value) >= 6 and bool(mixed or re.search(r"[!@#$%^&*]", value))
-    if len(value) < 16 or not digits or "/" in value[:1] or _DOTTED.fullmatch(value) or _ADDRESS.fullmatch(value):
-        return False
-    return _random(value, 3.2)
-
-
-def _placeholder(text: str) -> bool:
-    return _PLACEHOLDER.search(text) is not None
-
-
-def _random(text: str, bits: float) -> bool:
-    """Whether the characters look drawn by lot: Shannon entropy of at least `bits` a character, no placeholder."""
-    counts = Counter(text)
-    entropy = -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
-    return entropy >= bits and not _placeholder(text)
+def _merged(spans: Sequence[tuple[int, int, int]]) -> list[Mask]:
+    """One mask for all spans (start, end, rank of the kind) that overlap, with the placeholder of the first kind."""
+    merged: list[tuple[int, int, int]] = []
+    for start, end, rank in spans:
+        if merged and start < merged[-1][1]:
+            first, last, best = merged.pop()
+            merged.append((first, max(last, end), min(best, rank)))
+        else:
+            merged.append((start, end, rank))
+    return [Mask(start, end, KINDS[rank].placeholder) for start, end, rank in merged]

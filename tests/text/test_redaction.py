@@ -16,7 +16,13 @@ from ragtrace.text.redaction import mask_pii, mask_pii_at
         ("Call +49 171 2345678. Now.", "Call [number]. Now."),
         ("tel.0171 2345678, please", "tel.[number], please"),
         ("It is 4111 1111 1111 1111!", "It is [number]!"),
-        ("at 192.0.2.1:8400 and 0.123", "at 192.0.2.1:8400 and 0.123"),
+        ("at 192.0.2.1:8400 and 0.123", "at [ip_address]:8400 and 0.123"),
+        ("at 127.0.0.1:8400, version 3.10.2", "at 127.0.0.1:8400, version 3.10.2"),
+        ("Call me at 555 1234.", "Call me at [number]."),
+        ("The password is hunter2!x", "The password is [secret]"),
+        ("post to hooks.slack.com/services/" + "T0AB12CD3" * 5, "post to [webhook]"),
+        ("postgres://app:s3cr3tPw@db.internal/x", "[url_password]"),
+        ("The password is required, the key to success.", "The password is required, the key to success."),
         ("in 2026 there were 12345678", "in 2026 there were 12345678"),
         ("jane.doe@example.org wrote", "[email] wrote"),
         ("pay DE89 3704 0044 0532 0130 00 now", "pay [iban] now"),
@@ -24,7 +30,8 @@ from ragtrace.text.redaction import mask_pii, mask_pii_at
     ],
 )
 def test_what_is_masked(text: str, masked: str) -> None:
-    """Addresses, long numbers, accounts and keys, also at the end of a sentence; no short numbers."""
+    """Addresses, phones, long numbers, accounts, keys and passwords, also at the end of a sentence; no other short
+    numbers, and no words."""
     assert mask_pii(text) == masked
 
 
