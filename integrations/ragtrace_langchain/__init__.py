@@ -13,8 +13,8 @@ __all__ = ["RagtraceCallbackHandler", "RagtraceLangChainInstrumentor"]
 
 
 def __getattr__(name: str) -> Any:
-    # The handler's base class is LangChain's: importing it here would load LangChain for everyone whom
-    # auto-instrumentation visits.
+    # The handler's base class is LangChain's: importing it here would load LangChain in every application that is
+    # auto-instrumented.
     if name == "RagtraceCallbackHandler":
         try:
             from ragtrace_langchain.handler import RagtraceCallbackHandler

@@ -1,4 +1,4 @@
-"""LangChain's objects as ragtrace's records. Duck-typed: any shape that an application can produce is read or left."""
+"""Converts LangChain's objects to ragtrace's records. Duck-typed: an object of an unknown shape is ignored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
 
 
 def name_of(serialized: Any, kwargs: Mapping[str, Any], default: str) -> str:
-    """A run's name: as configured, or the class's."""
+    """Returns a run's name: the configured one, or that of the class."""
     name = kwargs.get("name")
     if not name and isinstance(serialized, Mapping):
         identity = serialized.get("id")
@@ -37,7 +37,7 @@ def origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def child_origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """As `origin`, for a run below a root: only where it names a conversation, which the root may not have known."""
+    """Does the same for a run below a root, but only when it names a conversation, which the root may lack."""
     if any(key in metadata for key in _SESSION_KEYS):
         return _origin(tags, metadata)
     return {}
@@ -56,7 +56,7 @@ def _origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def query_of(inputs: Any) -> str | None:
-    """The question in a root's inputs, or None where there is none: a stream starts with an empty placeholder."""
+    """Returns the question in a root's inputs, or None: a stream starts with an empty placeholder."""
     if isinstance(inputs, str):
         return inputs or None
     if isinstance(inputs, Mapping):
@@ -75,7 +75,7 @@ def query_of(inputs: Any) -> str | None:
 
 
 def answer_of(outputs: Any) -> str | None:
-    """The answer in a root's outputs, or None where there is none."""
+    """Returns the answer in a root's outputs, or None."""
     if outputs is None:
         return None
     if isinstance(outputs, str):
@@ -106,7 +106,7 @@ def _last_text(messages: Any, roles: tuple[str, ...]) -> str | None:
 
 
 def text_of(value: Any) -> str:
-    """The text of a message, of message parts, or of anything else."""
+    """Returns the text of a message, of message parts, or of any other value."""
     if isinstance(value, str):
         return value
     content = getattr(value, "content", value)
@@ -118,7 +118,7 @@ def text_of(value: Any) -> str:
 
 
 def message_of(message: Any) -> Message:
-    """A LangChain message as role and content."""
+    """Converts a message to role and content."""
     kind = getattr(message, "type", "user")
     role = getattr(message, "role", None) or _ROLES.get(kind, kind)
     text = text_of(message)
@@ -146,7 +146,7 @@ def _with_calls(text: str, calls: Sequence[Mapping[str, Any]]) -> list[dict[str,
 
 
 def model_attributes(metadata: Mapping[str, Any], parameters: Mapping[str, Any]) -> Attributes:
-    """What is known of a model before it answers. Parameters are picked by name: they may hold credentials."""
+    """Returns a model's attributes before it answers. Parameters are read by name only: others may hold credentials."""
     attributes: Attributes = {}
     model = metadata.get("ls_model_name") or parameters.get("model_name") or parameters.get("model")
     for name, value in (
@@ -164,14 +164,14 @@ def model_attributes(metadata: Mapping[str, Any], parameters: Mapping[str, Any])
     return attributes
 
 
-def openinference_model(known: Attributes) -> Attributes:
-    """Model and provider under OpenInference's names."""
+def openinference_model(attributes: Attributes) -> Attributes:
+    """Returns model and provider under OpenInference's names."""
     pairs = ((semconv.OI_MODEL, semconv.REQUEST_MODEL), (semconv.OI_PROVIDER, semconv.PROVIDER))
-    return {name: known[source] for name, source in pairs if source in known}
+    return {name: attributes[source] for name, source in pairs if source in attributes}
 
 
 def read_reply(run: Run, response: Any, openinference: bool) -> None:
-    """What an LLMResult says: text, tool calls, tokens, finish reason, the model that answered."""
+    """Reads an LLMResult into the run: text, tool calls, tokens, finish reason, model."""
     generations = getattr(response, "generations", None) or [[]]
     generation = generations[0][0] if generations[0] else None
     if generation is None:
@@ -195,7 +195,7 @@ def read_reply(run: Run, response: Any, openinference: bool) -> None:
             run.attributes[semconv.RESPONSE_MODEL] = meta[key]
             break
     identity = getattr(message, "id", None)
-    # Without an id of the provider's LangChain makes one up from the run's.
+    # When the provider sends no id, LangChain builds one from the run's id.
     if isinstance(identity, str) and not identity.startswith(("run-", "lc_")):
         run.attributes[semconv.RESPONSE_ID] = identity
     usage = getattr(message, "usage_metadata", None) or _legacy_usage(meta)
@@ -210,15 +210,15 @@ def _legacy_usage(meta: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _read_usage(attributes: Attributes, usage: Mapping[str, Any], openinference: bool) -> None:
-    given = usage.get("input_token_details") or {}
-    made = usage.get("output_token_details") or {}
+    input_details = usage.get("input_token_details") or {}
+    output_details = usage.get("output_token_details") or {}
     for name, oi_name, value in (
         (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, usage.get("input_tokens")),
         (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, usage.get("output_tokens")),
         (None, semconv.OI_TOKENS_TOTAL, usage.get("total_tokens")),
-        (semconv.CACHE_READ_TOKENS, semconv.OI_TOKENS_CACHE_READ, given.get("cache_read")),
-        (semconv.CACHE_WRITE_TOKENS, semconv.OI_TOKENS_CACHE_WRITE, given.get("cache_creation")),
-        (semconv.REASONING_TOKENS, semconv.OI_TOKENS_REASONING, made.get("reasoning")),
+        (semconv.CACHE_READ_TOKENS, semconv.OI_TOKENS_CACHE_READ, input_details.get("cache_read")),
+        (semconv.CACHE_WRITE_TOKENS, semconv.OI_TOKENS_CACHE_WRITE, input_details.get("cache_creation")),
+        (semconv.REASONING_TOKENS, semconv.OI_TOKENS_REASONING, output_details.get("reasoning")),
     ):
         if isinstance(value, int):
             if name is not None:
@@ -228,7 +228,7 @@ def _read_usage(attributes: Attributes, usage: Mapping[str, Any], openinference:
 
 
 def documents_of(documents: Any) -> list[Document]:
-    """LangChain documents in rank order. One that cannot be read is left out; it must not hide its neighbours."""
+    """Converts documents, in rank order. A document that cannot be read is left out; the others are kept."""
     return [_document_of(d) for d in documents or () if hasattr(d, "page_content")]
 
 
@@ -253,7 +253,7 @@ def _score_of(metadata: Mapping[str, Any]) -> float | None:
 
 
 def documents_in(outputs: Any) -> list[Document] | None:
-    """Documents that a chain returns beside its answer, for a retrieval that made no callbacks."""
+    """Returns the documents that a chain returns beside its answer, for a retrieval without callbacks."""
     if isinstance(outputs, Mapping):
         for value in outputs.values():
             if isinstance(value, (list, tuple)) and value and all(hasattr(d, "page_content") for d in value):
@@ -262,5 +262,5 @@ def documents_in(outputs: Any) -> list[Document] | None:
 
 
 def is_control_flow(error: BaseException) -> bool:
-    """LangGraph's way of saying something by an exception."""
+    """Returns True for an exception that LangGraph uses as a signal, not as an error."""
     return any(kind.__name__ in _CONTROL_FLOW for kind in type(error).__mro__)

@@ -1,4 +1,4 @@
-"""LangChain callbacks → Recorder."""
+"""Turns LangChain's callbacks into runs of the Recorder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from ragtrace import semconv
 from ragtrace.tracing.adapters import is_cancellation
 from ragtrace.tracing.content import Capture
-from ragtrace.tracing.recorder import Recorder, all_recorders, shared_recorder
+from ragtrace.tracing.recorder import all_recorders, open_recorder
 from ragtrace.tracing.request import Run
 from ragtrace_langchain import conversion
 
@@ -20,7 +20,7 @@ _Method = Callable[..., None]
 
 
 def _quiet(method: _Method) -> _Method:
-    """LangChain would log what a handler raises, with the application's data in it; ours is counted instead."""
+    """Counts an exception instead of raising it: LangChain would log it together with the application's data."""
 
     @functools.wraps(method)
     def guarded(self: RagtraceCallbackHandler, *args: Any, **kwargs: Any) -> None:
@@ -39,7 +39,9 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     RagtraceLangChainInstrumentor pass it to every call. One handler serves any number of concurrent calls.
     """
 
-    run_inline = True  # on the event loop itself: the callbacks are short, and a hop to a thread for each token is not
+    run_inline = (
+        True  # on the event loop: the callbacks are short, and one thread switch for each token would cost more
+    )
     raise_error = False
 
     def __init__(
@@ -56,29 +58,29 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says (no content when unset). `capture` sets more than
         that. Raises ValueError for an unknown mode.
         """
-        settings = capture if capture is not None else Capture.of(capture_content)
-        scope = "ragtrace_langchain"
-        if consumer is None:
-            self._recorder = shared_recorder(tracer_provider, settings, scope, logger_provider)
-        else:
-            self._recorder = Recorder(
-                tracer_provider, capture=settings, scope=scope, logger_provider=logger_provider, consumer=consumer
-            )
+        self._recorder = open_recorder(
+            "ragtrace_langchain",
+            tracer_provider=tracer_provider,
+            capture_content=capture_content,
+            capture=capture,
+            logger_provider=logger_provider,
+            consumer=consumer,
+        )
 
     def __copy__(self) -> RagtraceCallbackHandler:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RagtraceCallbackHandler:
-        return self  # configurations are copied deeply; the open runs are not theirs to copy
+        return self  # LangChain copies configurations deeply; the open runs must stay with this handler
 
     @property
     def ignore_retry(self) -> bool:
-        """Retries are runs of their own."""
+        """Ignores retries: each retry is a run and has its own callbacks."""
         return True
 
     @property
     def ignore_custom_event(self) -> bool:
-        """The application's own events."""
+        """Ignores events that the application defines."""
         return True
 
     def _start(  # noqa: PLR0917 the callbacks' own arguments
@@ -93,16 +95,16 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         tags, metadata = kwargs.get("tags"), kwargs.get("metadata") or {}
         above = self._recorder.near(parent) if parent is not None else None
         if above is not None:
-            # Metadata is inherited: what the root had need not be read again.
+            # Metadata is inherited: the root's need not be read again.
             origin = {} if above.request.session is not None else conversion.child_origin(tags, metadata)
-        elif not self._recorder.knows(parent) and self._seen_elsewhere(run_id, parent):
+        elif not self._recorder.knows(parent) and self._is_recorded_elsewhere(run_id, parent):
             return None
         else:
             origin = conversion.origin(tags, metadata)
         return self._recorder.start(run_id, parent, operation, name, target=target, owner=self, **origin)
 
-    def _seen_elsewhere(self, run_id: UUID, parent: UUID | None) -> bool:
-        """A handler with other settings is recording this very run, or the one above it."""
+    def _is_recorded_elsewhere(self, run_id: UUID, parent: UUID | None) -> bool:
+        """Returns True when a handler with other settings records this run or its parent."""
         return any(
             recorder.knows(run_id) or (parent is not None and recorder.knows(parent))
             for recorder in all_recorders()
@@ -110,13 +112,13 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         )
 
     # --- chains ----------------------------------------------------------------------------------
-    # A request has a dozen of these callbacks and one root: what is plumbing is told apart before anything else is
-    # called, and these two guard themselves instead of through `_quiet`.
+    # A request has a dozen of these callbacks and only one root. Internal steps are recognized first, before anything
+    # else is called, and these two methods catch exceptions themselves, without the cost of `_quiet`.
 
     def on_chain_start(
         self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """A runnable starts: a request's root, or plumbing."""
+        """Handles the start of a runnable: a request's root, or an internal step."""
         if self._recorder.follow(run_id, parent_run_id):
             return
         try:
@@ -137,7 +139,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.query = conversion.query_of(inputs)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """A runnable ended. What a stream was asked is known only now."""
+        """Handles the end of a runnable. The question of a stream is known only now."""
         if self._recorder.leave(run_id):
             return
         try:
@@ -154,13 +156,13 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.answer = conversion.answer_of(outputs)
             if not run.request.retrieved:
                 run.request.seen = conversion.documents_in(outputs)
-            # Without output although the model answered: the consumer left the stream.
+            # No output although the model answered: the consumer closed the stream.
             cancelled = outputs is None and any(call.chunks for call in run.request.model_calls)
         self._recorder.end(run_id, cancelled=cancelled)
 
     @_quiet
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """A runnable failed, or was cancelled, or a graph was interrupted to ask somebody."""
+        """Handles a runnable that failed or was cancelled, or a graph that was interrupted to ask a person."""
         run = self._recorder.get(run_id)
         if run is not None and run.query is None:
             run.query = conversion.query_of(kwargs.get("inputs"))
@@ -186,7 +188,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         **kwargs: Any,
     ) -> None:
-        """A chat model is asked."""
+        """Handles the start of a chat model."""
         run = self._start_model(semconv.OP_CHAT, serialized, run_id, parent_run_id, kwargs)
         if run is not None:
             run.messages = [conversion.message_of(m) for batch in messages for m in batch]
@@ -201,7 +203,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         **kwargs: Any,
     ) -> None:
-        """A text-completion model is asked."""
+        """Handles the start of a text-completion model."""
         run = self._start_model(semconv.OP_TEXT, serialized, run_id, parent_run_id, kwargs)
         if run is not None:
             run.messages = [("user", prompt) for prompt in prompts]
@@ -211,27 +213,27 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     ) -> Run | None:
         metadata = kwargs.get("metadata") or {}
         name = conversion.name_of(serialized, kwargs, "model")
-        known = conversion.model_attributes(metadata, kwargs.get("invocation_params") or {})
-        model = known.get(semconv.REQUEST_MODEL)
+        attributes = conversion.model_attributes(metadata, kwargs.get("invocation_params") or {})
+        model = attributes.get(semconv.REQUEST_MODEL)
         run = self._start(run_id, parent, operation, name, kwargs, model)
         if run is not None:
             if self._recorder.capture.openinference:
-                known.update(conversion.openinference_model(known))
-            run.attributes = known
-            # LangChain's way to configure one step: it is the model's call that the prompt's version is said of.
+                attributes.update(conversion.openinference_model(attributes))
+            run.attributes = attributes
+            # LangChain configures each step with metadata; the prompt's version is set on the model's call.
             run.request.prompt_version = metadata.get("prompt_version", run.request.prompt_version)
         return run
 
     @_quiet
     def on_llm_new_token(self, token: Any, *, run_id: UUID, chunk: Any = None, **kwargs: Any) -> None:
-        """A piece of a streamed answer."""
+        """Handles a chunk of a streamed answer."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
             self._recorder.chunk(run, token if isinstance(token, str) else conversion.text_of(token))
 
     @_quiet
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """A model answered."""
+        """Handles the end of a model call."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
             if run.parent is None:
@@ -241,7 +243,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
 
     @_quiet
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """A model failed; what it said before is kept."""
+        """Handles a failed model call; the text before the failure is kept."""
         self._fail(run_id, error)
 
     # --- retrievers and tools --------------------------------------------------------------------
@@ -250,7 +252,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     def on_retriever_start(
         self, serialized: Any, query: str, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """A retriever is asked."""
+        """Handles the start of a retriever."""
         metadata = kwargs.get("metadata") or {}
         name = conversion.name_of(serialized, kwargs, "retriever")
         run = self._start(run_id, parent_run_id, semconv.OP_RETRIEVAL, name, kwargs)
@@ -262,7 +264,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
 
     @_quiet
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """A retriever answered."""
+        """Handles the end of a retriever."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
             run.documents = conversion.documents_of(documents)
@@ -270,14 +272,14 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
 
     @_quiet
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """A retriever failed."""
+        """Handles a failed retriever."""
         self._fail(run_id, error)
 
     @_quiet
     def on_tool_start(
         self, serialized: Any, input_str: str, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """A tool is called."""
+        """Handles the start of a tool."""
         name = conversion.name_of(serialized, kwargs, "tool")
         run = self._start(run_id, parent_run_id, semconv.OP_TOOL, name, kwargs)
         if run is None:
@@ -293,11 +295,11 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
 
     @_quiet
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """A tool answered."""
+        """Handles the end of a tool."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
             run.answer = conversion.text_of(getattr(output, "content", output))
-            # Early 0.3 releases do not say at the start which call it is.
+            # Early 0.3 releases do not pass the call's id to on_tool_start.
             if call_id := getattr(output, "tool_call_id", None):
                 run.attributes.setdefault(semconv.TOOL_CALL_ID, str(call_id))
             if self._recorder.capture.spans:
@@ -306,11 +308,11 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
 
     @_quiet
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """A tool failed."""
+        """Handles a failed tool."""
         self._fail(run_id, error)
 
     def on_interrupt(self, *args: Any, **kwargs: Any) -> None:
-        """LangGraph stops to ask somebody: not an error."""
+        """Does nothing: LangGraph stops to ask a person, which is not an error."""
 
     def on_resume(self, *args: Any, **kwargs: Any) -> None:
-        """LangGraph goes on."""
+        """Does nothing: LangGraph continues."""

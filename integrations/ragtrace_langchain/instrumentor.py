@@ -1,4 +1,4 @@
-"""Traces every LangChain call without a change in the application."""
+"""Traces every LangChain call; the application needs no change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from ragtrace.tracing.adapters import instrumented_by
+from ragtrace.tracing.adapters import OPTIONS, is_traced_by_another
 
 if TYPE_CHECKING:
     from ragtrace_langchain.handler import RagtraceCallbackHandler
@@ -22,16 +22,16 @@ _OTHERS = (
     ("opentelemetry.instrumentation.genai.langchain", "LangChainInstrumentor"),
 )
 _registered = False
-"""LangChain knows no way to unregister: the hook is registered once and switched on and off."""
+"""LangChain cannot remove a hook: it is registered once, and switched on and off."""
 
 
 class _Switch:
-    """Stands where LangChain expects a ContextVar, of which it uses `get` alone: the handler while instrumented."""
+    """Takes the place of a ContextVar, of which LangChain calls only `get`: holds the handler while instrumented."""
 
     handler: RagtraceCallbackHandler | None = None
 
     def get(self) -> RagtraceCallbackHandler | None:
-        """As ContextVar.get: LangChain asks before every run. The same answer in every thread and task."""
+        """Returns the handler, the same one in every thread and task. LangChain calls this before every run."""
         return self.handler
 
 
@@ -46,29 +46,23 @@ class RagtraceLangChainInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     """
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """The framework's own distribution: applications on langchain-core alone are traced, too."""
+        """Returns the framework's core distribution; applications that use only langchain-core are traced too."""
         return ("langchain-core >= 0.3, < 2",)
 
     def _instrument(self, **kwargs: Any) -> None:
         # An exception here would abort every other instrumentation of the process.
         try:
-            other = instrumented_by(_OTHERS)
-            if other:
-                _log.warning(
-                    "ragtrace: %s traces LangChain already; ragtrace stays out so that nothing is recorded twice. "
-                    "Disable it (OTEL_PYTHON_DISABLED_INSTRUMENTATIONS) to let ragtrace trace.",
-                    other,
-                )
+            if is_traced_by_another("LangChain", _OTHERS):
                 return
             if _FRAMEWORK in sys.modules:
                 _register(kwargs)
             else:
                 import wrapt
 
-                # LangChain takes half a second to import; an application that never does shall not pay for it.
+                # The import of LangChain takes half a second, which an application that never uses it must not pay.
                 wrapt.when_imported(_FRAMEWORK)(lambda _module: _register(kwargs))
         except Exception:  # noqa: BLE001 see above
-            _log.warning("ragtrace: LangChain could not be instrumented", exc_info=True)
+            _log.warning("ragtrace could not instrument LangChain; its calls are not traced", exc_info=True)
 
     def _uninstrument(self, **_kwargs: Any) -> None:
         _switch.handler = None
@@ -80,8 +74,7 @@ def _register(options: dict[str, Any]) -> None:
 
     from ragtrace_langchain.handler import RagtraceCallbackHandler
 
-    known = ("tracer_provider", "capture_content", "capture", "logger_provider", "consumer")
-    _switch.handler = RagtraceCallbackHandler(**{k: v for k, v in options.items() if k in known})
+    _switch.handler = RagtraceCallbackHandler(**{k: v for k, v in options.items() if k in OPTIONS})
     if not _registered:
         register_configure_hook(_switch, True, RagtraceCallbackHandler)  # type: ignore[arg-type]
         _registered = True

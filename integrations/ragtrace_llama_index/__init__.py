@@ -1,4 +1,4 @@
-"""Traces LlamaIndex applications: an instrumentor that listens on LlamaIndex's own dispatcher."""
+"""Traces LlamaIndex applications: an instrumentor that adds handlers to LlamaIndex's own dispatcher."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""LlamaIndex's objects as ragtrace's records. Duck-typed: any shape that an application can produce is read or left.
+"""Converts LlamaIndex's objects to ragtrace's records. Duck-typed: an object of an unknown shape is ignored.
 
-Nothing here calls `str()` on a response: that of a streaming response reads the stream to its end.
+Nothing here calls `str()` on a response: for a streaming response, that would read the whole stream.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
 _CONTROL_FLOW = frozenset({"WorkflowDone", "WaitingForEvent"})
 _CANCELLATIONS = frozenset({"WorkflowCancelledByUser"})
 _ROLES = (
-    # Ordered: an agent is a workflow, too.
+    # In order: an agent is also a workflow.
     ("BaseWorkflowAgent", "agent"),
     ("BaseAgent", "agent"),
     ("Workflow", "workflow"),
@@ -47,23 +47,23 @@ _ROLES = (
 
 @functools.lru_cache(maxsize=1024)
 def role_of(kind: type) -> str | None:
-    """What a class is in LlamaIndex, by the names of its bases: importing the bases would load the framework."""
+    """Returns the role of a class, from the names of its bases; importing the bases would load LlamaIndex."""
     names = {base.__name__ for base in kind.__mro__}
     role = next((role for base, role in _ROLES if base in names), None)
     if role == "postprocessor":
-        # Filters and reorderers are plumbing: what is left of the documents is in the response.
+        # Filters and reorderers are internal: the response holds the documents that remain.
         return "reranker" if any("rank" in name.lower() for name in names) else None
     return role
 
 
 @functools.lru_cache(maxsize=1024)
 def is_application(kind: type) -> bool:
-    """True for a class of the application's own, which inherits nothing from LlamaIndex."""
+    """Returns True for a class of the application, which inherits nothing from LlamaIndex."""
     return not any(base.__module__.split(".")[0].startswith(("llama_", "workflows")) for base in kind.__mro__)
 
 
 def first_argument(bound: BoundArguments) -> Any:
-    """The first argument of a call, whatever the application's subclass calls it."""
+    """Returns the first argument of a call, under any name that the application's subclass uses."""
     for value in bound.arguments.values():
         # `*args` and `**kwargs` of a decorated method are bound as one tuple and one dict.
         if not isinstance(value, (tuple, dict)):
@@ -74,11 +74,11 @@ def first_argument(bound: BoundArguments) -> Any:
 
 
 def argument(bound: BoundArguments, name: str) -> Any:
-    """A named argument of a call, or None."""
-    found = bound.arguments.get(name)
-    if found is None:
-        found = (bound.arguments.get("kwargs") or {}).get(name)
-    return found
+    """Returns a named argument of a call, or None."""
+    value = bound.arguments.get(name)
+    if value is None:
+        value = (bound.arguments.get("kwargs") or {}).get(name)
+    return value
 
 
 def origin(tags: Any) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def origin(tags: Any) -> dict[str, Any]:
 
 
 def query_of(value: Any) -> str | None:
-    """The question in what an engine, a retriever or a workflow was given."""
+    """Returns the question in the input of an engine, a retriever or a workflow."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)):
@@ -122,12 +122,12 @@ def query_of(value: Any) -> str | None:
 
 
 def _fields(event: Any) -> dict[str, Any]:
-    """A workflow event's fields, the declared and the dynamic ones."""
+    """Returns the declared and the dynamic fields of a workflow event."""
     return {**getattr(event, "__dict__", {}), **(getattr(event, "_data", None) or {})}
 
 
 def unwrap(result: Any) -> Any:
-    """What a workflow returns, out of its stop event."""
+    """Returns the result of a workflow, taken out of its stop event."""
     if any(base.__name__ == "StopEvent" for base in type(result).__mro__):
         inner = getattr(result, "result", None)
         return result if inner is None else inner
@@ -135,7 +135,7 @@ def unwrap(result: Any) -> Any:
 
 
 def answer_of(result: Any) -> str | None:
-    """The answer in a result, or None where there is none, or none yet."""
+    """Returns the answer in a result, or None when there is no answer, or not yet."""
     if result is None or isinstance(result, str):
         return result
     if hasattr(result, "response_gen") and not isinstance(getattr(result, "response", None), str):
@@ -152,7 +152,7 @@ def answer_of(result: Any) -> str | None:
 
 
 def text_of(value: Any) -> str | None:
-    """Text of a message, of a pydantic answer or of a plain value; None for one that is still to come."""
+    """Returns the text of a message, of a pydantic answer or of a plain value; None for a stream."""
     if value is None or isinstance(value, str):
         return value
     if hasattr(value, "__next__") or hasattr(value, "__anext__"):
@@ -169,9 +169,9 @@ def text_of(value: Any) -> str | None:
 
 
 def documents_of(nodes: Any) -> list[Document]:
-    """Nodes in rank order. One that cannot be read is left out; it must not hide its neighbours."""
-    found = (_document_of(item) for item in nodes or ())
-    return [document for document in found if document is not None]
+    """Converts nodes, in rank order. A node that cannot be read is left out; the others are kept."""
+    documents = (_document_of(item) for item in nodes or ())
+    return [document for document in documents if document is not None]
 
 
 def _document_of(item: Any) -> Document | None:
@@ -181,13 +181,13 @@ def _document_of(item: Any) -> Document | None:
         return None
     raw = getattr(node, "metadata", None)
     metadata = dict(raw) if isinstance(raw, Mapping) else {}
-    given = getattr(node, "node_id", None)
-    identity = sendable(given, 256) if given else adapters.content_id(content)
+    node_id = getattr(node, "node_id", None)
+    identity = sendable(node_id, 256) if node_id else adapters.content_id(content)
     return Document(identity, content, adapters.number(getattr(item, "score", None)), metadata)
 
 
 def _content_of(node: Any) -> str | None:
-    """A node's text, without the metadata that LlamaIndex writes above it for the model."""
+    """Returns a node's text, without the metadata that LlamaIndex adds for the model."""
     content = getattr(node, "text", None)
     if not isinstance(content, str):
         try:
@@ -198,8 +198,9 @@ def _content_of(node: Any) -> str | None:
 
 
 def sources_of(result: Any) -> list[Document] | None:
-    """What the model saw, where the response says so. An empty list of a chat engine that retrieves nothing itself
-    says nothing."""
+    """Returns the documents that the model received, or None when the response does not name them.
+
+    A chat engine that does not retrieve has an empty list, which means nothing."""
     nodes = getattr(result, "source_nodes", None)
     if not isinstance(nodes, list):
         return None
@@ -210,7 +211,7 @@ def sources_of(result: Any) -> list[Document] | None:
 
 
 def nodes_in(output: Any) -> list[Document] | None:
-    """The documents that a retriever tool handed to its agent."""
+    """Returns the documents that a retriever tool passed to its agent."""
     raw = getattr(output, "raw_output", None)
     if isinstance(raw, list) and raw and all(hasattr(item, "node") for item in raw):
         return documents_of(raw)
@@ -220,15 +221,15 @@ def nodes_in(output: Any) -> list[Document] | None:
 # --- messages and tools --------------------------------------------------------------------------
 
 
-def messages_of(given: Any) -> list[Message]:
-    """A prompt or chat messages as role and content."""
-    if isinstance(given, (list, tuple)):
-        return [message_of(message) for message in given]
-    return [("user", given if isinstance(given, str) else sendable(given))] if given is not None else []
+def messages_of(messages: Any) -> list[Message]:
+    """Converts a prompt or chat messages to role and content."""
+    if isinstance(messages, (list, tuple)):
+        return [message_of(message) for message in messages]
+    return [("user", messages if isinstance(messages, str) else sendable(messages))] if messages is not None else []
 
 
 def message_of(message: Any) -> Message:
-    """A LlamaIndex message: text, or parts where it calls tools or answers such a call."""
+    """Converts a message: to text, or to parts when it calls tools or answers such a call."""
     role = getattr(message, "role", "user")
     role = str(getattr(role, "value", role))
     text = text_of(message) or ""
@@ -242,15 +243,15 @@ def message_of(message: Any) -> Message:
 
 
 def tool_calls(message: Any) -> list[dict[str, Any]]:
-    """The tool calls in a message, as parts: from its blocks, or in OpenAI's shape from beside them."""
+    """Returns the tool calls of a message as parts: from its blocks, or from `additional_kwargs` in OpenAI's format."""
     calls = [
         _tool_call(getattr(block, "tool_call_id", None), block.tool_name, getattr(block, "tool_kwargs", None))
         for block in getattr(message, "blocks", None) or ()
         if hasattr(block, "tool_name")
     ]
-    beside = (getattr(message, "additional_kwargs", None) or {}).get("tool_calls")
-    if not calls and isinstance(beside, (list, tuple)):
-        for call in beside:
+    raw_calls = (getattr(message, "additional_kwargs", None) or {}).get("tool_calls")
+    if not calls and isinstance(raw_calls, (list, tuple)):
+        for call in raw_calls:
             function = field_of(call, "function")
             calls.append(_tool_call(field_of(call, "id"), field_of(function, "name"), field_of(function, "arguments")))
     return calls
@@ -261,12 +262,12 @@ def _tool_call(identity: Any, name: Any, arguments: Any) -> dict[str, Any]:
 
 
 def field_of(value: Any, name: str) -> Any:
-    """A field of a mapping or an object, or None."""
+    """Returns a field of a mapping or an object, or None."""
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 def tool_input(bound: BoundArguments) -> str:
-    """What a tool was called with: its one text, or its arguments as JSON."""
+    """Returns the input of a tool: its only text, or its arguments as JSON."""
     values: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         if isinstance(value, dict) and name == "kwargs":
@@ -275,7 +276,7 @@ def tool_input(bound: BoundArguments) -> str:
             values.update((str(i), item) for i, item in enumerate(value))
         else:
             values[name] = value
-    # Agents hand their own context to tools that ask for it.
+    # An agent passes its own context to a tool that requests it.
     values = {k: v for k, v in values.items() if type(v).__name__ != "Context"}
     if len(values) == 1:
         only = next(iter(values.values()))
@@ -285,23 +286,23 @@ def tool_input(bound: BoundArguments) -> str:
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """The consumer walked away, or the task or the workflow was cancelled."""
+    """Returns True when the consumer closed the stream, or the task or the workflow was cancelled."""
     return adapters.is_cancellation(error) or type(error).__name__ in _CANCELLATIONS
 
 
 def is_control_flow(error: BaseException) -> bool:
-    """Workflows' way of saying something by an exception."""
+    """Returns True for an exception that workflows use as a signal, not as an error."""
     return type(error).__name__ in _CONTROL_FLOW
 
 
 def number_of(instance: Any, *names: str) -> int | None:
-    """The first of these fields of a component that is a whole number."""
+    """Returns the first of these fields of a component that is a whole number, or None."""
     fields = getattr(instance, "__dict__", {})
     return next((fields[n] for n in names if isinstance(fields.get(n), int) and not isinstance(fields[n], bool)), None)
 
 
 def embedding_size(result: Any) -> int | None:
-    """Dimensions of an embedding or of the first of a batch."""
+    """Returns the number of dimensions of an embedding, or of the first one of a batch."""
     if isinstance(result, Sequence) and result:
         first = result[0]
         return len(first) if isinstance(first, Sequence) else len(result)

@@ -1,6 +1,6 @@
 """The two handlers that LlamaIndex's dispatcher calls, in the application's thread or task.
 
-LlamaIndex swallows without a word what a handler raises; ours is counted.
+LlamaIndex silently drops an exception that a handler raises; ours are counted instead.
 """
 
 from __future__ import annotations
@@ -15,26 +15,24 @@ from llama_index_instrumentation.span import active_span_id
 from llama_index_instrumentation.span_handlers import BaseSpanHandler
 
 from ragtrace.tracing.content import Capture
-from ragtrace.tracing.recorder import Recorder, shared_recorder
+from ragtrace.tracing.recorder import open_recorder
 from ragtrace_llama_index.tracer import Tracer
-
-_SCOPE = "ragtrace_llama_index"
 
 
 class RagtraceSpanHandler(BaseSpanHandler[Any]):
-    """LlamaIndex's span handler; it keeps no spans of its own."""
+    """Passes LlamaIndex's spans to the tracer; keeps no spans itself."""
 
     if TYPE_CHECKING:
         tracer: Tracer
 
     def __init__(self, tracer: Tracer) -> None:
         super().__init__()
-        # Past pydantic: its private attributes cost a microsecond each time that they are read.
+        # Bypasses pydantic: reading one of its private attributes costs a microsecond.
         object.__setattr__(self, "tracer", tracer)
 
     @classmethod
     def class_name(cls) -> str:
-        """The handler's name."""
+        """Returns the handler's name."""
         return "RagtraceSpanHandler"
 
     def span_enter(
@@ -46,7 +44,7 @@ class RagtraceSpanHandler(BaseSpanHandler[Any]):
         tags: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """A span starts."""
+        """Handles the start of a span."""
         try:
             self.tracer.enter(id_, bound_args, instance, parent_id, tags)
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
@@ -55,7 +53,7 @@ class RagtraceSpanHandler(BaseSpanHandler[Any]):
     def span_exit(
         self, id_: str, bound_args: BoundArguments, instance: Any = None, result: Any = None, **kwargs: Any
     ) -> None:
-        """A span ends."""
+        """Handles the end of a span."""
         try:
             self.tracer.exit(id_, result)
         except Exception:  # noqa: BLE001 as above
@@ -69,28 +67,28 @@ class RagtraceSpanHandler(BaseSpanHandler[Any]):
         err: BaseException | None = None,
         **kwargs: Any,
     ) -> None:
-        """A span ends with an exception."""
+        """Handles the end of a span with an exception."""
         try:
             self.tracer.drop(id_, err)
         except Exception:  # noqa: BLE001 as above
             self.tracer.recorder.failed("span_drop")
 
     def new_span(self, *args: Any, **kwargs: Any) -> None:
-        """Not called: the three above are overridden."""
+        """Is never called, because the three methods above are overridden."""
 
     def prepare_to_exit_span(self, *args: Any, **kwargs: Any) -> None:
-        """Not called."""
+        """Is never called."""
 
     def prepare_to_drop_span(self, *args: Any, **kwargs: Any) -> None:
-        """Not called."""
+        """Is never called."""
 
     def close(self) -> None:
-        """The dispatcher shuts down: what is open ends."""
+        """Ends all open runs; the dispatcher calls this when it shuts down."""
         self.tracer.recorder.expire()
 
 
 class RagtraceEventHandler(BaseEventHandler):
-    """LlamaIndex's event handler."""
+    """Passes LlamaIndex's events to the tracer."""
 
     if TYPE_CHECKING:
         tracer: Tracer
@@ -101,11 +99,11 @@ class RagtraceEventHandler(BaseEventHandler):
 
     @classmethod
     def class_name(cls) -> str:
-        """The handler's name."""
+        """Returns the handler's name."""
         return "RagtraceEventHandler"
 
     def handle(self, event: Any, **kwargs: Any) -> None:
-        """Something happened inside a span."""
+        """Handles an event inside a span."""
         try:
             self.tracer.event(event)
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
@@ -123,29 +121,26 @@ class Handlers:
         logger_provider: Any = None,
         consumer: Any = None,
     ) -> None:
-        """As RagtraceLlamaIndexInstrumentor. Raises ValueError for an unknown mode of `capture_content`."""
-        settings = capture if capture is not None else Capture.of(capture_content)
-        if consumer is None:
-            self.recorder = shared_recorder(tracer_provider, settings, _SCOPE, logger_provider)
-        else:
-            self.recorder = Recorder(
-                tracer_provider,
-                capture=settings,
-                scope=_SCOPE,
-                logger_provider=logger_provider,
-                consumer=consumer,
-            )
+        """Takes the instrumentor's options. Raises ValueError for an unknown mode of `capture_content`."""
+        self.recorder = open_recorder(
+            "ragtrace_llama_index",
+            tracer_provider=tracer_provider,
+            capture_content=capture_content,
+            capture=capture,
+            logger_provider=logger_provider,
+            consumer=consumer,
+        )
         self._dispatcher = get_dispatcher()
         tracer = Tracer(self.recorder, self._dispatcher, active_span_id, active_instrument_tags)
         self._spans, self._events = RagtraceSpanHandler(tracer), RagtraceEventHandler(tracer)
 
     def register(self) -> None:
-        """Listen."""
+        """Adds both handlers to the dispatcher."""
         self._dispatcher.add_span_handler(self._spans)
         self._dispatcher.add_event_handler(self._events)
 
     def unregister(self) -> None:
-        """Listen no more. Requests in progress end here: nobody would tell of their ends."""
+        """Removes both handlers. Ends the requests in progress, because their ends would not be reported any more."""
         dispatcher = self._dispatcher
         dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not self._spans]
         dispatcher.event_handlers = [h for h in dispatcher.event_handlers if h is not self._events]

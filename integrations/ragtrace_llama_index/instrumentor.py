@@ -1,4 +1,4 @@
-"""Traces every LlamaIndex call without a change in the application."""
+"""Traces every LlamaIndex call; the application needs no change."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from ragtrace.tracing.adapters import instrumented_by
+from ragtrace.tracing.adapters import OPTIONS, is_traced_by_another
 
 if TYPE_CHECKING:
     from ragtrace_llama_index.handler import Handlers
 
 _log = logging.getLogger(__name__)
 _FRAMEWORK = "llama_index_instrumentation"
-"""Not `llama_index.core`, which takes ten times as long to import and whose root dispatcher is this one's."""
+"""Not `llama_index.core`: its import takes ten times as long, and it uses the same root dispatcher."""
 _OTHERS = (
     ("openinference.instrumentation.llama_index", "LlamaIndexInstrumentor"),
     ("opentelemetry.instrumentation.llamaindex", "LlamaIndexInstrumentor"),
     ("opentelemetry.instrumentation.genai.llama_index", "LlamaIndexInstrumentor"),
 )
-_OPTIONS = ("tracer_provider", "capture_content", "capture", "logger_provider", "consumer")
 
 
 class RagtraceLlamaIndexInstrumentor(BaseInstrumentor):  # type: ignore[misc]
@@ -35,26 +34,20 @@ class RagtraceLlamaIndexInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     Never raises: a failure is logged, and nothing is traced.
     """
 
-    _wanted: dict[str, Any] | None = None
-    """The options while instrumented; None otherwise. An import hook cannot be taken back, it asks here."""
+    _options: dict[str, Any] | None = None
+    """The options while instrumented, None otherwise. An import hook cannot be removed, so it looks here."""
     _handlers: Handlers | None = None
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """The framework's core distribution."""
+        """Returns the framework's core distribution."""
         return ("llama-index-core >= 0.12.45, < 0.15",)
 
     def _instrument(self, **kwargs: Any) -> None:
         # An exception here would abort every other instrumentation of the process.
         try:
-            other = instrumented_by(_OTHERS)
-            if other:
-                _log.warning(
-                    "ragtrace: %s traces LlamaIndex already; ragtrace stays out so that nothing is recorded twice. "
-                    "Disable it (OTEL_PYTHON_DISABLED_INSTRUMENTATIONS) to let ragtrace trace.",
-                    other,
-                )
+            if is_traced_by_another("LlamaIndex", _OTHERS):
                 return
-            self._wanted = {k: v for k, v in kwargs.items() if k in _OPTIONS}
+            self._options = {k: v for k, v in kwargs.items() if k in OPTIONS}
             if _FRAMEWORK in sys.modules:
                 self._register()
             else:
@@ -62,18 +55,18 @@ class RagtraceLlamaIndexInstrumentor(BaseInstrumentor):  # type: ignore[misc]
 
                 wrapt.when_imported(_FRAMEWORK)(lambda _module: self._register())
         except Exception:  # noqa: BLE001 see above
-            _log.warning("ragtrace: LlamaIndex could not be instrumented", exc_info=True)
+            _log.warning("ragtrace could not instrument LlamaIndex; its calls are not traced", exc_info=True)
 
     def _register(self) -> None:
-        if self._wanted is None or self._handlers is not None:
+        if self._options is None or self._handlers is not None:
             return
         from ragtrace_llama_index.handler import Handlers
 
-        self._handlers = Handlers(**self._wanted)
+        self._handlers = Handlers(**self._options)
         self._handlers.register()
 
     def _uninstrument(self, **_kwargs: Any) -> None:
-        self._wanted = None
+        self._options = None
         handlers, self._handlers = self._handlers, None
         if handlers is not None:
             handlers.unregister()

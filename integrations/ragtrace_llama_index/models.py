@@ -1,4 +1,4 @@
-"""What is known of a model and of its reply. Everything is picked by name: a component's fields hold credentials."""
+"""Reads a model's settings and its reply. Fields are read by name only, because other fields hold credentials."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PROVIDERS = {
     "xai": "x_ai",
     "openai_like": None,
 }
-"""OpenTelemetry's names for providers whose LlamaIndex package has another one."""
+"""OpenTelemetry's names for the providers whose LlamaIndex package has another name."""
 _USAGE = (
     (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, ("prompt_tokens", "input_tokens", "prompt_eval_count")),
     (
@@ -48,7 +48,7 @@ _REASONS = ("finish_reason", "stop_reason", "done_reason")
 
 @functools.lru_cache(maxsize=256)
 def provider_of(kind: type) -> str | None:
-    """The provider, from the integration package that a model's class or one of its bases comes from."""
+    """Returns the provider: the name of the integration package that defines the model's class or one of its bases."""
     for base in kind.__mro__:
         parts = base.__module__.split(".")
         if parts[:2] in (["llama_index", "llms"], ["llama_index", "embeddings"]) and len(parts) > 2:
@@ -57,11 +57,11 @@ def provider_of(kind: type) -> str | None:
 
 
 def name_of(instance: Any) -> str | None:
-    """The model's name, or None for one that has none (mocks say `unknown`)."""
+    """Returns the model's name, or None when it has none (mock models are named `unknown`)."""
     fields = getattr(instance, "__dict__", {})
-    # The metadata last: most models make it anew each time that it is read.
-    known = _name(fields.get("model_name")) or _name(fields.get("model"))
-    return known or _name(_from_metadata(instance))
+    # The metadata last: most models build it again at each access.
+    name = _name(fields.get("model_name")) or _name(fields.get("model"))
+    return name or _name(_from_metadata(instance))
 
 
 def _name(value: Any) -> str | None:
@@ -71,12 +71,12 @@ def _name(value: Any) -> str | None:
 def _from_metadata(instance: Any) -> Any:
     try:
         return getattr(getattr(instance, "metadata", None), "model_name", None)
-    except Exception:  # noqa: BLE001 some integrations raise for models that they do not know
+    except Exception:  # noqa: BLE001 some integrations raise for unknown models
         return None
 
 
 def describe(instance: Any, model: str | None, openinference: bool) -> Attributes:
-    """What is known of a model before it answers."""
+    """Returns a model's attributes before it answers: name, provider, parameters."""
     attributes: Attributes = {}
     provider = provider_of(type(instance))  # type: ignore[arg-type]
     if model:
@@ -98,7 +98,7 @@ def describe(instance: Any, model: str | None, openinference: bool) -> Attribute
 
 
 def read_reply(run: Run, response: Any, openinference: bool) -> None:
-    """What a chat or completion response says: text, tool calls, tokens, finish reason, the model that answered."""
+    """Reads a chat or completion response into the run: text, tool calls, tokens, finish reason, model."""
     message = getattr(response, "message", None)
     text = conversion.text_of(message) if message is not None else getattr(response, "text", None)
     if isinstance(text, str):

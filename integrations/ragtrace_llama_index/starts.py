@@ -1,23 +1,21 @@
-"""Which of LlamaIndex's spans become spans, and how each kind starts. All others are internals."""
+"""Names the LlamaIndex spans that become spans of ours, and starts each kind. All other spans are internal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import BoundArguments
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ragtrace import semconv
+from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion, models, streams
-
-if TYPE_CHECKING:
-    from ragtrace_llama_index.tracer import Tracer
 
 MODEL_CALLS = (semconv.OP_CHAT, semconv.OP_TEXT)
 
 
-class Call(NamedTuple):
-    """One call that LlamaIndex reports."""
+class ComponentCall(NamedTuple):
+    """One call of a LlamaIndex component, as the dispatcher reports it."""
 
     id_: str
     """`<class>.<method>-<uuid>`."""
@@ -28,12 +26,23 @@ class Call(NamedTuple):
     tags: Any
 
 
-def _root(tracer: Tracer, call: Call) -> None:
-    """A query engine, chat engine, synthesizer or workflow: the request itself, or plumbing of a larger one."""
+class SpanOpener(Protocol):
+    """The part of the tracer that the functions below need."""
+
+    recorder: Recorder
+    nested: set[str]
+    """Open engines and synthesizers below another root, by span id."""
+
+    def start(self, call: ComponentCall, operation: str, name: str, target: str | None = None) -> Run | None:
+        """Opens a span; returns None when the call is not recorded."""
+
+
+def _root(tracer: SpanOpener, call: ComponentCall) -> None:
+    """Starts a query engine, chat engine, synthesizer or workflow: the request, or a part of a larger request."""
     if call.parent is not None and tracer.recorder.knows(call.parent):
         tracer.recorder.follow(call.id_, call.parent)
         above = tracer.recorder.near(call.parent)
-        # A query engine says itself, at its end, what its model saw.
+        # A query engine reports its documents itself, when it ends.
         if call.method != "run" and above is not None and "query-" not in str(above.key):
             tracer.nested.add(call.id_)
         return
@@ -45,14 +54,14 @@ def _root(tracer: Tracer, call: Call) -> None:
 
 
 def is_custom(id_: str, instance: Any) -> bool:
-    """A function or method of the application's own, put under LlamaIndex's `dispatcher.span`."""
+    """Returns True for a function or method of the application under LlamaIndex's decorator `dispatcher.span`."""
     if instance is None:
-        return not id_.startswith("run_jobs")  # LlamaIndex's own: workers that ingest and evaluate
+        return not id_.startswith("run_jobs")  # LlamaIndex's own workers, which ingest and evaluate
     return conversion.is_application(type(instance))  # type: ignore[arg-type]
 
 
-def start_custom(tracer: Tracer, call: Call) -> None:
-    """The application's own function as the request: what it calls is below it."""
+def start_custom(tracer: SpanOpener, call: ComponentCall) -> None:
+    """Starts a function of the application as the request; everything it calls becomes a child."""
     name = call.id_[:-37]
     run = tracer.start(call, semconv.OP_WORKFLOW, name)
     if run is not None:
@@ -60,7 +69,7 @@ def start_custom(tracer: Tracer, call: Call) -> None:
         run.query = conversion.query_of(conversion.first_argument(call.bound))
 
 
-def _agent(tracer: Tracer, call: Call) -> None:
+def _agent(tracer: SpanOpener, call: ComponentCall) -> None:
     name = getattr(call.instance, "name", None)
     if not isinstance(name, str) or name in ("", "Agent"):
         name = type(call.instance).__name__
@@ -70,15 +79,17 @@ def _agent(tracer: Tracer, call: Call) -> None:
         _ask(run, call)
 
 
-def _ask(run: Run, call: Call) -> None:
-    given = conversion.argument(call.bound, "start_event") if call.method == "run" else None
-    run.query = conversion.query_of(given if given is not None else conversion.first_argument(call.bound))
+def _ask(run: Run, call: ComponentCall) -> None:
+    event = conversion.argument(call.bound, "start_event") if call.method == "run" else None
+    run.query = conversion.query_of(event if event is not None else conversion.first_argument(call.bound))
     if call.method in ("stream_chat", "astream_chat"):
         run.owner = streams.Halves()
 
 
-def _repeats(tracer: Tracer, call: Call, operation: str) -> bool:
-    """The same component's same operation, seen again: an override that calls its base, an async twin."""
+def _repeats(tracer: SpanOpener, call: ComponentCall, operation: str) -> bool:
+    """Returns True when the parent is the same operation of the same component.
+
+    That is an override that calls its base class, or an async method that calls its sync one."""
     above = tracer.recorder.near(call.parent) if call.parent is not None else None
     if above is None or above.operation != operation or above.owner is not call.instance:
         return False
@@ -86,7 +97,7 @@ def _repeats(tracer: Tracer, call: Call, operation: str) -> bool:
     return True
 
 
-def _retrieval(tracer: Tracer, call: Call) -> None:
+def _retrieval(tracer: SpanOpener, call: ComponentCall) -> None:
     if _repeats(tracer, call, semconv.OP_RETRIEVAL):
         return
     name = type(call.instance).__name__
@@ -103,13 +114,13 @@ def _retrieval(tracer: Tracer, call: Call) -> None:
         run.attributes[semconv.PROVIDER] = type(store).__name__
 
 
-def _rerank(tracer: Tracer, call: Call) -> None:
+def _rerank(tracer: SpanOpener, call: ComponentCall) -> None:
     if _repeats(tracer, call, semconv.OP_RERANK):
         return
     run = tracer.start(call, semconv.OP_RERANK, type(call.instance).__name__)
     if run is None:
         return
-    # Read before the call: rerankers write new scores into the very nodes that they were given.
+    # Read before the call: rerankers write the new scores into the nodes that they receive.
     run.given = conversion.documents_of(conversion.first_argument(call.bound))
     run.query = conversion.query_of(conversion.argument(call.bound, "query_bundle"))
     model = models.name_of(call.instance)
@@ -123,12 +134,12 @@ def _rerank(tracer: Tracer, call: Call) -> None:
             run.attributes[semconv.OI_RERANK_TOP_K] = top
 
 
-def _model(tracer: Tracer, call: Call) -> None:
+def _model(tracer: SpanOpener, call: ComponentCall) -> None:
     above = tracer.recorder.near(call.parent) if call.parent is not None else None
     if above is not None:
         outer = above if above.operation in MODEL_CALLS else _twin(above, call)
         if outer is not None:
-            tracer.recorder.follow(call.id_, outer.key)  # `chat` by way of `complete`: one call of one model
+            tracer.recorder.follow(call.id_, outer.key)  # `chat` calls `complete`: one model call, not two
             return
     model, name = models.name_of(call.instance), type(call.instance).__name__
     operation = semconv.OP_CHAT if "chat" in call.method else semconv.OP_TEXT
@@ -141,9 +152,10 @@ def _model(tracer: Tracer, call: Call) -> None:
         run.query = next((str(text) for role, text in reversed(run.messages) if role == "user"), None)
 
 
-def _twin(above: Run, call: Call) -> Run | None:
-    """The open `astream_x` that this `stream_x` of the same model is the inside of: many models implement the one by
-    the other, and start it only when the first piece is asked for."""
+def _twin(above: Run, call: ComponentCall) -> Run | None:
+    """Returns the open `astream_x` call of the same model that this `stream_x` call implements, if there is one.
+
+    Many models implement the async stream by the sync one, and start it when the first chunk is requested."""
     if not call.method.startswith("stream_"):
         return None
     outer = f".a{call.method}-"
@@ -153,7 +165,7 @@ def _twin(above: Run, call: Call) -> Run | None:
     return None
 
 
-def _embedding(tracer: Tracer, call: Call) -> None:
+def _embedding(tracer: SpanOpener, call: ComponentCall) -> None:
     if _repeats(tracer, call, semconv.OP_EMBEDDINGS):
         return
     model, name = models.name_of(call.instance), type(call.instance).__name__
@@ -164,12 +176,12 @@ def _embedding(tracer: Tracer, call: Call) -> None:
             run.attributes[semconv.OI_EMBEDDING_MODEL] = model
 
 
-def _tool(tracer: Tracer, call: Call) -> None:
+def _tool(tracer: SpanOpener, call: ComponentCall) -> None:
     metadata = getattr(call.instance, "metadata", None)
     name = str(getattr(metadata, "name", None) or type(call.instance).__name__)
     above = tracer.recorder.near(call.parent) if call.parent is not None else None
     if above is not None and above.operation == semconv.OP_TOOL and above.name == name:
-        tracer.recorder.follow(call.id_, above.key)  # `__call__` and `call` of one tool, or an adapter around it
+        tracer.recorder.follow(call.id_, above.key)  # `__call__` and `call` of one tool, or a wrapper around it
         return
     run = tracer.start(call, semconv.OP_TOOL, name)
     if run is None:
@@ -182,23 +194,23 @@ def _tool(tracer: Tracer, call: Call) -> None:
         run.attributes[semconv.TOOL_ARGUMENTS] = tracer.recorder.capture.text(run.query)
 
 
-Start = Callable[["Tracer", Call], None]
+Start = Callable[[SpanOpener, ComponentCall], None]
 _CHATS = ("chat", "achat", "stream_chat", "astream_chat")
 _COMPLETIONS = ("complete", "acomplete", "stream_complete", "astream_complete")
 _EMBEDDED = ("query_embedding", "text_embedding", "text_embedding_batch")
-_ALLOWED: tuple[tuple[str, tuple[str, ...], Start], ...] = (
+_COMPONENTS: tuple[tuple[str, tuple[str, ...], Start], ...] = (
     ("engine", ("query", "aquery"), _root),
     ("chat_engine", _CHATS, _root),
     ("synthesizer", ("synthesize", "asynthesize"), _root),
     ("workflow", ("run",), _root),
     ("agent", ("run", *_CHATS), _agent),
-    # Not `_retrieve`: its twin `retrieve` knows the documents that recursion brought in.
+    # Not `_retrieve`: only `retrieve` returns the documents that recursive retrieval adds.
     ("retriever", ("retrieve", "aretrieve"), _retrieval),
     ("reranker", ("_postprocess_nodes", "_apostprocess_nodes"), _rerank),
     ("model", (*_CHATS, *_COMPLETIONS), _model),
     ("embedding", tuple(f"{a}get_{what}" for a in ("", "a") for what in _EMBEDDED), _embedding),
     ("tool", ("call", "acall", "__call__"), _tool),
 )
-STARTS: dict[tuple[str, str], Start] = {(role, m): start for role, methods, start in _ALLOWED for m in methods}
-"""By the component's role (see `conversion.role_of`) and its method."""
+STARTS: dict[tuple[str, str], Start] = {(role, m): start for role, methods, start in _COMPONENTS for m in methods}
+"""Start functions by the component's role (see `conversion.role_of`) and its method."""
 METHODS = frozenset(method for _, method in STARTS)

@@ -1,8 +1,7 @@
-"""Answers that are still being made when their call returns: the request stays open until they end.
+"""Keeps a request open until its streamed answer ends.
 
-LlamaIndex returns from `query(streaming=True)` before it asks the model; the model's span then has no parent. The
-proxies here stand in for the response's generator: while it runs, and only then, the request is LlamaIndex's active
-span.
+LlamaIndex returns from `query(streaming=True)` before it calls the model, so the model's span would have no parent. The
+proxies here replace the response's generator: while it runs, and only then, the request is LlamaIndex's active span.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ragtrace_llama_index import conversion
 
 
 def finish(recorder: Recorder, run: Run, error: BaseException | None = None, cancelled: bool = False) -> None:
-    """End a request whose text came in pieces. Safe to call twice."""
+    """Ends a request with a streamed answer. A second call does nothing."""
     if recorder.get(run.key) is not run:
         return
     if run.answer is None and run.chunks:
@@ -31,7 +30,7 @@ def finish(recorder: Recorder, run: Run, error: BaseException | None = None, can
 
 
 class Halves:
-    """A streaming chat ends when both its call has returned and its writer is done, in whatever order."""
+    """A streaming chat ends when its call has returned and its writer has finished, in any order."""
 
     __slots__ = ("_first", "cancelled", "error")
 
@@ -41,29 +40,29 @@ class Halves:
         self.cancelled = False
 
     def complete(self) -> bool:
-        """Note that one half is done; True if it was the second."""
-        mine = object()
-        return self._first.setdefault("", mine) is not mine  # atomic: the halves run in different threads
+        """Marks one half as complete; returns True for the second one."""
+        token = object()
+        return self._first.setdefault("", token) is not token  # atomic: the halves run in different threads
 
 
 class Reaper:
-    """Ends requests whose stream was dropped, on a thread of its own.
+    """Ends requests whose stream was garbage-collected, in a thread of its own.
 
-    A generator is collected wherever the interpreter happens to be, which may be inside the very lock that ending a
-    span takes. `SimpleQueue.put` alone is made to be called there.
+    A generator can be collected at any point of the program, even while a thread holds the lock that is needed to end a
+    span. `SimpleQueue.put` is the one operation that is safe there.
     """
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Starts again with an empty queue and no thread."""
         self._dropped: SimpleQueue[tuple[Recorder, Callable[[], None]]] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Make sure that the thread runs."""
+        """Starts the thread, unless it is running."""
         if self._thread is not None and self._thread.is_alive():
             return
         with self._lock:
@@ -72,7 +71,7 @@ class Reaper:
                 self._thread.start()
 
     def drop(self, recorder: Recorder, end: Callable[[], None]) -> None:
-        """Have `end` called soon. May be called from a finaliser."""
+        """Schedules a call of `end`. May be called from a finalizer."""
         self._dropped.put((recorder, end))
 
     def _run(self) -> None:
@@ -80,23 +79,23 @@ class Reaper:
             recorder, end = self._dropped.get()
             try:
                 end()
-            except Exception:  # noqa: BLE001 counted; the thread lives on
+            except Exception:  # noqa: BLE001 counted; the thread continues
                 recorder.failed("dropped stream")
             del recorder, end
 
 
 reaper = Reaper()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=reaper.reset)  # what the parent dropped, the parent ends
+    os.register_at_fork(after_in_child=reaper.reset)  # the parent process ends what it dropped
 
 
 def drop_run(recorder: Recorder, run: Run) -> None:
-    """End a run whose stream nobody reads any more; from a finaliser."""
+    """Ends a run whose stream is no longer read. May be called from a finalizer."""
     reaper.drop(recorder, lambda: finish(recorder, run, cancelled=True))
 
 
 class _Stream:
-    """What the sync and the async proxy share: the text so far, and one end."""
+    """The common part of the sync and the async proxy: the text so far, and one end."""
 
     _inner: Any
 
@@ -112,14 +111,14 @@ class _Stream:
         if token is not None:
             self._active.reset(token)
 
-    def _heard(self, piece: Any) -> None:
+    def _record(self, chunk: Any) -> None:
         if self._run is None:
             return
-        text = piece if isinstance(piece, str) else getattr(piece, "delta", None)
+        text = chunk if isinstance(chunk, str) else getattr(chunk, "delta", None)
         if isinstance(text, str):
             self._recorder.chunk(self._run, text)
 
-    def _over(self, error: BaseException | None = None, cancelled: bool = False) -> None:
+    def _end(self, error: BaseException | None = None, cancelled: bool = False) -> None:
         run, self._run = self._run, None
         if run is None:
             return
@@ -129,7 +128,7 @@ class _Stream:
             self._recorder.failed("stream")
 
     def forget(self) -> None:
-        """Not used after all: somebody else ends the request."""
+        """Detaches the proxy from its run; the caller ends the request."""
         self._run = None
 
     def __getattr__(self, name: str) -> Any:
@@ -144,81 +143,81 @@ class _Stream:
 
 
 class TextStream(_Stream, Generator[Any, Any, Any]):
-    """Stands in for a response's generator."""
+    """Replaces a response's generator."""
 
     def send(self, value: Any) -> Any:
-        """The next piece."""
+        """Returns the next chunk."""
         token = self._enter()
         try:
-            piece = next(self._inner) if value is None else self._inner.send(value)
+            chunk = next(self._inner) if value is None else self._inner.send(value)
         except StopIteration:
-            self._over()
+            self._end()
             raise
         except BaseException as error:
-            self._over(error)
+            self._end(error)
             raise
         finally:
             self._leave(token)
-        self._heard(piece)
-        return piece
+        self._record(chunk)
+        return chunk
 
     def throw(self, *args: Any) -> Any:
-        """Raise inside the generator."""
+        """Raises an exception inside the generator."""
         try:
             return self._inner.throw(*args)
         except BaseException as error:
-            self._over(error)
+            self._end(error)
             raise
 
     def close(self) -> None:
-        """The consumer walks away."""
+        """Closes the generator and ends the request as cancelled."""
         try:
             if hasattr(self._inner, "close"):
                 self._inner.close()
         finally:
-            self._over(cancelled=True)
+            self._end(cancelled=True)
 
 
 class AsyncTextStream(_Stream, AsyncGenerator[Any, Any]):
-    """Stands in for a response's asynchronous generator."""
+    """Replaces a response's asynchronous generator."""
 
     async def asend(self, value: Any) -> Any:
-        """The next piece."""
+        """Returns the next chunk."""
         previous = self._active.get()
         self._enter()
         try:
-            piece = await (self._inner.__anext__() if value is None else self._inner.asend(value))
+            chunk = await (self._inner.__anext__() if value is None else self._inner.asend(value))
         except StopAsyncIteration:
-            self._over()
+            self._end()
             raise
         except BaseException as error:
-            self._over(error)
+            self._end(error)
             raise
         finally:
-            # Not by the token: a step that is thrown away is closed in another context.
+            # Not reset by the token: an abandoned step is closed in another context.
             self._active.set(previous)
-        self._heard(piece)
-        return piece
+        self._record(chunk)
+        return chunk
 
     async def athrow(self, *args: Any) -> Any:
-        """Raise inside the generator."""
+        """Raises an exception inside the generator."""
         try:
             return await self._inner.athrow(*args)
         except BaseException as error:
-            self._over(error)
+            self._end(error)
             raise
 
     async def aclose(self) -> None:
-        """The consumer walks away."""
+        """Closes the generator and ends the request as cancelled."""
         try:
             if hasattr(self._inner, "aclose"):
                 await self._inner.aclose()
         finally:
-            self._over(cancelled=True)
+            self._end(cancelled=True)
 
 
 def watch(response: Any, attribute: str, recorder: Recorder, run: Run, active: ContextVar[str | None]) -> bool:
-    """Put a proxy in place of a response's generator; False where there is none to watch."""
+    """Replaces a response's generator by a proxy; returns False when the response has no generator."""
     inner = getattr(response, attribute, None)
     if hasattr(inner, "__anext__"):
         proxy: _Stream = AsyncTextStream(inner, recorder, run, active)
@@ -228,7 +227,7 @@ def watch(response: Any, attribute: str, recorder: Recorder, run: Run, active: C
         return False
     try:
         setattr(response, attribute, proxy)
-    except Exception:  # noqa: BLE001 an application's response class may refuse
+    except Exception:  # noqa: BLE001 an application's response class may be read-only
         proxy.forget()
         return False
     return True

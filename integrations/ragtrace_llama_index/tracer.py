@@ -1,13 +1,12 @@
-"""LlamaIndex's spans and events → Recorder.
+"""Turns LlamaIndex's spans and events into runs of the Recorder.
 
-Most spans of a LlamaIndex query are internals: they are followed, so that what is below them finds its parent, and
-make no span.
+Most spans of a LlamaIndex query are internal. They produce no span of ours, but their ids are kept, so that their
+children find the right parent.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -16,19 +15,19 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.records import Document
+from ragtrace.tracing.adapters import warn_of_other
 from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion, models, streams
-from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, Call, is_custom, start_custom
+from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, ComponentCall, is_custom, start_custom
 
-_log = logging.getLogger(__name__)
 _OTHERS = ("openinference.instrumentation.", "opentelemetry.instrumentation.")
 _UUID = -37
 """Every span id ends with a dash and a UUID."""
 
 
 class Tracer:
-    """Turns the dispatcher's spans and events into the recorder's runs. Its keys are LlamaIndex's span ids."""
+    """Turns the dispatcher's spans and events into the recorder's runs; the keys are LlamaIndex's span ids."""
 
     def __init__(
         self,
@@ -39,7 +38,7 @@ class Tracer:
     ) -> None:
         self.recorder = recorder
         self.nested: set[str] = set()
-        """Open engines and synthesizers below another root: what they saw is part of what the root saw."""
+        """Open engines and synthesizers below another root: their documents count as documents of the root."""
         self._dispatcher = dispatcher
         self._active_span = active_span
         self._active_tags = active_tags
@@ -49,52 +48,48 @@ class Tracer:
     # --- starts ----------------------------------------------------------------------------------
 
     def enter(self, id_: str, bound: BoundArguments, instance: Any, parent: str | None, tags: Any) -> None:
-        """A span starts. The way of internals, which most are, is a few look-ups."""
+        """Handles the start of a span. An internal span, the most frequent kind, costs a few look-ups."""
         method = id_[id_.rfind(".", 0, _UUID) + 1 : _UUID]
         if method in METHODS and instance is not None:
             role = conversion.role_of(type(instance))  # type: ignore[arg-type]
             start = STARTS.get((role or "", method))
             if start is not None:
-                start(self, Call(id_, method, bound, instance, parent, tags))
+                start(self, ComponentCall(id_, method, bound, instance, parent, tags))
                 return
         if parent is not None:
             self.recorder.follow(id_, parent)
         elif is_custom(id_, instance):
-            start_custom(self, Call(id_, method, bound, instance, parent, tags))
+            start_custom(self, ComponentCall(id_, method, bound, instance, parent, tags))
 
-    def start(self, call: Call, operation: str, name: str, target: str | None = None) -> Run | None:
-        """Open a span; None where nothing is recorded."""
+    def start(self, call: ComponentCall, operation: str, name: str, target: str | None = None) -> Run | None:
+        """Opens a span; returns None when the call is not recorded."""
         if (call.parent is None or not self.recorder.knows(call.parent)) and self._others_active():
             return None
-        # A workflow's own span is given no tags, although they are set.
+        # LlamaIndex passes no tags to a workflow's own span, although they are set.
         tags = call.tags if call.tags is not None else self._active_tags.get()
-        known = conversion.origin(tags) if tags else {}
-        return self.recorder.start(call.id_, call.parent, operation, name, target=target, owner=call.instance, **known)
+        origin = conversion.origin(tags) if tags else {}
+        return self.recorder.start(call.id_, call.parent, operation, name, target=target, owner=call.instance, **origin)
 
     def _others_active(self) -> bool:
-        """Another library traces LlamaIndex: ours stays out, so that nothing is recorded twice."""
+        """Returns True when another library traces LlamaIndex; ragtrace then records nothing, to avoid duplicates."""
         handlers = self._dispatcher.span_handlers
         if len(handlers) != self._handlers_seen:
             self._handlers_seen = len(handlers)
             other = next((type(h).__module__ for h in handlers if type(h).__module__.startswith(_OTHERS)), None)
             if other is not None and not self._silent:
-                _log.warning(
-                    "ragtrace: %s traces LlamaIndex, too; ragtrace stays out so that nothing is recorded twice. "
-                    "Disable it (OTEL_PYTHON_DISABLED_INSTRUMENTATIONS) to let ragtrace trace.",
-                    other,
-                )
+                warn_of_other("LlamaIndex", other)
             self._silent = other is not None
         return self._silent
 
     # --- ends ------------------------------------------------------------------------------------
 
     def exit(self, id_: str, result: Any) -> None:
-        """A span ends well; what it made may be a stream that has not begun."""
+        """Handles the end of a span without an error; the result may be a stream that has not started."""
         run = self.recorder.get(id_)
         if run is None:
             if id_ in self.nested:
                 self.nested.discard(id_)
-                self._saw(id_, conversion.sources_of(result))
+                self._add_documents(id_, conversion.sources_of(result))
             self.recorder.end(id_)
         elif run.operation in MODEL_CALLS:
             self._exit_model(run, result)
@@ -104,14 +99,14 @@ class Tracer:
             self._read(run, result)
             self.recorder.end(id_, error="tool_error" if getattr(result, "is_error", False) is True else None)
 
-    def _saw(self, id_: str, documents: list[Document] | None) -> None:
-        """An engine inside an agent or a workflow saw these: the request's model saw them through it."""
+    def _add_documents(self, id_: str, documents: list[Document] | None) -> None:
+        """Adds the documents of an engine inside an agent or a workflow to those of the request."""
         run = self.recorder.near(id_)
         if run is None or documents is None or run.operation == semconv.OP_RETRIEVAL:
             return
         request = run.request
-        known = {document.id for document in request.seen or ()}
-        request.seen = [*(request.seen or ()), *(d for d in documents if d.id not in known)]
+        known_ids = {document.id for document in request.seen or ()}
+        request.seen = [*(request.seen or ()), *(d for d in documents if d.id not in known_ids)]
 
     def _read(self, run: Run, result: Any) -> None:
         if run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
@@ -122,7 +117,7 @@ class Tracer:
                 run.attributes[semconv.EMBEDDING_DIMENSIONS] = size
         elif run.operation == semconv.OP_TOOL:
             run.answer = conversion.text_of(result)
-            self._saw(str(run.key), conversion.nodes_in(result))
+            self._add_documents(str(run.key), conversion.nodes_in(result))
             if self.recorder.capture.spans and run.answer is not None:
                 run.attributes[semconv.TOOL_RESULT] = self.recorder.capture.text(run.answer)
 
@@ -131,10 +126,10 @@ class Tracer:
             models.read_reply(run, result, self.recorder.capture.openinference)
             self.recorder.end(run.key)
         elif semconv.REQUEST_STREAM not in run.attributes:
-            self.recorder.end(run.key)  # a model without LlamaIndex's callbacks never says when it is done
+            self.recorder.end(run.key)  # a model without LlamaIndex's callbacks never reports its end
         elif run.parent is None:
             streams.reaper.start()
-            with contextlib.suppress(TypeError):  # an iterator that takes no weak reference
+            with contextlib.suppress(TypeError):  # the iterator does not support weak references
                 weakref.finalize(result, streams.drop_run, self.recorder, run).atexit = False
 
     def _exit_root(self, run: Run, result: Any) -> None:
@@ -142,13 +137,13 @@ class Tracer:
         if sources is not None:
             run.request.seen = sources
             if not run.request.retrieved and sources:
-                run.documents = sources  # no retrieval's span shows them
+                run.documents = sources  # no retrieval span holds them
         if run.parent is None and hasattr(result, "response_txt") and result.response_txt is None:
             if self._watch(run, result, "response_gen"):
                 return
         elif hasattr(result, "is_writing_to_memory") and isinstance(run.owner, streams.Halves):
             if result.is_writing_to_memory:
-                self._half(run)
+                self._end_half(run)
                 return
             if self._watch(run, result, "chat_stream") or self._watch(run, result, "achat_stream"):
                 return
@@ -158,8 +153,8 @@ class Tracer:
     def _watch(self, run: Run, response: Any, attribute: str) -> bool:
         return streams.watch(response, attribute, self.recorder, run, self._active_span)
 
-    def _half(self, run: Run, error: BaseException | None = None) -> None:
-        """The call of a streaming chat has returned, or its writer is done."""
+    def _end_half(self, run: Run, error: BaseException | None = None) -> None:
+        """Ends one half of a streaming chat: its call has returned, or its writer has finished."""
         halves = run.owner
         if isinstance(halves, streams.Halves):
             halves.error = halves.error or error
@@ -167,14 +162,14 @@ class Tracer:
                 streams.finish(self.recorder, run, halves.error)
 
     def drop(self, id_: str, error: BaseException | None) -> None:
-        """A span ends with an exception."""
+        """Handles the end of a span with an exception."""
         self.nested.discard(id_)
         run = self.recorder.get(id_)
         if run is None:
             root = self.recorder.near(id_) if "write_response_to_history-" in id_ else None
             self.recorder.end(id_)
             if root is not None:
-                self._half(root, error)
+                self._end_half(root, error)
         elif error is None or conversion.is_control_flow(error):
             self.recorder.end(id_)
         else:
@@ -183,64 +178,64 @@ class Tracer:
     # --- events ----------------------------------------------------------------------------------
 
     def event(self, event: Any) -> None:
-        """Only what spans do not say: how streams go on, and that a workflow was cancelled."""
+        """Handles the events that spans do not report: the progress of streams, and a cancelled workflow."""
         read = _EVENTS.get(type(event).__name__)
         if read is not None and event.span_id is not None:
             read(self, event)
 
-    def _model_asked(self, event: Any) -> None:
+    def _on_model_start(self, event: Any) -> None:
         run = self.recorder.get(event.span_id)
         if run is not None and "stream_" in event.span_id:
             run.attributes[semconv.REQUEST_STREAM] = True
 
-    def _model_said(self, event: Any) -> None:
+    def _on_model_delta(self, event: Any) -> None:
         run = self.recorder.get(event.span_id)
         delta = getattr(event.response, "delta", None)
         if run is not None and isinstance(delta, str):
             self.recorder.chunk(run, delta)
 
     def _streaming(self, event: Any) -> Run | None:
-        """The model's run, if it streams: one that does not ends when its call returns."""
+        """Returns the model's run if it streams; a run that does not stream ends when its call returns."""
         run = self.recorder.get(event.span_id)
         return run if run is not None and semconv.REQUEST_STREAM in run.attributes else None
 
-    def _model_done(self, event: Any) -> None:
+    def _on_model_end(self, event: Any) -> None:
         run = self._streaming(event)
         if run is not None:
             if event.response is not None:
                 models.read_reply(run, event.response, self.recorder.capture.openinference)
             streams.finish(self.recorder, run)
 
-    def _model_failed(self, event: Any) -> None:
+    def _on_model_error(self, event: Any) -> None:
         run = self._streaming(event)
         if run is not None and isinstance(event.exception, GeneratorExit):
-            streams.drop_run(self.recorder, run)  # the generator may be in the hands of the collector
+            streams.drop_run(self.recorder, run)  # the garbage collector may be closing the generator now
         elif run is not None:
             streams.finish(self.recorder, run, event.exception)
 
-    def _chat_said(self, event: Any) -> None:
+    def _on_chat_delta(self, event: Any) -> None:
         run = self.recorder.near(event.span_id)
         if run is not None and isinstance(run.owner, streams.Halves):
             self.recorder.chunk(run, event.delta)
 
-    def _chat_done(self, event: Any) -> None:
+    def _on_chat_end(self, event: Any) -> None:
         run = self.recorder.near(event.span_id)
         if run is not None:
-            self._half(run)
+            self._end_half(run)
 
-    def _cancelled(self, event: Any) -> None:
+    def _on_cancel(self, event: Any) -> None:
         self.recorder.end(event.span_id, cancelled=True)
 
 
 _EVENTS: dict[str, Callable[[Tracer, Any], None]] = {
-    "LLMChatStartEvent": Tracer._model_asked,
-    "LLMCompletionStartEvent": Tracer._model_asked,
-    "LLMChatInProgressEvent": Tracer._model_said,
-    "LLMCompletionInProgressEvent": Tracer._model_said,
-    "LLMChatEndEvent": Tracer._model_done,
-    "LLMCompletionEndEvent": Tracer._model_done,
-    "ExceptionEvent": Tracer._model_failed,
-    "StreamChatDeltaReceivedEvent": Tracer._chat_said,
-    "StreamChatEndEvent": Tracer._chat_done,
-    "SpanCancelledEvent": Tracer._cancelled,
+    "LLMChatStartEvent": Tracer._on_model_start,
+    "LLMCompletionStartEvent": Tracer._on_model_start,
+    "LLMChatInProgressEvent": Tracer._on_model_delta,
+    "LLMCompletionInProgressEvent": Tracer._on_model_delta,
+    "LLMChatEndEvent": Tracer._on_model_end,
+    "LLMCompletionEndEvent": Tracer._on_model_end,
+    "ExceptionEvent": Tracer._on_model_error,
+    "StreamChatDeltaReceivedEvent": Tracer._on_chat_delta,
+    "StreamChatEndEvent": Tracer._on_chat_end,
+    "SpanCancelledEvent": Tracer._on_cancel,
 }

@@ -1,38 +1,61 @@
-"""What the adapters of all frameworks need."""
+"""Functions that the adapters of all frameworks share."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import math
 import sys
 from collections.abc import Iterable
 from typing import Any
 
+_log = logging.getLogger(__name__)
+OPTIONS = ("tracer_provider", "capture_content", "capture", "logger_provider", "consumer")
+"""The options of every instrumentor of ours."""
+
 
 def content_id(content: str) -> str:
-    """An id for a chunk that has none: backends drop whole lists of documents because of one without."""
+    """Returns an id for a chunk without one. A backend drops the whole list if one document has no id."""
     return hashlib.sha1(content.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:16]
 
 
 def number(value: Any) -> float | None:
-    """A finite number, or None: retrievers give scores as Python's, numpy's or nobody's numbers."""
+    """Returns a finite number, or None: retrievers return scores as Python's or numpy's numbers, or other objects."""
     if value is None or isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
         return None
-    found = float(value)
-    return found if math.isfinite(found) else None
+    result = float(value)
+    return result if math.isfinite(result) else None
 
 
 def is_cancellation(error: BaseException | None) -> bool:
-    """The consumer walked away, or the task was cancelled."""
+    """Returns True when the consumer closed the stream, or the task was cancelled."""
     return isinstance(error, (GeneratorExit, asyncio.CancelledError))
 
 
 def instrumented_by(candidates: Iterable[tuple[str, str]]) -> str | None:
-    """The first of some instrumentors, given as (module, class), that is active in this process. Imports nothing."""
+    """Returns the module of the first active instrumentor of `candidates` (module, class). Imports nothing."""
     for module, name in candidates:
         loaded = sys.modules.get(module)
         instance = getattr(getattr(loaded, name, None), "_instance", None)
         if getattr(instance, "_is_instrumented_by_opentelemetry", False):
             return module
     return None
+
+
+def is_traced_by_another(framework: str, candidates: Iterable[tuple[str, str]]) -> bool:
+    """Returns True, and logs a warning, when another instrumentor (module, class) already traces the framework."""
+    other = instrumented_by(candidates)
+    if other:
+        warn_of_other(framework, other)
+    return bool(other)
+
+
+def warn_of_other(framework: str, other: str) -> None:
+    """Logs that ragtrace does not trace a framework because another library does."""
+    _log.warning(
+        "ragtrace does not trace %s, because %s already traces it and every call would be recorded twice. "
+        "To let ragtrace trace, disable the other one with OTEL_PYTHON_DISABLED_INSTRUMENTATIONS.",
+        framework,
+        other,
+    )

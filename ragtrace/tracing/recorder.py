@@ -330,6 +330,25 @@ def shared_recorder(
     return recorder
 
 
+def open_recorder(
+    scope: str,
+    *,
+    tracer_provider: Any = None,
+    capture_content: bool | str | None = None,
+    capture: Capture | None = None,
+    logger_provider: Any = None,
+    consumer: Any = None,
+) -> Recorder:
+    """Returns the recorder of an adapter: a shared one for the same options, or a new one for a `consumer`.
+
+    `scope` is the adapter's instrumentation scope. Raises ValueError for an unknown mode of `capture_content`.
+    """
+    content = capture if capture is not None else Capture.of(capture_content)
+    if consumer is None:
+        return shared_recorder(tracer_provider, content, scope, logger_provider)
+    return Recorder(tracer_provider, capture=content, scope=scope, logger_provider=logger_provider, consumer=consumer)
+
+
 def all_recorders() -> list[Recorder]:
     """Every shared recorder in use, for a process that ends."""
     with _recorders_lock:

@@ -524,7 +524,7 @@ def test_uninstrumented(recorded: Recorded) -> None:
 def test_another_instrumentor_is_left_alone(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where OpenInference traces already, ours stays out and says so."""
+    """When OpenInference traces LangChain already, ragtrace records nothing and logs which library traces."""
     import sys
     import types
 

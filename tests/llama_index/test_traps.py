@@ -424,7 +424,7 @@ class _Theirs(SimpleSpanHandler):
 
 
 def test_another_tracer(instrumented: Recorded, caplog: pytest.LogCaptureFixture) -> None:
-    """When another library's handler is on the dispatcher, ours stays out and says so once; without it, it is back."""
+    """While another library's handler is on the dispatcher, ragtrace records nothing and logs one warning."""
     dispatcher, theirs = get_dispatcher(), _Theirs()
     dispatcher.add_span_handler(theirs)
     try:
@@ -434,7 +434,7 @@ def test_another_tracer(instrumented: Recorded, caplog: pytest.LogCaptureFixture
     finally:
         dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not theirs]
     assert not instrumented.spans
-    assert len([r for r in caplog.records if "stays out" in r.getMessage()]) == 1
+    assert len([r for r in caplog.records if "already traces it" in r.getMessage()]) == 1
     engine().query(QUESTION)
     assert len(instrumented.traces) == 1
 
