@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from ragtrace.background import after_fork
 
 T = TypeVar("T")
 _BATCH = 32
@@ -70,7 +70,12 @@ class CountingExporter(Generic[T]):
         self._said = 0.0
         self._stopped = False
         self._log = logging.getLogger(__name__)
-        _anew_in_children(self, _exported=int, _failed=Counter)
+        after_fork(self._reset_counts)
+
+    def _reset_counts(self) -> None:
+        # In a forked child: the parent reports what was counted before the fork; a second report would double it.
+        self._exported = 0
+        self._failed = Counter()
 
     def export(self, batch: Sequence[T]) -> Any:
         """Export a batch with the inner exporter; its result."""
@@ -125,13 +130,16 @@ class PacedSpanProcessor(BatchSpanProcessor):
     def __init__(self, exporter: CountingExporter[ReadableSpan], queue: int = 4_096) -> None:
         self.dropped = 0
         self._limit = queue
-        _anew_in_children(self, dropped=int)
+        after_fork(self._reset_counts)
         super().__init__(
             exporter,  # type: ignore[arg-type]  # duck-typed: export, shutdown, force_flush
             max_queue_size=queue,
             schedule_delay_millis=1_000,
             max_export_batch_size=_BATCH,
         )
+
+    def _reset_counts(self) -> None:
+        self.dropped = 0
 
     def on_end(self, span: ReadableSpan) -> None:
         """Queue the span; the SDK drops the oldest where the queue is full."""
@@ -146,7 +154,7 @@ class PacedLogRecordProcessor(BatchLogRecordProcessor):
     def __init__(self, exporter: CountingExporter[Any], queue: int = 4_096) -> None:
         self.dropped = 0
         self._limit = queue
-        _anew_in_children(self, dropped=int)
+        after_fork(self._reset_counts)
         super().__init__(
             exporter,  # type: ignore[arg-type]  # duck-typed: export, shutdown, force_flush
             max_queue_size=queue,
@@ -154,24 +162,14 @@ class PacedLogRecordProcessor(BatchLogRecordProcessor):
             max_export_batch_size=_BATCH,
         )
 
+    def _reset_counts(self) -> None:
+        self.dropped = 0
+
     def on_emit(self, log_record: Any) -> None:
         """Queue the event; the SDK drops the oldest where the queue is full."""
         if _queued(self) >= self._limit:
             self.dropped += 1
         super().on_emit(log_record)
-
-
-def _anew_in_children(counter: Any, **kinds: Callable[[], Any]) -> None:
-    """What was counted before a fork is the parent's: a child that told it again would double it."""
-    reference = weakref.ref(counter)
-
-    def reset() -> None:
-        if (alive := reference()) is not None:
-            for name, kind in kinds.items():
-                setattr(alive, name, kind())
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=reset)
 
 
 def _queued(processor: Any) -> int:

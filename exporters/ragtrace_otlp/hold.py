@@ -7,11 +7,9 @@ once. Whatever happens (late scores, a full hold, a shutdown), each span leaves 
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,6 +20,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 from ragtrace import semconv
+from ragtrace.background import Background, after_fork
 from ragtrace.records import Evaluation
 from ragtrace_otlp.scores import ScoreFormat, score_attributes
 
@@ -77,19 +76,18 @@ class HoldProcessor(SpanProcessor):
         self._form = form or ScoreFormat()
         self._late_sink = late
         self._closed = False
+        self._timer = Background("ragtrace-hold", self._expire)
         self._reset()
-        _reset_in_children(self)
+        after_fork(self._reset)
 
     def _reset(self) -> None:
-        # Also for a forked child: what is parked belongs to the parent, which lets it go.
+        # Also for a forked child: what is parked belongs to the parent, which exports it.
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
         self._spans: OrderedDict[_Key, _Parked] = OrderedDict()
         self._early: OrderedDict[_Key, Evaluation] = OrderedDict()
         self._gone: OrderedDict[_Key, None] = OrderedDict()
         self._bytes = 0
         self._parked = self._released = self._expired = self._late = 0
-        self._timer: threading.Thread | None = None
 
     # --- span processor --------------------------------------------------------------------------
 
@@ -110,23 +108,21 @@ class HoldProcessor(SpanProcessor):
         key = (context.trace_id, context.span_id)
         size = _size_of(span)
         surplus: list[ReadableSpan] = []
+        early = None
         with self._lock:
-            closed = self._closed  # again, now under the lock: a shutdown in between would leave the span behind
-            early = None if closed else self._early.pop(key, None)
+            closed = self._closed  # once more under the lock: a shutdown in between would leave the span behind
             if not closed:
                 self._parked += 1
-            if closed:
-                pass
-            elif early is None:
-                self._spans[key] = _Parked(span, size, time.monotonic() + self._limits.seconds)
-                self._bytes += size
-                surplus = self._over_limits()
-                if self._timer is None:
-                    self._start_timer()
-                elif len(self._spans) == 1:
-                    self._changed.notify()
-            else:
-                self._released += 1
+                early = self._early.pop(key, None)
+                if early is not None:
+                    self._released += 1
+                else:
+                    self._spans[key] = _Parked(span, size, time.monotonic() + self._limits.seconds)
+                    self._bytes += size
+                    surplus = self._over_limits()
+            is_first = len(self._spans) == 1
+        if is_first:
+            self._timer.wake()
         if closed:
             self.inner.on_end(span)
         elif early is not None:
@@ -138,8 +134,8 @@ class HoldProcessor(SpanProcessor):
         """Let everything go, then shut the real processor down."""
         with self._lock:
             self._closed = True
-            self._changed.notify_all()
         self._drain()
+        self._timer.close(0)
         self.inner.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
@@ -210,22 +206,15 @@ class HoldProcessor(SpanProcessor):
         for span in left:
             self._leave(span, {semconv.STATUS: "pending_timeout"})
 
-    def _start_timer(self) -> None:
-        self._timer = threading.Thread(target=self._expire, name="ragtrace-hold", daemon=True)
-        self._timer.start()
-
-    def _expire(self) -> None:
-        lock = self._lock
-        while lock is self._lock and not self._closed:
-            with self._changed:
+    def _expire(self, _nothing: list[None]) -> float | None:
+        """Export the spans whose time is over; seconds until the next one's is. All are held equally long."""
+        while True:
+            with self._lock:
                 if not self._spans:
-                    self._changed.wait(60.0)
-                    continue
-                # All wait equally long, so the oldest is the next.
+                    return None
                 remaining = next(iter(self._spans.values())).deadline - time.monotonic()
                 if remaining > 0:
-                    self._changed.wait(remaining)
-                    continue
+                    return remaining
                 span = self._pop_oldest()
             self._leave(span, {semconv.STATUS: "pending_timeout"})
 
@@ -265,14 +254,3 @@ def _size_of(span: ReadableSpan) -> int:
 def _without_content(evaluation: Evaluation) -> Evaluation:
     # It may wait for a span that never comes (the request's own sampler left it out): scores are small, texts are not.
     return replace(evaluation, trace=replace(evaluation.trace, query="", documents=(), answer="", reference=None))
-
-
-def _reset_in_children(hold: HoldProcessor) -> None:
-    reference = weakref.ref(hold)
-
-    def reset() -> None:
-        if (alive := reference()) is not None:
-            alive._reset()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=reset)

@@ -6,13 +6,13 @@ proxies here replace the response's generator: while it runs, and only then, the
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import ContextVar
 from queue import SimpleQueue
 from typing import Any
 
+from ragtrace.background import after_fork
 from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
@@ -85,8 +85,7 @@ class Reaper:
 
 
 reaper = Reaper()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=reaper.reset)  # the parent process ends what it dropped
+after_fork(reaper.reset)  # the parent process ends what it dropped
 
 
 def drop_run(recorder: Recorder, run: Run) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from ragtrace.background import after_fork
 from ragtrace.errors import MissingExtraError, SettingError, StoreError
 
 try:
@@ -44,7 +43,13 @@ class Store:
         self.keys = keys
         # SQLite has one writer at a time: threads of this process queue up instead of polling the file's lock.
         self._turn: Any = threading.Lock() if self.sqlite else nullcontext()
-        _reset_in_children(self)
+        after_fork(self._reset)
+
+    def _reset(self) -> None:
+        # In a forked child: a connection belongs to the process that opened it, and the lock may have been held.
+        self.engine.dispose(close=False)
+        if self.sqlite:
+            self._turn = threading.Lock()
 
     @property
     def sqlite(self) -> bool:
@@ -206,19 +211,6 @@ def _require_cryptography() -> None:
         import cryptography  # noqa: F401 is it there?
     except ImportError:
         raise MissingExtraError("cryptography", "store", "A store with a key") from None
-
-
-def _reset_in_children(store: Store) -> None:
-    """A connection belongs to the process that opened it, and the lock may have been held at the fork."""
-    reference = weakref.ref(store)
-
-    def reset() -> None:
-        if (alive := reference()) is not None:
-            alive.engine.dispose(close=False)
-            if alive.sqlite:
-                alive._turn = threading.Lock()
-
-    os.register_at_fork(after_in_child=reset)
 
 
 __all__ = ["Store", "StoreError", "open_store"]

@@ -9,13 +9,13 @@ import math
 import os
 import threading
 import time
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragtrace.background import after_fork
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Score
@@ -52,8 +52,7 @@ class Journal:
         self._lower = frozenset(check.name for check in evaluators if check.direction == "lower")
         self._half = size // 2
         self._clock = clock
-        self._lock = threading.Lock()
-        self._dropped: Counter[str] = Counter()
+        self._reset()
         self._torn = False
         self.lost = 0
         """Lines that could not be written."""
@@ -62,7 +61,12 @@ class Journal:
             self._file = self._opened()
         except OSError as error:
             raise SettingError(f"report_file {os.fspath(path)!r} cannot be written: {error}") from error
-        _reset_in_children(self)
+        after_fork(self._reset)
+
+    def _reset(self) -> None:
+        # Also for a forked child: what was dropped so far is written by the parent.
+        self._lock = threading.Lock()
+        self._dropped: Counter[str] = Counter()
 
     def __call__(self, evaluation: Evaluation) -> None:
         """Append an evaluation. Never raises."""
@@ -169,18 +173,6 @@ class Journal:
                 plain[name] = value
         plain["probability"] = score.sampling_probability
         return plain
-
-
-def _reset_in_children(journal: Journal) -> None:
-    """At a fork another thread may hold the lock, and what was dropped so far is the parent's to tell."""
-    reference = weakref.ref(journal)
-
-    def reset() -> None:
-        if (alive := reference()) is not None:
-            alive._lock = threading.Lock()
-            alive._dropped = Counter()
-
-    os.register_at_fork(after_in_child=reset)
 
 
 def before(path: Path) -> Path:
