@@ -217,14 +217,14 @@ def _report(options: argparse.Namespace) -> int:
     if not path:
         raise SettingError("name the journal with --file, or with the setting report_file that makes it")
     now = time.time()
-    since, until = (live.when(getattr(options, name), now, f"--{name}") for name in ("since", "until"))
-    found = live.live(path, since, until, options.app)
+    since, until = (live.parse_time(getattr(options, name), now, f"--{name}") for name in ("since", "until"))
+    report = live.live_report(path, since, until, options.app)
     if options.html is not None:
         from ragtrace.reporting.live_html import write_live
 
-        print(f"ragtrace report: {write_live(found, options.html)}", file=sys.stderr)
-    print(live_text.as_json(found) if options.json else live_text.text(found))
-    return 1 if found.damaged else 0
+        print(f"ragtrace report: {write_live(report, options.html)}", file=sys.stderr)
+    print(live_text.as_json(report) if options.json else live_text.as_text(report))
+    return 1 if report.damaged else 0
 
 
 def _evaluators(options: argparse.Namespace) -> int:

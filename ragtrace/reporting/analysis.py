@@ -1,4 +1,4 @@
-"""Everything that is told of a run, worked out once for all the forms in which it is written."""
+"""All results about a run, computed once for every output format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Analysis:
 
     run: Run
     primary: Metric | None
-    """The metric by which models and questions are ranked; None if no metric has a value."""
+    """The metric that ranks models and questions; None if no metric has a value."""
     summaries: tuple[Summary, ...]
     models: tuple[ModelSummary, ...]
     classifications: tuple[Classification, ...]
@@ -28,19 +28,19 @@ class Analysis:
 
 
 def analyse(run: Run, primary: str | None = None, seed: int = 0) -> Analysis:
-    """Work out everything that is told of a run. `primary` names the metric to rank by, by default the first that has a
-    value. Raises SettingError if the run has no such metric, MissingExtraError without numpy."""
+    """Compute all results about a run. `primary` names the metric to rank by; the default is the first with a value.
+    Raises SettingError if the run has no such metric, MissingExtraError without numpy."""
     if primary is not None and primary not in run.metrics:
-        raise SettingError(f"primary metric {primary!r}: the run has {', '.join(run.metrics) or 'none'}")
+        raise SettingError(f"the run has no metric {primary!r}; choose one of {', '.join(run.metrics) or 'none'}")
     summaries, models = summarise(run, seed), summarise_models(run)
-    ranked_by = run.primary(primary)
+    metric = run.primary(primary)
     return Analysis(
         run=run,
-        primary=ranked_by,
+        primary=metric,
         summaries=tuple(summaries),
         models=tuple(models),
         classifications=tuple(classifications(run.originals())),
         problems=tuple(problems(run, summaries)),
-        insights=tuple(insights(run, summaries, models, ranked_by)),
+        insights=tuple(insights(run, summaries, models, metric)),
         flips=tuple(flip_counts(run)),
     )

@@ -1,4 +1,4 @@
-"""Answers as labels: how often they are the expected one, over a whole data set."""
+"""Compares answers with references as labels, over a whole data set."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ragtrace.evaluators.overlap import as_label
 from ragtrace.reporting.results import Result
 
 NAME = "classification"
-"""The evaluator whose rows are read as labels."""
+"""The evaluator whose rows contain labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """How answers compare with references, both as labels. Rates lie in [0, 1]; precision, recall and F1 are means over
-    the labels, each label weighing the same ("macro"); a label that was never predicted has precision 0, one that was
+    """Figures about answers and references, both as labels. All rates are in [0, 1]. Precision, recall and F1 are means
+    over the labels with equal weights ("macro"). A label that was never predicted has precision 0, a label that was
     never expected has recall 0."""
 
     model: str
@@ -26,9 +26,10 @@ class Classification:
     recall: float
     f1: float
     labels: tuple[str, ...]
-    """All labels expected or predicted, sorted."""
+    """All expected or predicted labels, sorted."""
     confusion: tuple[tuple[str, str, int], ...]
-    """(expected, predicted, rows) for pairs that occur. Pairs, not a table: answers in prose make many labels."""
+    """(expected, predicted, number of rows) for each pair that occurs. Pairs take less space than a table if answers
+    are prose, which makes many labels."""
 
 
 def classify(expected: Sequence[str], predicted: Sequence[str], model: str = "") -> Classification:
@@ -38,14 +39,14 @@ def classify(expected: Sequence[str], predicted: Sequence[str], model: str = "")
     `average="macro", zero_division=0`.
     """
     if not expected:
-        raise ValueError("no labels to compare")
+        raise ValueError("there are no labels to compare")
     pairs = Counter(zip(expected, predicted, strict=True))
     labels = tuple(sorted({*expected, *predicted}))
-    wanted, given = Counter(expected), Counter(predicted)
+    expected_counts, predicted_counts = Counter(expected), Counter(predicted)
     hits = {label: pairs[label, label] for label in labels}
-    precisions = [hits[label] / given[label] if given[label] else 0.0 for label in labels]
-    recalls = [hits[label] / wanted[label] if wanted[label] else 0.0 for label in labels]
-    f1s = [2 * hits[label] / (given[label] + wanted[label]) for label in labels]
+    precisions = [hits[label] / predicted_counts[label] if predicted_counts[label] else 0.0 for label in labels]
+    recalls = [hits[label] / expected_counts[label] if expected_counts[label] else 0.0 for label in labels]
+    f1s = [2 * hits[label] / (predicted_counts[label] + expected_counts[label]) for label in labels]
     return Classification(
         model=model,
         count=len(expected),
@@ -59,8 +60,8 @@ def classify(expected: Sequence[str], predicted: Sequence[str], model: str = "")
 
 
 def classifications(rows: Iterable[Result]) -> list[Classification]:
-    """One for each model, from the rows on which the evaluator `classification` has a value and that have a reference;
-    none where there is no such row."""
+    """One classification for each model, from the rows that have a reference and a value of the evaluator
+    `classification`. Models without such rows are left out."""
     of_model: dict[str, list[tuple[str, str]]] = {}
     for row in rows:
         score = row.scores.get(NAME)

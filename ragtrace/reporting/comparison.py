@@ -1,4 +1,4 @@
-"""Two runs over the same rows: which differences are real."""
+"""Compares two runs over the same rows and tests which differences are significant."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ragtrace.errors import DataError
+from ragtrace.reporting.formats import table
 from ragtrace.reporting.results import FAIL, PASS, Metric, Result, Run, label_of, value_of
 from ragtrace.statistics import intervals, significance
 
@@ -19,7 +20,7 @@ _Pair = tuple[Result, Result]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One metric in two runs, over the rows that both could judge."""
+    """One metric in two runs, over the rows on which both have a value."""
 
     metric: str
     n: int
@@ -27,51 +28,51 @@ class Difference:
     mean_a: float | None
     mean_b: float | None
     difference: float | None
-    """Mean of B minus mean of A, on the metric's own scale."""
+    """Mean of B minus mean of A, in the unit of the metric."""
     interval: tuple[float, float] | None
     """95 % bootstrap interval of the difference, over rows."""
     p: float | None
-    """Of the paired permutation test; of McNemar's test where there are verdicts without values; None without pairs."""
+    """Of the paired permutation test; of McNemar's test for verdicts without values; None without pairs."""
     p_holm: float | None
-    """The same, corrected for the number of metrics."""
+    """The same p, corrected for the number of metrics."""
     only_a_passes: int
     only_b_passes: int
     mcnemar: float | None
-    """p of McNemar's exact test, not corrected; None where nothing passes or fails."""
+    """p of McNemar's exact test, not corrected; None without verdicts."""
     verdict: str
-    """Of B against A: `better`, `worse`, or `no difference shown` (which is not the same as no difference)."""
+    """B compared with A: `better`, `worse`, or `no difference shown` (which does not prove that they are equal)."""
     note: str = ""
-    """What a reader must know before believing it."""
+    """What limits the comparison of this metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All metrics that two runs share."""
+    """The comparison of all metrics that two runs share."""
 
     differences: tuple[Difference, ...]
     matched: int
-    """Rows in both runs."""
+    """Number of rows that are in both runs."""
     only_a: int
     only_b: int
     changed: int
-    """Rows with the same id and another question: they are no pair, and are left out."""
+    """Rows with the same id and another question; they are left out."""
 
 
 def compare(a: Run, b: Run, seed: int = 0) -> Comparison:
     """Match the rows of two runs by id and compare every metric that both have, pair by pair.
 
-    Where an id stands for one row of each model, rows are matched by id and model. Perturbed rows are left out. Raises
-    DataError if no row is in both runs, or ids are not unique.
+    Rows are matched by id and model if several models share an id. Perturbed rows are left out. Raises DataError if no
+    row is in both runs, or if ids are not unique.
     """
     left, right = _keyed(a, b)
     common = [key for key in left if key in right]
     pairs = [(left[key], right[key]) for key in common if left[key].query == right[key].query]
     if not pairs:
-        raise DataError("the two runs have no row in common: rows are matched by id, and must ask the same question")
+        raise DataError("the two runs have no row in common: a pair of rows needs the same id and the same question")
     shared = [metric for name, metric in a.metrics.items() if name in b.metrics]
-    found = [_difference(metric, b.metrics[metric.name], pairs, seed) for metric in shared]
+    differences = [_difference(metric, b.metrics[metric.name], pairs, seed) for metric in shared]
     return Comparison(
-        differences=tuple(_corrected(found, {metric.name: metric for metric in shared})),
+        differences=tuple(_corrected(differences, {metric.name: metric for metric in shared})),
         matched=len(pairs),
         only_a=len(left) - len(common),
         only_b=len(right) - len(common),
@@ -80,14 +81,14 @@ def compare(a: Run, b: Run, seed: int = 0) -> Comparison:
 
 
 def _keyed(a: Run, b: Run) -> tuple[dict[tuple[str, str], Result], dict[tuple[str, str], Result]]:
-    """The rows of both by id, or by id and model if an id alone is not unique in one of them."""
+    """The rows of both runs by id, or by id and model if an id alone is not unique in one of them."""
     runs = [list(a.originals()), list(b.originals())]
     by_model = any(len({row.id for row in rows}) < len(rows) for rows in runs)
     keyed = [{(row.id, row.model if by_model else ""): row for row in rows} for rows in runs]
     for name, rows, keys in zip("AB", runs, keyed, strict=True):
         if len(keys) < len(rows):
-            often, n = Counter((row.id, row.model) for row in rows).most_common(1)[0]
-            raise DataError(f"run {name} has {n} rows with the id {often[0]!r}: rows cannot be matched")
+            (id, _), n = Counter((row.id, row.model) for row in rows).most_common(1)[0]
+            raise DataError(f"run {name} has {n} rows with the id {id!r}: rows cannot be matched")
     return keyed[0], keyed[1]
 
 
@@ -95,14 +96,14 @@ def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair], seed: int
     both = [(value_of(x, metric.name), value_of(y, metric.name)) for x, y in pairs]
     values = [(x, y) for x, y in both if x is not None and y is not None]
     labels = [(label_of(x, metric.name), label_of(y, metric.name)) for x, y in pairs]
-    judged = [pair for pair in labels if set(pair) <= {PASS, FAIL}]
+    verdicts = [pair for pair in labels if set(pair) <= {PASS, FAIL}]
     deltas = [y - x for x, y in values]
-    only_a = sum(pair == (PASS, FAIL) for pair in judged)
-    only_b = sum(pair == (FAIL, PASS) for pair in judged)
-    mcnemar = significance.mcnemar_p(only_a, only_b) if judged else None
+    only_a = sum(pair == (PASS, FAIL) for pair in verdicts)
+    only_b = sum(pair == (FAIL, PASS) for pair in verdicts)
+    mcnemar = significance.mcnemar_p(only_a, only_b) if verdicts else None
     return Difference(
         metric=metric.name,
-        n=len(deltas) or len(judged),
+        n=len(deltas) or len(verdicts),
         mean_a=fmean(x for x, _ in values) if values else None,
         mean_b=fmean(y for _, y in values) if values else None,
         difference=fmean(deltas) if deltas else None,
@@ -113,37 +114,37 @@ def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair], seed: int
         only_b_passes=only_b,
         mcnemar=mcnemar,
         verdict=NOTHING,
-        note="; ".join(_notes(metric, other, both if values else [_seen(pair) for pair in labels])),
+        note="; ".join(_notes(metric, other, both if values else [_presence(pair) for pair in labels])),
     )
 
 
-def _seen(pair: tuple[str | None, str | None]) -> tuple[float | None, float | None]:
+def _presence(pair: tuple[str | None, str | None]) -> tuple[float | None, float | None]:
+    """0.0 for a verdict and None without one."""
     a, b = (0.0 if label in (PASS, FAIL) else None for label in pair)
     return a, b
 
 
 def _notes(metric: Metric, other: Metric, both: Sequence[tuple[float | None, float | None]]) -> list[str]:
     notes = []
-    for what in ("version", "method", "threshold", "direction"):
-        if (one := getattr(metric, what)) != (two := getattr(other, what)):
-            notes.append(f"{what} differs: {one} and {two}")
-    # Rows that only one run could judge are no accident: the harder ones are missing.
+    for name in ("version", "method", "threshold", "direction"):
+        if (one := getattr(metric, name)) != (two := getattr(other, name)):
+            notes.append(f"{name} differs: {one} and {two}")
+    # Rows with a value in one run only are not a random selection: usually the harder rows are missing.
     for name, here, there in (("A", 0, 1), ("B", 1, 0)):
         if alone := sum(pair[here] is not None and pair[there] is None for pair in both):
-            notes.append(f"{alone} rows judged in {name} only")
+            notes.append(f"{alone} rows have a score in {name} only")
     return notes
 
 
-def _corrected(found: Sequence[Difference], metrics: Mapping[str, Metric]) -> list[Difference]:
-    ps = [d.p for d in found if d.p is not None]
-    adjusted = iter(significance.holm(ps))
+def _corrected(differences: Sequence[Difference], metrics: Mapping[str, Metric]) -> list[Difference]:
+    ps = iter(significance.holm([d.p for d in differences if d.p is not None]))
     return [
-        d if d.p is None else _judged(replace(d, p_holm=next(adjusted)), metrics[d.metric].direction == "higher")
-        for d in found
+        d if d.p is None else _with_verdict(replace(d, p_holm=next(ps)), metrics[d.metric].direction == "higher")
+        for d in differences
     ]
 
 
-def _judged(d: Difference, higher: bool) -> Difference:
+def _with_verdict(d: Difference, higher: bool) -> Difference:
     if d.p_holm is None or d.p_holm >= _LEVEL:
         return d
     up = d.difference > 0 if d.difference is not None else d.only_b_passes > d.only_a_passes
@@ -152,28 +153,22 @@ def _judged(d: Difference, higher: bool) -> Difference:
 
 
 def comparison_table(a: Run, b: Run, seed: int = 0) -> str:
-    """The comparison as text for a terminal, without a newline at its end. Raises as `compare` does."""
-    found = compare(a, b, seed)
+    """The comparison as text for a terminal, without a final newline. Raises the errors of `compare`."""
+    comparison = compare(a, b, seed)
     head = ("metric", "n", "A", "B", "B - A", "95 % interval", "p (Holm)", "lost/won", "B is")
-    rows = [head, *(_cells(d) for d in found.differences)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    left = (0, len(head) - 1)
+    rows = [head, *(_cells(d) for d in comparison.differences)]
+    tests = sum(d.p is not None for d in comparison.differences)
     lines = [
         f"A: {a.info.file or 'first run'}   B: {b.info.file or 'second run'}",
-        f"rows in both {found.matched} · only in A {found.only_a} · only in B {found.only_b}"
-        + (f" · same id, other question {found.changed} (left out)" if found.changed else ""),
+        f"rows in both {comparison.matched} · only in A {comparison.only_a} · only in B {comparison.only_b}"
+        + (f" · same id, other question {comparison.changed} (left out)" if comparison.changed else ""),
         "",
-    ]
-    for row in rows:
-        cells = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    lines += [f"{d.metric}: {d.note}" for d in found.differences if d.note]
-    lines += [f"{name}: only in {side}" for name, side in _unshared(a, b)]
-    tested = sum(d.p is not None for d in found.differences)
-    lines += [
+        *table(rows, right=range(1, len(head) - 1)),
+        *(f"{d.metric}: {d.note}" for d in comparison.differences if d.note),
+        *(f"{name}: only in {side}" for name, side in _unshared(a, b)),
         "",
-        f"p: paired permutation test ({_DRAWS:,} draws), corrected for {tested} metrics (Holm).",
-        "lost/won: rows that pass in A only / in B only. No difference shown is not the same as no difference.",
+        f"p: paired permutation test ({_DRAWS:,} draws), corrected for {tests} metrics (Holm).",
+        "lost/won: rows that pass in A only / in B only. Without a significant difference, A and B may still differ.",
     ]
     return "\n".join(lines)
 

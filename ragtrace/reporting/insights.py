@@ -1,4 +1,4 @@
-"""What stands out in a run: the best and the worst of models, retrieval, questions and sentences.
+"""Insights of a run: the best and worst models, retrieval, questions and sentences.
 
 Source: H2O Eval Studio, "Insights diagnosed by the evaluator".
 """
@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ragtrace.records import Evidence
-from ragtrace.reporting.results import FAIL, PASS, Metric, Result, Run, clip, label_of, shown, value_of
-from ragtrace.reporting.summary import ModelSummary, Summary, with_interval
+from ragtrace.reporting.formats import clip, mean_with_interval, model_name
+from ragtrace.reporting.results import FAIL, PASS, Metric, Result, Run, label_of, value_of
+from ragtrace.reporting.summary import ModelSummary, Summary
 
 _GROUNDING = ("faithfulness", "groundedness")
 _NOT_RETRIEVAL = frozenset({"context_contradiction"})
-"""Its name starts as those of retrieval do, but it blames the answer."""
+"""Metrics that start with `context_` but judge the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """Something worth to know, as one sentence and in parts."""
+    """One insight, as a sentence and in parts."""
 
     kind: str
     """`best_model`, `worst_model`, `fastest`, `slowest`, `cheapest`, `most_expensive`, `best_retrieval`,
@@ -35,35 +36,34 @@ class Insight:
 def insights(
     run: Run, summaries: Sequence[Summary], models: Sequence[ModelSummary], primary: Metric | None
 ) -> list[Insight]:
-    """What stands out. Models are compared only if there are several; with one model, retrieval is compared by row."""
-    found = []
+    """The insights. Models are compared only if there are several; with one model, retrieval is compared by row."""
+    results: list[Insight] = []
     if primary is not None:
-        found += _ranked_models(summaries, primary)
-    found += _extremes(models, lambda m: m.duration, ("fastest", "slowest"), lambda x: f"{x:.3g} s for an answer")
+        results += _ranked_models(summaries, primary)
+    results += _extremes(models, lambda m: m.duration, ("fastest", "slowest"), lambda x: f"{x:.3g} s for an answer")
     costs = ("cheapest", "most_expensive")
-    found += _extremes(models, lambda m: m.cost, costs, lambda x: f"US$ {x:.3g} for an answer")
-    found += _retrieval(run, summaries)
-    found += [i for i in (_hardest(run, primary), _least_grounded(run)) if i]
-    return found
+    results += _extremes(models, lambda m: m.cost, costs, lambda x: f"US$ {x:.3g} for an answer")
+    results += _retrieval(run, summaries)
+    results += [i for i in (_hardest(run, primary), _least_grounded(run)) if i]
+    return results
 
 
 def _ranked_models(summaries: Sequence[Summary], primary: Metric) -> list[Insight]:
-    scored = [(s.mean, s) for s in summaries if s.metric == primary.name and s.mean is not None]
-    ranked = [s for _, s in sorted(scored, key=lambda pair: -primary.oriented(pair[0]))]
+    means = [(s.mean, s) for s in summaries if s.metric == primary.name and s.mean is not None]
+    ranked = [s for _, s in sorted(means, key=lambda pair: -primary.oriented(pair[0]))]
     if len(ranked) < 2:
         return []
     best, second, last = ranked[0], ranked[1], ranked[-1]
     caution = ""
     if best.interval and second.interval and _overlap(best.interval, second.interval):
-        caution = (
-            f"; its interval overlaps that of {shown(second.model)} ({with_interval(second.mean, second.interval)})"
-        )
+        mean = mean_with_interval(second.mean, second.interval)
+        caution = f"; its interval overlaps that of {model_name(second.model)} ({mean})"
 
-    def told(kind: str, word: str, s: Summary, more: str) -> Insight:
-        text = f"{shown(s.model)} is {word} by {primary.name}: mean {with_interval(s.mean, s.interval)}{more}"
+    def insight(kind: str, word: str, s: Summary, more: str) -> Insight:
+        text = f"{model_name(s.model)} is {word} by {primary.name}: mean {mean_with_interval(s.mean, s.interval)}{more}"
         return Insight(kind, text, s.model, "", primary.name, s.mean)
 
-    return [told("best_model", "best", best, caution), told("worst_model", "worst", last, "")]
+    return [insight("best_model", "best", best, caution), insight("worst_model", "worst", last, "")]
 
 
 def _overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
@@ -74,20 +74,20 @@ def _extremes(
     models: Sequence[ModelSummary],
     of: Callable[[ModelSummary], float | None],
     kinds: tuple[str, str],
-    tell: Callable[[float], str],
+    form: Callable[[float], str],
 ) -> list[Insight]:
-    """The models with the least and the greatest mean; none if fewer than two say, or all say the same."""
-    known = sorted(((value, m.model) for m in models if (value := of(m)) is not None), key=lambda pair: pair[0])
-    if len(known) < 2 or known[0][0] == known[-1][0]:
+    """The models with the least and the greatest value; none if fewer than two have one, or if all are equal."""
+    values = sorted(((value, m.model) for m in models if (value := of(m)) is not None), key=lambda pair: pair[0])
+    if len(values) < 2 or values[0][0] == values[-1][0]:
         return []
     return [
-        Insight(kind, f"{shown(model)} is the {kind.replace('_', ' ')}: {tell(value)}", model, value=value)
-        for kind, (value, model) in zip(kinds, (known[0], known[-1]), strict=True)
+        Insight(kind, f"{model_name(model)} is the {kind.replace('_', ' ')}: {form(value)}", model, value=value)
+        for kind, (value, model) in zip(kinds, (values[0], values[-1]), strict=True)
     ]
 
 
 def retrieval_metrics(run: Run) -> list[Metric]:
-    """The metrics that judge what was retrieved."""
+    """The metrics that judge the retrieved context."""
     return [m for n, m in run.metrics.items() if n.startswith("context_") and n not in _NOT_RETRIEVAL]
 
 
@@ -96,7 +96,9 @@ def _retrieval(run: Run, summaries: Sequence[Summary]) -> list[Insight]:
     if len(ranked) < 2 or ranked[0].value == ranked[-1].value:
         return []
     return [
-        Insight(kind, f"{word} retrieval: {r.who}, {r.value:.3f} on average of {r.metrics}", r.model, r.id, "", r.value)
+        Insight(
+            kind, f"{word} retrieval: {r.name}, {r.value:.3f} on average of {r.metrics}", r.model, r.id, "", r.value
+        )
         for kind, word, r in (("best_retrieval", "Best", ranked[-1]), ("worst_retrieval", "Worst", ranked[0]))
     ]
 
@@ -104,7 +106,7 @@ def _retrieval(run: Run, summaries: Sequence[Summary]) -> list[Insight]:
 @dataclass(frozen=True, slots=True)
 class _Retrieval:
     value: float
-    who: str
+    name: str
     metrics: str
     model: str
     id: str = ""
@@ -117,7 +119,7 @@ def _by_model(run: Run, summaries: Sequence[Summary]) -> list[_Retrieval]:
     metrics = [m for m in retrieval_metrics(run) if all((model, m.name) in means for model in models)]
     names = ", ".join(m.name for m in metrics)
     return [
-        _Retrieval(fmean(_good(m, means[model, m.name]) for m in metrics), shown(model), names, model)
+        _Retrieval(fmean(_good(m, means[model, m.name]) for m in metrics), model_name(model), names, model)
         for model in (models if metrics else ())
     ]
 
@@ -127,22 +129,23 @@ def _by_row(run: Run) -> list[_Retrieval]:
     rows = list(run.originals())
     metrics = [m for m in retrieval_metrics(run) if any(value_of(row, m.name) is not None for row in rows)]
     names = ", ".join(m.name for m in metrics)
-    found = []
+    results = []
     for row in rows:
         goods = [_good(m, value) for m in metrics if (value := value_of(row, m.name)) is not None]
         if goods and len(goods) == len(metrics):
-            found.append(_Retrieval(fmean(goods), f"row {row.id} (“{clip(row.query)}”)", names, row.model, row.id))
-    return found
+            results.append(_Retrieval(fmean(goods), f"row {row.id} (“{clip(row.query)}”)", names, row.model, row.id))
+    return results
 
 
 def _good(metric: Metric, value: float) -> float:
-    """A value as a goodness that can be averaged with others: 1 is best where the metric ends at 1."""
+    """The value on a scale where more is better, so that it can be averaged with others; 1 is best if the range ends
+    at 1."""
     return value if metric.direction == "higher" else metric.range[1] - value
 
 
 def questions(run: Run, primary: Metric) -> list[tuple[str, dict[str, list[Result]]]]:
-    """The questions with the rows of each model that have a value or verdict, hardest first: those that most models
-    fail, then those with the worst mean. Rows with the same text ask the same question."""
+    """The questions with the rows of each model that have a value or verdict, hardest first: most models fail them;
+    then by the worst mean. Rows with the same text have the same question."""
     of_question: dict[str, dict[str, list[Result]]] = {}
     for row in run.originals():
         if value_of(row, primary.name) is not None or label_of(row, primary.name) in (PASS, FAIL):
@@ -156,7 +159,7 @@ def questions(run: Run, primary: Metric) -> list[tuple[str, dict[str, list[Resul
 
 
 def failing(of_model: Mapping[str, Sequence[Result]], metric: str) -> int:
-    """How many models fail a question: at least half of their rows on it do."""
+    """How many models fail a question: at least half of their rows with it fail."""
     shares = (fmean(label_of(row, metric) == FAIL for row in rows) for rows in of_model.values())
     return sum(share >= 0.5 for share in shares)
 
@@ -170,8 +173,8 @@ def _hardest(run: Run, primary: Metric | None) -> Insight | None:
     mean = fmean(values) if values else None
     row = next(iter(of_model.values()))[0]
     failed = f", {failing(of_model, primary.name)} of {len(of_model)} models fail" if len(of_model) > 1 else ""
-    told = f": {primary.name} {mean:.3f}" if mean is not None else ""
-    text = f"Hardest question: “{clip(query)}”{told}{failed}"
+    score = f": {primary.name} {mean:.3f}" if mean is not None else ""
+    text = f"Hardest question: “{clip(query)}”{score}{failed}"
     return Insight("hardest_question", text, "", row.id, primary.name, mean)
 
 
@@ -183,7 +186,7 @@ def _least_grounded(run: Run) -> Insight | None:
                     if evidence.probability is not None and row.answer[evidence.start : evidence.end].strip():
                         yield evidence.probability, row, evidence, name
 
-    least = min(all_evidence(), key=lambda found: found[0], default=None)
+    least = min(all_evidence(), key=lambda item: item[0], default=None)
     if least is None:
         return None
     probability, row, evidence, name = least

@@ -1,5 +1,5 @@
-"""What a journal says of a time: for each application and evaluator how good, how sure, and whether it became worse.
-The standard library is enough."""
+"""The live report: quality, precision and change of each application and evaluator in a period of a journal. Needs the
+standard library only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,20 +16,23 @@ from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.online.journal import Entry, Reading, read
 from ragtrace.records import Score
+from ragtrace.reporting.formats import moment
 from ragtrace.statistics import Alarm, ChangeTest, Estimate, Sums
+from ragtrace.statistics.tally import Tally
 
 WORST = 20
+_UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _HOUR = 3_600.0
 _STEPS = 168
-"""Points of a time line at most: a week by the hour; longer times have longer steps."""
+"""Most points of a time line: a week by the hour; longer periods have longer steps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One evaluator in one stretch of time."""
+class Period:
+    """One evaluator in one period."""
 
     evaluated: int
-    """Requests that it was put to and that it applied to, failed checks among them."""
+    """Requests on which it was run and applicable, including failed checks."""
     passes: Estimate | None
     """Weighted share of passes among passes and fails."""
     score: Estimate | None
@@ -38,9 +41,9 @@ class Part:
     errors: Mapping[str, int]
     """Failed checks by reason."""
     failures: Mapping[str, int]
-    """Failures of checks that pass or fail by kind: `retrieval`, `generation`."""
+    """Failures by kind: `retrieval`, `generation`."""
     cost: float
-    """US dollars that the judge took."""
+    """US dollars that the judge cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +64,34 @@ class Row:
     method: str
     versions: tuple[str, ...]
     lower_is_better: bool
-    now: Part
-    before: Part
-    """The same for as long a time before."""
+    now: Period
+    before: Period
+    """The previous period of the same length."""
     coverage: float | None
-    """Estimated share of the application's requests that have a verdict or a value, in [0, 1]; the rest could not be
-    asked this, or the check failed."""
+    """Estimated share of the application's requests that have a verdict or a value, in [0, 1]. On the rest, the
+    evaluator was not applicable or failed."""
     change: str
-    """`rise`, `steady`, or `learning` where there is too little to tell."""
+    """`rise`, `steady`, or `learning` if there are not enough data."""
     alarm: Alarm | None
     learnt: float
-    """Effective evaluations that the change test compares with."""
+    """Effective evaluations in the reference of the change test."""
     line: tuple[Step, ...]
 
     @property
-    def eventful(self) -> bool:
-        """Whether there is anything to tell beside figures."""
+    def has_details(self) -> bool:
+        """Whether there are failures, errors or costs."""
         return bool(self.now.failures or self.now.errors or self.now.cost)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One of the worst: no text, the trace has it."""
+    """One of the worst answers, without its text."""
 
     trace_id: str
     time: float
     cause: str | None
     scores: tuple[Score, ...]
-    """Those that failed, worst first; the lowest ones of all, where none has a threshold."""
+    """The failed scores, worst first; without failed ones, the worst scores without a threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class App:
     evaluated: int
     """Requests evaluated."""
     requests: float
-    """Requests there were, estimated: the sum of 1/p."""
+    """Estimated number of all requests: the sum of 1/p."""
     dropped: Mapping[str, int]
     """Requests that were sampled and not evaluated, by reason."""
     causes: Mapping[str, int]
@@ -111,86 +114,79 @@ class App:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
-    """A report."""
+class LiveReport:
+    """The whole report."""
 
     since: float
     until: float
-    """Unix times; `since` belongs to it, `until` does not."""
+    """Unix times; `since` is included, `until` is not."""
     apps: tuple[App, ...]
     damaged: int
     not_numbers: int
     files: tuple[str, ...]
     complete: bool
-    """Whether the journal reaches back to the begin of the time before."""
+    """Whether the journal covers the whole previous period."""
 
 
-def live(path: str | os.PathLike[str], since: float, until: float, app: str | None = None) -> Live:
+def live_report(path: str | os.PathLike[str], since: float, until: float, app: str | None = None) -> LiveReport:
     """The report of the journal at `path` from `since` to `until` (Unix times).
 
-    Raises DataError if there is no such journal, nothing in it, nothing in this time, or nothing of this application;
-    SettingError if the time ends before it begins.
+    Raises DataError if the journal does not exist, is empty, or has nothing of this period or application; SettingError
+    if the period ends before it begins.
     """
     if not since < until:
-        raise SettingError(f"--since is {moment(since)}, which is not before --until, {moment(until)}")
-    met = Reading()
+        raise SettingError(f"--since ({moment(since)}) must be before --until ({moment(until)})")
+    reading = Reading()
     start = since - (until - since)
-    first, last, known = math.inf, -math.inf, set()
+    first, last = math.inf, -math.inf
+    names: set[str] = set()
     entries = []
-    for entry in read(path, met):
+    for entry in read(path, reading):
         first, last = min(first, entry.time), max(last, entry.time)
-        known.add(entry.app)
+        names.add(entry.app)
         if start <= entry.time < until and app in (None, entry.app):
             entries.append(entry)
-    _check(Path(path), met, known, app)
+    _check(Path(path), reading, sorted(names), app)
     if not any(entry.time >= since for entry in entries):
         raise DataError(
-            f"{path} has nothing{f' of {app}' if app else ''} from {moment(since)} to {moment(until)}; "
-            f"it reaches from {moment(first)} to {moment(last)}"
+            f"{path} has no evaluations{f' of {app}' if app else ''} from {moment(since)} to {moment(until)}; "
+            f"it contains {moment(first)} to {moment(last)}"
         )
     entries.sort(key=lambda entry: entry.time)
     by_app: dict[str, list[Entry]] = {}
     for entry in entries:
         by_app.setdefault(entry.app, []).append(entry)
     apps = tuple(_app(name, by_app[name], since, until) for name in sorted(by_app))
-    files = tuple(str(file) for file in met.files)
-    return Live(since, until, apps, met.damaged, met.not_numbers, files, first <= start)
+    files = tuple(str(file) for file in reading.files)
+    return LiveReport(since, until, apps, reading.damaged, reading.not_numbers, files, first <= start)
 
 
-def _check(path: Path, met: Reading, known: Iterable[str], app: str | None) -> None:
-    names = sorted(known)
+def _check(path: Path, reading: Reading, names: Sequence[str], app: str | None) -> None:
     if not names:
-        lines = f"none of its {met.damaged} lines can be read" if met.damaged else "it is empty"
-        raise DataError(f"{path} has no evaluations: {lines}")
+        reason = f"none of its {reading.damaged} lines can be read" if reading.damaged else "the file is empty"
+        raise DataError(f"{path} has no evaluations: {reason}")
     if app is not None and app not in names:
-        raise DataError(f"{path} has nothing of the application {app!r}; it has {', '.join(map(repr, names[:20]))}")
+        choices = ", ".join(map(repr, names[:20]))
+        raise DataError(f"{path} has no evaluations of the application {app!r}; choose one of {choices}")
 
 
-def when(text: str, now: float, option: str) -> float:
-    """The Unix time that an option means: `30m`, `24h`, `7d` before `now`, or a date with or without a time (UTC where
-    no other zone is given). Raises SettingError for other text and for the future."""
+def parse_time(text: str, now: float, option: str) -> float:
+    """The Unix time of a command line option: `30m`, `24h`, `7d` before `now`, or a date with or without a time (in UTC
+    unless it names a zone). Raises SettingError for other text and for times in the future."""
     ago = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text.strip())
     if ago:
-        found = now - float(ago[1]) * {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}[ago[2]]
+        seconds = now - float(ago[1]) * _UNITS[ago[2]]
     else:
         try:
-            given = datetime.fromisoformat(text.strip())
-            found = (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
+            date = datetime.fromisoformat(text.strip())
+            seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
-            raise SettingError(f"{option} is {text!r}; give 30m, 24h, 7d, or a date like 2026-01-31T12:00") from None
-    if found > now:
-        raise SettingError(f"{option} is {text!r}, which lies in the future")
-    if found < 0:
-        raise SettingError(f"{option} is {text!r}, which is before 1970")
-    return found
-
-
-def moment(seconds: float) -> str:
-    """A Unix time for people, in UTC."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (ValueError, OverflowError, OSError):
-        return f"{seconds:.0f} s"
+            raise SettingError(f"invalid {option} {text!r}: use 30m, 24h, 7d or a date like 2026-01-31T12:00") from None
+    if seconds > now:
+        raise SettingError(f"invalid {option} {text!r}: the time is in the future")
+    if seconds < 0:
+        raise SettingError(f"invalid {option} {text!r}: the time is before 1970")
+    return seconds
 
 
 def _app(name: str, entries: Sequence[Entry], since: float, until: float) -> App:
@@ -200,13 +196,13 @@ def _app(name: str, entries: Sequence[Entry], since: float, until: float) -> App
     for entry in now:
         dropped.update(entry.dropped)
     requests = math.fsum(1.0 / entry.probability for entry in evaluated)
-    tallies: dict[str, _Tally] = {}
+    histories: dict[str, _History] = {}
     for entry in entries:
         for score in entry.scores:
-            tally = tallies.get(score.name)
-            if tally is None:
-                tally = tallies[score.name] = _Tally(since, until)
-            tally.add(entry, score)
+            history = histories.get(score.name)
+            if history is None:
+                history = histories[score.name] = _History(since, until)
+            history.add(entry, score)
     return App(
         name,
         _distinct(entry.env for entry in now),
@@ -216,7 +212,7 @@ def _app(name: str, entries: Sequence[Entry], since: float, until: float) -> App
         requests,
         dict(dropped),
         dict(Counter(entry.cause for entry in evaluated if entry.cause is not None).most_common()),
-        tuple(tallies[evaluator].row(name, evaluator, requests) for evaluator in sorted(tallies)),
+        tuple(histories[evaluator].row(name, evaluator, requests) for evaluator in sorted(histories)),
         _worst(evaluated),
     )
 
@@ -225,53 +221,31 @@ def _distinct(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({name for name in names if name}))
 
 
-@dataclass(slots=True)
-class _Gathered:
-    rate: Sums = field(default_factory=Sums)
-    value: Sums = field(default_factory=Sums)
-    verdicts: Counter[str] = field(default_factory=Counter)
-    errors: Counter[str] = field(default_factory=Counter)
-    failures: Counter[str] = field(default_factory=Counter)
-    cost: float = 0.0
-
-    def add(self, score: Score) -> None:
-        self.cost += score.cost
-        self.failures.update(score.failures)
-        if score.error is not None:
-            self.verdicts["error"] += 1
-            self.errors[score.error] += 1
-            return
-        self.verdicts[score.label or "none"] += 1
-        if score.label in ("pass", "fail"):
-            self.rate.add(float(score.label == "pass"), score.sampling_probability)
-        if score.value is not None:
-            self.value.add(score.value, score.sampling_probability)
-
-    def part(self) -> Part:
-        return Part(
-            self.verdicts.total() - self.verdicts[NOT_APPLICABLE],
-            self.rate.rate(),
-            self.value.mean(),
-            dict(self.verdicts.most_common()),
-            dict(self.errors.most_common()),
-            dict(self.failures.most_common()),
-            self.cost,
-        )
+def _period(tally: Tally) -> Period:
+    return Period(
+        tally.evaluated,
+        tally.passes.rate(),
+        tally.values.mean(),
+        dict(tally.verdicts.most_common()),
+        dict(tally.errors.most_common()),
+        dict(tally.failures.most_common()),
+        tally.cost,
+    )
 
 
-class _Tally:
-    """What is gathered of one evaluator of one application, in order of time."""
+class _History:
+    """The scores of one evaluator of one application, in order of time."""
 
     def __init__(self, since: float, until: float) -> None:
         self._since, self._until = since, until
-        self._now, self._before = _Gathered(), _Gathered()
-        self._said = 0.0
+        self._now, self._before = Tally(), Tally()
+        self._covered = 0.0
         self._test = ChangeTest()
-        self._begun = False
+        self._in_period = False
         self._width = _HOUR * max(1, math.ceil((until - since) / _HOUR / _STEPS))
         self._steps: dict[int, Sums] = {}
         self._versions: set[str] = set()
-        self._tested: set[str] = set()
+        self._test_versions: set[str] = set()
         self._method = ""
         self._lower = False
 
@@ -283,19 +257,19 @@ class _Tally:
         if inside:
             self._versions.add(score.version)
             if score.error is None and score.label != NOT_APPLICABLE:
-                self._said += 1.0 / score.sampling_probability
+                self._covered += 1.0 / score.sampling_probability
         if score.error is None and score.label in ("pass", "fail"):
-            self._judge(entry.time, score, inside)
+            self._add_verdict(entry.time, score, inside)
 
-    def _judge(self, time: float, score: Score, inside: bool) -> None:
-        if score.version not in self._tested:
-            # Another version, or another threshold, fails other answers: that is no change of the answers.
-            if self._tested:
+    def _add_verdict(self, time: float, score: Score, inside: bool) -> None:
+        if score.version not in self._test_versions:
+            # Another version or threshold fails other answers, which does not mean that the answers changed.
+            if self._test_versions:
                 self._test = ChangeTest()
-            self._tested.add(score.version)
-        if inside and not self._begun:
-            self._begun = True
-            self._test.acknowledge()  # what alarmed before is not what is asked here
+            self._test_versions.add(score.version)
+        if inside and not self._in_period:
+            self._in_period = True
+            self._test.acknowledge()  # the report is about alarms of this period only
         self._test.observe(score.label == "fail", 1.0 / score.sampling_probability, time)
         if inside:
             step = int(time // self._width)
@@ -303,16 +277,16 @@ class _Tally:
 
     def row(self, app: str, evaluator: str, requests: float) -> Row:
         test, reference = self._test, self._test.reference
-        alarm = test.alarm if self._begun else None
+        alarm = test.alarm if self._in_period else None
         return Row(
             app,
             evaluator,
             self._method,
             tuple(sorted(self._versions)),
             self._lower,
-            self._now.part(),
-            self._before.part(),
-            min(1.0, self._said / requests) if requests else None,
+            _period(self._now),
+            _period(self._before),
+            min(1.0, self._covered / requests) if requests else None,
             "rise" if alarm is not None else "learning" if test.learning else "steady",
             alarm,
             reference.effective if reference is not None else 0.0,
@@ -329,24 +303,24 @@ class _Tally:
 
 
 def _worst(entries: Sequence[Entry]) -> tuple[Answer, ...]:
-    """The answers that fail most checks; among them those that score lowest."""
+    """The answers that fail most checks; among them, those with the lowest scores."""
     ranked = sorted(entries, key=_badness, reverse=True)[:WORST]
-    return tuple(Answer(e.trace_id, e.time, e.cause, _telling(e)) for e in ranked if _telling(e))
+    return tuple(Answer(e.trace_id, e.time, e.cause, _worst_scores(e)) for e in ranked if _worst_scores(e))
 
 
 def _badness(entry: Entry) -> tuple[int, float]:
     failed = sum(score.label == "fail" for score in entry.scores)
-    return failed, max((_harm(entry, score) for score in _telling(entry)), default=-math.inf)
+    return failed, max((_harm(entry, score) for score in _worst_scores(entry)), default=-math.inf)
 
 
-def _telling(entry: Entry) -> tuple[Score, ...]:
+def _worst_scores(entry: Entry) -> tuple[Score, ...]:
     failed = [s for s in entry.scores if s.label == "fail"]
     rest = [s for s in entry.scores if s.value is not None and s.label is None]
     return tuple(sorted(failed or rest, key=lambda s: _harm(entry, s), reverse=True))[:8]
 
 
 def _harm(entry: Entry, score: Score) -> float:
-    """More is worse; comparable between evaluators whose scores lie in [0, 1]."""
+    """How bad a score is: more is worse. Comparable between evaluators with scores in [0, 1]."""
     if score.value is None:
         return 0.5
     return score.value if score.name in entry.lower_is_better else 1.0 - score.value

@@ -1,52 +1,41 @@
-"""A live report as one page that needs nothing else. No script, no request, and no name is ever markup."""
+"""A live report as one page that needs no other file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from ragtrace import svg
-from ragtrace.reporting import live_text
-from ragtrace.reporting.files import replace_file
-from ragtrace.reporting.html import environment, style
-from ragtrace.reporting.live import Live, Row, moment
+from ragtrace.reporting import live_text, page
+from ragtrace.reporting.formats import moment
+from ragtrace.reporting.live import LiveReport, Row
 from ragtrace.statistics import Estimate
 
 _FRAME = svg.Frame(360, 150, 38, 6, 8, 20)
 
 
-def write_live(report: Live, path: str | os.PathLike[str]) -> Path:
-    """Write the page; it appears whole or not at all. Raises MissingExtraError without jinja2, OSError as the disk."""
-    page = live_page(report)
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(target, lambda part: part.write_text(page, encoding="utf-8"))
-    return target
+def write_live(report: LiveReport, path: str | os.PathLike[str]) -> Path:
+    """Write the page and return its path. The file appears complete or not at all. Raises MissingExtraError without
+    jinja2, OSError if it cannot be written."""
+    return page.write(live_page(report), path)
 
 
-def live_page(report: Live) -> str:
+def live_page(report: LiveReport) -> str:
     """The page as text. Raises MissingExtraError without jinja2."""
-    made = environment()
-    from markupsafe import Markup
-
-    made.filters |= {
-        "moment": moment,
-        "rate": live_text.rate,
-        "mean": live_text.mean,
-        "effective": live_text.effective,
-        "share": live_text.share,
-        "verdict": live_text.verdict,
-        "brief": live_text.brief,
-        "halves": lambda told: told.rstrip(")").partition(" (")[::2],
-        "counted": live_text.counted,
-        "mark": live_text.mark,
-        "summary": live_text.summary,
-        "timeline": lambda row: Markup(timeline(row)),
+    formats = live_text.rate, live_text.mean, live_text.effective, live_text.share, live_text.change, live_text.brief
+    filters: dict[str, Callable[..., Any]] = {
+        form.__name__: form for form in (*formats, live_text.counts, live_text.value, live_text.summary, moment)
     }
-    css, digest = style()
-    template = made.get_template("live.html.j2")
-    return str(template.render(r=report, notes=live_text.notes(report), css=Markup(css), css_hash=Markup(digest)))
+    filters |= {"halves": _halves, "timeline": timeline}
+    return page.render("live.html.j2", filters, {"r": report, "notes": live_text.notes(report)})
+
+
+def _halves(text: str) -> tuple[str, str]:
+    """Splits `value (interval)` into its two parts."""
+    value, _, interval = text.rstrip(")").partition(" (")
+    return value, interval
 
 
 def timeline(row: Row) -> str:
@@ -86,6 +75,6 @@ def _onset(row: Row) -> str:
 
 
 def _label(row: Row, rates: Sequence[float]) -> str:
-    rise = f"; {live_text.verdict(row)}" if row.alarm is not None else ""
+    rise = f"; {live_text.change(row)}" if row.alarm is not None else ""
     name = live_text.clean(row.evaluator)
     return f"Pass rate of {name}: {len(rates)} points, from {100 * min(rates):.0f} to {100 * max(rates):.0f} %{rise}"

@@ -1,4 +1,4 @@
-"""A question in other words, by rules that cannot change what is asked. English only."""
+"""Rewords a question by rules that keep its meaning. English only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CONTRACTIONS = {
 }
 _LONG = {short.lower(): long for long, short in _CONTRACTIONS.items()}
 _ANY = re.compile(r"(?<![\w'\u2019-])(" + "|".join([*_CONTRACTIONS, *_LONG]) + r")(?![\w'\u2019-])(?=\s+\w)", re.I)
-"""Inside a sentence: a short form cannot end one ("what it's")."""
+"""Inside a sentence only: a short form cannot end a sentence ("what it's")."""
 
 _NOUN = (
     r"(?:the|a|an|my|your|our|their|his|her|its|this|that|these|those)"
@@ -40,14 +40,14 @@ _NOUN = (
     r"(?!(?:held|made|kept|found|put|sent|paid|built|sold|taken|given|written|done|known|left|like|about|for|by)\?)"
     r"[^\s?,;:.!]+){1,8}"
 )
-"""A subject that starts with a determiner and holds no verb: "What is causing this?" asks for no thing, and "Where is
-the meeting held?" cannot be turned."""
+"""A subject that starts with a determiner and contains no verb: "What is causing this?" has no such subject, and "Where
+is the meeting held?" cannot be rephrased."""
 _FRAMES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"(what|who|where)\s+(is|are|was|were)\s+({_NOUN})\?", re.I), "{0} {2} {1}?"),
     (re.compile(r"how\s+do\s+i\s+([^?]+)\?", re.I), "how to {0}?"),
     (re.compile(r"how\s+can\s+i\s+([^?]+)\?", re.I), "how I can {0}?"),
 )
-_ASKED = ("Can you tell me", "Could you tell me", "I would like to know")
+_OPENINGS = ("Can you tell me", "Could you tell me", "I would like to know")
 _ORDER = re.compile(
     r"(?:list|name|explain|describe|give|show|tell|summari[sz]e|compare|find|write|identify|provide|define)\s", re.I
 )
@@ -60,11 +60,11 @@ _SIGNS = re.compile(r"\b(?:the|of|and|to|is|are|was|does|do|did|for|with|how|wha
 
 
 def paraphrase(query: str, rng: random.Random) -> str | None:
-    """The question reworded, or None where no rule is sure of itself: it is not English, or empty.
+    """The reworded question, or None if no rule applies: the question is empty or not English.
 
-    Rules, of which one that fits is drawn: contractions written out or contracted ("What's" - "What is"); the frame of
-    a question turned ("What is the limit?" - "Can you tell me what the limit is?"); a polite word in front. Negations,
-    names, numbers and everything quoted stay as they are.
+    One of the rules that apply is drawn: contractions are expanded or contracted ("What's" - "What is"); the question
+    becomes an indirect one ("What is the limit?" - "Can you tell me what the limit is?"); a polite phrase is put in
+    front. Negations, names, numbers and quotations do not change.
     """
     text = query.strip()
     if not text or not (_ORDER.match(text) or (_ENGLISH.match(text) and _SIGNS.search(text))):
@@ -75,15 +75,15 @@ def paraphrase(query: str, rng: random.Random) -> str | None:
 
 def _contracted(text: str) -> str | None:
     if any(mark in text for mark in '"“”`'):
-        return None  # a quotation is what it is
+        return None  # a quotation must not change
     return _ANY.sub(_other_form, text)
 
 
 def _other_form(match: re.Match[str]) -> str:
-    found = match.group()
-    key = " ".join(found.lower().split())
+    text = match.group()
+    key = " ".join(text.lower().split())
     other = _CONTRACTIONS.get(key) or _LONG[key]
-    return other[0].upper() + other[1:] if found[0].isupper() or other.startswith("i ") else other
+    return other[0].upper() + other[1:] if text[0].isupper() or other.startswith("i ") else other
 
 
 def _framed(text: str, rng: random.Random) -> str | None:
@@ -91,9 +91,9 @@ def _framed(text: str, rng: random.Random) -> str | None:
         if match := pattern.fullmatch(text):
             parts = [part.strip() for part in match.groups()]
             parts[0] = parts[0].lower() if len(parts) > 1 else parts[0]
-            asked = rng.choice(_ASKED)
-            turned = f"{asked} {frame.format(*parts)}"
-            return turned if asked.startswith("C") else turned.rstrip("?") + "."
+            opening = rng.choice(_OPENINGS)
+            question = f"{opening} {frame.format(*parts)}"
+            return question if opening.startswith("C") else question.rstrip("?") + "."
     return None
 
 

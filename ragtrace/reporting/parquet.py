@@ -1,4 +1,4 @@
-"""The scores of a run as one long table."""
+"""Writes the scores of a run as one long table."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ragtrace.errors import MissingExtraError
 from ragtrace.reporting.results import Run
 
 _GROUP = 20_000
-"""Lines written at a time."""
+"""Lines per row group."""
 
 
 def write_parquet(run: Run, path: Path) -> None:
-    """One line for each row and evaluator, of rows as they were given and of perturbed ones. Raises MissingExtraError
-    without pyarrow."""
+    """Write one line for each row and evaluator; rows include perturbed ones. Raises MissingExtraError without
+    pyarrow."""
     try:
         pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:

@@ -1,8 +1,8 @@
-"""Small changes of a row's input that should not change a verdict. The same seed gives the same changes.
+"""Small changes of a row's input that should not change a verdict. The same seed makes the same changes.
 
-Each keeps the meaning by construction, and its docstring says what it does keep and what it does not. A change that a
-row offers no place for (one chunk cannot change its order) is left out: a perturbation that changes nothing would count
-as a verdict that held.
+Each perturbation keeps the meaning by construction; its docstring says what it keeps and what it does not. If a row has
+no place for a change (a single chunk has no other order), the perturbation is left out: otherwise an unchanged row
+would count as a verdict that did not flip.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ragtrace.records import Document, Trace
 from ragtrace.reporting.paraphrase import paraphrase
 
 _TYPO_RATE = 0.03
-"""Of the letters that may be hit; at least one is, where there is one."""
+"""Share of the letters that may change; at least one does if there is one."""
 _SHORTEST = 4
 _OPEN, _CLOSE = "(\"'\u201c\u2018", ")\"'\u201d\u2019.,;:!?"
 _WORD = re.compile(rf"(?<!\S)[{_OPEN}]*([^\W\d_]+)[{_CLOSE}]*(?!\S)")
-"""A word of letters alone between white space: numbers, URLs, addresses, identifiers and hyphenated words never are."""
+"""A word of letters only between white space, not a number, URL, address, identifier or hyphenated word."""
 _TOKEN = re.compile(r"\S+")
 _PROTECTED = frozenset(
     {"never", "none", "nobody", "nothing", "neither", "without", "cannot", "except", "least", "most"}
@@ -33,30 +33,30 @@ _NEIGHBOURS = {
 
 
 def typos(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Trace | None:
-    """Slips of the keyboard in the question: letters swapped, dropped, or hit one key beside, in about 3 % of the
-    letters and at most once in a word.
+    """Typing errors in the question: letters that are swapped, missing, or replaced by a neighbouring key, in about 3 %
+    of the letters and at most once in a word.
 
     Keeps numbers, URLs, addresses, words with digits, hyphens or capitals, words of fewer than four letters and words
-    of negation as they are. Does not promise that a slip makes no other word ("form" for "from").
+    of negation as they are. A typing error may make another word ("form" for "from").
     """
-    words = [m for m in _WORD.finditer(row.query) if _may_slip(m.group(1))]
+    words = [m for m in _WORD.finditer(row.query) if _may_change(m.group(1))]
     if not words:
         return None
     letters = sum(len(m.group(1)) for m in words)
-    hit = rng.sample(words, min(len(words), max(1, round(_TYPO_RATE * letters))))
+    sample = rng.sample(words, min(len(words), max(1, round(_TYPO_RATE * letters))))
     query = row.query
-    for match in sorted(hit, key=lambda m: -m.start()):
+    for match in sorted(sample, key=lambda m: -m.start()):
         start, end = match.span(1)
-        query = query[:start] + _slip(match.group(1), rng) + query[end:]
+        query = query[:start] + _misspell(match.group(1), rng) + query[end:]
     return replace(row, query=query)
 
 
-def _may_slip(word: str) -> bool:
+def _may_change(word: str) -> bool:
     return word.islower() and len(word) >= _SHORTEST and word not in _PROTECTED
 
 
-def _slip(word: str, rng: random.Random) -> str:
-    """The word with one letter wrong, never the first: it carries most of how a word is recognised."""
+def _misspell(word: str, rng: random.Random) -> str:
+    """The word with one wrong letter; never the first, by which a word is mostly recognised."""
     at = rng.randrange(1, len(word) - 1)
     swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
     dropped = word[:at] + word[at + 1 :]
@@ -66,11 +66,11 @@ def _slip(word: str, rng: random.Random) -> str:
 
 
 def case(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Trace | None:
-    """The question all in lower or all in upper case.
+    """The question in lower or in upper case.
 
-    Keeps words with digits, URLs and addresses, words with capitals behind their first letter ("mW", "US") and single
-    letters ("plan B") as they are. Does not keep what only a first capital tells ("Turkey"), and in upper case not
-    which words are acronyms.
+    Keeps words with digits, URLs and addresses, words with capitals after their first letter ("mW", "US") and single
+    letters ("plan B") as they are. Loses what only a first capital expresses ("Turkey") and, in upper case, which words
+    are acronyms.
     """
     ways: list[Callable[[str], str]] = [str.lower, str.upper]
     rng.shuffle(ways)
@@ -83,13 +83,13 @@ def case(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Tra
 
 def _fixed(token: str) -> bool:
     word = token.strip(_OPEN + _CLOSE)
-    named = word[1:] != word[1:].lower() or (len(word) == 1 and word != "I")
-    return named or any(c.isdigit() or c in "/@_\\." for c in word)
+    has_capitals = word[1:] != word[1:].lower() or (len(word) == 1 and word != "I")
+    return has_capitals or any(c.isdigit() or c in "/@_\\." for c in word)
 
 
 def reworded(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Trace | None:
-    """The question in other words, by rule: see `paraphrase`. Keeps every word that carries meaning, in its order but
-    for the verb of a question; English questions only."""
+    """The question in other words, by rules: see `paraphrase`. Keeps all words with meaning, in their order except the
+    verb of a question. English questions only."""
     query = paraphrase(row.query, rng)
     return None if query is None else replace(row, query=query)
 
@@ -97,7 +97,7 @@ def reworded(row: Trace, rng: random.Random, others: Sequence[Document] = ()) ->
 def chunk_order(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Trace | None:
     """The same chunks in another order: two are exchanged, more are reversed or shuffled.
 
-    Keeps what was retrieved. Does not keep ranks, so metrics that read them (context_precision) should change.
+    Keeps the chunks and changes their ranks, so that metrics which use ranks (context_precision) should change.
     """
     documents = list(row.documents)
     contents = [d.content for d in documents]
@@ -112,19 +112,19 @@ def chunk_order(row: Trace, rng: random.Random, others: Sequence[Document] = ())
 
 
 def distractor(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Trace | None:
-    """One more chunk, from another row, somewhere among the row's own.
+    """One more chunk, taken from another row, at a random rank.
 
-    Keeps the row's chunks and their order. Shares of relevant chunks should fall (context_relevancy), what the answer
-    claims should stay as supported as it was. Does not promise that the chunk says nothing of the question: rows of one
-    data set may share their subject.
+    Keeps the chunks of the row and their order. Shares of relevant chunks should fall (context_relevancy); the support
+    of the answer's claims should not change. The chunk may be about the question: rows of one data set may share their
+    subject.
     """
-    known = {d.content for d in row.documents}
-    # A few tries find one without a walk through all rows; where they all fail, the rows share their chunks.
+    contents = {d.content for d in row.documents}
+    # A few attempts find a chunk without reading all rows; if all fail, the rows share their chunks.
     for _ in range(50 if others else 0):
-        chosen = rng.choice(others)
-        if chosen.content not in known and chosen.content.strip():
+        other = rng.choice(others)
+        if other.content not in contents and other.content.strip():
             at = rng.randint(0, len(row.documents))
-            inserted = replace(chosen, id=f"distractor-{chosen.id}", score=None)
+            inserted = replace(other, id=f"distractor-{other.id}", score=None)
             return replace(row, documents=(*row.documents[:at], inserted, *row.documents[at:]))
     return None
 
@@ -137,22 +137,22 @@ _KINDS: dict[str, Callable[[Trace, random.Random, Sequence[Document]], Trace | N
     "distractor": distractor,
 }
 KINDS = tuple(_KINDS)
-"""Names of all perturbations."""
+"""The names of all perturbations."""
 
 
 def perturbed(rows: Iterable[Trace], kinds: Sequence[str] = KINDS, seed: int = 0) -> Iterator[tuple[Trace, str]]:
-    """Each row under each kind of perturbation, row by row, with the kind's name.
+    """Each row under each kind of perturbation, row by row, with the name of the kind.
 
-    A perturbed row keeps its `trace_id`, by which it is matched with its original, and its answer: what is tested is
-    whether a verdict on that answer holds. Kinds that a row offers no place for are left out. What happens to a row
-    depends on the seed and on the row, not on the rows before it (a distractor depends on which rows there are). Reads
-    all rows first. Raises SettingError for a kind that does not exist.
+    A perturbed row keeps its `trace_id`, which matches it with its original, and its answer: the test is whether the
+    verdict on this answer changes. A kind that cannot change a row is left out. The change of a row depends on the seed
+    and the row, not on the rows before it (a distractor depends on the set of rows). Reads all rows first. Raises
+    SettingError for an unknown kind.
     """
     if unknown := [kind for kind in kinds if kind not in _KINDS]:
-        raise SettingError(f"perturbation {unknown[0]!r}: known ones are {', '.join(KINDS)}")
-    given = list(rows)
-    others = [document for row in given for document in row.documents] if "distractor" in kinds else []
-    return _all(given, kinds, seed, others)
+        raise SettingError(f"unknown perturbation {unknown[0]!r}; choose from {', '.join(KINDS)}")
+    originals = list(rows)
+    others = [document for row in originals for document in row.documents] if "distractor" in kinds else []
+    return _all(originals, kinds, seed, others)
 
 
 def _all(

@@ -1,4 +1,4 @@
-"""What a run over a data set leaves behind: its rows with their scores, and what their evaluators mean."""
+"""The result of a run over a data set: rows with scores, and a description of each evaluator."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass, field
 from ragtrace.evaluation import Direction
 from ragtrace.records import Score
 
-ERRORS_OF_READING = "parse_failure"
-"""`Score.error` of a judge whose answer could not be read; pass/fail evaluators count it apart from other errors."""
+PARSE_FAILURE = "parse_failure"
+"""`Score.error` of a judge whose reply could not be read. Evaluators that pass or fail count it separately."""
 PASS, FAIL = "pass", "fail"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What is known of an evaluator: enough to order its values and to say what they mean."""
+    """The properties of an evaluator that its values need: which are better, and which pass."""
 
     name: str
     direction: Direction = "higher"
     threshold: float | None = None
-    """A value that equals it passes. None where the evaluator has no threshold."""
+    """A value equal to it passes. None if the evaluator has no threshold."""
     range: tuple[float, float] = (0.0, 1.0)
-    """Least and greatest value; infinite where there is no bound."""
+    """Least and greatest value; infinite without a bound."""
     method: str = "code"
     """`code`, `model` or `judge`."""
     version: str = "1"
 
     def oriented(self, value: float) -> float:
-        """The value with its sign chosen so that more is better."""
+        """The value, negated if lower is better: then more is always better."""
         return value if self.direction == "higher" else -value
 
     def meets(self, value: float) -> bool | None:
@@ -36,6 +36,13 @@ class Metric:
         if self.threshold is None:
             return None
         return self.oriented(value) >= self.oriented(self.threshold)
+
+    @property
+    def condition(self) -> str:
+        """When a value passes: `≥ 0.75`; without a threshold, which direction is better."""
+        if self.threshold is None:
+            return f"{self.direction} is better"
+        return f"{'≥' if self.direction == 'higher' else '≤'} {self.threshold:g}".replace("inf", "∞")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,61 +54,61 @@ class Result:
     query: str
     answer: str
     contexts: tuple[str, ...] = ()
-    """The chunks in rank order: `Evidence.document_rank` counts from 0 in here."""
+    """The chunks in rank order; `Evidence.document_rank` is an index of it."""
     reference: str | None = None
     model: str = ""
-    """What the row is compared by: a model, an application or a prompt's version. Empty where there is none."""
+    """The group to compare: a model, an application or a prompt version. Empty without groups."""
     perturbation: str | None = None
-    """Name of what was done to the row's input; None for a row as it was given."""
+    """Name of the change that was made to the input; None for an original row."""
     original: str | None = None
-    """Id of the row that this one perturbs."""
+    """Id of the original row of a perturbed one."""
     duration: float | None = None
-    """Seconds that the application took for its answer."""
+    """Seconds that the application needed for the answer."""
     cost: float | None = None
-    """US dollars that the answer cost; what a judge cost stands in the scores."""
+    """US dollars that the answer cost, without the judge: its cost is part of the scores."""
     scores: Mapping[str, Score] = field(default_factory=dict)
     """By the evaluator's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """Where a run came from."""
+    """The origin of a run."""
 
     file: str = ""
     started: float | None = None
     """Unix time in seconds."""
     duration: float | None = None
-    """Seconds that the evaluation took."""
+    """Seconds that the evaluation needed."""
     version: str = ""
     """Version of ragtrace."""
     unusable: tuple[str, ...] = ()
     """One message for each line of the file that could not be evaluated."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """What else is worth to be shown: options of the command, models, seeds."""
+    """Further properties to display: options of the command, models, seeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All rows of a run. Statistics are about rows as they were given; perturbed ones serve to find flips only, because
-    a row that counts twice would make every interval too narrow."""
+    """All rows of a run. Statistics use original rows only; perturbed rows are used to detect flips. A row that counts
+    twice would make every interval too narrow."""
 
     results: tuple[Result, ...]
     metrics: Mapping[str, Metric]
-    """By name, in the order in which they are shown."""
+    """By name, in the order of display."""
     info: Info = Info()
 
     def originals(self) -> Iterator[Result]:
-        """Rows as they were given."""
+        """The rows that are not perturbed."""
         return (row for row in self.results if row.perturbation is None)
 
     def models(self) -> list[str]:
-        """The groups that are compared, in the order of their first row."""
+        """The groups to compare, in the order of their first row."""
         return list(dict.fromkeys(row.model for row in self.originals()))
 
     def primary(self, name: str | None = None) -> Metric | None:
-        """The metric by which models are ranked: the one named, else the first that has a value in any row.
+        """The metric that ranks the models: the metric `name`, or by default the first with a value in any row.
 
-        None if no metric has one, or the named one is not part of the run.
+        None if the run has no such metric.
         """
         if name is not None:
             return self.metrics.get(name)
@@ -121,14 +128,3 @@ def label_of(row: Result, metric: str) -> str | None:
     """A row's verdict for a metric: `pass`, `fail`, another label, or None."""
     score = row.scores.get(metric)
     return None if score is None else score.label
-
-
-def shown(model: str) -> str:
-    """A model's name for people."""
-    return model or "(no model)"
-
-
-def clip(text: str, width: int = 100) -> str:
-    """One line of text of at most `width` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else f"{line[: width - 1]}…"

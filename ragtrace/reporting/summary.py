@@ -1,4 +1,4 @@
-"""A run in figures: for each model and metric how good, how sure, and how much of the data could be judged."""
+"""Figures of a run for each model and metric: quality, precision and coverage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from statistics import fmean
 
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Score
-from ragtrace.reporting.results import ERRORS_OF_READING, FAIL, PASS, Metric, Result, Run, shown
+from ragtrace.reporting.formats import model_name
+from ragtrace.reporting.results import FAIL, PARSE_FAILURE, PASS, Metric, Result, Run
 from ragtrace.statistics import intervals
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -18,17 +19,17 @@ _REFUSAL = "refusal"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The five counts of an evaluator that passes or fails. A row may be in several: an answer that passes over a
-    context that does not is a pass and a retrieval failure."""
+    """The five counts of an evaluator that passes or fails. A row may count in several: if the answer passes and its
+    context fails, the row is a pass and a retrieval failure."""
 
     passed: int = 0
     failed: int = 0
     retrieval_failures: int = 0
     """The retrieved context itself fails the check."""
     generation_failures: int = 0
-    """The answer fails though the context does not cause it."""
+    """The answer fails, and the context is not the cause."""
     parse_failures: int = 0
-    """The judge's answer could not be read."""
+    """The reply of the judge could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class Summary:
     model: str
     metric: str
     rows: int
-    """Rows of the model. Each has a value, a verdict without a value, no applicable question, a refusal, an error, or
-    was not put to the evaluator."""
+    """Rows of the model. Each row has a value, a verdict without a value, a refusal or an error, or the evaluator was
+    not applicable or not run."""
     count: int
     """Rows with a value."""
     coverage: float
@@ -49,7 +50,7 @@ class Summary:
     """95 % bootstrap interval of the mean; None for fewer than two values."""
     median: float | None
     quantiles: tuple[float, ...]
-    """At `QUANTILES`; empty without values."""
+    """At the probabilities `QUANTILES`; empty without values."""
     pass_rate: float | None
     """Passes / (passes + fails); None where nothing passes or fails."""
     pass_interval: tuple[float, float] | None
@@ -60,11 +61,11 @@ class Summary:
     errors: Mapping[str, int] = field(default_factory=dict)
     """By reason, parse failures aside."""
     cost: float = 0.0
-    """US dollars that a judge cost for these scores."""
+    """US dollars that the judge cost for these scores."""
 
     @property
     def failures(self) -> int:
-        """Rows without a score because the evaluator failed, parse failures among them."""
+        """Rows without a score because the evaluator failed, including parse failures."""
         return sum(self.errors.values()) + self.counts.parse_failures
 
     @property
@@ -75,7 +76,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """What a model's answers took and cost; None where no row says."""
+    """Duration and cost of a model's answers; None if no row has them."""
 
     model: str
     rows: int
@@ -83,7 +84,7 @@ class ModelSummary:
     """Mean seconds."""
     median_duration: float | None
     cost: float | None
-    """Mean US dollars for a row."""
+    """Mean US dollars per row."""
 
 
 def summarise(run: Run, seed: int = 0) -> list[Summary]:
@@ -98,10 +99,10 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> S
     scores = [row.scores[metric.name] for row in rows if metric.name in row.scores]
     values = [score.value for score in scores if score.value is not None]
     counts = _counts(scores)
-    judged = counts.passed + counts.failed
+    verdicts = counts.passed + counts.failed
     usable = sum(score.value is not None or score.label in (PASS, FAIL) for score in scores)
-    at = intervals.quantiles(values, QUANTILES) if values else ()
-    errors = Counter(s.error for s in scores if s.error is not None and s.error != ERRORS_OF_READING)
+    quantiles = intervals.quantiles(values, QUANTILES) if values else ()
+    errors = Counter(s.error for s in scores if s.error is not None and s.error != PARSE_FAILURE)
     return Summary(
         model=model,
         metric=metric.name,
@@ -110,10 +111,10 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> S
         coverage=usable / len(rows),
         mean=fmean(values) if values else None,
         interval=intervals.bootstrap_mean(values, seed=seed),
-        median=at[QUANTILES.index(0.5)] if at else None,
-        quantiles=at,
-        pass_rate=counts.passed / judged if judged else None,
-        pass_interval=intervals.wilson(counts.passed / judged, judged) if judged else None,
+        median=quantiles[QUANTILES.index(0.5)] if quantiles else None,
+        quantiles=quantiles,
+        pass_rate=counts.passed / verdicts if verdicts else None,
+        pass_interval=intervals.wilson(counts.passed / verdicts, verdicts) if verdicts else None,
         counts=counts,
         not_applicable=sum(score.label == NOT_APPLICABLE for score in scores),
         refusals=sum(score.label == _REFUSAL for score in scores),
@@ -128,18 +129,18 @@ def _counts(scores: Sequence[Score]) -> Counts:
         failed=sum(score.label == FAIL for score in scores),
         retrieval_failures=sum("retrieval" in score.failures for score in scores),
         generation_failures=sum("generation" in score.failures for score in scores),
-        parse_failures=sum(score.error == ERRORS_OF_READING for score in scores),
+        parse_failures=sum(score.error == PARSE_FAILURE for score in scores),
     )
 
 
 def summarise_models(run: Run) -> list[ModelSummary]:
-    """Time and cost of each model."""
-    found = []
+    """Duration and cost of each model."""
+    summaries = []
     for model in run.models():
         rows = [row for row in run.originals() if row.model == model]
         durations = [row.duration for row in rows if row.duration is not None]
         costs = [row.cost for row in rows if row.cost is not None]
-        found.append(
+        summaries.append(
             ModelSummary(
                 model=model,
                 rows=len(rows),
@@ -148,32 +149,26 @@ def summarise_models(run: Run) -> list[ModelSummary]:
                 cost=fmean(costs) if costs else None,
             )
         )
-    return found
+    return summaries
 
 
 def shortfalls(run: Run, limits: Mapping[str, float]) -> list[str]:
-    """For a gate: what keeps a model's mean from meeting a limit, one sentence each; empty if all do.
+    """The reasons why a run misses limits, one sentence each; empty if it meets all of them.
 
-    A limit is the least mean of a metric where higher is better, and the greatest where lower is. A metric that the
-    run does not have, or has no value of, falls short: a gate must not open because nothing was measured.
+    A limit is the least mean of a metric if higher is better, and the greatest mean if lower is better. A metric that
+    the run lacks or that has no value misses its limit: a gate must not open because nothing was measured.
     """
-    found = [f"{name}: the run has no such metric" for name in limits if name not in run.metrics]
+    reasons = [f"{name}: the run has no such metric" for name in limits if name not in run.metrics]
     for name, limit in limits.items():
         metric = run.metrics.get(name)
         for model in run.models() if metric else ():
             rows = (row for row in run.originals() if row.model == model)
             values = [s.value for row in rows if (s := row.scores.get(name)) and s.value is not None]
             if not values:
-                found.append(f"{name}: no value for {shown(model)}")
+                reasons.append(f"{name}: no value for {model_name(model)}")
             elif metric and metric.oriented(fmean(values)) < metric.oriented(limit):
                 sense = "below" if metric.direction == "higher" else "above"
-                found.append(f"{name}: the mean of {shown(model)} is {fmean(values):.4g}, {sense} {limit:g}")
+                reasons.append(f"{name}: the mean of {model_name(model)} is {fmean(values):.4g}, {sense} {limit:g}")
     if limits and not run.models():
-        found.append("the run has no rows")
-    return found
-
-
-def with_interval(mean: float | None, interval: tuple[float, float] | None) -> str:
-    """A mean for people: `0.812 (0.790 to 0.834)`."""
-    told = "-" if mean is None else f"{mean:.3f}"
-    return f"{told} ({interval[0]:.3f} to {interval[1]:.3f})" if interval else told
+        reasons.append("the run has no rows")
+    return reasons

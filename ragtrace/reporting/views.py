@@ -1,4 +1,4 @@
-"""What the tables of the report hold. Text stays text here: escaping is the template's."""
+"""The content of the report's tables. Text is not escaped here; the template does it."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from statistics import fmean
 
 from ragtrace.records import Evidence, Score
 from ragtrace.reporting.analysis import Analysis
+from ragtrace.reporting.formats import NONE, clip, number
 from ragtrace.reporting.insights import questions
-from ragtrace.reporting.results import FAIL, Metric, Result, clip, label_of, value_of
+from ragtrace.reporting.results import FAIL, Metric, Result, label_of, value_of
 
 QUESTIONS = 200
-"""Questions in the heat map."""
+"""Most questions in the heat map."""
 WORST = 20
-"""Rows among the worst cases."""
+"""Most rows among the worst cases."""
 ANSWER = 4_000
+"""Most characters of an answer."""
 _PASSAGE = 400
 _PASSAGES = 3
-_NONE = "\N{EN DASH}"
 _GRADE = {"contradicted": 0, "unsupported": 1, "supported": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure of the leaderboard or the heat map."""
+    """A cell of the leaderboard or the heat map."""
 
     text: str
     detail: str = ""
     kind: str = ""
-    """`good`, `bad`, or empty where there is no threshold or nothing to judge."""
+    """`good`, `bad`, or empty without a threshold or a value."""
     heat: int | None = None
-    """Of the heat map: 0 (worst) to 10 (best)."""
+    """In the heat map, 0 (worst) to 10 (best)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of an answer with one verdict; without one where no claim was found."""
+    """A part of an answer with one verdict, or without a verdict outside claims."""
 
     text: str
     verdict: str = ""
@@ -47,12 +48,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Where the context comes closest to a sentence."""
+    """The part of the context that is closest to a sentence."""
 
     sentence: str
     verdict: str
     rank: int
-    """From 1, for people."""
+    """Rank of the chunk, from 1."""
     text: str
 
 
@@ -69,27 +70,27 @@ class Case:
 
 
 def leaderboard(analysis: Analysis) -> tuple[list[str], list[tuple[Metric, list[Cell]]]]:
-    """The models, best first, and for each metric a cell for each of them."""
+    """The models, best first, and for each metric one cell per model."""
     models = ranked_models(analysis)
-    known = {(s.model, s.metric): s for s in analysis.summaries}
+    summaries = {(s.model, s.metric): s for s in analysis.summaries}
     table = []
     for metric in analysis.run.metrics.values():
         cells = []
         for model in models:
-            s = known[model, metric.name]
+            s = summaries[model, metric.name]
             if s.mean is not None:
                 interval = f"{number(s.interval[0])} to {number(s.interval[1])}, " if s.interval else ""
                 cells.append(Cell(number(s.mean), f"{interval}n {s.count}", _kind(metric, s.mean)))
             elif s.pass_rate is not None:
                 cells.append(Cell(f"{s.pass_rate:.0%} pass", f"n {s.counts.passed + s.counts.failed}"))
             else:
-                cells.append(Cell(_NONE, "no score"))
+                cells.append(Cell(NONE, "no score"))
         table.append((metric, cells))
     return models, table
 
 
 def ranked_models(analysis: Analysis) -> list[str]:
-    """The models by the mean of the primary metric, best first; those without one last."""
+    """The models by the mean of the primary metric, best first; models without a mean are last."""
     primary = analysis.primary
     if primary is None:
         return analysis.run.models()
@@ -107,15 +108,15 @@ def _kind(metric: Metric, value: float) -> str:
 
 
 def heat_map(analysis: Analysis, models: Sequence[str]) -> tuple[int, list[tuple[str, list[Cell]]]]:
-    """How many questions there are, and the hardest 200 of them with a cell for each model: the mean of its rows."""
+    """The number of questions, and the hardest 200 of them with one cell per model: the mean of its rows."""
     primary = analysis.primary
     if primary is None:
         return 0, []
     ranked = questions(analysis.run, primary)
-    known = [
+    values = [
         v for _, of in ranked for rows in of.values() for row in rows if (v := value_of(row, primary.name)) is not None
     ]
-    ends = _ends(primary, known)
+    ends = _ends(primary, values)
     table = []
     for query, of_model in ranked[:QUESTIONS]:
         cells = [_heat(primary, of_model.get(model, []), ends) for model in models]
@@ -134,13 +135,13 @@ def _heat(metric: Metric, rows: Sequence[Result], ends: tuple[float, float]) -> 
     values = [v for row in rows if (v := value_of(row, metric.name)) is not None]
     if not values:
         verdicts = [label for row in rows if (label := label_of(row, metric.name))]
-        return Cell(verdicts[0] if verdicts else _NONE)
+        return Cell(verdicts[0] if verdicts else NONE)
     mean = fmean(values)
     return Cell(number(mean), "", _kind(metric, mean), _step(metric, mean, ends))
 
 
 def _step(metric: Metric, value: float, ends: tuple[float, float]) -> int:
-    """0 to 10, worst to best. The threshold parts 0 to 4 from 6 to 10, so that no colour of the good half fails."""
+    """0 to 10, worst to best. The threshold separates 0 to 4 from 6 to 10: no value with a good colour fails."""
     worst, best = ends if metric.direction == "higher" else ends[::-1]
     limit = metric.threshold
     if limit is None or not ends[0] < limit < ends[1]:
@@ -159,8 +160,8 @@ def worst_cases(analysis: Analysis) -> list[Case]:
     primary = analysis.primary
     if primary is None:
         return []
-    valued = [(v, row) for row in analysis.run.originals() if (v := value_of(row, primary.name)) is not None]
-    ranked = [row for _, row in sorted(valued, key=lambda pair: primary.oriented(pair[0]))]
+    values = [(v, row) for row in analysis.run.originals() if (v := value_of(row, primary.name)) is not None]
+    ranked = [row for _, row in sorted(values, key=lambda pair: primary.oriented(pair[0]))]
     return [_case(analysis, row, primary) for row in ranked[:WORST]]
 
 
@@ -176,19 +177,19 @@ def _case(analysis: Analysis, row: Result, primary: Metric) -> Case:
 
 
 def pieces(answer: str, evidence: Sequence[Evidence]) -> tuple[Piece, ...]:
-    """The answer cut where verdicts change. Where claims overlap, the worst verdict counts; offsets outside the answer
-    are cut to it."""
+    """The answer, divided where the verdict changes. Where claims overlap, the worst verdict counts; offsets outside
+    the answer are limited to it."""
     usable = [(max(0, e.start), min(len(answer), e.end), e) for e in evidence]
     cuts = sorted({0, len(answer), *(at for start, end, _ in usable if start < end for at in (start, end))})
-    found: list[tuple[str, Evidence | None]] = []
+    parts: list[tuple[str, Evidence | None]] = []
     for start, end in pairwise(cuts):
         over = [e for a, b, e in usable if a <= start and end <= b]
         worst = min(over, key=_badness, default=None)
         text = answer[start:end]
-        if found and worst is not None and found[-1][1] is worst:
-            text = found.pop()[0] + text
-        found.append((text, worst))
-    return tuple(Piece(text, e.verdict, e.probability) if e else Piece(text) for text, e in found)
+        if parts and worst is not None and parts[-1][1] is worst:
+            text = parts.pop()[0] + text
+        parts.append((text, worst))
+    return tuple(Piece(text, e.verdict, e.probability) if e else Piece(text) for text, e in parts)
 
 
 def _badness(evidence: Evidence) -> tuple[int, float]:
@@ -197,39 +198,35 @@ def _badness(evidence: Evidence) -> tuple[int, float]:
 
 
 def _passages(row: Result, evidence: Sequence[Evidence]) -> tuple[Passage, ...]:
-    """The closest passages of the three worst sentences that lack support."""
-    found = []
+    """The closest passages to the three worst sentences without support."""
+    passages = []
     for e in sorted(evidence, key=_badness):
         rank, start, end = e.document_rank, e.document_start, e.document_end
         if e.verdict == "supported" or rank is None or start is None or end is None:
             continue
         if 0 <= rank < len(row.contexts) and (text := row.contexts[rank][max(0, start) : end].strip()):
             sentence = clip(row.answer[max(0, e.start) : e.end], 200)
-            found.append(Passage(sentence, e.verdict, rank + 1, clip(text, _PASSAGE)))
-    return tuple(found[:_PASSAGES])
+            passages.append(Passage(sentence, e.verdict, rank + 1, clip(text, _PASSAGE)))
+    return tuple(passages[:_PASSAGES])
 
 
 def errors(analysis: Analysis) -> list[tuple[str, str, int, str]]:
-    """(evaluator, reason, rows, one message) of scores that failed, most frequent first; parse failures among them."""
-    counts: dict[tuple[str, str], list[str]] = {}
+    """(evaluator, reason, number of rows, one message) of failed scores, most frequent first; includes parse
+    failures."""
+    messages: dict[tuple[str, str], list[str]] = {}
     for row in analysis.run.originals():
         for name, score in row.scores.items():
             if score.error is not None:
-                counts.setdefault((name, score.error), []).append(score.explanation or "")
-    found = [(name, reason, len(told), clip(max(told, key=bool), 200)) for (name, reason), told in counts.items()]
-    return sorted(found, key=lambda item: -item[2])
+                messages.setdefault((name, score.error), []).append(score.explanation or "")
+    rows = [(name, reason, len(texts), clip(max(texts, key=bool), 200)) for (name, reason), texts in messages.items()]
+    return sorted(rows, key=lambda item: -item[2])
 
 
-def judged(analysis: Analysis) -> bool:
-    """Whether anything passes, fails or could not be read."""
+def has_verdicts(analysis: Analysis) -> bool:
+    """Whether any row passes or fails, or has a parse failure."""
     return any(s.pass_rate is not None or s.counts.parse_failures for s in analysis.summaries)
 
 
 def values_of(analysis: Analysis, metric: str) -> list[float]:
     """All values of a metric, of all models."""
     return [v for row in analysis.run.originals() if (v := value_of(row, metric)) is not None]
-
-
-def number(value: float) -> str:
-    """A figure with three places, or three digits where it is large."""
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

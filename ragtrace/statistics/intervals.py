@@ -16,8 +16,8 @@ _CELLS = 2_000_000
 
 
 def wilson(rate: float, n: float) -> tuple[float, float]:
-    """Wilson interval of a rate in [0, 1] observed in n > 0 trials; n may be an effective sample size. It lies within
-    [0, 1] and contains the rate. Raises ValueError for other arguments.
+    """Wilson interval of a rate in [0, 1] observed in n > 0 trials; n may be an effective sample size. It is
+    within [0, 1] and contains the rate. Raises ValueError for other arguments.
 
     E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927), without continuity
     correction.

@@ -177,7 +177,7 @@ def test_primary_metric() -> None:
     made = run(rows([0.4], name="hallucination"), FAITHFULNESS, HALLUCINATION)
     assert analyse(made).primary == HALLUCINATION
     assert analyse(made, "faithfulness").primary == FAITHFULNESS
-    with pytest.raises(SettingError, match="primary metric 'x'"):
+    with pytest.raises(SettingError, match="no metric 'x'"):
         analyse(made, "x")
 
 
@@ -247,7 +247,7 @@ def test_comparison_of_verdicts_without_values() -> None:
     (d,) = compare(side(fails), side(passes)).differences
     assert (d.verdict, d.n, d.only_b_passes, d.difference) == (BETTER, 11, 10, None)
     assert d.p == d.mcnemar == 2 / 1024
-    assert d.note == "1 rows judged in B only"
+    assert d.note == "1 rows have a score in B only"
     assert compare(side(passes), side(fails)).differences[0].verdict == WORSE
 
 

@@ -24,7 +24,7 @@ from ragtrace.evaluation import evaluator
 from ragtrace.online.journal import Journal, Reading, before, read
 from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.records import Evaluation, Facts, Score, Trace
-from ragtrace.reporting.live import live, when
+from ragtrace.reporting.live import live_report, parse_time
 from ragtrace.testing import make_trace
 
 HOUR, DAY = 3_600.0, 86_400.0
@@ -155,7 +155,7 @@ def test_dropped_requests_are_counted_with_the_next_line(tmp_path: Path) -> None
     dropped = Evaluation(make_trace(), (), "dropped", reason="queue_full")
     path = written(tmp_path / "j", [dropped] * 1_000 + [evaluation(time.time(), judged(True))] + [dropped])
     assert [entry.dropped for entry in read(path)] == [{"queue_full": 1_000}, {"queue_full": 1}]
-    (app,) = live(path, time.time() - HOUR, time.time() + 1).apps
+    (app,) = live_report(path, time.time() - HOUR, time.time() + 1).apps
     assert (app.evaluated, app.dropped) == (1, {"queue_full": 1_001})
 
 
@@ -213,7 +213,7 @@ def test_figures_are_weighted(tmp_path: Path) -> None:
     many = [evaluation(NOW - i, judged(False), sampling_probability=1.0) for i in range(1, 41)]
     few = [evaluation(NOW - i, judged(True, 0.1), sampling_probability=0.1) for i in range(1, 37)]
     path = written(tmp_path / "j", many + few)
-    (app,) = live(path, NOW - HOUR, NOW).apps
+    (app,) = live_report(path, NOW - HOUR, NOW).apps
     (row,) = app.rows
     assert row.now.passes is not None
     assert row.now.score is not None
@@ -227,13 +227,13 @@ def test_figures_are_weighted(tmp_path: Path) -> None:
 def test_a_rise_of_failures_is_told(tmp_path: Path) -> None:
     """More failures than the day before are told with their begin; a steady rate is none, and too little says so."""
     path = days(tmp_path / "j", [0.04, 0.04, 0.15])
-    (row,) = live(path, NOW - DAY, NOW).apps[0].rows
+    (row,) = live_report(path, NOW - DAY, NOW).apps[0].rows
     assert row.change == "rise"
     assert row.alarm is not None
     assert row.alarm.since == pytest.approx(NOW - DAY, abs=3 * HOUR)
-    (row,) = live(path, NOW - 2 * DAY, NOW - DAY).apps[0].rows
+    (row,) = live_report(path, NOW - 2 * DAY, NOW - DAY).apps[0].rows
     assert (row.change, row.alarm) == ("steady", None)
-    (row,) = live(path, NOW - 3 * DAY, NOW - 3 * DAY + HOUR).apps[0].rows
+    (row,) = live_report(path, NOW - 3 * DAY, NOW - 3 * DAY + HOUR).apps[0].rows
     assert row.change == "learning"
 
 
@@ -254,23 +254,23 @@ def test_another_threshold_is_no_rise(tmp_path: Path) -> None:
         )
 
     calibrated = journal("a", (0.04, "2"), (0.04, "2"), (0.15, "2+c1"))
-    (row,) = live(calibrated, NOW - DAY, NOW).apps[0].rows
+    (row,) = live_report(calibrated, NOW - DAY, NOW).apps[0].rows
     assert (row.change, row.alarm, row.versions) == ("steady", None, ("2+c1",))
     worse = journal("b", (0.04, "2"), (0.04, "2+c1"), (0.04, "2+c1"), (0.15, "2+c1"))
-    (row,) = live(worse, NOW - DAY, NOW).apps[0].rows
+    (row,) = live_report(worse, NOW - DAY, NOW).apps[0].rows
     assert row.change == "rise"
 
 
 def test_the_time_line(tmp_path: Path) -> None:
     """A point for each hour; longer times have longer steps; hours without verdicts are gaps."""
     path = days(tmp_path / "j", [0.04, 0.04])
-    (row,) = live(path, NOW - DAY, NOW).apps[0].rows
+    (row,) = live_report(path, NOW - DAY, NOW).apps[0].rows
     assert len(row.line) in (24, 25)
     assert (
         sum(step.passes.count for step in row.line if step.passes)
         == row.now.verdicts["pass"] + row.now.verdicts["fail"]
     )
-    (row,) = live(path, NOW - 30 * DAY, NOW).apps[0].rows
+    (row,) = live_report(path, NOW - 30 * DAY, NOW).apps[0].rows
     assert len(row.line) <= 170
     assert row.line[0].passes is None
 
@@ -279,7 +279,7 @@ def test_the_worst_answers(tmp_path: Path) -> None:
     """Twenty at most: those that fail most checks first, then those that score lowest."""
     lots = [evaluation(NOW - 1, judged(False, value=i / 100), trace_id=i + 1) for i in range(40)]
     double = evaluation(NOW - 1, judged(False, value=0.4), Score("pii", 1.0, "fail"), trace_id=99)
-    (app,) = live(written(tmp_path / "j", [*lots, double]), NOW - HOUR, NOW).apps
+    (app,) = live_report(written(tmp_path / "j", [*lots, double]), NOW - HOUR, NOW).apps
     assert [int(answer.trace_id, 16) for answer in app.worst] == [99, *range(1, 20)]
     assert {score.name for score in app.worst[0].scores} == {"pii", "faithfulness"}
 
@@ -373,14 +373,14 @@ def test_bad_input_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     other.write_text("[1]\nnot json\n\n")
     for arguments, told in (
         (["--file", str(tmp_path / "none")], "there is no journal"),
-        (["--file", str(empty)], "it is empty"),
+        (["--file", str(empty)], "the file is empty"),
         (["--file", str(other)], "none of its 2 lines"),
         (["--file", str(tmp_path)], "cannot be read"),
-        (["--file", str(path)], "it reaches from 2023-11-14 22:13 UTC"),
-        (["--file", str(path), "--since", "2999-01-01"], "lies in the future"),
-        (["--file", str(path), "--since", "yesterday"], "give 30m, 24h, 7d"),
-        (["--file", str(path), "--since", "1h", "--until", "2h"], "not before --until"),
-        (["--file", str(path), "--app", "x"], "it has 'rag'"),
+        (["--file", str(path)], "it contains 2023-11-14 22:13 UTC"),
+        (["--file", str(path), "--since", "2999-01-01"], "is in the future"),
+        (["--file", str(path), "--since", "yesterday"], "use 30m, 24h, 7d"),
+        (["--file", str(path), "--since", "1h", "--until", "2h"], "must be before --until"),
+        (["--file", str(path), "--app", "x"], "choose one of 'rag'"),
         ([], "--file"),
     ):
         assert main(["report", *arguments]) == 2
@@ -399,23 +399,23 @@ def test_damaged_lines_are_left_out_and_told(tmp_path: Path, capsys: pytest.Capt
 
 def test_when() -> None:
     """What --since and --until take."""
-    assert when("90m", NOW, "--since") == NOW - 5_400
-    assert when("7d", NOW, "--since") == NOW - 7 * DAY
-    assert when("2023-11-14T22:13:20", NOW, "--since") == NOW
-    assert when("2023-11-14T23:13:20+01:00", NOW, "--since") == NOW
+    assert parse_time("90m", NOW, "--since") == NOW - 5_400
+    assert parse_time("7d", NOW, "--since") == NOW - 7 * DAY
+    assert parse_time("2023-11-14T22:13:20", NOW, "--since") == NOW
+    assert parse_time("2023-11-14T23:13:20+01:00", NOW, "--since") == NOW
     for text in ("", "-1h", "1y", "1e999d", "9999999999w", "24h ago"):
         with pytest.raises(SettingError, match="--since"):
-            when(text, NOW, "--since")
+            parse_time(text, NOW, "--since")
 
 
 def test_no_such_journal(tmp_path: Path) -> None:
     """A report of nothing raises, and no NaN comes out of a time without length."""
     with pytest.raises(DataError):
-        live(tmp_path / "none", NOW - 1, NOW)
+        live_report(tmp_path / "none", NOW - 1, NOW)
     with pytest.raises(SettingError):
-        live(tmp_path / "none", NOW, NOW)
+        live_report(tmp_path / "none", NOW, NOW)
     with pytest.raises(SettingError):
-        live(tmp_path / "none", math.nan, NOW)
+        live_report(tmp_path / "none", math.nan, NOW)
 
 
 def test_a_fork_keeps_the_journal(tmp_path: Path) -> None:

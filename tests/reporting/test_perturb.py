@@ -146,5 +146,5 @@ def test_what_happens_to_a_row_is_the_rows_own() -> None:
 
 def test_an_unknown_kind_is_named() -> None:
     """Before any row is read."""
-    with pytest.raises(SettingError, match="'typo': known ones are typos"):
+    with pytest.raises(SettingError, match="'typo'; choose from typos"):
         perturbed([], ["typo"])

@@ -1,0 +1,66 @@
+"""How names, numbers, times and tables are written for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+NONE = "\N{EN DASH}"
+"""Stands for a figure that does not exist."""
+
+
+def model_name(model: str) -> str:
+    """The name of a model, or `(no model)` if it is empty."""
+    return model or "(no model)"
+
+
+def clip(text: str, width: int = 100) -> str:
+    """One line of text of at most `width` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def number(value: float) -> str:
+    """A number with three decimals, or with three digits if it is 10 or more."""
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def mean_with_interval(mean: float | None, interval: tuple[float, float] | None) -> str:
+    """A mean with its interval: `0.812 (0.790 to 0.834)`; `-` without a mean."""
+    text = "-" if mean is None else f"{mean:.3f}"
+    return f"{text} ({interval[0]:.3f} to {interval[1]:.3f})" if interval else text
+
+
+def moment(seconds: float) -> str:
+    """A Unix time as date and time in UTC."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:.0f} s"
+
+
+def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Rows of equal length as lines with aligned columns. The columns whose indices are in `right` are aligned at their
+    right edge, the others at their left one."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def json_value(value: Any) -> Any:
+    """The value as JSON can hold it: infinite numbers and NaN, which JSON lacks, become their names; `float` reads
+    them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(item) for item in value]
+    return value

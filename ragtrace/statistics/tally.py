@@ -1,0 +1,46 @@
+"""Counts and sums of the scores of one evaluator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ragtrace.evaluation import NOT_APPLICABLE
+from ragtrace.records import Score
+from ragtrace.statistics.estimates import Sums
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts and sums of the scores of one evaluator. Not thread-safe."""
+
+    passes: Sums = field(default_factory=Sums)
+    """Of passes (1) and fails (0); other labels, such as a refusal, are neither."""
+    values: Sums = field(default_factory=Sums)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    """Number of scores by label; `none` without a label, `error` for failed checks."""
+    errors: Counter[str] = field(default_factory=Counter)
+    """Failed checks by reason."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """Scores by kind of failure: `retrieval`, `generation`."""
+    cost: float = 0.0
+    """US dollars that a judge cost."""
+
+    def add(self, score: Score) -> None:
+        """Count one score with the weight 1 / p."""
+        self.cost += score.cost
+        self.failures.update(score.failures)
+        if score.error is not None:
+            self.verdicts["error"] += 1
+            self.errors[score.error] += 1
+            return
+        self.verdicts[score.label or "none"] += 1
+        if score.label in ("pass", "fail"):
+            self.passes.add(float(score.label == "pass"), score.sampling_probability)
+        if score.value is not None:
+            self.values.add(score.value, score.sampling_probability)
+
+    @property
+    def evaluated(self) -> int:
+        """Number of scores, including failed checks, for which the evaluator was applicable."""
+        return self.verdicts.total() - self.verdicts[NOT_APPLICABLE]
