@@ -1,4 +1,6 @@
-"""The command line: `ragtrace demo · eval · compare · report · evaluators · doctor`."""
+"""The command line: `ragtrace demo · eval · compare · report · evaluators · doctor`.
+
+The commands of the store, the review and the console are defined in their folders."""
 
 from __future__ import annotations
 
@@ -12,16 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ragtrace._version import __version__
-from ragtrace.chatlogs import cli as store_cli
 from ragtrace.errors import RagtraceError, SettingError
-from ragtrace.review import cli
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code. 0: done · 1: done, with bad input left out · 2: could not be done ·
-    3: done, and a mean is worse than `--fail-under` allows."""
+    """Runs one command and returns the exit code.
+
+    0: success · 1: success, but unreadable input was left out · 2: error · 3: success, but a mean is worse than
+    `--fail-under` allows."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["demo"]:  # it has a parser of its own
+    if arguments[:1] == ["demo"]:  # the demo has its own parser
         return _guarded(lambda: _demo(arguments[1:]))
     options = _parser().parse_args(arguments)
     return _guarded(lambda: int(options.run(options)))
@@ -41,66 +43,88 @@ def _guarded(command: object) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ragtrace", description="Watches live RAG applications.")
+    from ragtrace.chatlogs.cli import add_commands as add_store_commands
+    from ragtrace.console.cli import add_commands as add_console_commands
+    from ragtrace.review.cli import add_commands as add_review_commands
+
+    parser = argparse.ArgumentParser(prog="ragtrace", description="Traces and evaluates live RAG applications.")
     parser.add_argument("--version", action="version", version=f"ragtrace-otel {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    commands.add_parser("demo", help="two real assistants over a real corpus, traced and scored", add_help=False)
+    commands.add_parser("demo", help="run two real assistants, traced and scored", add_help=False)
+    _add_eval(commands)
+    _add_reports(commands)
+    add_console_commands(commands)
+    doctor = commands.add_parser("doctor", help="show which packages, models and settings are usable here")
+    doctor.add_argument("--json", action="store_true", help="print one JSON array")
+    doctor.set_defaults(run=_doctor)
+    add_store_commands(commands)
+    add_review_commands(commands)
+    return parser
 
+
+def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     evaluate = commands.add_parser("eval", help="score a data set")
-    evaluate.add_argument(
+    add = evaluate.add_argument
+    add(
         "file",
         type=Path,
-        help="JSON lines, CSV or Parquet, plain or gzipped, or a folder of Hugging Face's datasets; "
-        "with id, query, contexts, answer, reference, model",
+        help="the data set: JSON lines, CSV or Parquet, plain or gzipped, or a folder that Hugging Face's datasets "
+        "wrote; its fields are id, query, contexts, answer, reference, model",
     )
-    evaluate.add_argument(
-        "--evaluators", default="auto", metavar="A,B", help="names, `default`, `local`, or `auto`: what the data allows"
+    add(
+        "--evaluators",
+        default="auto",
+        metavar="A,B",
+        help="names of evaluators, `default`, `local`, or `auto` (the default): all that the data set allows",
     )
-    evaluate.add_argument("--out", default="-", help="where the scores go; - for standard output")
-    evaluate.add_argument("--map", action="append", default=[], metavar="FIELD=COLUMN", help="where a field stands")
-    evaluate.add_argument("--jobs", type=int, default=0, help="processes; 0 for one for each core")
-    evaluate.add_argument("--strict", action="store_true", help="stop at the first line that cannot be used")
-    evaluate.add_argument("--fresh", action="store_true", help="begin anew where an earlier run was stopped")
-    evaluate.add_argument("--judge", metavar="MODEL", help="the judge, as litellm names it (setting judge_model)")
-    evaluate.add_argument("--perturb", default="", metavar="KINDS", help="typos,case,paraphrase,chunk_order,distractor")
-    evaluate.add_argument("--report", type=Path, metavar="FOLDER", help="results.parquet, results.json, report.html")
-    evaluate.add_argument(
+    add("--out", default="-", help="write the scores to this file; - (the default) is standard output")
+    add("--map", action="append", default=[], metavar="FIELD=COLUMN", help="read this field from this column")
+    add("--jobs", type=int, default=0, help="the number of processes; 0 (the default) starts one for each core")
+    add("--strict", action="store_true", help="stop at the first line that cannot be read")
+    add("--fresh", action="store_true", help="start again from the first row after an interrupted run")
+    add("--judge", metavar="MODEL", help="the LLM that judges, under litellm's name (the setting judge_model)")
+    add(
+        "--perturb",
+        default="",
+        metavar="KINDS",
+        help="also score changed rows: typos,case,paraphrase,chunk_order,distractor",
+    )
+    add(
+        "--report",
+        type=Path,
+        metavar="FOLDER",
+        help="write results.parquet, results.json and report.html to this folder",
+    )
+    add(
         "--fail-under",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="exit code 3 if the mean is worse than that: below it, or above it where lower is better",
+        help="exit with 3 if the evaluator's mean is below VALUE (above it, if lower is better)",
     )
     evaluate.set_defaults(run=_eval)
 
-    comparison = commands.add_parser("compare", help="which differences between two runs are real")
+
+def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    comparison = commands.add_parser("compare", help="show which differences between two runs are significant")
     comparison.add_argument("first", type=Path, help="a folder that `ragtrace eval --report` wrote")
-    comparison.add_argument("second", type=Path, help="another one, with the same rows")
+    comparison.add_argument("second", type=Path, help="another such folder, with the same rows")
     comparison.set_defaults(run=_compare)
 
-    report = commands.add_parser("report", help="what live requests scored lately, and whether it became worse")
-    report.add_argument("--file", default="", help="the journal; default: the setting report_file")
-    report.add_argument("--since", default="24h", metavar="WHEN", help="30m, 24h, 7d ago, or 2026-01-31[T12:00]")
-    report.add_argument("--until", default="0m", metavar="WHEN", help="likewise; default: now")
-    report.add_argument("--app", help="this application alone")
-    report.add_argument("--html", type=Path, metavar="FILE", help="write a page that needs nothing else")
-    report.add_argument("--json", action="store_true", help="as one JSON object")
+    report = commands.add_parser("report", help="show the scores of live requests, and whether they became worse")
+    report.add_argument("--file", default="", help="the journal; the default is the setting report_file")
+    report.add_argument(
+        "--since", default="24h", metavar="WHEN", help="start: 30m, 24h or 7d before now, or 2026-01-31[T12:00]"
+    )
+    report.add_argument("--until", default="0m", metavar="WHEN", help="end, in the same form; the default is now")
+    report.add_argument("--app", help="show only this application")
+    report.add_argument("--html", type=Path, metavar="FILE", help="also write one self-contained HTML page")
+    report.add_argument("--json", action="store_true", help="print one JSON object")
     report.set_defaults(run=_report)
 
-    listing = commands.add_parser("evaluators", help="what can be asked of an answer")
-    listing.add_argument("--json", action="store_true", help="as one JSON array")
-    listing.set_defaults(run=_evaluators)
-
-    from ragtrace.console.cli import add_commands as console_commands
-
-    console_commands(commands)
-
-    doctor = commands.add_parser("doctor", help="what is installed, set and reachable here")
-    doctor.add_argument("--json", action="store_true", help="as one JSON array")
-    doctor.set_defaults(run=_doctor)
-    store_cli.add_commands(commands)
-    cli.add_commands(commands)
-    return parser
+    evaluators = commands.add_parser("evaluators", help="list the built-in evaluators")
+    evaluators.add_argument("--json", action="store_true", help="print one JSON array")
+    evaluators.set_defaults(run=_evaluators)
 
 
 def _demo(arguments: Sequence[str]) -> int:
@@ -130,9 +154,12 @@ def _eval(options: argparse.Namespace) -> int:
     with _progress(options.file) as progress:
         out = sys.stdout if options.out == "-" else Path(options.out)
         outcome = evaluate(plan, out, keep=keep, progress=progress)
-    resumed = f", {outcome.resumed} of them before" if outcome.resumed else ""
-    said = f"{outcome.done} rows scored{resumed}, {len(outcome.errors)} lines left out, {outcome.seconds:.1f} s"
-    print(f"ragtrace eval: {said}", file=sys.stderr)
+    resumed = f" ({outcome.resumed} of them in an earlier run)" if outcome.resumed else ""
+    left_out = f"{len(outcome.errors)} unreadable lines were left out"
+    print(
+        f"ragtrace eval: {outcome.done} rows were scored{resumed}, {left_out}, in {outcome.seconds:.1f} s",
+        file=sys.stderr,
+    )
     short: list[str] = []
     if keep:
         from ragtrace.reporting.summary import shortfalls
@@ -146,7 +173,7 @@ def _eval(options: argparse.Namespace) -> int:
 
             analysis = analyse(run)
             write_run(run, options.report, analysis)
-            print(f"ragtrace eval: {write_report(analysis, options.report)}", file=sys.stderr)
+            print(f"ragtrace eval: the report is {write_report(analysis, options.report)}", file=sys.stderr)
     for line in short:
         print(f"ragtrace eval: {line}", file=sys.stderr)
     if short:
@@ -154,26 +181,28 @@ def _eval(options: argparse.Namespace) -> int:
     return 1 if outcome.errors else 0
 
 
-def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for pair in given:
+def _pairs(option: str, pairs: Sequence[str]) -> dict[str, str]:
+    values = {}
+    for pair in pairs:
         name, sign, value = pair.partition("=")
         if not (name and sign and value):
-            raise SettingError(f"{option} is {pair!r}; give NAME=VALUE")
-        found[name] = value
-    return found
+            raise SettingError(f"{option} has the invalid value {pair!r}: expected NAME=VALUE")
+        values[name] = value
+    return values
 
 
 def _number(name: str, value: str) -> float:
     try:
         return float(value)
     except ValueError:
-        raise SettingError(f"--fail-under is {name}={value}; give a number") from None
+        raise SettingError(
+            f"--fail-under has the invalid value {name}={value}: expected a number after {name}="
+        ) from None
 
 
 @contextlib.contextmanager
 def _progress(path: Path) -> Iterator[Callable[[int], None] | None]:
-    """A bar with rate and remaining time, where somebody looks."""
+    """Shows a progress bar with rate and remaining time if standard error is a terminal."""
     if not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
         yield None
         return
@@ -189,14 +218,14 @@ def _progress(path: Path) -> Iterator[Callable[[int], None] | None]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    begun, done = time.monotonic(), 0
+    start, done = time.monotonic(), 0
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("evaluating", total=sum(1 for _ in read(path)), rate="")
 
         def advance(rows: int) -> None:
             nonlocal done
             done += rows
-            bar.update(task, advance=rows, rate=f"{done / max(1e-6, time.monotonic() - begun):.1f} rows/s")
+            bar.update(task, advance=rows, rate=f"{done / max(1e-6, time.monotonic() - start):.1f} rows/s")
 
         yield advance
 
@@ -215,14 +244,16 @@ def _report(options: argparse.Namespace) -> int:
 
     path = options.file or settings.load().report_file
     if not path:
-        raise SettingError("name the journal with --file, or with the setting report_file that makes it")
+        raise SettingError(
+            "no journal is configured: give its path with --file, or set report_file, which makes ragtrace write it"
+        )
     now = time.time()
     since, until = (live.parse_time(getattr(options, name), now, f"--{name}") for name in ("since", "until"))
     report = live.live_report(path, since, until, options.app)
     if options.html is not None:
         from ragtrace.reporting.live_html import write_live
 
-        print(f"ragtrace report: {write_live(report, options.html)}", file=sys.stderr)
+        print(f"ragtrace report: the page is {write_live(report, options.html)}", file=sys.stderr)
     print(live_text.as_json(report) if options.json else live_text.as_text(report))
     return 1 if report.damaged else 0
 

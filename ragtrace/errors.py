@@ -1,16 +1,16 @@
-"""What ragtrace raises at its boundary. Nothing here is ever raised in a traced request's thread."""
+"""The exceptions that ragtrace raises to its callers. None is ever raised in the thread of a traced request."""
 
 
 class RagtraceError(Exception):
-    """Base of every error that ragtrace raises."""
+    """Base class of every error that ragtrace raises."""
 
 
 class SettingError(RagtraceError):
-    """A setting is wrong: the message names the setting, its value and what would be right."""
+    """A setting is invalid: the message names the setting, its value and a valid value."""
 
 
 class MissingExtraError(RagtraceError, ImportError):
-    """An optional package is absent: the message names the extra that brings it, or the package where none does."""
+    """An optional package is not installed: the message names the extra to install, or else the package."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
@@ -22,7 +22,7 @@ class MissingExtraError(RagtraceError, ImportError):
 
 
 class ModelError(RagtraceError):
-    """An embedded model is missing, altered or unreadable: the message says which file and what to do."""
+    """An embedded model is missing, changed or unreadable: the message names the file and says what to do."""
 
 
 class DataError(RagtraceError):
@@ -30,11 +30,11 @@ class DataError(RagtraceError):
 
 
 class StoreError(RagtraceError):
-    """The store of chat logs cannot be read or written now: the message says why and what to do, without content."""
+    """The chat-log store cannot be read or written: the message says why and what to do, and quotes no content."""
 
 
 class EvaluationError(RagtraceError):
-    """An evaluator cannot say anything of a trace. `reason` becomes the score's `error`: a short, fixed word."""
+    """An evaluator cannot score a trace. `reason` is a short, fixed word that becomes the score's `error`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What ragtrace finds here: frameworks, models, exporters, settings, and whether the endpoint answers."""
+"""Examines this environment: frameworks, models, exporters, settings, and whether the OTLP endpoint answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragtrace.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. `state`: `ok`, `absent` (optional and not there) or `wrong` (to be mended)."""
+    """The result of one check. `state` is `ok`, `absent` (optional and not installed) or `wrong` (must be fixed)."""
 
     what: str
     state: str
@@ -49,7 +49,7 @@ _OTHERS = (
 
 
 def examine() -> list[Finding]:
-    """Everything that can be told without sending anything anywhere but a TCP connection to the endpoint."""
+    """Returns the results of all checks. Sends no data; opens one TCP connection to the OTLP endpoint."""
     return [*_packages(), *_other_tracers(), *_models(), *_settings()]
 
 
@@ -58,7 +58,9 @@ def _packages() -> Iterator[Finding]:
         if _present(module):
             yield Finding(distribution, "ok", _version(distribution))
         else:
-            yield Finding(distribution, "absent", f"pip install 'ragtrace-otel[{extra}]'")
+            yield Finding(
+                distribution, "absent", f"is not installed; install it with: pip install 'ragtrace-otel[{extra}]'"
+            )
 
 
 def _present(module: str) -> bool:
@@ -72,7 +74,7 @@ def _version(distribution: str) -> str:
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
-        return "version unknown"
+        return "is installed, version unknown"
 
 
 def _other_tracers() -> Iterator[Finding]:
@@ -81,7 +83,7 @@ def _other_tracers() -> Iterator[Finding]:
             version = importlib.metadata.version(distribution)
         except importlib.metadata.PackageNotFoundError:
             continue
-        detail = f"{version} is installed: where it is active, ragtrace stays out so that nothing is recorded twice"
+        detail = f"{version} is installed; ragtrace does not trace while it is active, to record nothing twice"
         yield Finding(distribution, "ok", detail)
 
 
@@ -90,7 +92,7 @@ def _models() -> Iterator[Finding]:
 
     for name, problem in inventory():
         if problem is None:
-            yield Finding(f"model {name}", "ok", "present and unaltered")
+            yield Finding(f"model {name}", "ok", "is installed, with the expected checksum")
         else:
             state = "absent" if isinstance(problem, ImportError) else "wrong"
             yield Finding(f"model {name}", state, str(problem))
@@ -116,11 +118,15 @@ def _settings() -> Iterator[Finding]:
 def _endpoint(used: Settings) -> Finding:
     endpoint = used.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
     if not endpoint:
-        return Finding("OTLP endpoint", "absent", "none is set: set otlp_endpoint or OTEL_EXPORTER_OTLP_ENDPOINT")
+        return Finding("OTLP endpoint", "absent", "is not configured; set otlp_endpoint or OTEL_EXPORTER_OTLP_ENDPOINT")
     parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
     try:
         port = parts.port or {"https": 443}.get(parts.scheme, 4317 if used.otlp_protocol == "grpc" else 4318)
         with socket.create_connection((parts.hostname or "localhost", port), timeout=2.0):
             return Finding("OTLP endpoint", "ok", f"{endpoint} accepts connections")
     except (OSError, ValueError) as error:
-        return Finding("OTLP endpoint", "wrong", f"{endpoint} does not answer: {error}")
+        return Finding(
+            "OTLP endpoint",
+            "wrong",
+            f"{endpoint} does not answer ({error}); start the collector or correct the endpoint",
+        )

@@ -138,7 +138,7 @@ def test_what_cannot_be_used_is_named_with_its_line(tmp_path: Path, capsys: pyte
     assert "line 3: the id 'a' was on line 2 already" in errors
     assert "line 4: the line is not UTF-8" in errors
     assert "line 7: the line has 2 columns, the first line has 3" in errors
-    assert "3 rows scored, 3 lines left out" in errors
+    assert "3 rows were scored, 3 unreadable lines were left out" in errors
     assert main(["eval", str(path), "--evaluators", "looping_unique_sentences", "--strict"]) == 2
     assert "line 3" in capsys.readouterr().err
 
@@ -202,7 +202,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
         file.write(b'{"id": 99, "sco')  # what a kill in the middle of a line leaves
     second = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert second.returncode == 0, second.stderr
-    assert f"100 rows scored, {done} of them before" in second.stderr
+    assert f"100 rows were scored ({done} of them in an earlier run)" in second.stderr
     assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == list(range(100))
     calls = (tmp_path / "calls.txt").read_text().splitlines()
     assert set(calls) == {f"answer {i}" for i in range(100)}
