@@ -23,6 +23,7 @@ question does not apply."""
 Direction = Literal["higher", "lower"]
 NOT_APPLICABLE = "not_applicable"
 _NAME = re.compile(r"[a-z0-9_]+\Z")
+_REASON = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +214,8 @@ def normalise(check: Evaluator, verdict: Any) -> list[Score]:
 
 def _checked(check: Evaluator, score: Score) -> Score:
     if score.error is not None:
+        if not _REASON.match(score.error):  # a sentence may quote the input, and a metric's label leaves the process
+            score = replace(score, error="evaluator_error", explanation=score.error[:300])
         return replace(score, value=None, label=None)
     if score.value is None:
         return score

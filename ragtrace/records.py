@@ -166,7 +166,8 @@ class Score:
     """This evaluator's share in the cause of a bad answer: one of `semconv.CAUSES`, or None."""
     evidence: tuple[Evidence, ...] = ()
     error: str | None = None
-    """Low-cardinality reason: `timeout`, `circuit_open`, `not_a_number`, or the exception's type name."""
+    """Reason of a failure in one word: `timeout`, `circuit_open`, `not_a_number`, or an exception type. An evaluator
+    that gives a sentence gets `evaluator_error`, and the sentence becomes the explanation."""
     version: str = "1"
     method: str = "code"
     """`code`, `model`, `judge` or `human`."""

@@ -4,6 +4,7 @@ from ragtrace_otlp.events import EventSink
 from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from ragtrace_otlp.provider import Telemetry, TelemetryStats, attach, set_up
+from ragtrace_otlp.scores import ScoreFormat
 from ragtrace_otlp.spans import EvaluationSpanSink
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "HoldProcessor",
     "HoldStats",
     "JsonLinesSpanExporter",
+    "ScoreFormat",
     "Telemetry",
     "TelemetryStats",
     "attach",

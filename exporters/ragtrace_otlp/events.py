@@ -13,7 +13,7 @@ from ragtrace import semconv
 from ragtrace._version import __version__
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation, Score
-from ragtrace.tracing.content import sendable
+from ragtrace_otlp.scores import ScoreFormat
 
 
 def root_context(evaluation: Evaluation) -> SpanContext:
@@ -26,10 +26,10 @@ def root_context(evaluation: Evaluation) -> SpanContext:
 class EventSink:
     """Emits one log record for each score that there is."""
 
-    def __init__(self, logger_provider: Any = None, *, explanations: bool = False) -> None:
+    def __init__(self, logger_provider: Any = None, form: ScoreFormat | None = None) -> None:
         """`logger_provider` defaults to the global one."""
         self._logger = _logs.get_logger("ragtrace", __version__, logger_provider)
-        self._explanations = explanations
+        self._form = form or ScoreFormat()
 
     def __call__(self, evaluation: Evaluation) -> None:
         """Emit the scores of one evaluation, below its root span."""
@@ -45,12 +45,12 @@ class EventSink:
                     context=context,
                     severity_number=_logs.SeverityNumber.WARN if score.error else _logs.SeverityNumber.INFO,
                     event_name=semconv.EVENT_EVALUATION,
-                    attributes=event_attributes(evaluation, score, self._explanations),
+                    attributes=event_attributes(evaluation, score, self._form),
                 )
             )
 
 
-def event_attributes(evaluation: Evaluation, score: Score, explanations: bool) -> dict[str, Any]:
+def event_attributes(evaluation: Evaluation, score: Score, form: ScoreFormat) -> dict[str, Any]:
     """One score's attributes, on an event or on an evaluation span."""
     attributes: dict[str, Any] = {
         semconv.EVALUATION_NAME: score.name,
@@ -60,15 +60,15 @@ def event_attributes(evaluation: Evaluation, score: Score, explanations: bool) -
         semconv.PROBABILITY: score.sampling_probability,
     }
     response = evaluation.trace.facts.response_id
-    if isinstance(response, str):
-        attributes[semconv.RESPONSE_ID] = response
+    if response is not None:
+        attributes[semconv.RESPONSE_ID] = form.outgoing.text(response, 256)
     if score.error is not None:
-        attributes[semconv.ERROR_TYPE] = score.error
+        attributes[semconv.ERROR_TYPE] = form.outgoing.text(score.error, 256)
         return attributes
     if score.value is not None:
         attributes[semconv.EVALUATION_SCORE_VALUE] = float(score.value)
     if score.label is not None:
-        attributes[semconv.EVALUATION_SCORE_LABEL] = score.label
-    if explanations and score.explanation:
-        attributes[semconv.EVALUATION_EXPLANATION] = sendable(score.explanation, 1_000)
+        attributes[semconv.EVALUATION_SCORE_LABEL] = form.label(score)
+    if explanation := form.explanation(score):
+        attributes[semconv.EVALUATION_EXPLANATION] = explanation
     return attributes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import threading
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import format_span_id, format_trace_id
 
 from ragtrace.errors import SettingError
+from ragtrace.text.outgoing import finite
 
 
 class JsonLinesSpanExporter(SpanExporter):
@@ -31,7 +31,7 @@ class JsonLinesSpanExporter(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Write the spans; FAILURE if the disk does not take them."""
-        lines = "".join(json.dumps(_finite(span_as_dict(span)), default=str) + "\n" for span in spans)
+        lines = "".join(json.dumps(finite(span_as_dict(span)), default=str) + "\n" for span in spans)
         try:
             with self._lock:
                 self._file.write(lines)
@@ -48,17 +48,6 @@ class JsonLinesSpanExporter(SpanExporter):
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Every export is flushed already."""
         return True
-
-
-def _finite(value: Any) -> Any:
-    """The value with NaN and infinities as words: JSON has none, and a line that no parser takes is lost."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value
 
 
 def span_as_dict(span: ReadableSpan) -> dict[str, Any]:

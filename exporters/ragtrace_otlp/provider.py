@@ -1,4 +1,4 @@
-"""Providers: one of our own, set up whole, or somebody else's, joined."""
+"""Creates ragtrace's tracer provider, or attaches to the application's."""
 
 from __future__ import annotations
 
@@ -128,9 +128,7 @@ def set_up(
     headers: Mapping[str, str] | None = None,
     spans_file: str | None = None,
     hold: HoldLimits | None = None,
-    score_prefix: str = "gen_ai.evaluation",
-    openinference: bool = True,
-    explanations: bool = False,
+    form: ScoreFormat | None = None,
 ) -> Telemetry:
     """Providers of our own: to an OTLP endpoint, to a file, to both, or (with neither) to nobody.
 
@@ -142,10 +140,9 @@ def set_up(
     )
     tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
-    form = ScoreFormat(score_prefix, openinference, explanations)
     spans, events = _exporters(endpoint, protocol, headers, spans_file)
     made = Telemetry(tracer_provider, logger_provider, (), own=True)
-    late = EvaluationSpanSink(tracer_provider, explanations=explanations)
+    late = EvaluationSpanSink(tracer_provider, form)
     if spans is not None:
         made.span_exporter = CountingExporter(spans, "spans", SpanExportResult.FAILURE)
         made.processor = PacedSpanProcessor(made.span_exporter)
@@ -159,7 +156,7 @@ def set_up(
         made.event_exporter = CountingExporter(events, "events", LogRecordExportResult.FAILURE)
         made.event_processor = PacedLogRecordProcessor(made.event_exporter)
         logger_provider.add_log_record_processor(made.event_processor)
-        made.sinks += (EventSink(logger_provider, explanations=explanations),)
+        made.sinks += (EventSink(logger_provider, form),)
     if not hasattr(otel.get_tracer_provider(), "add_span_processor"):
         otel.set_tracer_provider(tracer_provider)
     return made
@@ -198,20 +195,17 @@ def attach(
     tracer_provider: Any,
     *,
     hold: HoldLimits | None = None,
-    score_prefix: str = "gen_ai.evaluation",
-    openinference: bool = True,
-    explanations: bool = False,
+    form: ScoreFormat | None = None,
     logger_provider: Any = None,
 ) -> Telemetry:
     """Join a provider that the application has set up: its own exporters get the held spans and the events.
 
     Where the hold cannot be put around its processors, scores go out as evaluation spans and events alone.
     """
-    form = ScoreFormat(score_prefix, openinference, explanations)
-    late = EvaluationSpanSink(tracer_provider, explanations=explanations)
+    late = EvaluationSpanSink(tracer_provider, form)
     holding, undo = install_hold(tracer_provider, lambda inner: HoldProcessor(inner, hold, form, late))
     logs = logger_provider or _logs.get_logger_provider()
-    sinks = (holding or late, EventSink(logs, explanations=explanations))
+    sinks = (holding or late, EventSink(logs, form))
     return Telemetry(tracer_provider, logs, sinks, hold=holding, undo=undo)
 
 

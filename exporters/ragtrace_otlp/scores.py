@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragtrace import semconv
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation, Score
-from ragtrace.tracing.content import sendable
+from ragtrace.text.outgoing import Outgoing
 
 _EVIDENCE = 40
 _KINDS = {"judge": "LLM", "human": "HUMAN"}
@@ -17,12 +17,22 @@ _KINDS = {"judge": "LLM", "human": "HUMAN"}
 
 @dataclass(frozen=True, slots=True)
 class ScoreFormat:
-    """How scores stand on a span."""
+    """How scores are written on spans and events."""
 
     prefix: str = semconv.SCORE_PREFIX
     openinference: bool = True
     explanations: bool = False
-    """Explanations may quote the answer; they go out only where content may."""
+    """Explanations may quote the answer, so they leave only where content may leave."""
+    outgoing: Outgoing = field(default_factory=Outgoing)
+    """Prepares every text that leaves the process."""
+
+    def explanation(self, score: Score) -> str | None:
+        """The score's explanation as it leaves the process; None where it stays."""
+        return self.outgoing.text(score.explanation, 1_000) if self.explanations and score.explanation else None
+
+    def label(self, score: Score) -> str | None:
+        """The score's label; an evaluator of the application's may put anything there."""
+        return None if score.label is None else self.outgoing.text(score.label, 256)
 
 
 def score_attributes(evaluation: Evaluation, form: ScoreFormat) -> dict[str, Any]:
@@ -38,7 +48,7 @@ def score_attributes(evaluation: Evaluation, form: ScoreFormat) -> dict[str, Any
         if form.openinference and score.error is None:
             attributes.update(_openinference(score, form, n))
             n += 1
-    evidence = _evidence(evaluation)
+    evidence = _evidence(evaluation, form.outgoing)
     if evidence:
         attributes[semconv.EVIDENCE] = json.dumps(evidence)
     return attributes
@@ -53,9 +63,9 @@ def _own(score: Score, form: ScoreFormat) -> dict[str, Any]:
     if score.value is not None:
         attributes[f"{base}.score"] = float(score.value)
     if score.label is not None:
-        attributes[f"{base}.label"] = score.label
-    if form.explanations and score.explanation:
-        attributes[f"{base}.explanation"] = sendable(score.explanation, 1_000)
+        attributes[f"{base}.label"] = form.label(score)
+    if explanation := form.explanation(score):
+        attributes[f"{base}.explanation"] = explanation
     return attributes
 
 
@@ -69,16 +79,16 @@ def _openinference(score: Score, form: ScoreFormat, n: int) -> dict[str, Any]:
     if score.value is not None:
         attributes[f"{base}.score"] = float(score.value)
     if score.label is not None:
-        attributes[f"{base}.label"] = score.label
-    if form.explanations and score.explanation:
-        attributes[f"{base}.explanation"] = sendable(score.explanation, 1_000)
+        attributes[f"{base}.label"] = form.label(score)
+    if explanation := form.explanation(score):
+        attributes[f"{base}.explanation"] = explanation
     if score.sampling_probability != 1.0:
         attributes[f"{base}.metadata"] = json.dumps({"sampling_probability": score.sampling_probability})
     return attributes
 
 
-def _evidence(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Offsets and ids only: what was said stays in the content attributes, or in the process."""
+def _evidence(evaluation: Evaluation, outgoing: Outgoing) -> list[dict[str, Any]]:
+    """Offsets and ids only: the texts are in the content attributes, or stay in the process."""
     items: list[dict[str, Any]] = []
     for score in evaluation.scores:
         for e in score.evidence[: _EVIDENCE - len(items)]:
@@ -87,7 +97,7 @@ def _evidence(evaluation: Evaluation) -> list[dict[str, Any]]:
                 item["probability"] = round(e.probability, 4)
             if e.document_id is not None:
                 item["document"] = {
-                    "id": sendable(e.document_id, 256),
+                    "id": outgoing.text(e.document_id, 256),
                     "rank": e.document_rank,
                     "start": e.document_start,
                     "end": e.document_end,

@@ -14,16 +14,17 @@ from ragtrace._version import __version__
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation
 from ragtrace_otlp.events import event_attributes, root_context
+from ragtrace_otlp.scores import ScoreFormat
 
 
 class EvaluationSpanSink:
     """Makes a span `evaluation <name>` for each score: a child of the root span that carries exactly one link to it,
     as OpenInference asks of feedback that comes after the span's end."""
 
-    def __init__(self, tracer_provider: Any = None, *, explanations: bool = False) -> None:
+    def __init__(self, tracer_provider: Any = None, form: ScoreFormat | None = None) -> None:
         """`tracer_provider` defaults to the global one."""
         self._tracer = otel.get_tracer("ragtrace", __version__, tracer_provider)
-        self._explanations = explanations
+        self._form = form or ScoreFormat()
 
     def __call__(self, evaluation: Evaluation) -> None:
         """Make the spans of one evaluation."""
@@ -33,7 +34,7 @@ class EvaluationSpanSink:
         for score in evaluation.scores:
             if score.label == NOT_APPLICABLE:
                 continue
-            attributes = event_attributes(evaluation, score, self._explanations)
+            attributes = event_attributes(evaluation, score, self._form)
             attributes[semconv.OPERATION] = semconv.OP_EVALUATION
             attributes[semconv.OI_KIND] = semconv.OI_KINDS[semconv.OP_EVALUATION]
             if evaluation.cause is not None:
@@ -47,5 +48,5 @@ class EvaluationSpanSink:
                 start_time=now,
             )
             if score.error is not None:
-                span.set_status(Status(StatusCode.ERROR, score.error))
+                span.set_status(Status(StatusCode.ERROR, self._form.outgoing.text(score.error, 256)))
             span.end(now)

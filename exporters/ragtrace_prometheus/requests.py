@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ragtrace.records import Facts, Trace
@@ -35,6 +36,10 @@ class Request(NamedTuple):
     facts: Facts
 
 
+def _without_texts(facts: Facts) -> Facts:
+    return replace(facts, steps=(), spans=()) if facts.steps or facts.spans else facts
+
+
 def take_down(trace: Trace, decision: Decision) -> Request:
     """What is counted later. Runs in the request's thread: nothing here computes."""
     return Request(
@@ -46,7 +51,7 @@ def take_down(trace: Trace, decision: Decision) -> Request:
         decision.keep,
         len(trace.documents),
         [document.score for document in trace.documents],
-        trace.facts,
+        _without_texts(trace.facts),
     )
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.records import Document
+from ragtrace.text.outgoing import sendable
 from ragtrace.tracing.adapters import content_id, number
-from ragtrace.tracing.content import Attributes, Message, sendable
+from ragtrace.tracing.content import Attributes, Message
 from ragtrace.tracing.request import Run
 
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}

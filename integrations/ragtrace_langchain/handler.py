@@ -11,7 +11,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 
 from ragtrace import semconv
 from ragtrace.tracing.adapters import is_cancellation
-from ragtrace.tracing.content import Capture
+from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.recorder import all_recorders, open_recorder
 from ragtrace.tracing.request import Run
 from ragtrace_langchain import conversion
@@ -49,7 +49,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         tracer_provider: Any = None,
         capture_content: bool | str | None = None,
         *,
-        capture: Capture | None = None,
+        capture: ContentPolicy | None = None,
         logger_provider: Any = None,
         consumer: Any = None,
     ) -> None:
@@ -290,8 +290,6 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.attributes[semconv.OI_TOOL_NAME] = name
         if call_id := kwargs.get("tool_call_id"):
             run.attributes[semconv.TOOL_CALL_ID] = str(call_id)
-        if self._recorder.capture.spans:
-            run.attributes[semconv.TOOL_ARGUMENTS] = self._recorder.capture.text(run.query)
 
     @_quiet
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -302,8 +300,6 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             # Early 0.3 releases do not pass the call's id to on_tool_start.
             if call_id := getattr(output, "tool_call_id", None):
                 run.attributes.setdefault(semconv.TOOL_CALL_ID, str(call_id))
-            if self._recorder.capture.spans:
-                run.attributes[semconv.TOOL_RESULT] = self._recorder.capture.text(run.answer)
         self._recorder.end(run_id)
 
     @_quiet

@@ -11,8 +11,9 @@ from inspect import BoundArguments
 from typing import Any
 
 from ragtrace.records import Document
+from ragtrace.text.outgoing import sendable
 from ragtrace.tracing import adapters
-from ragtrace.tracing.content import Message, sendable
+from ragtrace.tracing.content import Message
 
 _QUERY_KEYS = (
     "user_msg",

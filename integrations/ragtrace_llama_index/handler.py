@@ -14,7 +14,7 @@ from llama_index_instrumentation.event_handlers import BaseEventHandler
 from llama_index_instrumentation.span import active_span_id
 from llama_index_instrumentation.span_handlers import BaseSpanHandler
 
-from ragtrace.tracing.content import Capture
+from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.recorder import open_recorder
 from ragtrace_llama_index.tracer import Tracer
 
@@ -117,7 +117,7 @@ class Handlers:
         self,
         tracer_provider: Any = None,
         capture_content: bool | str | None = None,
-        capture: Capture | None = None,
+        capture: ContentPolicy | None = None,
         logger_provider: Any = None,
         consumer: Any = None,
     ) -> None:

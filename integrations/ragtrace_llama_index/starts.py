@@ -190,8 +190,6 @@ def _tool(tracer: SpanOpener, call: ComponentCall) -> None:
     run.attributes[semconv.TOOL_NAME] = name
     if tracer.recorder.capture.openinference:
         run.attributes[semconv.OI_TOOL_NAME] = name
-    if tracer.recorder.capture.spans:
-        run.attributes[semconv.TOOL_ARGUMENTS] = tracer.recorder.capture.text(run.query)
 
 
 Start = Callable[[SpanOpener, ComponentCall], None]

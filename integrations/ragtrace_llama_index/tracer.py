@@ -118,8 +118,6 @@ class Tracer:
         elif run.operation == semconv.OP_TOOL:
             run.answer = conversion.text_of(result)
             self._add_documents(str(run.key), conversion.nodes_in(result))
-            if self.recorder.capture.spans and run.answer is not None:
-                run.attributes[semconv.TOOL_RESULT] = self.recorder.capture.text(run.answer)
 
     def _exit_model(self, run: Run, result: Any) -> None:
         if not hasattr(result, "__next__") and not hasattr(result, "__anext__"):

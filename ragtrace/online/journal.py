@@ -19,6 +19,7 @@ from ragtrace.background import after_fork
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Score
+from ragtrace.text.outgoing import Outgoing
 
 _log = logging.getLogger(__name__)
 SIZE = 64 * 1024 * 1024
@@ -43,14 +44,16 @@ class Journal:
         env: str = "dev",
         evaluators: Iterable[Evaluator] = (),
         size: int = SIZE,
+        outgoing: Outgoing | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`app` is that of traces without the attribute `app`; of `evaluators` it takes which way is worse. Raises
-        SettingError if the file cannot be written."""
+        """`app` is used for traces that name no application. `evaluators` say which direction is worse. `outgoing`
+        prepares the texts. Raises SettingError if the file cannot be written."""
         self._path = Path(path)
         self._app, self._env = app, env
         self._lower = frozenset(check.name for check in evaluators if check.direction == "lower")
         self._half = size // 2
+        self._outgoing = outgoing or Outgoing()
         self._clock = clock
         self._reset()
         self._torn = False
@@ -147,10 +150,10 @@ class Journal:
 
     def _plain(self, evaluation: Evaluation) -> dict[str, Any]:
         trace = evaluation.trace
-        line = self._head(trace.started or self._clock(), _word(trace.facts.app) or self._app)
+        line = self._head(trace.started or self._clock(), self._word(trace.facts.app) or self._app)
         line["trace"] = f"{trace.trace_id:032x}"
         for name in ("model", "prompt_version"):
-            if word := _word(getattr(trace.facts, name)):
+            if word := self._word(getattr(trace.facts, name)):
                 line[name] = word
         line["probability"] = trace.sampling_probability
         if evaluation.cause is not None:
@@ -158,13 +161,16 @@ class Journal:
         line["scores"] = [self._score(score) for score in evaluation.scores]
         return line
 
+    def _word(self, value: str | None) -> str | None:
+        return self._outgoing.text(value, _WORD) if value else None
+
     def _score(self, score: Score) -> dict[str, Any]:
         """What differs from the usual, so that a line stays short."""
         plain: dict[str, Any] = {"name": score.name, "version": score.version, "method": score.method}
         for name, value in (
             ("value", _finite(score.value)),
-            ("label", _word(score.label)),
-            ("error", _word(score.error)),
+            ("label", self._word(score.label)),
+            ("error", self._word(score.error)),
             ("failures", list(score.failures)),
             ("cost", score.cost),
             ("lower_is_better", score.name in self._lower),
@@ -178,10 +184,6 @@ class Journal:
 def before(path: Path) -> Path:
     """Where the lines before those of `path` lie."""
     return path.with_name(f"{path.name}.1")
-
-
-def _word(value: object) -> str | None:
-    return value[:_WORD] if isinstance(value, str) and value else None
 
 
 def _finite(value: float | None) -> float | None:

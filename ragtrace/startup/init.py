@@ -26,8 +26,9 @@ from ragtrace.settings import Settings
 from ragtrace.startup import runtime as running
 from ragtrace.startup.runtime import Runtime
 from ragtrace.text import redaction
+from ragtrace.text.outgoing import Outgoing
 from ragtrace.tracing import recorder
-from ragtrace.tracing.content import Capture
+from ragtrace.tracing.content import ContentPolicy
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
@@ -84,7 +85,7 @@ def init(
 
 def _start(  # noqa: PLR0917 the parts, once made, in one place
     used: Settings,
-    capture: Capture,
+    capture: ContentPolicy,
     checks: Sequence[Evaluator],
     sampler: sampling.Sampler,
     sinks: tuple[Sink, ...],
@@ -92,7 +93,7 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
 ) -> Runtime:
     calibration = _calibration(used)
     now = checks if calibration is None else calibration(checks)
-    telemetry = _telemetry(used, tracer_provider)
+    telemetry = _telemetry(used, capture, tracer_provider)
     metrics = None
     observers: tuple[Observer, ...] = ()
     if used.prometheus_port >= 0:
@@ -115,7 +116,7 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
     if used.report_file:
         from ragtrace.online.journal import Journal
 
-        journal = Journal(used.report_file, app=used.app, env=used.env, evaluators=checks)
+        journal = Journal(used.report_file, app=used.app, env=used.env, evaluators=checks, outgoing=capture.outgoing)
         sinks += (journal,)
     stored = _store(used, now)
     if stored is not None:
@@ -207,20 +208,18 @@ def _is_built_in(check: Evaluator) -> bool:
     return plugins.load(check.name).fn is check.fn
 
 
-def _telemetry(used: Settings, tracer_provider: Any) -> Any:
+def _telemetry(used: Settings, capture: ContentPolicy, tracer_provider: Any) -> Any:
     endpoint = used.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
     if importlib.util.find_spec("opentelemetry.sdk") is None:
         if endpoint or used.spans_file:
             raise MissingExtraError("opentelemetry-sdk", "otlp", "Exporting spans")
         _log.info("ragtrace: no OpenTelemetry SDK is installed, so no spans are exported; scores go to the sinks.")
         return None
-    from ragtrace_otlp import HoldLimits, attach, set_up
+    from ragtrace_otlp import HoldLimits, ScoreFormat, attach, set_up
 
     options: dict[str, Any] = {
         "hold": HoldLimits(used.hold_spans, used.hold_bytes, used.hold_seconds),
-        "score_prefix": used.score_prefix,
-        "openinference": used.openinference,
-        "explanations": used.explanations,
+        "form": ScoreFormat(used.score_prefix, used.openinference, used.explanations, capture.outgoing),
     }
     existing = tracer_provider
     if existing is None and not (endpoint or used.spans_file):
@@ -300,11 +299,16 @@ def _shared_budget(used: Settings, checks: Sequence[Evaluator]) -> tuple[Setting
     return replace(used, judge_budget_file=os.path.join(folder, "spending")), remove
 
 
-def _capture(used: Settings, redact: Callable[[str], str] | None) -> Capture:
+def _capture(used: Settings, redact: Callable[[str], str] | None) -> ContentPolicy:
     words = {"true": True, "false": False, "": None}
     content = words.get(used.capture_content.lower(), used.capture_content)
     try:
-        return Capture.of(content, openinference=used.openinference, tags=frozenset(used.capture_tags), redact=redact)
+        return ContentPolicy.of(
+            content,
+            openinference=used.openinference,
+            tags=frozenset(used.capture_tags),
+            outgoing=Outgoing(redact),
+        )
     except ValueError as error:
         raise SettingError(str(error)) from None
 

@@ -16,7 +16,7 @@ from ragtrace.online.pipeline import Pipeline
 from ragtrace.records import Feedback
 from ragtrace.settings import Settings
 from ragtrace.tracing import recorder
-from ragtrace.tracing.content import Capture
+from ragtrace.tracing.content import ContentPolicy
 
 _current: Runtime | None = None
 _ADAPTERS = (
@@ -111,7 +111,7 @@ class Runtime:
         self._at_close.append(action)
 
 
-def instrument(runtime: Runtime, on: bool, capture: Capture | None = None) -> None:
+def instrument(runtime: Runtime, on: bool, capture: ContentPolicy | None = None) -> None:
     """Instrument the frameworks that the settings name and that are there, or undo it."""
     for name, framework, module, attribute in _ADAPTERS:
         if not getattr(runtime.settings, name) or importlib.util.find_spec(framework) is None:

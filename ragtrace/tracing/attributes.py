@@ -1,4 +1,4 @@
-"""What goes onto a run's span, and into the event of a model's call."""
+"""Builds the attributes of a run's span, and the event of a model call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragtrace import semconv
 from ragtrace._version import __version__
 from ragtrace.tracing.content import (
     Attributes,
-    Capture,
+    ContentPolicy,
     document_attributes,
     io_attributes,
     length,
@@ -24,7 +24,7 @@ from ragtrace.tracing.content import (
 from ragtrace.tracing.request import MODEL_CALLS, Run
 
 
-def span_attributes(capture: Capture, run: Run, cancelled: bool) -> Attributes:
+def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attributes:
     """In the order in which a span's limit would drop them: first what matters least."""
     attributes: Attributes = {}
     if run.documents is not None:
@@ -32,7 +32,7 @@ def span_attributes(capture: Capture, run: Run, cancelled: bool) -> Attributes:
         attributes.update(document_attributes(capture, run.documents, prefix))
     if run.given is not None:
         attributes.update(document_attributes(capture, run.given, semconv.OI_RERANK_IN))
-    attributes.update(run.attributes)
+    attributes.update(capture.outgoing.attributes(run.attributes))
     if run.first_chunk:
         attributes[semconv.REQUEST_STREAM] = True
         attributes[semconv.TIME_TO_FIRST_CHUNK] = max(0, run.first_chunk - run.started) / 1e9
@@ -47,43 +47,58 @@ def span_attributes(capture: Capture, run: Run, cancelled: bool) -> Attributes:
     return attributes
 
 
-def _content(capture: Capture, run: Run) -> Attributes:
-    """Query, messages and answer of a span, by what kind of operation it is."""
+def _content(capture: ContentPolicy, run: Run) -> Attributes:
+    """Query, messages and answer of a span, by its kind of operation."""
     answer = run.answer if run.answer is not None else "".join(run.chunks) or None
     attributes: Attributes = {}
     if run.operation in MODEL_CALLS:
-        if capture.spans:
-            if run.instructions:
-                attributes[semconv.SYSTEM_INSTRUCTIONS] = json.dumps(
-                    [{"type": "text", "content": capture.text(run.instructions)}]
-                )
-            if run.messages:
-                attributes.update(
-                    message_attributes(capture, run.messages, semconv.INPUT_MESSAGES, semconv.OI_INPUT_MESSAGES)
-                )
-            reply = run.reply or ([("assistant", answer)] if answer is not None else ())
-            if reply:
-                attributes.update(
-                    message_attributes(capture, reply, semconv.OUTPUT_MESSAGES, semconv.OI_OUTPUT_MESSAGES)
-                )
-        else:
-            attributes[semconv.INPUT_LENGTH] = sum(length(content) for _, content in run.messages)
-            attributes[semconv.OUTPUT_LENGTH] = len(answer or "")
+        attributes.update(_messages(capture, run, answer))
         if run.parent is not None:
             return attributes
-    if capture.spans and run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK) and run.query:
-        key = semconv.RETRIEVAL_QUERY if run.operation == semconv.OP_RETRIEVAL else semconv.OI_RERANK_QUERY
-        attributes[key] = capture.text(run.query)
-    elif capture.spans and run.operation not in MODEL_CALLS and run.parent is None:
-        if run.query is not None:
-            attributes.update(message_attributes(capture, [("user", run.query)], semconv.INPUT_MESSAGES, None))
-        if answer is not None:
-            attributes.update(message_attributes(capture, [("assistant", answer)], semconv.OUTPUT_MESSAGES, None))
+    elif capture.spans:
+        attributes.update(_texts(capture, run, answer))
     attributes.update(io_attributes(capture, run.query, answer))
     return attributes
 
 
-def emit_inference(capture: Capture, run: Run, logger_provider: Any) -> None:
+def _messages(capture: ContentPolicy, run: Run, answer: str | None) -> Attributes:
+    """The messages of a model call, or only their lengths in characters."""
+    if not capture.spans:
+        read = sum(length(content) for _, content in run.messages)
+        return {semconv.INPUT_LENGTH: read, semconv.OUTPUT_LENGTH: len(answer or "")}
+    attributes: Attributes = {}
+    if run.instructions:
+        parts = [{"type": "text", "content": capture.text(run.instructions)}]
+        attributes[semconv.SYSTEM_INSTRUCTIONS] = json.dumps(parts)
+    if run.messages:
+        attributes.update(message_attributes(capture, run.messages, semconv.INPUT_MESSAGES, semconv.OI_INPUT_MESSAGES))
+    reply = run.reply or ([("assistant", answer)] if answer is not None else ())
+    if reply:
+        attributes.update(message_attributes(capture, reply, semconv.OUTPUT_MESSAGES, semconv.OI_OUTPUT_MESSAGES))
+    return attributes
+
+
+def _texts(capture: ContentPolicy, run: Run, answer: str | None) -> Attributes:
+    """What a span that is no model call was asked and what it answered, under OpenTelemetry's names."""
+    query = run.query
+    attributes: Attributes = {}
+    if run.operation == semconv.OP_TOOL:
+        for key, text in ((semconv.TOOL_ARGUMENTS, query), (semconv.TOOL_RESULT, answer)):
+            if text is not None:
+                attributes[key] = capture.text(text)
+    if run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK) and query:
+        key = semconv.RETRIEVAL_QUERY if run.operation == semconv.OP_RETRIEVAL else semconv.OI_RERANK_QUERY
+        attributes[key] = capture.text(query)
+    elif run.parent is None:
+        for key, role, text in (
+            (semconv.INPUT_MESSAGES, "user", query), (semconv.OUTPUT_MESSAGES, "assistant", answer),
+        ):  # fmt: skip
+            if text is not None:
+                attributes.update(message_attributes(capture, [(role, text)], key, None))
+    return attributes
+
+
+def emit_inference(capture: ContentPolicy, run: Run, logger_provider: Any) -> None:
     """Messages as an event: structured, and on no span."""
     from opentelemetry import _logs
 
@@ -95,9 +110,10 @@ def emit_inference(capture: Capture, run: Run, logger_provider: Any) -> None:
     reply = run.reply or ([("assistant", answer)] if answer else ())
     if reply:
         body[semconv.OUTPUT_MESSAGES] = structured_messages(capture, reply)
-    for name in (semconv.REQUEST_MODEL, semconv.PROVIDER):
-        if name in run.attributes:
-            body[name] = run.attributes[name]
+    names: Attributes = {
+        name: run.attributes[name] for name in (semconv.REQUEST_MODEL, semconv.PROVIDER) if name in run.attributes
+    }
+    body.update(capture.outgoing.attributes(names))
     logger.emit(
         _logs.LogRecord(
             timestamp=time.time_ns(),

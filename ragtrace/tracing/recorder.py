@@ -24,7 +24,7 @@ from ragtrace.records import Trace
 from ragtrace.sampling import Decision
 from ragtrace.tracing import timing
 from ragtrace.tracing.attributes import context_of, emit_inference, span_attributes
-from ragtrace.tracing.content import Capture, sendable, tag_attributes
+from ragtrace.tracing.content import ContentPolicy, tag_attributes
 from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, trace_of
 
 _log = logging.getLogger(__name__)
@@ -75,14 +75,14 @@ class Recorder:
         self,
         tracer_provider: otel.TracerProvider | None = None,
         *,
-        capture: Capture | None = None,
+        capture: ContentPolicy | None = None,
         consumer: Consumer | None = None,
         scope: str = "ragtrace",
         logger_provider: Any = None,
     ) -> None:
         """`scope` is the instrumentation scope's name. `consumer` defaults to the process's one, looked up late, so
         that handlers made before `ragtrace.init` evaluate, too."""
-        self.capture = capture or Capture()
+        self.capture = capture or ContentPolicy()
         self._provider = tracer_provider  # kept alive: shared recorders are found by its id
         self._tracer = otel.get_tracer(scope, __version__, tracer_provider)
         self._logger_provider = logger_provider
@@ -123,7 +123,7 @@ class Recorder:
             self._runs[key] = _SUPPRESSED
             return None
         started = started or time.time_ns()
-        title = sendable(f"{operation} {target or name}", 200)
+        title = self.capture.outgoing.text(f"{operation} {target or name}", 200)
         if isinstance(above, Run):
             # Below a root that the application's sampler dropped, its empty span serves for all.
             span = self._span(title, operation, started, above.span) if above.recording else above.span
@@ -255,7 +255,7 @@ class Recorder:
             return
         finished = _end_of(root)
         timing.note(request, root, finished)
-        trace = trace_of(root, error, cancelled, finished)
+        trace = trace_of(root, error, cancelled, finished, self.capture.outgoing)
         decision = consumer.sample(trace)
         root.attributes[semconv.SAMPLED] = decision.keep
         root.attributes[semconv.PROBABILITY] = decision.probability
@@ -272,7 +272,7 @@ class Recorder:
         if run.recording:
             run.span.set_attributes(span_attributes(self.capture, run, cancelled))
             if error is not None:
-                _mark_failed(run.span, error, self.capture.spans)
+                _mark_failed(run.span, error, self.capture)
         finished = finished or _end_of(run)
         if run.parent is not None:  # a root was noted before its trace was made
             timing.note(run.request, run, finished)
@@ -318,7 +318,7 @@ _recorders_lock = threading.Lock()
 
 
 def shared_recorder(
-    tracer_provider: otel.TracerProvider | None, capture: Capture, scope: str, logger_provider: Any = None
+    tracer_provider: otel.TracerProvider | None, capture: ContentPolicy, scope: str, logger_provider: Any = None
 ) -> Recorder:
     """One recorder for all handlers with the same settings, so that a run which two of them see is recorded once."""
     key = (id(tracer_provider), id(logger_provider), capture, scope)
@@ -335,7 +335,7 @@ def open_recorder(
     *,
     tracer_provider: Any = None,
     capture_content: bool | str | None = None,
-    capture: Capture | None = None,
+    capture: ContentPolicy | None = None,
     logger_provider: Any = None,
     consumer: Any = None,
 ) -> Recorder:
@@ -343,7 +343,7 @@ def open_recorder(
 
     `scope` is the adapter's instrumentation scope. Raises ValueError for an unknown mode of `capture_content`.
     """
-    content = capture if capture is not None else Capture.of(capture_content)
+    content = capture if capture is not None else ContentPolicy.of(capture_content)
     if consumer is None:
         return shared_recorder(tracer_provider, content, scope, logger_provider)
     return Recorder(tracer_provider, capture=content, scope=scope, logger_provider=logger_provider, consumer=consumer)
@@ -364,12 +364,13 @@ def _is_suppressed() -> bool:
     return bool(otel_context.get_value(otel_context._SUPPRESS_INSTRUMENTATION_KEY))
 
 
-def _mark_failed(span: Span, error: BaseException | str, with_message: bool) -> None:
-    """Status and `error.type`; the message only where content may go out, for it often quotes the input."""
+def _mark_failed(span: Span, error: BaseException | str, capture: ContentPolicy) -> None:
+    """Set the status and `error.type`. The message and the stack trace often quote the input, so they leave only where
+    content leaves, and through the same door."""
     name = error if isinstance(error, str) else type(error).__name__
     span.set_attribute(semconv.ERROR_TYPE, name)
-    if with_message and not isinstance(error, str):
-        span.set_status(Status(StatusCode.ERROR, Capture().text(error)[:500]))
-        span.record_exception(error)
+    if capture.spans and not isinstance(error, str):
+        span.set_status(Status(StatusCode.ERROR, capture.outgoing.text(error, 500)))
+        span.add_event("exception", capture.outgoing.exception(error))
     else:
         span.set_status(Status(StatusCode.ERROR, name))

@@ -11,11 +11,14 @@ from opentelemetry.trace import Span
 
 from ragtrace import semconv
 from ragtrace.records import DECLARED, Document, Facts, Trace
+from ragtrace.text.outgoing import Outgoing
 from ragtrace.tracing import timing
 from ragtrace.tracing.content import Attributes, Message
 
 MODEL_CALLS = frozenset({semconv.OP_CHAT, semconv.OP_TEXT})
 MAX_STEPS = 200
+_MAX_NAME = 1_000
+"""Characters of a name: a model, an application, a prompt version."""
 _MAX_STEP_CHARS = 500
 """Tool calls of a request that its trace tells, and characters of each one's arguments and result."""
 
@@ -79,7 +82,9 @@ class Request:
     ended: bool = False
 
 
-def trace_of(root: Run, error: BaseException | str | None, cancelled: bool, finished: int) -> Trace:
+def trace_of(root: Run, error: BaseException | str | None, cancelled: bool, finished: int, outgoing: Outgoing) -> Trace:
+    """The trace of a finished request. `finished` is in Unix nanoseconds. `outgoing` prepares the facts that become
+    labels of metrics and columns: they leave the process even where content stays."""
     request = root.request
     last = request.model_calls[-1] if request.model_calls else None
     root.query = root.query or next((r.query for r in request.retrieved if r.query), None)
@@ -98,7 +103,7 @@ def trace_of(root: Run, error: BaseException | str | None, cancelled: bool, fini
         duration=(finished - root.started) / 1e9,
         error=None if error is None else error if isinstance(error, str) else type(error).__name__,
         attributes={key: value for key, value in request.metadata.items() if isinstance(key, str)},
-        facts=_facts(root, last, cancelled),
+        facts=_facts(root, last, cancelled, outgoing),
     )
 
 
@@ -125,21 +130,21 @@ def _inside_retrieval(run: Run) -> bool:
     return False
 
 
-def _facts(root: Run, last: Run | None, cancelled: bool) -> Facts:
+def _facts(root: Run, last: Run | None, cancelled: bool, outgoing: Outgoing) -> Facts:
     request = root.request
-    app, env, prompt_version = (_declared(request.metadata.get(name)) for name in DECLARED)
+    app, env, prompt_version = (_declared(request.metadata.get(name), outgoing) for name in DECLARED)
     usage = timing.usage_by_model(request.model_calls)
     return Facts(
         app=app,
         env=env,
-        prompt_version=_declared(request.prompt_version) or prompt_version,
+        prompt_version=_declared(request.prompt_version, outgoing) or prompt_version,
         name=root.name,
         session_id=request.session,
         user_id=request.user,
         tags=tuple(request.tags),
-        model=_word(last, semconv.REQUEST_MODEL),
-        provider=_word(last, semconv.PROVIDER),
-        response_id=_word(last, semconv.RESPONSE_ID),
+        model=_word(last, semconv.REQUEST_MODEL, outgoing),
+        provider=_word(last, semconv.PROVIDER, outgoing),
+        response_id=_word(last, semconv.RESPONSE_ID, outgoing),
         finish_reason=last.finish_reason if last is not None else None,
         retrievals=len(request.retrieved),
         stages=timing.seconds_by_stage(request.took),
@@ -153,13 +158,13 @@ def _facts(root: Run, last: Run | None, cancelled: bool) -> Facts:
     )
 
 
-def _declared(value: object) -> str | None:
-    return str(value) if isinstance(value, (str, int, float)) and value != "" else None
+def _declared(value: object, outgoing: Outgoing) -> str | None:
+    return outgoing.text(value, _MAX_NAME) if isinstance(value, (str, int, float)) and value != "" else None
 
 
-def _word(call: Run | None, name: str) -> str | None:
+def _word(call: Run | None, name: str, outgoing: Outgoing) -> str | None:
     value = call.attributes.get(name) if call is not None else None
-    return value if isinstance(value, str) else None
+    return outgoing.text(value, _MAX_NAME) if isinstance(value, str) else None
 
 
 def _step(call: Run) -> dict[str, str]:

@@ -19,7 +19,7 @@ import pytest
 
 from ragtrace import plugins
 from ragtrace.evaluation import run
-from ragtrace.records import Evaluation
+from ragtrace.records import Evaluation, Facts
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
 
@@ -131,9 +131,9 @@ def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str], 
         time.sleep(0.2)
     check = plugins.load("sensitive_data_leakage")
     now = time.time()
-    attributes = {"app": "shop", "env": "prod"}
-    trace = make_trace(answer=SECRET, started=now, attributes=attributes)
-    clean = make_trace(trace_id=2, span_id=2, started=now, attributes=attributes)
+    facts = Facts(app="shop", env="prod")
+    trace = make_trace(answer=SECRET, started=now, facts=facts)
+    clean = make_trace(trace_id=2, span_id=2, started=now, facts=facts)
     evaluations = [Evaluation(t, tuple(s)) for t, s in zip((trace, clean), run(check, [trace, clean]), strict=True)]
     for evaluation in evaluations:
         sink(evaluation)

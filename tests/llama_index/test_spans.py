@@ -15,7 +15,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import FunctionTool
 from opentelemetry.sdk.trace import ReadableSpan
 
-from ragtrace.tracing.content import Capture
+from ragtrace.tracing.content import ContentPolicy
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor, conversion
 from tests.conftest import Recorded
 from tests.llama_index import cases
@@ -357,7 +357,7 @@ def test_events(recorded: Recorded) -> None:
     """With content on events alone, spans hold none of it."""
     instrumentor = RagtraceLlamaIndexInstrumentor()
     instrumentor.instrument(
-        tracer_provider=recorded.provider, capture=Capture.of("EVENT_ONLY"), consumer=recorded.consumer
+        tracer_provider=recorded.provider, capture=ContentPolicy.of("EVENT_ONLY"), consumer=recorded.consumer
     )
     try:
         engine().query(QUESTION)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import socket
 import threading
+import urllib.request
 from collections.abc import Iterator
 from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +19,7 @@ from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import StructuredTool
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -26,7 +29,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 import ragtrace
 from ragtrace import semconv
 from ragtrace.evaluation import evaluator
-from ragtrace.records import Trace
+from ragtrace.records import Evidence, Score, Trace
 from ragtrace_otlp import set_up
 
 
@@ -262,3 +265,90 @@ def test_a_file_beside_an_endpoint_gets_the_spans_too(http_receiver: tuple[str, 
     written = [json.loads(line) for line in path.read_text().splitlines()]
     assert {w["name"] for w in written} == set(received.spans())
     assert sum("gen_ai.evaluation.half.score" in w["attributes"] for w in written) == 1
+
+
+SECRET = "MARKED-7f3a9c"
+
+
+def hide(text: str) -> str:
+    """A redaction of the application's own."""
+    return text.replace(SECRET, "[hidden]")
+
+
+class Leaky(BaseRetriever):
+    """A retriever whose every field holds the secret."""
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        metadata = {"source": SECRET, SECRET: 1, "deep": [{"a": SECRET}], "score": 0.5}
+        return [Document(page_content=f"{'x ' * 8_190}{SECRET} tail", id=f"id {SECRET}", metadata=metadata)]
+
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def quotes(trace: Trace) -> Score:
+    """Quotes the answer in every field that an evaluator may fill."""
+    evidence = (Evidence(0, 3, "unsupported", 0.1, trace.documents[0].id, 0, 0, 3),) if trace.documents else ()
+    return Score("quotes", 0.1, f"label {trace.answer}", f"because {trace.answer}", evidence=evidence)
+
+
+@evaluator(needs={"query"})
+def fails(trace: Trace) -> Score:
+    """Fails with the question in its error."""
+    return Score("fails", error=f"error {trace.query}")
+
+
+def leak(fail: bool) -> None:
+    """One request with the secret in each of its inputs."""
+
+    def answer(documents: list[Document]) -> str:
+        if fail:
+            try:
+                raise KeyError(f"inner {SECRET}")
+            except KeyError as error:
+                raise ValueError(f"outer {SECRET} {'y' * 600}") from error
+        return f"question {SECRET} {documents[0].page_content}"
+
+    model = FakeListChatModel(responses=[f"An answer with {SECRET}."])
+    chain = (Leaky() | RunnableLambda(answer) | model).with_config(run_name=f"run {SECRET}")
+    metadata = {
+        "session_id": f"s-{SECRET}", "user_id": f"u-{SECRET}", "prompt_version": f"v-{SECRET}", "plan": SECRET,
+        SECRET: "key", "app": f"app-{SECRET}",
+    }  # fmt: skip
+    with contextlib.suppress(ValueError):
+        chain.invoke(f"question {SECRET}", config={"metadata": metadata, "tags": [f"tag {SECRET}"]})
+    tool = StructuredTool.from_function(lambda text: f"{text} back", name=f"tool_{SECRET}", description="A tool.")
+    RunnableLambda(lambda text: tool.invoke({"text": text})).invoke(f"{SECRET} to the tool")
+
+
+@pytest.mark.parametrize("fail", [False, True])
+def test_no_exported_byte_holds_a_redacted_secret(
+    fail: bool, http_receiver: tuple[str, Received], tmp_path: Path
+) -> None:
+    """A marked secret in any input is in no byte of spans, events, files and metrics once `redact` hides it."""
+    endpoint, received = http_receiver
+    spans, report = tmp_path / "spans.jsonl", tmp_path / "report.jsonl"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    runtime = ragtrace.init(
+        app="wire-app", evaluators=[quotes, fails], otlp_endpoint=endpoint, spans_file=str(spans),
+        report_file=str(report), capture_content="SPAN_AND_EVENT", capture_tags=["plan"], explanations=True,
+        redact=hide, prometheus_port=port, llama_index=False, sample_per_second=0,
+    )  # fmt: skip
+    try:
+        leak(fail)
+        assert runtime.flush(20)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+            metrics = page.read()
+    finally:
+        runtime.close()
+    assert "invoke_workflow run [hidden]" in received.spans()
+    if fail:
+        (event,) = received.spans()["invoke_workflow run [hidden]"].events
+        assert "inner [hidden]" in plain(event.attributes)["exception.stacktrace"]
+    exported = {
+        "spans": received.traces.SerializeToString(), "events": received.logs.SerializeToString(),
+        "spans_file": spans.read_bytes(), "report_file": report.read_bytes(), "metrics": metrics,
+    }  # fmt: skip
+    for place, exported_bytes in exported.items():
+        assert exported_bytes, place
+        assert SECRET.encode() not in exported_bytes, place

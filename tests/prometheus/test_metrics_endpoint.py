@@ -221,10 +221,10 @@ def test_odd_values_of_a_request_do_not_break_a_scrape(accept: str) -> None:
     sink = PrometheusSink(app="\ud800\0", env="\udfff", evaluators=[length], prices={"\ud800": (1.0, 1.0)})
     for odd in ODD:
         stages, usage = {"tool": odd, "else": 1}, {"\ud800": (odd, odd)}
-        known = {"model": odd, "prompt_version": odd, "stages": stages, "usage": usage}
-        alone = {"model": odd, "stages": odd, "usage": odd, "time_to_first_chunk": odd, "input_tokens": odd}
-        for attributes in (known, alone):
-            trace = make_trace(attributes=attributes)
+        several = Facts(model=odd, prompt_version=odd, stages=stages, usage=usage)
+        single = Facts(model=odd, time_to_first_chunk=odd, input_tokens=odd)
+        for facts in (several, single):
+            trace = make_trace(facts=facts)
             sink.observe_request(trace, Decision(True, 1.0, "\ud800"))
             sink(Evaluation(trace, (Score("\ud800", 0.5), Score("length", error="\ud800\n"))))
     sink.observe_feedback("\ud800")
@@ -237,8 +237,8 @@ def test_nothing_falls_and_nothing_is_nan(sink: PrometheusSink) -> None:
     """Negative durations, scores, tokens and costs, NaN and infinity leave every counter and sum as it was."""
     inf, nan = float("inf"), float("nan")
     for bad in (-1.0, -inf, inf, nan):
-        known = {"stages": {"tool": bad}, "time_to_first_chunk": bad, "input_tokens": bad, "output_tokens": bad}
-        trace = make_trace(documents=[Document("d", "c", bad)], duration=bad, attributes=known)
+        facts = Facts(stages={"tool": bad}, time_to_first_chunk=bad, input_tokens=bad, output_tokens=bad)
+        trace = make_trace(documents=[Document("d", "c", bad)], duration=bad, facts=facts)
         sink.observe_request(trace, Decision(True, 1.0, "ratio"))
         judged = Score("length", nan, "pass", model="m", cost=bad, input_tokens=-1, sampling_probability=nan)
         sink(Evaluation(trace, (judged,), lag=bad))
@@ -454,10 +454,10 @@ def test_texts_do_not_wait(sink: PrometheusSink) -> None:
     """What waits holds numbers and names: the bound on requests is one on memory."""
     answer, passage = Text("an answer"), Text("a passage")
     gone = [weakref.ref(answer), weakref.ref(passage)]
-    known = {"model": "m", "constraints": answer, "steps": [passage]}
-    trace = make_trace(answer=answer, documents=[Document("d", passage, 0.5)], attributes=known)
+    facts, metadata = Facts(model="m", steps=(passage,)), {"constraints": answer}
+    trace = make_trace(answer=answer, documents=[Document("d", passage, 0.5)], facts=facts, attributes=metadata)
     sink.observe_request(trace, Decision(True, 1.0, "ratio"))
-    del trace, known, answer, passage
+    del trace, facts, metadata, answer, passage
     gc.collect()
     assert [reference() for reference in gone] == [None, None]
     assert Scraped(sink).value("ragtrace_requests_total", status="ok", model="m") == 1

@@ -46,8 +46,8 @@ def raises(trace: Trace) -> float:
 
 def evaluation(moment: float, *scores: Score, app: str | None = None, **fields: Any) -> Evaluation:
     fields.setdefault("trace_id", random.getrandbits(128))
-    attributes = {"model": "m", "prompt_version": "v1"} | ({} if app is None else {"app": app})
-    return Evaluation(make_trace(started=moment, attributes=attributes, **fields), scores)
+    facts = Facts(app=app, model="m", prompt_version="v1")
+    return Evaluation(make_trace(started=moment, facts=facts, **fields), scores)
 
 
 def judged(passed: bool, p: float = 1.0, value: float | None = None) -> Score:
@@ -85,8 +85,8 @@ def test_a_pipeline_writes_its_evaluations_without_texts(tmp_path: Path) -> None
     )
     secret = "SECRET " * 20
     for i in range(5):
-        attributes = {"model": "gpt", "prompt_version": "v2"}
-        runtime.pipeline.submit(make_trace(secret, [secret], secret, trace_id=i + 1, attributes=attributes))
+        facts = Facts(model="gpt", prompt_version="v2")
+        runtime.pipeline.submit(make_trace(secret, [secret], secret, trace_id=i + 1, facts=facts))
     assert runtime.flush()
     assert len(path.read_text().splitlines()) == 5, "readable while it is written"
     runtime.close()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragtrace.errors import DataError
 from ragtrace.evaluation import evaluator
-from ragtrace.records import Evaluation, Score, Trace
+from ragtrace.records import Evaluation, Facts, Score, Trace
 from ragtrace.statistics import (
     DAY,
     HOUR,
@@ -195,8 +195,7 @@ def bad(trace: Trace) -> float:
 
 
 def evaluation(*scores: Score, trace_id: int = 1, app: str | None = None) -> Evaluation:
-    attributes = {} if app is None else {"app": app}
-    return Evaluation(make_trace(trace_id=trace_id, attributes=attributes), scores)
+    return Evaluation(make_trace(trace_id=trace_id, facts=Facts(app=app)), scores)
 
 
 def random_score(chance: random.Random, name: str = "good") -> Score:

@@ -1,0 +1,142 @@
+"""The one door through which texts leave the process: cleaned, cut and redacted.
+
+Span attributes, status, exceptions, explanations, events, ids and files all take their texts from here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_MAX_DEPTH = 8
+_MAX_JSON = 16_384
+_FAILED = "[redaction failed]"
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """How texts are prepared before they leave. No method raises."""
+
+    redact: Callable[[str], str] | None = None
+    """Applied to every text. It runs in the request's thread."""
+    max_chars: int = 16_384
+    """Characters of one text that are kept."""
+
+    def text(self, value: object, limit: int | None = None) -> str:
+        """Any object as a text that every encoder accepts, of at most `limit` characters (`max_chars` by default)."""
+        limit = self.max_chars if limit is None else limit
+        if self.redact is None:
+            return sendable(value, limit)
+        # Redaction comes before the cut: a secret that is cut in two is no longer recognised.
+        whole = sendable(value)
+        try:
+            redacted = sendable(self.redact(whole[: limit + _MARGIN]))
+        except Exception:  # noqa: BLE001 the application's function; a text that it could not redact does not leave
+            return _FAILED
+        if len(whole) <= limit + _MARGIN:
+            return sendable(redacted, limit)
+        kept = redacted[: max(0, len(redacted) - _MARGIN // 2)][:limit]  # a secret at the end may be cut in two
+        return f"{kept}… [{len(whole) - limit} characters cut]"
+
+    def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Span or event attributes with every text in their values redacted. Keys are ours and stay."""
+        if self.redact is None:
+            return dict(attributes)
+        return {key: self._attribute(value) for key, value in attributes.items()}
+
+    def _attribute(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, (list, tuple)):
+            return tuple(self._attribute(item) for item in value)
+        return value
+
+    def json(self, value: object, limit: int = _MAX_JSON) -> str:
+        """A value as JSON with every text in it redacted; `{}` where it cannot be written, or is longer than `limit`
+        characters: half a JSON text cannot be read."""
+        try:
+            text = dumps(value if self.redact is None else self._plain(value, 0))
+        except Exception:  # noqa: BLE001 cycles, keys of odd types
+            return "{}"
+        return text if len(text) <= limit else "{}"
+
+    def _plain(self, value: Any, depth: int) -> Any:
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, (int, float)):
+            text = str(value)  # a number can be a phone number
+            return value if self.text(text) == text else self.text(text)
+        if depth < _MAX_DEPTH and isinstance(value, Mapping):
+            return {self.text(key): self._plain(item, depth + 1) for key, item in value.items()}
+        if depth < _MAX_DEPTH and isinstance(value, (list, tuple, set, frozenset)):
+            return [self._plain(item, depth + 1) for item in value]
+        return self.text(value)
+
+    def exception(self, error: BaseException) -> dict[str, str]:
+        """The attributes of an `exception` event: type, message and stack trace."""
+        try:
+            stack = "".join(traceback.format_exception(error))
+        except Exception:  # noqa: BLE001 an exception whose __str__ raises
+            stack = type(error).__name__
+        return {
+            "exception.type": type(error).__qualname__,
+            "exception.message": self.text(error),
+            "exception.stacktrace": self.text(stack),
+            "exception.escaped": "False",
+        }
+
+
+_MARGIN = 4_096
+"""Characters beyond the limit that redaction reads, so that a secret at the cut is read whole."""
+
+
+def sendable(value: object, limit: int = 1_000_000) -> str:
+    """Any object as a string of at most `limit` characters that UTF-8 can encode and that holds no NUL. Never raises.
+
+    A lone surrogate makes protobuf refuse the whole batch, and databases behind many backends refuse NUL.
+    """
+    if not isinstance(value, str):
+        value = _as_text(value)
+    if len(value) > limit:
+        value = f"{value[:limit]}… [{len(value) - limit} characters cut]"
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            value = value.encode("utf-8", "replace").decode("utf-8")
+    return value.replace("\0", "�") if "\0" in value else value
+
+
+def _as_text(value: object) -> str:
+    try:
+        if isinstance(value, (dict, list, tuple)):
+            return json.dumps(value, ensure_ascii=False, default=_fallback)
+        return str(value)
+    except Exception:  # noqa: BLE001 cycles, objects whose repr raises: a name is better than nothing
+        return f"<{type(value).__name__}>"
+
+
+def _fallback(value: object) -> str:
+    """For json: an object that it cannot write. An object without a working str is named by its type."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 an application's __str__
+        return f"<{type(value).__name__}>"
+
+
+dumps = json.JSONEncoder(default=_fallback).encode  # json.dumps makes an encoder anew for each call with a default
+
+
+def finite(value: Any) -> Any:
+    """A value with NaN and infinities as words: JSON has none, and a line that no parser takes is lost."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
