@@ -748,7 +748,7 @@ class Sent:
 
 def test_the_catalogue_tells_what_is_served(stopping: list[Pipeline]) -> None:
     """docs/metrics.md and a scrape of a sink that has seen everything agree in names, types and labels, both ways."""
-    judged = replace(breaks, method="judge")
+    judged = replace(breaks, method="judge", asks_judge=True)
     sink = PrometheusSink(app="a", env="b", evaluators=[length, judged], prices={"gpt": (1.0, 2.0)})
     stopping.append(Pipeline([length, judged]))
     sink.watch(stopping[0], Sent())
