@@ -15,8 +15,6 @@ import measure_house  # noqa: E402
 # Aims that are not reached yet; each line goes with the change that reaches it.
 NOT_YET = {
     "circles between files",
-    "circles between packages",
-    "imports that run back up",
     "product Python lines",
     "longest module",
     "function p95",

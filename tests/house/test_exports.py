@@ -1,0 +1,135 @@
+"""The names that other people's programs use. A change here is a change for every user."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+
+import ragtrace
+from ragtrace.settings import Settings
+
+EXPORTS = {
+    "ragtrace": [
+        "Document",
+        "Evaluation",
+        "Evaluator",
+        "Evidence",
+        "MissingExtraError",
+        "RagtraceError",
+        "Runtime",
+        "Score",
+        "SettingError",
+        "Trace",
+        "__version__",
+        "evaluator",
+        "feedback",
+        "init",
+    ],
+    "ragtrace_langchain": ["RagtraceCallbackHandler", "RagtraceLangChainInstrumentor"],
+    "ragtrace_llama_index": ["RagtraceLlamaIndexInstrumentor"],
+    "ragtrace_otlp": [
+        "EvaluationSpanSink",
+        "EventSink",
+        "HoldLimits",
+        "HoldProcessor",
+        "HoldStats",
+        "JsonLinesSpanExporter",
+        "Telemetry",
+        "TelemetryStats",
+        "attach",
+        "set_up",
+    ],
+    "ragtrace_prometheus": ["MetricsServer", "PrometheusSink", "serve"],
+}
+INIT = ["tracer_provider", "sampler", "sinks", "redact", "settings_file", "options"]
+SETTINGS = """
+app env evaluators sample sample_per_second sample_burst sample_errors sample_slower_than capture_content capture_tags
+explanations redact openinference langchain llama_index otlp_endpoint otlp_protocol spans_file report_file
+calibration_file prometheus_port prometheus_host model_prices hold_seconds hold_spans hold_bytes score_prefix
+queue_items queue_bytes batch batch_wait workers isolate exit_seconds embedding_model toxicity_model entailment_model
+similarity_model pii_engine likelihood_model judge_model judge_api_base judge_timeout judge_retries judge_concurrency
+judge_max_tokens judge_structured judge_price_input judge_price_output judge_budget_hour judge_budget_day judge_store
+judge_budget_file judge_prompt g_eval_criteria cascade_band store store_key store_days store_bytes
+"""
+FIELDS = {
+    "Document": ["id", "content", "score", "metadata"],
+    "Evidence": [
+        "start",
+        "end",
+        "verdict",
+        "probability",
+        "document_id",
+        "document_rank",
+        "document_start",
+        "document_end",
+    ],
+    "Score": [
+        "name",
+        "value",
+        "label",
+        "explanation",
+        "cause",
+        "evidence",
+        "error",
+        "version",
+        "method",
+        "sampling_probability",
+        "failures",
+        "model",
+        "input_tokens",
+        "output_tokens",
+        "cost",
+    ],
+    "Evaluation": ["trace", "scores", "status", "cause", "lag", "reason"],
+    "Trace": [
+        "trace_id",
+        "span_id",
+        "query",
+        "documents",
+        "answer",
+        "reference",
+        "started",
+        "duration",
+        "error",
+        "sampling_probability",
+        "attributes",
+        "facts",
+    ],
+}
+COMMANDS = """
+demo eval compare report evaluators serve user token doctor ingest store calibrate export import-labels
+"""
+
+
+@pytest.mark.parametrize("package", EXPORTS)
+def test_package_exports_exactly_these_names(package: str) -> None:
+    """Each package exports the names of this list and no others, and each name can be imported."""
+    module = importlib.import_module(package)
+    assert sorted(module.__all__) == EXPORTS[package]
+    assert all(getattr(module, name) is not None for name in EXPORTS[package])
+
+
+def test_init_takes_these_parameters() -> None:
+    """`ragtrace.init` keeps its parameters and every setting keeps its name."""
+    assert list(inspect.signature(ragtrace.init).parameters) == INIT
+    assert set(SETTINGS.split()) <= {field.name for field in fields(Settings)}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_records_have_exactly_these_fields(name: str) -> None:
+    """The fields of the records that sinks and evaluators receive keep their names and their order."""
+    assert [field.name for field in fields(getattr(ragtrace, name))] == FIELDS[name]
+
+
+def test_command_line_has_exactly_these_commands() -> None:
+    """`ragtrace --help` lists the commands that scripts call."""
+    result = subprocess.run(
+        [sys.executable, "-m", "ragtrace", "no-such-command"], capture_output=True, text=True, check=False
+    )
+    names = result.stderr.partition("(choose from ")[2].rstrip(")\n").replace("'", "").split(", ")
+    assert sorted(names) == sorted(COMMANDS.split())

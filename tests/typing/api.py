@@ -1,0 +1,115 @@
+"""The public interface as an application uses it. Never run: mypy checks this file together with the product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_type
+
+import ragtrace
+from ragtrace import Document, Evaluation, Evaluator, Evidence, Runtime, Score, Trace, evaluator
+from ragtrace.sampling import Decision, Sampler
+from ragtrace.testing import ScriptedJudge, make_trace
+from ragtrace_langchain import RagtraceCallbackHandler, RagtraceLangChainInstrumentor
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+from ragtrace_otlp import EventSink, HoldLimits, JsonLinesSpanExporter
+from ragtrace_prometheus import PrometheusSink
+
+
+@evaluator
+def length(trace: Trace) -> float:
+    """A check without options; it returns a number."""
+    return float(len(trace.answer))
+
+
+@evaluator(needs={"documents", "answer"}, version="2", threshold=0.5, direction="higher", range=(0.0, 1.0))
+def cites_a_document(trace: Trace) -> bool:
+    """A check with options; it returns a verdict."""
+    return any(document.id in trace.answer for document in trace.documents)
+
+
+@evaluator(name="explained", method="code", timeout=1.0, retries=2, source="our own")
+def with_explanation(trace: Trace) -> Score | None:
+    """A check that returns a finished score, or None where its question does not apply."""
+    if not trace.documents:
+        return None
+    evidence = (Evidence(0, 3, "supported", probability=0.9, document_id=trace.documents[0].id, document_rank=0),)
+    return Score("explained", value=1.0, label="pass", explanation="cites a document", evidence=evidence)
+
+
+@evaluator
+async def asynchronous(trace: Trace) -> list[Score]:
+    """An asynchronous check that returns several scores."""
+    return [Score("first", value=0.0), Score("second", error="timeout")]
+
+
+@evaluator(batch=True)
+def in_batches(traces: Sequence[Trace]) -> list[float]:
+    """A check of several traces at once: one value for each."""
+    return [trace.duration for trace in traces]
+
+
+assert_type(length, Evaluator)
+assert_type(cites_a_document, Evaluator)
+assert_type(with_explanation, Evaluator)
+assert_type(asynchronous, Evaluator)
+assert_type(in_batches, Evaluator)
+
+
+class Collector:
+    """A sink of the application's own."""
+
+    def __init__(self) -> None:
+        self.worst: float | None = None
+
+    def __call__(self, evaluation: Evaluation) -> None:
+        values = [score.value for score in evaluation.scores if score.value is not None]
+        self.worst = min(values, default=self.worst)
+        assert_type(evaluation.trace, Trace)
+        assert_type(evaluation.trace.documents, tuple[Document, ...])
+        assert_type(evaluation.trace.facts.model, str | None)
+
+
+class Everything:
+    """A sampler of the application's own."""
+
+    def __call__(self, trace: Trace) -> Decision:
+        return Decision(True, 1.0, "everything")
+
+
+def start(sampler: Sampler) -> Runtime:
+    """`init` in its forms."""
+    assert_type(ragtrace.init(), Runtime)
+    ragtrace.init(app="pump-help", evaluators=("faithfulness", length), sample=0.1, redact="standard")
+    ragtrace.init(settings_file="ragtrace.toml", redact=lambda text: text.replace("secret", "[secret]"))
+    return ragtrace.init(sampler=sampler, sinks=[Collector(), print], prometheus_port=9464)
+
+
+def handlers() -> list[RagtraceCallbackHandler]:
+    """The adapters."""
+    RagtraceLangChainInstrumentor().instrument(capture_content=True)
+    RagtraceLlamaIndexInstrumentor().instrument()
+    return [RagtraceCallbackHandler(), RagtraceCallbackHandler(capture_content="SPAN_AND_EVENT")]
+
+
+def report(trace_id: int) -> None:
+    """Feedback of a user."""
+    assert_type(ragtrace.feedback(f"{trace_id:032x}", thumbs="up", comment="right", source="widget"), bool)
+    assert_type(ragtrace.feedback(trace_id, thumbs=-1), bool)
+
+
+def errors() -> str:
+    """One base class for all errors."""
+    try:
+        ragtrace.init(sample=2.0)
+    except (ragtrace.SettingError, ragtrace.MissingExtraError) as error:
+        base: ragtrace.RagtraceError = error
+        return str(base)
+    return ragtrace.__version__
+
+
+def exported() -> tuple[type, ...]:
+    """Classes that a program may build its own exporters from."""
+    return (EventSink, HoldLimits, JsonLinesSpanExporter, PrometheusSink, ScriptedJudge)
+
+
+assert_type(make_trace(answer="24 months"), Trace)
