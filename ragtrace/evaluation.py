@@ -9,7 +9,7 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
 from ragtrace.errors import EvaluationError, SettingError
@@ -56,6 +56,9 @@ class Evaluator:
     description: str = ""
     source: str = ""
     """Where the definition comes from."""
+    origin: str | None = field(default=None, compare=False)
+    """The name that `plugins.load` loaded it by, so that another process can load it, too; None for an object that the
+    application made."""
 
     def __call__(self, trace: Trace) -> Any:
         """The bare check, for tests and for checks built from checks."""

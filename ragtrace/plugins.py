@@ -7,6 +7,7 @@ import importlib
 import importlib.metadata
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ragtrace.errors import SettingError
@@ -225,12 +226,12 @@ def resolve(target: str, setting: str) -> Any:
     return found
 
 
-def _as_evaluator(found: Any, name: str) -> Evaluator:
-    if isinstance(found, Evaluator):
-        return found
-    if callable(found):
-        return evaluator(found)
-    raise SettingError(f"evaluators: {name!r} is a {type(found).__name__}, neither an evaluator nor a function")
+def _as_evaluator(value: Any, name: str) -> Evaluator:
+    if isinstance(value, Evaluator):
+        return replace(value, origin=name)
+    if callable(value):
+        return replace(evaluator(value), origin=name)
+    raise SettingError(f"evaluators: {name!r} is a {type(value).__name__}, neither an evaluator nor a function")
 
 
 def describe(check: Evaluator) -> dict[str, Any]:
