@@ -136,13 +136,13 @@ def _demo(arguments: Sequence[str]) -> int:
 def _eval(options: argparse.Namespace) -> int:
     from ragtrace import settings
     from ragtrace.offline.run import Plan, evaluate, to_run
-    from ragtrace.offline.selection import names_of
+    from ragtrace.offline.selection import parse_names
 
     limits = {name: _number(name, value) for name, value in _pairs("--fail-under", options.fail_under).items()}
     settings.use(settings.load({"judge_model": options.judge}))
     plan = Plan(
         path=options.file,
-        names=() if options.evaluators == "auto" else tuple(names_of(options.evaluators)),
+        names=() if options.evaluators == "auto" else tuple(parse_names(options.evaluators)),
         columns=_pairs("--map", options.map),
         perturb=tuple(kind.strip() for kind in options.perturb.split(",") if kind.strip()),
         jobs=options.jobs,

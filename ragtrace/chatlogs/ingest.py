@@ -17,7 +17,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ragtrace import plugins
 from ragtrace.errors import DataError, RagtraceError
-from ragtrace.offline.rows import COLUMNS, records, row_of
+from ragtrace.offline.files import records
+from ragtrace.offline.rows import COLUMNS, row_of
 from ragtrace.records import Evaluation, Evidence, Score, Trace, facts_as_dict, facts_from_dict
 
 if TYPE_CHECKING:

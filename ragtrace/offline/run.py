@@ -1,4 +1,4 @@
-"""Rows through evaluators: in order, on all cores, stoppable and resumable."""
+"""Runs evaluators on the rows of a data set: in order, on all cores. A stopped run can continue."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, Any
 
 from ragtrace import plugins, settings
 from ragtrace._version import __version__
 from ragtrace.errors import DataError
-from ragtrace.evaluation import Evaluator, run
-from ragtrace.offline.progress import Part, identity
+from ragtrace.evaluation import Evaluator
+from ragtrace.offline.batches import BATCH, Line, Workers, score_batches
+from ragtrace.offline.checkpoint import Checkpoint, run_id
 from ragtrace.offline.rows import Item, Row, read
-from ragtrace.offline.selection import chosen_for, needs_judge
+from ragtrace.offline.selection import needs_judge, suitable
 from ragtrace.records import Score
 from ragtrace.reporting.perturb import perturbed
 from ragtrace.reporting.results import Info, Metric, Result, Run
 
-_BATCH = 16
-_WORTH_PROCESSES = 256
-"""Rows from which on loading the models once more for each process pays."""
-_LOOKED_AT = 256
+_HEAD = 256
+"""Rows that are read first: the evaluators are selected by them, and only longer files are worth several processes,
+because each process loads the models again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,37 +37,30 @@ class Plan:
 
     path: Path
     names: tuple[str, ...] = ()
-    """Evaluators; empty to choose by what the data has."""
+    """Evaluators; empty to select those that suit the data."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Where fields have other names: field to column."""
+    """Field to column name, for fields with other names in the file."""
     perturb: tuple[str, ...] = ()
-    """Perturbations under which every row is evaluated once more."""
+    """Perturbations; every row is evaluated once more under each."""
     jobs: int = 0
-    """Processes; 0 for one for each core where the file is long enough."""
+    """Number of processes; 0 for one per core if the file is long enough."""
     strict: bool = False
     """Stop at the first line that cannot be used."""
     fresh: bool = False
-    """Begin anew although a part of this run is there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A row with its scores."""
-
-    row: Row
-    scores: Mapping[str, Score]
+    """Start again even if a part of this run is saved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a plan."""
+    """The result of a plan."""
 
     lines: tuple[Line, ...]
-    """All rows, where they were asked to be kept."""
+    """All rows with their scores if `keep` was set."""
     checks: tuple[Evaluator, ...]
     done: int
+    """Number of rows with scores."""
     resumed: int
-    """Rows of `done` that an earlier run had evaluated."""
+    """Number of rows of `done` that an earlier run evaluated."""
     errors: tuple[DataError, ...]
     seconds: float
 
@@ -84,58 +75,70 @@ def evaluate(
 ) -> Outcome:
     """Write one line `{"id", "scores": {name: {value, label, explanation, error}}}` for each usable row, in order.
 
-    With a path, rows that are done lie beside it in `OUT.part` until all are, so that the same call after a kill goes
-    on where it was, and the judge's answers in `OUT.judge`, so that none is paid twice. Lines that cannot be used are
-    named on `errors`, standard error by default; with `plan.strict` the first one raises DataError. `keep` returns all
-    rows with their scores. `progress` is told how many more rows are done.
+    If `out` is a path, finished rows are saved next to it in `OUT.part` until all are done: the same call after a kill
+    continues there. The judge's replies are saved in `OUT.judge`, so that none is paid twice. Errors of unusable lines
+    are printed to `errors`, by default standard error; with `plan.strict` the first one raises DataError. `keep`
+    returns all rows with their scores. `progress` is called with the number of rows of each finished batch.
 
-    Raises SettingError for an unknown evaluator, or a judge that cannot be asked, before anything is evaluated.
+    Raises SettingError for an unknown evaluator or a judge that is not usable, before any row is evaluated.
     """
-    begun = time.monotonic()
-    checks = tuple(plugins.load(name) for name in plan.names)
-    items = _with_perturbed(read(plan.path, plan.columns), plan.perturb)
-    head = list(islice(items, _LOOKED_AT))
+    start = time.monotonic()
     names = plan.names
+    checks = tuple(plugins.load(name) for name in names)
+    items = _with_perturbed(read(plan.path, plan.columns), plan.perturb)
+    head = list(islice(items, _HEAD))
     if not names:
-        names = tuple(chosen_for([item for item in head if isinstance(item, Row)]))
+        names = tuple(suitable([item for item in head if isinstance(item, Row)]))
         checks = tuple(plugins.load(name) for name in names)
+    count = plan.jobs or (os.cpu_count() or 1)
+    parallel = count > 1 and (len(head) == _HEAD or plan.jobs > 1)
     target = out if isinstance(out, Path) else None
     with ExitStack() as stack:
-        long = len(head) == _LOOKED_AT
         if needs_judge(checks):
-            _ready_to_judge(target, _in_processes(plan, long), stack)
-        part = _part(plan, names, target) if target is not None else None
+            _prepare_judge(target, parallel, stack)
+        checkpoint = None if target is None else _checkpoint(plan, names, target)
         stream = stack.enter_context(_open(out)) if isinstance(out, Path) else out
-        lines: list[Line] = []
-        bad: list[DataError] = []
-        done = 0
-        pool = _pool(plan, stack) if _in_processes(plan, long) else None
-        work = _Work(names, checks, pool, 3 * _workers(plan))
-        for batch in _results(chain(head, items), part, work):
-            for item in batch:
-                if isinstance(item, DataError):
-                    if plan.strict:
-                        raise item
-                    bad.append(item)
-                    print(f"ragtrace eval: {item}", file=errors or sys.stderr)
-                    continue
-                done += 1
-                scores = {name: as_dict(score) for name, score in item.scores.items()}
-                stream.write(json.dumps({"id": item.row.id, "scores": scores}, ensure_ascii=False) + "\n")
-                if keep:
-                    lines.append(item)
+        writer = _Writer(stream, errors or sys.stderr, strict=plan.strict, keep=keep)
+        workers = Workers(names, checks, count if parallel else 0, stack)
+        for batch in _resumed(chain(head, items), checkpoint, workers):
+            writer.write(batch)
             if progress is not None:
                 progress(len(batch))
-    if target is not None and part is not None:
-        _scores_of(target).replace(target)
-        part.close(remove=True)
-        _answers_of(target).unlink(missing_ok=True)
-    resumed = part.done if part is not None else 0
-    return Outcome(tuple(lines), checks, done, resumed, tuple(bad), time.monotonic() - begun)
+    if target is not None and checkpoint is not None:
+        _unfinished(target).replace(target)
+        checkpoint.close(remove=True)
+        _judge_store(target).unlink(missing_ok=True)
+    resumed = 0 if checkpoint is None else checkpoint.done
+    seconds = time.monotonic() - start
+    return Outcome(tuple(writer.lines), checks, writer.done, resumed, tuple(writer.errors), seconds)
+
+
+class _Writer:
+    """Writes the scores of each row, and prints the errors of unusable lines."""
+
+    def __init__(self, out: IO[str], error_out: IO[str], *, strict: bool, keep: bool) -> None:
+        self._out, self._error_out, self._strict, self._keep = out, error_out, strict, keep
+        self.lines: list[Line] = []
+        self.errors: list[DataError] = []
+        self.done = 0
+
+    def write(self, batch: Sequence[Line | DataError]) -> None:
+        for item in batch:
+            if isinstance(item, DataError):
+                if self._strict:
+                    raise item
+                self.errors.append(item)
+                print(f"ragtrace eval: {item}", file=self._error_out)
+                continue
+            self.done += 1
+            scores = {name: as_dict(score) for name, score in item.scores.items()}
+            self._out.write(json.dumps({"id": item.row.id, "scores": scores}, ensure_ascii=False) + "\n")
+            if self._keep:
+                self.lines.append(item)
 
 
 def _with_perturbed(items: Iterator[Item], kinds: Sequence[str]) -> Iterator[Item]:
-    """The rows, and where kinds are named each of them under each kind, after all rows as they are."""
+    """All rows, then each of them under each kind of perturbation."""
     if not kinds:
         yield from items
         return
@@ -145,153 +148,86 @@ def _with_perturbed(items: Iterator[Item], kinds: Sequence[str]) -> Iterator[Ite
             rows[item.trace.trace_id] = item
         yield item
     for trace, kind in perturbed([row.trace for row in rows.values()], kinds):
-        own = rows[trace.trace_id]
-        yield replace(own, id=f"{own.id}~{kind}", trace=trace, perturbation=kind, original=own.id)
+        original = rows[trace.trace_id]
+        yield replace(original, id=f"{original.id}~{kind}", trace=trace, perturbation=kind, original=original.id)
 
 
-def _scores_of(target: Path) -> Path:
-    """Written beside the output and moved: a run that is stopped leaves no half file that looks like a whole one."""
+def _unfinished(target: Path) -> Path:
+    """The output is written here and renamed when it is complete: a stopped run leaves no incomplete output."""
     return target.with_name(target.name + ".new")
 
 
-def _answers_of(target: Path) -> Path:
+def _judge_store(target: Path) -> Path:
     return target.with_name(target.name + ".judge")
 
 
 def _open(target: Path) -> IO[str]:
     try:
-        return _scores_of(target).open("w", encoding="utf-8", errors="backslashreplace")
+        return _unfinished(target).open("w", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise DataError(f"{target} cannot be written: {error}") from error
 
 
-def _part(plan: Plan, names: Sequence[str], target: Path) -> Part:
-    asked = settings.in_force()
-    more = (names, sorted(plan.columns.items()), plan.perturb, settings.for_evaluators(asked), __version__)
+def _checkpoint(plan: Plan, names: Sequence[str], target: Path) -> Checkpoint:
+    evaluator_settings = settings.for_evaluators(settings.in_force())
     try:
-        belongs = identity(plan.path, more)
+        run = run_id(plan.path, (names, sorted(plan.columns.items()), plan.perturb, evaluator_settings, __version__))
     except OSError as error:
         raise DataError(f"{plan.path} cannot be read: {error}") from error
-    return Part(target.with_name(target.name + ".part"), belongs, fresh=plan.fresh)
+    return Checkpoint(target.with_name(target.name + ".part"), run, fresh=plan.fresh)
 
 
-def _ready_to_judge(target: Path | None, many: bool, stack: ExitStack) -> None:
-    """Make the judge, so that what is missing is said before a row is touched. Its answers and its spending lie in a
-    file, for all processes of this run and for the next one after a kill; without an output file, only what the
-    processes spend does."""
+def _prepare_judge(target: Path | None, parallel: bool, stack: ExitStack) -> None:
+    """Open the judge, so that a missing setting is reported before any row is evaluated. Its replies and its spending
+    are in a file that all processes of this run share, and the next run after a kill. Without an output file, only the
+    spending is shared."""
     from ragtrace.judge import get_judge, use_judge
 
-    used = settings.in_force()
-    if not used.judge_store and target is not None:
-        used = replace(used, judge_store=str(_answers_of(target)))
-    elif many and not used.judge_store and not used.judge_budget_file:
+    current = settings.in_force()
+    own = current
+    if not current.judge_store and target is not None:
+        own = replace(current, judge_store=str(_judge_store(target)))
+    elif parallel and not current.judge_store and not current.judge_budget_file:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ragtrace-"))
-        used = replace(used, judge_budget_file=str(Path(folder) / "spending"))
-    if used != settings.in_force():
-        stack.enter_context(settings.using(used))
+        own = replace(current, judge_budget_file=str(Path(folder) / "spending"))
+    if own != current:
+        stack.enter_context(settings.using(own))
         use_judge(None)
         stack.callback(use_judge, None)
         stack.callback(get_judge().store.close)
     get_judge()
 
 
-def _workers(plan: Plan) -> int:
-    return plan.jobs or (os.cpu_count() or 1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """How batches are evaluated."""
-
-    names: Sequence[str]
-    checks: Sequence[Evaluator]
-    pool: ProcessPoolExecutor | None
-    ahead: int
-    """Batches that are given to the processes before the first is taken back: memory stays flat."""
-
-
-def _in_processes(plan: Plan, long: bool) -> bool:
-    return _workers(plan) > 1 and (long or plan.jobs > 1)
-
-
-def _pool(plan: Plan, stack: ExitStack) -> ProcessPoolExecutor:
-    used = settings.in_force()
-    context = get_context("spawn")
-    pool = ProcessPoolExecutor(_workers(plan), mp_context=context, initializer=settings.use, initargs=(used,))
-    # What is queued is not waited for when something goes wrong.
-    stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-    return pool
-
-
-def _results(items: Iterable[Item], part: Part | None, work: _Work) -> Iterator[list[Line | DataError]]:
-    """Batches with their scores, in order; what the part has is not evaluated again."""
-    waiting = iter(items)
-    if part is not None and part.done:
-        saved = part.rows()
-        left = part.done
+def _resumed(
+    items: Iterator[Item], checkpoint: Checkpoint | None, workers: Workers
+) -> Iterator[list[Line | DataError]]:
+    """Batches with their scores, in order. Rows in the checkpoint are not evaluated again; new ones are added to it."""
+    if checkpoint is not None:
+        saved = checkpoint.rows()
+        left = checkpoint.done
         while left:
             batch: list[Line | DataError] = []
-            for item in islice(waiting, _BATCH):
-                if isinstance(item, Row) and left:
-                    own, scores = next(saved)
-                    if own != item.id:
-                        raise DataError(f"{part.path} has the id {own!r} where the input has {item.id!r}; remove it")
-                    batch.append(Line(item, scores))
-                    left -= 1
-                elif isinstance(item, Row):
-                    waiting = chain([item], waiting)
-                    break
-                else:
-                    batch.append(item)
+            for item in islice(items, min(BATCH, left)):
+                batch.append(item if isinstance(item, DataError) else _saved_line(item, next(saved), checkpoint.path))
             if not batch:
                 break
+            left -= sum(isinstance(item, Line) for item in batch)
             yield batch
-    for fresh, found in _evaluated(_batches(waiting), work):
-        scored = iter(found)
-        batch = [Line(item, next(scored)) if isinstance(item, Row) else item for item in fresh]
-        if part is not None:
-            part.add((line.row.id, line.scores) for line in batch if isinstance(line, Line))
+    for batch in score_batches(items, workers):
+        if checkpoint is not None:
+            checkpoint.add((line.row.id, line.scores) for line in batch if isinstance(line, Line))
         yield batch
 
 
-def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
-    while batch := list(islice(items, _BATCH)):
-        yield batch
-
-
-_Scores = list[dict[str, Score]]
-
-
-def _evaluated(batches: Iterator[list[Item]], work: _Work) -> Iterator[tuple[list[Item], _Scores]]:
-    if work.pool is None:
-        for batch in batches:
-            yield batch, _score(work.checks, batch)
-        return
-    ahead: list[tuple[list[Item], Future[_Scores]]] = []
-    for batch in batches:
-        ahead.append((batch, work.pool.submit(_score_by_name, tuple(work.names), batch)))
-        if len(ahead) > work.ahead:
-            first, future = ahead.pop(0)
-            yield first, future.result()
-    for batch, future in ahead:
-        yield batch, future.result()
-
-
-def _score_by_name(names: Sequence[str], batch: Sequence[Item]) -> _Scores:
-    return _score([plugins.load(name) for name in names], batch)
-
-
-def _score(checks: Sequence[Evaluator], batch: Sequence[Item]) -> _Scores:
-    traces = [item.trace for item in batch if isinstance(item, Row)]
-    found: _Scores = [{} for _ in traces]
-    for check in checks:
-        for scores, of_row in zip(run(check, traces), found, strict=True):
-            of_row.update((score.name, score) for score in scores)
-    return found
+def _saved_line(row: Row, saved: tuple[Any, Mapping[str, Score]], path: Path) -> Line:
+    id, scores = saved
+    if id != row.id:
+        raise DataError(f"{path} has the id {id!r} where the input has {row.id!r}; remove the file and start again")
+    return Line(row, scores)
 
 
 def as_dict(score: Score) -> dict[str, Any]:
-    """A score as it stands in the output file."""
+    """A score as the output file contains it."""
     return {
         "value": score.value,
         "label": score.label,

@@ -1,4 +1,4 @@
-"""Which evaluators a data set can be put through."""
+"""Selects the evaluators that suit a data set."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ _REFERENCE = (
 )
 _OTHERS = ("tokens_presence", "looping_tool_calls")
 _LABEL = 40
+"""A reference of at most so many characters may be a label."""
 
 
-def names_of(given: str) -> list[str]:
-    """The evaluators of a list of names, in its order, each once. `default` stands for the default suite, `local` for
-    all that need neither a judge nor a language model."""
-    found: list[str] = []
-    for name in (part.strip() for part in given.split(",")):
+def parse_names(text: str) -> list[str]:
+    """The evaluators of a comma-separated list, in its order and each once. `default` means the default suite, `local`
+    all evaluators that need neither a judge nor a language model. Raises SettingError for an empty list."""
+    names: list[str] = []
+    for name in (part.strip() for part in text.split(",")):
         if name == "default":
-            found.extend(DEFAULT_SUITE)
+            names.extend(DEFAULT_SUITE)
         elif name == "local":
-            found.extend(_local())
+            names.extend(_local())
         elif name:
-            found.append(name)
-    if not found:
-        raise SettingError("evaluators names none; give names, `default`, `local` or `auto`")
-    return list(dict.fromkeys(found))
+            names.append(name)
+    if not names:
+        raise SettingError("the list of evaluators is empty: use names, `default`, `local` or `auto`")
+    return list(dict.fromkeys(names))
 
 
 def _local() -> Iterable[str]:
@@ -47,12 +48,12 @@ def _local() -> Iterable[str]:
             yield name
 
 
-def chosen_for(rows: Sequence[Row]) -> list[str]:
-    """Local evaluators that fit what rows have: the default suite, and what reference answers, constraints and steps
-    allow; labels instead of texts as references are classified."""
-    there = {need for need in INPUTS for row in rows if _applies(need, row)}
-    names = [name for name in (*DEFAULT_SUITE, *_REFERENCE, *_OTHERS) if plugins.load(name).needs <= there]
-    if "reference" in there and all(len(row.trace.reference or "") <= _LABEL for row in rows):
+def suitable(rows: Sequence[Row]) -> list[str]:
+    """The local evaluators that suit these rows: the default suite, and those that their references, constraints and
+    steps allow. If all references are short, they may be labels: then `classification` is included."""
+    inputs = {name for name in INPUTS for row in rows if _applies(name, row)}
+    names = [name for name in (*DEFAULT_SUITE, *_REFERENCE, *_OTHERS) if plugins.load(name).needs <= inputs]
+    if "reference" in inputs and all(len(row.trace.reference or "") <= _LABEL for row in rows):
         names.append("classification")
     if importlib.util.find_spec("nltk") is None:
         names = [name for name in names if not name.startswith(("bleu", "rouge"))]
@@ -64,5 +65,5 @@ def _applies(need: str, row: Row) -> bool:
 
 
 def needs_judge(checks: Sequence[Evaluator]) -> bool:
-    """Whether one of them asks the judge."""
+    """Whether one of the evaluators asks the judge."""
     return any(check.asks_judge for check in checks)

@@ -20,7 +20,7 @@ from ragtrace import settings
 from ragtrace.cli import main
 from ragtrace.judge import use_judge
 from ragtrace.offline.rows import Row, read
-from ragtrace.offline.selection import chosen_for, names_of
+from ragtrace.offline.selection import parse_names, suitable
 from ragtrace.reporting.files import read_run
 from tests.judge import server as s
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_used_is_named_with_its_line(tmp_path: Path, capsys: pyte
     assert main(["eval", str(path), "--evaluators", "looping_unique_sentences", "--out", str(out)]) == 1
     assert [row["id"] for row in lines(out)] == ["a", "c", "e"]
     errors = capsys.readouterr().err
-    assert "line 3: the id 'a' was on line 2 already" in errors
+    assert "line 3: line 2 has the same id 'a'" in errors
     assert "line 4: the line is not UTF-8" in errors
     assert "line 7: the line has 2 columns, the first line has 3" in errors
     assert "3 rows were scored, 3 unreadable lines were left out" in errors
@@ -153,13 +153,13 @@ def test_one_id_for_several_models_is_no_double(tmp_path: Path) -> None:
 def test_evaluators_are_chosen_by_what_the_data_has(tmp_path: Path) -> None:
     """Without a name: the default suite, and what references, constraints, steps and labels allow."""
     bare = [r for r in read(jsonl(tmp_path / "a.jsonl", [{"answer": "a"}])) if isinstance(r, Row)]
-    assert "faithfulness" not in chosen_for(bare)
-    assert "pii_leakage" in chosen_for(bare)
+    assert "faithfulness" not in suitable(bare)
+    assert "pii_leakage" in suitable(bare)
     full = [r for r in read(jsonl(tmp_path / "b.jsonl", ROWS)) if isinstance(r, Row)]
-    assert {"faithfulness", "context_recall", "answer_similarity", "classification"} <= set(chosen_for(full))
-    assert "tokens_presence" not in chosen_for(full)
-    assert "sexism" not in names_of("local")
-    assert names_of("default,faithfulness,default").count("faithfulness") == 1
+    assert {"faithfulness", "context_recall", "answer_similarity", "classification"} <= set(suitable(full))
+    assert "tokens_presence" not in suitable(full)
+    assert "sexism" not in parse_names("local")
+    assert parse_names("default,faithfulness,default").count("faithfulness") == 1
 
 
 # --- resumption ----------------------------------------------------------------------------------

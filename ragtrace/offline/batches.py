@@ -1,0 +1,85 @@
+"""Scores rows batch by batch, in this process or in several."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import get_context
+
+from ragtrace import plugins, settings
+from ragtrace.errors import DataError
+from ragtrace.evaluation import Evaluator, run
+from ragtrace.offline.rows import Item, Row
+from ragtrace.records import Score
+
+BATCH = 16
+"""Rows of a batch."""
+_AHEAD = 3
+"""Batches per process that wait for their turn or their results: memory does not grow with the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row with its scores."""
+
+    row: Row
+    scores: Mapping[str, Score]
+
+
+class Workers:
+    """Evaluates batches: in this process, or in a pool of processes that ends with the ExitStack."""
+
+    def __init__(self, names: Sequence[str], checks: Sequence[Evaluator], processes: int, stack: ExitStack) -> None:
+        """`checks` are the evaluators called `names`. `processes` is 0 to evaluate in this process."""
+        self._names, self._checks = tuple(names), checks
+        self.ahead = _AHEAD * processes
+        """Batches that may wait for their turn or their results."""
+        self._pool: ProcessPoolExecutor | None = None
+        if processes:
+            self._pool = ProcessPoolExecutor(
+                processes, get_context("spawn"), initializer=settings.use, initargs=(settings.in_force(),)
+            )
+            # After an error nobody waits for batches that have not started.
+            stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
+
+    def submit(self, batch: Sequence[Item]) -> Future[list[dict[str, Score]]]:
+        """Start the evaluation of a batch; without processes it is finished when this returns."""
+        if self._pool is not None:
+            return self._pool.submit(_score_by_name, self._names, batch)
+        result: Future[list[dict[str, Score]]] = Future()
+        result.set_result(_score(self._checks, batch))
+        return result
+
+
+def score_batches(items: Iterator[Item], workers: Workers) -> Iterator[list[Line | DataError]]:
+    """The rows with their scores, in order and in batches of at most 16; unusable lines keep their place."""
+    waiting: deque[tuple[list[Item], Future[list[dict[str, Score]]]]] = deque()
+    while batch := list(islice(items, BATCH)):
+        waiting.append((batch, workers.submit(batch)))
+        if len(waiting) > workers.ahead:
+            yield _lines(*waiting.popleft())
+    while waiting:
+        yield _lines(*waiting.popleft())
+
+
+def _lines(batch: Sequence[Item], result: Future[list[dict[str, Score]]]) -> list[Line | DataError]:
+    scores = iter(result.result())
+    return [Line(item, next(scores)) if isinstance(item, Row) else item for item in batch]
+
+
+def _score_by_name(names: Sequence[str], batch: Sequence[Item]) -> list[dict[str, Score]]:
+    return _score([plugins.load(name) for name in names], batch)
+
+
+def _score(checks: Sequence[Evaluator], batch: Sequence[Item]) -> list[dict[str, Score]]:
+    """The scores of each row of a batch, by evaluator."""
+    traces = [item.trace for item in batch if isinstance(item, Row)]
+    rows: list[dict[str, Score]] = [{} for _ in traces]
+    for check in checks:
+        for scores, row in zip(run(check, traces), rows, strict=True):
+            row.update((score.name, score) for score in scores)
+    return rows

@@ -1,0 +1,162 @@
+"""Reads data files line by line: JSON lines, JSON arrays, CSV, Parquet, and Hugging Face data sets on disk."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from ragtrace.errors import DataError, MissingExtraError
+
+_CELL = 64 * 1024 * 1024
+"""Most characters of a CSV cell."""
+
+Record = tuple[int, Mapping[str, Any] | ValueError]
+"""The number of a line, from 1, and its fields or the error that says why they are unusable."""
+
+
+def records(path: Path) -> Iterator[Record]:
+    """The lines of a file or folder. Raises DataError or OSError if the file itself cannot be read."""
+    kinds = [s.lower() for s in path.suffixes if s.lower() != ".gz"]
+    kind = kinds[-1] if kinds else ""
+    if path.is_dir():
+        yield from _dataset(path)
+    elif kind == ".parquet":
+        yield from _parquet(path)
+    elif kind in (".csv", ".tsv"):
+        yield from _csv(path, "\t" if kind == ".tsv" else ",")
+    else:
+        yield from _json(path)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a plain or gzipped file."""
+    with ExitStack() as stack:
+        raw: Any = stack.enter_context(path.open("rb"))
+        is_gzip = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        yield from stack.enter_context(gzip.open(raw)) if is_gzip else raw
+
+
+def _json(path: Path) -> Iterator[Record]:
+    lines = _lines(path)
+    first = next(lines, b"")
+    if first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and _begins_array(first):
+        yield from _array(path)
+        return
+    for number, line in enumerate(chain([first], lines), 1):
+        if line.strip():
+            yield number, _object(line, number)
+
+
+def _begins_array(line: bytes) -> bool:
+    """Whether a line that starts with [ is an array of objects, or the beginning of one; not a list of other values."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return True
+    return bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _array(path: Path) -> Iterator[Record]:
+    """A JSON array that may span many lines; the number of an element serves as its line number."""
+    try:
+        items = json.loads(b"".join(_lines(path)).decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} starts like a JSON array, but is not valid JSON: {error}") from error
+    for number, item in enumerate(items, 1):
+        yield number, item if isinstance(item, dict) else ValueError("the element is not an object")
+
+
+def _object(line: bytes, number: int) -> Mapping[str, Any] | ValueError:
+    try:
+        fields = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+    except (ValueError, RecursionError) as error:
+        return ValueError(str(error))
+    return fields if isinstance(fields, dict) else ValueError("the line is not an object")
+
+
+def _csv(path: Path, delimiter: str) -> Iterator[Record]:
+    # Invalid UTF-8 becomes surrogates here, and an error of its row in _cells, not of the whole file.
+    text = (line.decode("utf-8-sig" if i == 0 else "utf-8", "surrogateescape") for i, line in enumerate(_lines(path)))
+    csv.field_size_limit(_CELL)
+    reader = csv.reader(text, delimiter=delimiter)
+    header = next(reader, [])
+    if not header:
+        raise DataError(f"{path}, line 1: the file has no column names")
+    if len(set(header)) < len(header):
+        raise DataError(f"{path}, line 1: a column name appears twice")
+    line = reader.line_num + 1
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            yield line, ValueError(str(error))
+            line = reader.line_num + 1
+            continue
+        if cells is None:
+            return
+        if cells:
+            yield line, _cells(header, cells)
+        line = reader.line_num + 1
+
+
+def _cells(header: list[str], cells: list[str]) -> Mapping[str, Any] | ValueError:
+    if len(cells) != len(header):
+        return ValueError(f"the line has {len(cells)} columns, the first line has {len(header)}")
+    if any("\udc80" <= c <= "\udcff" for cell in cells if not cell.isascii() for c in cell):
+        return ValueError("the line is not UTF-8")
+    return {name: _value(cell) for name, cell in zip(header, cells, strict=True) if cell}
+
+
+def _value(cell: str) -> Any:
+    """The list if a cell contains a JSON list, else the cell."""
+    if not cell.startswith("["):
+        return cell
+    try:
+        value = json.loads(cell)
+    except ValueError:
+        return cell
+    return value if isinstance(value, list) else cell
+
+
+def _parquet(path: Path) -> Iterator[Record]:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise MissingExtraError("pyarrow", "eval", f"Reading {path}")
+    import pyarrow
+    import pyarrow.parquet
+
+    number = 0
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=256):
+                for fields in batch.to_pylist():
+                    number += 1
+                    yield number, fields
+    except pyarrow.ArrowException as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _dataset(path: Path) -> Iterator[Record]:
+    shards = sorted((path / "data").glob("*.parquet"))
+    if shards:  # the layout of Hugging Face's hub, as `ragtrace export` writes it
+        yield from enumerate((fields for shard in shards for _, fields in _parquet(shard)), 1)
+        return
+    if importlib.util.find_spec("datasets") is None:
+        raise MissingExtraError("datasets", "eval", f"Reading the folder {path}")
+    import datasets
+
+    try:
+        dataset = datasets.load_from_disk(str(path))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} is not a data set of `save_to_disk`: {error}") from error
+    if isinstance(dataset, datasets.DatasetDict):
+        splits = ", ".join(dataset)
+        raise DataError(f"{path} contains several splits ({splits}): use the folder of one of them")
+    yield from enumerate(dataset, 1)
