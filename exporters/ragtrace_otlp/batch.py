@@ -67,7 +67,7 @@ class CountingExporter(Generic[T]):
         self._failure = failure
         self._exported = 0
         self._failed: Counter[str] = Counter()
-        self._said = 0.0
+        self._logged_at = 0.0
         self._stopped = False
         self._log = logging.getLogger(__name__)
         after_fork(self._reset_counts)
@@ -98,8 +98,8 @@ class CountingExporter(Generic[T]):
     def _note(self, reason: str, count: int) -> None:
         self._failed[reason] += count
         now = time.monotonic()
-        if now - self._said >= _LOG_EVERY or not self._said:
-            self._said = now
+        if now - self._logged_at >= _LOG_EVERY or not self._logged_at:
+            self._logged_at = now
             self._log.warning(
                 "ragtrace: %d %s could not be exported so far (%s)", sum(self._failed.values()), self._what, reason
             )

@@ -61,9 +61,9 @@ def event_attributes(evaluation: Evaluation, score: Score, form: ScoreFormat) ->
     }
     response = evaluation.trace.facts.response_id
     if response is not None:
-        attributes[semconv.RESPONSE_ID] = form.outgoing.text(response, 256)
+        attributes[semconv.RESPONSE_ID] = form.sanitizer.text(response, 256)
     if score.error is not None:
-        attributes[semconv.ERROR_TYPE] = form.outgoing.text(score.error, 256)
+        attributes[semconv.ERROR_TYPE] = form.sanitizer.text(score.error, 256)
         return attributes
     if score.value is not None:
         attributes[semconv.EVALUATION_SCORE_VALUE] = float(score.value)

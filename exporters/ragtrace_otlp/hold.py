@@ -31,7 +31,7 @@ _Key = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class HoldLimits:
-    """How many spans, how many bytes of them and how many seconds a span is held at most."""
+    """Limits of the hold: spans, their bytes, and the seconds for which one span is held."""
 
     spans: int = 2_000
     bytes: int = 64 * 1024 * 1024
@@ -85,7 +85,7 @@ class HoldProcessor(SpanProcessor):
         self._lock = threading.Lock()
         self._spans: OrderedDict[_Key, _Parked] = OrderedDict()
         self._early: OrderedDict[_Key, Evaluation] = OrderedDict()
-        self._gone: OrderedDict[_Key, None] = OrderedDict()
+        self._recent: OrderedDict[_Key, None] = OrderedDict()
         self._bytes = 0
         self._parked = self._released = self._expired = self._late = 0
 
@@ -149,25 +149,25 @@ class HoldProcessor(SpanProcessor):
         """Let the evaluated request's root span go with its scores."""
         key = (evaluation.trace.trace_id, evaluation.trace.span_id)
         with self._lock:
-            parked = self._spans.pop(key, None)
-            late = parked is None and (key in self._gone or self._closed)
-            if parked is not None:
-                self._bytes -= parked.size
+            entry = self._spans.pop(key, None)
+            late = entry is None and (key in self._recent or self._closed)
+            if entry is not None:
+                self._bytes -= entry.size
                 self._released += 1
             elif late:
-                self._gone.pop(key, None)
+                self._recent.pop(key, None)
                 self._late += 1
             else:
                 self._early[key] = _without_content(evaluation)
                 if len(self._early) > self._limits.spans:
                     self._early.popitem(last=False)
-        if parked is not None:
-            self._leave(parked.span, score_attributes(evaluation, self._form))
+        if entry is not None:
+            self._leave(entry.span, score_attributes(evaluation, self._form))
         elif late and self._late_sink is not None:
             self._late_sink(evaluation)
 
     def stats(self) -> HoldStats:
-        """What was held and how it left."""
+        """Count the spans that are held and that were exported, and how."""
         with self._lock:
             return HoldStats(self._parked, self._released, self._expired, self._late, len(self._spans), self._bytes)
 
@@ -192,13 +192,13 @@ class HoldProcessor(SpanProcessor):
         return surplus
 
     def _pop_oldest(self) -> ReadableSpan:
-        key, parked = self._spans.popitem(last=False)
-        self._bytes -= parked.size
+        key, entry = self._spans.popitem(last=False)
+        self._bytes -= entry.size
         self._expired += 1
-        self._gone[key] = None
-        if len(self._gone) > _REMEMBERED:
-            self._gone.popitem(last=False)
-        return parked.span
+        self._recent[key] = None
+        if len(self._recent) > _REMEMBERED:
+            self._recent.popitem(last=False)
+        return entry.span
 
     def _drain(self) -> None:
         with self._lock:

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import format_span_id, format_trace_id
 
 from ragtrace.errors import SettingError
-from ragtrace.text.outgoing import finite
+from ragtrace.text.sanitizer import finite
 
 
 class JsonLinesSpanExporter(SpanExporter):

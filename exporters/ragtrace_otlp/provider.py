@@ -80,7 +80,7 @@ class Telemetry:
         return done
 
     def close(self, timeout: float = 5.0) -> None:
-        """Shut down what is ours; flush and leave what is somebody else's.
+        """Shut down providers of ours; flush providers of the application and leave them.
 
         Takes `timeout` seconds and a little: what could not be sent by then is counted as `shutdown`.
         """
@@ -130,7 +130,7 @@ def set_up(
     hold: HoldLimits | None = None,
     form: ScoreFormat | None = None,
 ) -> Telemetry:
-    """Providers of our own: to an OTLP endpoint, to a file, to both, or (with neither) to nobody.
+    """Create providers that export to an OTLP endpoint, to a file, to both, or nowhere.
 
     They become the global ones where the application has none. Raises MissingExtraError without the exporter's
     package and SettingError for an unknown protocol or a file that cannot be written.
@@ -141,25 +141,25 @@ def set_up(
     tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
     spans, events = _exporters(endpoint, protocol, headers, spans_file)
-    made = Telemetry(tracer_provider, logger_provider, (), own=True)
+    telemetry = Telemetry(tracer_provider, logger_provider, (), own=True)
     late = EvaluationSpanSink(tracer_provider, form)
     if spans is not None:
-        made.span_exporter = CountingExporter(spans, "spans", SpanExportResult.FAILURE)
-        made.processor = PacedSpanProcessor(made.span_exporter)
-        onward: SpanProcessor = made.processor
+        telemetry.span_exporter = CountingExporter(spans, "spans", SpanExportResult.FAILURE)
+        telemetry.processor = PacedSpanProcessor(telemetry.span_exporter)
+        onward: SpanProcessor = telemetry.processor
         if endpoint and spans_file:  # both were asked for
-            onward = _All((made.processor, BatchSpanProcessor(JsonLinesSpanExporter(spans_file))))
-        made.hold = HoldProcessor(onward, hold, form, late)
-        tracer_provider.add_span_processor(made.hold)
-        made.sinks += (made.hold,)
+            onward = _All((telemetry.processor, BatchSpanProcessor(JsonLinesSpanExporter(spans_file))))
+        telemetry.hold = HoldProcessor(onward, hold, form, late)
+        tracer_provider.add_span_processor(telemetry.hold)
+        telemetry.sinks += (telemetry.hold,)
     if events is not None:
-        made.event_exporter = CountingExporter(events, "events", LogRecordExportResult.FAILURE)
-        made.event_processor = PacedLogRecordProcessor(made.event_exporter)
-        logger_provider.add_log_record_processor(made.event_processor)
-        made.sinks += (EventSink(logger_provider, form),)
+        telemetry.event_exporter = CountingExporter(events, "events", LogRecordExportResult.FAILURE)
+        telemetry.event_processor = PacedLogRecordProcessor(telemetry.event_exporter)
+        logger_provider.add_log_record_processor(telemetry.event_processor)
+        telemetry.sinks += (EventSink(logger_provider, form),)
     if not hasattr(otel.get_tracer_provider(), "add_span_processor"):
         otel.set_tracer_provider(tracer_provider)
-    return made
+    return telemetry
 
 
 def _exporters(
@@ -168,7 +168,7 @@ def _exporters(
     if endpoint is None:
         return (JsonLinesSpanExporter(spans_file), None) if spans_file else (None, None)
     quiet(_NOISY)
-    given = {name.lower(): value for name, value in headers.items()} if headers else None  # gRPC takes no other
+    lowered = {name.lower(): value for name, value in headers.items()} if headers else None  # gRPC takes no other
     try:
         if protocol == "grpc":
             from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcLogs
@@ -176,15 +176,15 @@ def _exporters(
 
             insecure = not endpoint.startswith("https://")
             options: dict[str, Any] = {"endpoint": endpoint, "insecure": insecure, "timeout": _EXPORT_SECONDS}
-            return GrpcSpans(headers=given, **options), GrpcLogs(headers=given, **options)
+            return GrpcSpans(headers=lowered, **options), GrpcLogs(headers=lowered, **options)
         if protocol == "http/protobuf":
             from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
             base = endpoint.rstrip("/").removesuffix("/v1/traces")
             return (
-                OTLPSpanExporter(f"{base}/v1/traces", headers=given, timeout=_EXPORT_SECONDS),
-                OTLPLogExporter(f"{base}/v1/logs", headers=given, timeout=_EXPORT_SECONDS),
+                OTLPSpanExporter(f"{base}/v1/traces", headers=lowered, timeout=_EXPORT_SECONDS),
+                OTLPLogExporter(f"{base}/v1/logs", headers=lowered, timeout=_EXPORT_SECONDS),
             )
     except ModuleNotFoundError as error:
         raise MissingExtraError(str(error.name), "otlp", f"Exporting over OTLP ({protocol})") from error
@@ -258,5 +258,5 @@ class _All(SpanProcessor):
             each.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        results = [each.force_flush(timeout_millis) for each in self.processors]  # all of them, whatever one says
+        results = [each.force_flush(timeout_millis) for each in self.processors]  # no short cut: each one is flushed
         return all(results)

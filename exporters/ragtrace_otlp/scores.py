@@ -9,7 +9,7 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation, Score
-from ragtrace.text.outgoing import Outgoing
+from ragtrace.text.sanitizer import Sanitizer
 
 _EVIDENCE = 40
 _KINDS = {"judge": "LLM", "human": "HUMAN"}
@@ -23,16 +23,16 @@ class ScoreFormat:
     openinference: bool = True
     explanations: bool = False
     """Explanations may quote the answer, so they leave only where content may leave."""
-    outgoing: Outgoing = field(default_factory=Outgoing)
+    sanitizer: Sanitizer = field(default_factory=Sanitizer)
     """Prepares every text that leaves the process."""
 
     def explanation(self, score: Score) -> str | None:
         """The score's explanation as it leaves the process; None where it stays."""
-        return self.outgoing.text(score.explanation, 1_000) if self.explanations and score.explanation else None
+        return self.sanitizer.text(score.explanation, 1_000) if self.explanations and score.explanation else None
 
     def label(self, score: Score) -> str | None:
         """The score's label; an evaluator of the application's may put anything there."""
-        return None if score.label is None else self.outgoing.text(score.label, 256)
+        return None if score.label is None else self.sanitizer.text(score.label, 256)
 
 
 def score_attributes(evaluation: Evaluation, form: ScoreFormat) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def score_attributes(evaluation: Evaluation, form: ScoreFormat) -> dict[str, Any
         if form.openinference and score.error is None:
             attributes.update(_openinference(score, form, n))
             n += 1
-    evidence = _evidence(evaluation, form.outgoing)
+    evidence = _evidence(evaluation, form.sanitizer)
     if evidence:
         attributes[semconv.EVIDENCE] = json.dumps(evidence)
     return attributes
@@ -87,7 +87,7 @@ def _openinference(score: Score, form: ScoreFormat, n: int) -> dict[str, Any]:
     return attributes
 
 
-def _evidence(evaluation: Evaluation, outgoing: Outgoing) -> list[dict[str, Any]]:
+def _evidence(evaluation: Evaluation, sanitizer: Sanitizer) -> list[dict[str, Any]]:
     """Offsets and ids only: the texts are in the content attributes, or stay in the process."""
     items: list[dict[str, Any]] = []
     for score in evaluation.scores:
@@ -97,7 +97,7 @@ def _evidence(evaluation: Evaluation, outgoing: Outgoing) -> list[dict[str, Any]
                 item["probability"] = round(e.probability, 4)
             if e.document_id is not None:
                 item["document"] = {
-                    "id": outgoing.text(e.document_id, 256),
+                    "id": sanitizer.text(e.document_id, 256),
                     "rank": e.document_rank,
                     "start": e.document_start,
                     "end": e.document_end,

@@ -48,5 +48,5 @@ class EvaluationSpanSink:
                 start_time=now,
             )
             if score.error is not None:
-                span.set_status(Status(StatusCode.ERROR, self._form.outgoing.text(score.error, 256)))
+                span.set_status(Status(StatusCode.ERROR, self._form.sanitizer.text(score.error, 256)))
             span.end(now)

@@ -23,7 +23,7 @@ from ragtrace.errors import SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Trace
 from ragtrace.sampling import Decision
-from ragtrace.text.outgoing import sendable
+from ragtrace.text.sanitizer import sendable
 from ragtrace_prometheus.catalogue import Catalogue
 from ragtrace_prometheus.evaluations import Evaluations
 from ragtrace_prometheus.exposition import PlainRegistry, as_metric

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.records import Document
-from ragtrace.text.outgoing import sendable
+from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.adapters import content_id, number
 from ragtrace.tracing.content import Attributes, Message
 from ragtrace.tracing.request import Run

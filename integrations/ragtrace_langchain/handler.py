@@ -155,7 +155,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
                 run.query = conversion.query_of(kwargs.get("inputs"))
             run.answer = conversion.answer_of(outputs)
             if not run.request.retrieved:
-                run.request.seen = conversion.documents_in(outputs)
+                run.request.sources = conversion.documents_in(outputs)
             # No output although the model answered: the consumer closed the stream.
             cancelled = outputs is None and any(call.chunks for call in run.request.model_calls)
         self._recorder.end(run_id, cancelled=cancelled)

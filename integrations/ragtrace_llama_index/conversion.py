@@ -11,7 +11,7 @@ from inspect import BoundArguments
 from typing import Any
 
 from ragtrace.records import Document
-from ragtrace.text.outgoing import sendable
+from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing import adapters
 from ragtrace.tracing.content import Message
 

@@ -121,7 +121,7 @@ def _rerank(tracer: SpanOpener, call: ComponentCall) -> None:
     if run is None:
         return
     # Read before the call: rerankers write the new scores into the nodes that they receive.
-    run.given = conversion.documents_of(conversion.first_argument(call.bound))
+    run.candidates = conversion.documents_of(conversion.first_argument(call.bound))
     run.query = conversion.query_of(conversion.argument(call.bound, "query_bundle"))
     model = models.name_of(call.instance)
     top = conversion.number_of(call.instance, "top_n")

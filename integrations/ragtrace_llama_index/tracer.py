@@ -105,8 +105,8 @@ class Tracer:
         if run is None or documents is None or run.operation == semconv.OP_RETRIEVAL:
             return
         request = run.request
-        known_ids = {document.id for document in request.seen or ()}
-        request.seen = [*(request.seen or ()), *(d for d in documents if d.id not in known_ids)]
+        known_ids = {document.id for document in request.sources or ()}
+        request.sources = [*(request.sources or ()), *(d for d in documents if d.id not in known_ids)]
 
     def _read(self, run: Run, result: Any) -> None:
         if run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
@@ -133,7 +133,7 @@ class Tracer:
     def _exit_root(self, run: Run, result: Any) -> None:
         sources = conversion.sources_of(result)
         if sources is not None:
-            run.request.seen = sources
+            run.request.sources = sources
             if not run.request.retrieved and sources:
                 run.documents = sources  # no retrieval span holds them
         if run.parent is None and hasattr(result, "response_txt") and result.response_txt is None:

@@ -19,7 +19,7 @@ from ragtrace.background import after_fork
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Score
-from ragtrace.text.outgoing import Outgoing
+from ragtrace.text.sanitizer import Sanitizer
 
 _log = logging.getLogger(__name__)
 SIZE = 64 * 1024 * 1024
@@ -44,16 +44,16 @@ class Journal:
         env: str = "dev",
         evaluators: Iterable[Evaluator] = (),
         size: int = SIZE,
-        outgoing: Outgoing | None = None,
+        sanitizer: Sanitizer | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`app` is used for traces that name no application. `evaluators` say which direction is worse. `outgoing`
+        """`app` is used for traces that name no application. `evaluators` say which direction is worse. `sanitizer`
         prepares the texts. Raises SettingError if the file cannot be written."""
         self._path = Path(path)
         self._app, self._env = app, env
         self._lower = frozenset(check.name for check in evaluators if check.direction == "lower")
         self._half = size // 2
-        self._outgoing = outgoing or Outgoing()
+        self._sanitizer = sanitizer or Sanitizer()
         self._clock = clock
         self._reset()
         self._torn = False
@@ -162,7 +162,7 @@ class Journal:
         return line
 
     def _word(self, value: str | None) -> str | None:
-        return self._outgoing.text(value, _WORD) if value else None
+        return self._sanitizer.text(value, _WORD) if value else None
 
     def _score(self, score: Score) -> dict[str, Any]:
         """What differs from the usual, so that a line stays short."""

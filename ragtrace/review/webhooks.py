@@ -1,6 +1,6 @@
 """Webhooks: other systems are told of reviews, feedback and calibrations, and Alertmanager's alerts become reviews.
 
-Outgoing ones follow Standard Webhooks 1.0 (standardwebhooks.com): a JSON object `{"type", "timestamp", "data"}` with
+Sanitizer ones follow Standard Webhooks 1.0 (standardwebhooks.com): a JSON object `{"type", "timestamp", "data"}` with
 the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`, the last one being `v1,` and the base64 of the
 HMAC-SHA256 of `id.timestamp.body` under the secret. They name traces by their ids and carry no content, unless
 that was asked for.

@@ -26,7 +26,7 @@ from ragtrace.settings import Settings
 from ragtrace.startup import runtime as running
 from ragtrace.startup.runtime import Runtime
 from ragtrace.text import redaction
-from ragtrace.text.outgoing import Outgoing
+from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.tracing import recorder
 from ragtrace.tracing.content import ContentPolicy
 
@@ -116,7 +116,7 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
     if used.report_file:
         from ragtrace.online.journal import Journal
 
-        journal = Journal(used.report_file, app=used.app, env=used.env, evaluators=checks, outgoing=capture.outgoing)
+        journal = Journal(used.report_file, app=used.app, env=used.env, evaluators=checks, sanitizer=capture.sanitizer)
         sinks += (journal,)
     stored = _store(used, now)
     if stored is not None:
@@ -219,7 +219,7 @@ def _telemetry(used: Settings, capture: ContentPolicy, tracer_provider: Any) -> 
 
     options: dict[str, Any] = {
         "hold": HoldLimits(used.hold_spans, used.hold_bytes, used.hold_seconds),
-        "form": ScoreFormat(used.score_prefix, used.openinference, used.explanations, capture.outgoing),
+        "form": ScoreFormat(used.score_prefix, used.openinference, used.explanations, capture.sanitizer),
     }
     existing = tracer_provider
     if existing is None and not (endpoint or used.spans_file):
@@ -307,7 +307,7 @@ def _capture(used: Settings, redact: Callable[[str], str] | None) -> ContentPoli
             content,
             openinference=used.openinference,
             tags=frozenset(used.capture_tags),
-            outgoing=Outgoing(redact),
+            sanitizer=Sanitizer(redact),
         )
     except ValueError as error:
         raise SettingError(str(error)) from None

@@ -30,9 +30,9 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
     if run.documents is not None:
         prefix = semconv.OI_RERANK_OUT if run.operation == semconv.OP_RERANK else semconv.OI_DOCUMENTS
         attributes.update(document_attributes(capture, run.documents, prefix))
-    if run.given is not None:
-        attributes.update(document_attributes(capture, run.given, semconv.OI_RERANK_IN))
-    attributes.update(capture.outgoing.attributes(run.attributes))
+    if run.candidates is not None:
+        attributes.update(document_attributes(capture, run.candidates, semconv.OI_RERANK_IN))
+    attributes.update(capture.sanitizer.attributes(run.attributes))
     if run.first_chunk:
         attributes[semconv.REQUEST_STREAM] = True
         attributes[semconv.TIME_TO_FIRST_CHUNK] = max(0, run.first_chunk - run.started) / 1e9
@@ -42,7 +42,7 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
     attributes.update(_content(capture, run))
     if capture.openinference:
         attributes[semconv.OI_KIND] = semconv.OI_KINDS[run.operation]
-    if run.given is not None:  # two lists of documents may pass a span's limit: what was set first goes first
+    if run.candidates is not None:  # two lists of documents may pass a span's limit: what was set first goes first
         attributes[semconv.OPERATION] = run.operation
     return attributes
 
@@ -113,7 +113,7 @@ def emit_inference(capture: ContentPolicy, run: Run, logger_provider: Any) -> No
     names: Attributes = {
         name: run.attributes[name] for name in (semconv.REQUEST_MODEL, semconv.PROVIDER) if name in run.attributes
     }
-    body.update(capture.outgoing.attributes(names))
+    body.update(capture.sanitizer.attributes(names))
     logger.emit(
         _logs.LogRecord(
             timestamp=time.time_ns(),

@@ -11,7 +11,7 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.records import Document
-from ragtrace.text.outgoing import Outgoing, dumps
+from ragtrace.text.sanitizer import Sanitizer, dumps
 
 _log = logging.getLogger(__name__)
 _VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -41,7 +41,7 @@ class ContentPolicy:
     """OpenInference's attributes beside OpenTelemetry's."""
     tags: frozenset[str] = frozenset()
     """Keys of the application's metadata that are exported as `ragtrace.tag.<key>` even without content."""
-    outgoing: Outgoing = field(default_factory=Outgoing)
+    sanitizer: Sanitizer = field(default_factory=Sanitizer)
     """Prepares every text that leaves the process."""
 
     @staticmethod
@@ -71,7 +71,7 @@ class ContentPolicy:
 
     def text(self, value: object) -> str:
         """A text as it leaves the process."""
-        return self.outgoing.text(value)
+        return self.sanitizer.text(value)
 
 
 _quoted = json.encoder.encode_basestring_ascii
@@ -121,8 +121,8 @@ def document_attributes(
 
 
 def _metadata(capture: ContentPolicy, document: Document) -> str:
-    """A document's metadata as JSON; empty where there is none, or none that can be written."""
-    text = capture.outgoing.json(document.metadata) if document.metadata else "{}"
+    """A document's metadata as JSON; empty without metadata, or where it cannot be written."""
+    text = capture.sanitizer.json(document.metadata) if document.metadata else "{}"
     return "" if text == "{}" else text
 
 
@@ -156,9 +156,9 @@ def message_attributes(
             text = capture.text(content)
             parts = f'[{{"type": "text", "content": {_quoted(text)}}}]'
         else:
-            made = _parts(capture, content)
-            text = "".join(p.get("content", "") for p in made)
-            parts = dumps(made)
+            pieces = _parts(capture, content)
+            text = "".join(p.get("content", "") for p in pieces)
+            parts = dumps(pieces)
         items.append(f'{{"role": {_quoted(role)}, "parts": {parts}}}')
         if capture.openinference and oi_prefix and i >= skipped:
             place = f"{oi_prefix}.{i - max(0, skipped)}.message"
@@ -195,7 +195,7 @@ def tag_attributes(
 ) -> Attributes:
     """The attributes of every span of a request: conversation, user, tags."""
     attributes: Attributes = {}
-    out = capture.outgoing
+    out = capture.sanitizer
     for key in capture.tags:
         if key in metadata:
             attributes[semconv.TAG_PREFIX + key] = out.text(metadata[key], 256)

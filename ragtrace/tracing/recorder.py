@@ -25,12 +25,13 @@ from ragtrace.sampling import Decision
 from ragtrace.tracing import timing
 from ragtrace.tracing.attributes import context_of, emit_inference, span_attributes
 from ragtrace.tracing.content import ContentPolicy, tag_attributes
-from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, trace_of
+from ragtrace.tracing.finish import trace_of
+from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run
 
 _log = logging.getLogger(__name__)
 _CLIENT = frozenset({semconv.OP_RETRIEVAL, semconv.OP_EMBEDDINGS, semconv.OP_CHAT, semconv.OP_TEXT, semconv.OP_RERANK})
 _NO_REQUESTS = frozenset({semconv.OP_EMBEDDINGS, semconv.OP_RERANK, semconv.OP_TOOL})
-"""Operations that, standing alone, answer nobody: indexing embeds without end."""
+"""Operations that are no request when they have no parent: an indexing job embeds for hours."""
 _EXPIRE = 900.0
 """Seconds after which a request whose end never came is ended."""
 _MAX_OPEN = 10_000
@@ -113,7 +114,7 @@ class Recorder:
     ) -> Run | None:
         """Open a span below `parent`, or a request's root where `parent` is unknown here.
 
-        `target` is what stands behind the operation in the span's name (a model, a source; `name` by default).
+        `target` follows the operation in the span's name: a model or a source, `name` by default.
         `started` is in Unix nanoseconds, now by default. None where nothing is recorded.
         """
         if key in self._runs:
@@ -123,7 +124,7 @@ class Recorder:
             self._runs[key] = _SUPPRESSED
             return None
         started = started or time.time_ns()
-        title = self.capture.outgoing.text(f"{operation} {target or name}", 200)
+        title = self.capture.sanitizer.text(f"{operation} {target or name}", 200)
         if isinstance(above, Run):
             # Below a root that the application's sampler dropped, its empty span serves for all.
             span = self._span(title, operation, started, above.span) if above.recording else above.span
@@ -133,7 +134,7 @@ class Recorder:
             span = self._span(title, operation, started, None)
             recording = span.is_recording()
             if not recording and self._own_consumer is None and _consumer is None:
-                self._runs[key] = _SUPPRESSED  # nobody would see any of it
+                self._runs[key] = _SUPPRESSED  # neither a span nor a trace would be used
                 return None
             run = Run(key, Request(), None, span, operation, name, started, recording, owner=owner)
             self._roots[key] = run
@@ -254,8 +255,8 @@ class Recorder:
             self._end_span(root, error, cancelled)
             return
         finished = _end_of(root)
-        timing.note(request, root, finished)
-        trace = trace_of(root, error, cancelled, finished, self.capture.outgoing)
+        timing.record(request, root, finished)
+        trace = trace_of(root, error, cancelled, finished, self.capture.sanitizer)
         decision = consumer.sample(trace)
         root.attributes[semconv.SAMPLED] = decision.keep
         root.attributes[semconv.PROBABILITY] = decision.probability
@@ -275,7 +276,7 @@ class Recorder:
                 _mark_failed(run.span, error, self.capture)
         finished = finished or _end_of(run)
         if run.parent is not None:  # a root was noted before its trace was made
-            timing.note(run.request, run, finished)
+            timing.record(run.request, run, finished)
         run.span.end(finished)
         if self.capture.events and run.operation in MODEL_CALLS:
             emit_inference(self.capture, run, self._logger_provider)
@@ -370,7 +371,7 @@ def _mark_failed(span: Span, error: BaseException | str, capture: ContentPolicy)
     name = error if isinstance(error, str) else type(error).__name__
     span.set_attribute(semconv.ERROR_TYPE, name)
     if capture.spans and not isinstance(error, str):
-        span.set_status(Status(StatusCode.ERROR, capture.outgoing.text(error, 500)))
-        span.add_event("exception", capture.outgoing.exception(error))
+        span.set_status(Status(StatusCode.ERROR, capture.sanitizer.text(error, 500)))
+        span.add_event("exception", capture.sanitizer.exception(error))
     else:
         span.set_status(Status(StatusCode.ERROR, name))

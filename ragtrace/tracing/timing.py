@@ -1,14 +1,11 @@
-"""What a request took: seconds by stage, tokens by model, time to the first chunk. Kept as its spans end."""
+"""Durations and token counts of a request, collected as its spans end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ragtrace import semconv
-
-if TYPE_CHECKING:
-    from ragtrace.tracing.request import Request, Run
+from ragtrace.tracing.request import Request, Run
 
 STAGES = {
     semconv.OP_RETRIEVAL: "retrieval",
@@ -18,29 +15,25 @@ STAGES = {
     semconv.OP_TEXT: "generation",
     semconv.OP_TOOL: "tool",
 }
-"""Operation → stage. A workflow is no stage: it is the request."""
-_TOLD = {
+"""Stage by operation. A workflow has no stage: it is the whole request."""
+_SPAN_FACTS = {
     "model": semconv.REQUEST_MODEL,
     "input_tokens": semconv.INPUT_TOKENS,
     "output_tokens": semconv.OUTPUT_TOKENS,
 }
 _MAX_SPANS = 10_000
-"""Spans of a request whose seconds are kept: one that embeds a whole library must not fill the memory."""
-
+"""Spans of a request whose durations are kept: a request that embeds a whole library must not fill the memory."""
 _MAX_LISTED = 200
 """Spans of a request that its trace lists."""
 
-Took = tuple[str, int]
-"""A stage and the nanoseconds of one of its spans."""
 
-
-def note(request: Request, run: Run, finished: int) -> None:
-    """Keep what a span took that ends at `finished` (Unix nanoseconds). In lists, because threads append to them."""
+def record(request: Request, run: Run, finished: int) -> None:
+    """Record the duration of a span that ends at `finished` (Unix nanoseconds). Lists: several threads append."""
     if len(request.finished) < _MAX_LISTED:
         request.finished.append((run, finished))
     stage = STAGES.get(run.operation)
-    if stage is not None and len(request.took) < _MAX_SPANS and not _inside(run, stage):
-        request.took.append((stage, max(0, finished - run.started)))
+    if stage is not None and len(request.stage_times) < _MAX_SPANS and not _inside(run, stage):
+        request.stage_times.append((stage, max(0, finished - run.started)))
 
 
 def spans(root: Run, finished: Sequence[tuple[Run, int]]) -> tuple[dict[str, object], ...]:
@@ -56,23 +49,23 @@ def _span(root: Run, run: Run, end: int, places: Mapping[int, int]) -> dict[str,
     above = run.parent
     while above is not None and id(above) not in places:
         above = above.parent
-    found: dict[str, object] = {
+    span: dict[str, object] = {
         "name": run.name,
         "operation": run.operation,
         "start": max(0, run.started - root.started) / 1e9,
         "duration": max(0, end - run.started) / 1e9,
         "parent": places[id(above)] if above is not None else None,
     }
-    for key, name in _TOLD.items():
+    for key, name in _SPAN_FACTS.items():
         if name in run.attributes:
-            found[key] = run.attributes[name]
+            span[key] = run.attributes[name]
     if run.failure is not None:
-        found["error"] = run.failure
-    return found
+        span["error"] = run.failure
+    return span
 
 
 def _inside(run: Run, stage: str) -> bool:
-    """True below a span of the same stage (an ensemble's retrievers), whose seconds these are already."""
+    """True below a span of the same stage, e.g. a retriever of an ensemble: that span counts these seconds already."""
     above = run.parent
     while above is not None:
         if STAGES.get(above.operation) == stage:
@@ -81,10 +74,10 @@ def _inside(run: Run, stage: str) -> bool:
     return False
 
 
-def seconds_by_stage(took: Sequence[Took]) -> dict[str, float]:
+def seconds_by_stage(stage_times: Sequence[tuple[str, int]]) -> dict[str, float]:
     """Seconds by stage, summed over the request's spans."""
     stages: dict[str, float] = {}
-    for stage, nanoseconds in tuple(took):
+    for stage, nanoseconds in tuple(stage_times):
         stages[stage] = stages.get(stage, 0.0) + nanoseconds / 1e9
     return stages
 

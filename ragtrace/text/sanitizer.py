@@ -18,7 +18,7 @@ _FAILED = "[redaction failed]"
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class Sanitizer:
     """How texts are prepared before they leave. No method raises."""
 
     redact: Callable[[str], str] | None = None
