@@ -180,13 +180,12 @@ Admin = Annotated[User, Depends(admin)]
 GivesFeedback = Annotated[User, Depends(feedback)]
 
 
-def csrf_token(request: Request) -> str:
-    """What a form sends back in its field `csrf`, a script in the header X-CSRF-Token; empty for a stranger."""
-    found: Identity | None = getattr(request.state, "identity", None)
-    return found.csrf if found is not None else ""
-
-
-def user_of(request: Request) -> User | None:
-    """Who asks, after one of the dependencies; None for a stranger."""
-    found: Identity | None = getattr(request.state, "identity", None)
-    return found.user if found is not None else None
+def page_context(request: Request) -> dict[str, object]:
+    """What every page has: `user` (None for a stranger), `settings`, and `csrf`, which a form sends back in its field
+    `csrf` and a script in the header X-CSRF-Token."""
+    identity: Identity | None = getattr(request.state, "identity", None)
+    return {
+        "user": identity.user if identity is not None else None,
+        "csrf": identity.csrf if identity is not None else "",
+        "settings": settings_of(request),
+    }

@@ -32,7 +32,7 @@ def create_app(store: Store, settings: ConsoleSettings | None = None) -> FastAPI
         middleware=_guards(store, settings),
         telemetry={"tracing": False, "metrics": False, "logs": False},  # requests here quote chat logs
     )
-    app.state.store, app.state.settings = store, settings
+    app.state.store, app.state.settings, app.state.page_context = store, settings, access.page_context
     problems.install(app)
     app.add_api_route("/healthz", _healthz, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)

@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragtrace.console import template_engine
 from ragtrace.errors import DataError, RagtraceError, SettingError, StoreError
 
 _log = logging.getLogger("ragtrace.console")
@@ -43,10 +44,10 @@ def answer(request: Request, status: int, title: str, detail: str = "", **more: 
     if is_api(request.url.path):
         content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
         return JSONResponse(content, status, media_type="application/problem+json")
-    from ragtrace.console.template_engine import render
-
     try:
-        return render(request, "error.html.j2", status=status, title=title, detail=detail, status_code=status)
+        return template_engine.render(
+            request, "error.html.j2", status=status, title=title, detail=detail, status_code=status
+        )
     except Exception as error:  # noqa: BLE001 what tells of an error must not fail itself
         _log.error("ragtrace console: %s", where(error))
         return PlainTextResponse(f"{title}\n{detail}", status)

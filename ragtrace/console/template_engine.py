@@ -9,8 +9,6 @@ import jinja2
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from ragtrace.console.access import csrf_token, settings_of, user_of
-
 FOLDER = Path(__file__).parent
 
 
@@ -28,12 +26,7 @@ def environment() -> jinja2.Environment:
 
 
 def render(request: Request, template: str, /, *, status_code: int = 200, **context: object) -> HTMLResponse:
-    """A page. Every template also has `request`, `user` (a `User`, or None), `csrf` and `settings`."""
-    context = {
-        "request": request,
-        "user": user_of(request),
-        "csrf": csrf_token(request),
-        "settings": settings_of(request),
-        **context,
-    }
+    """A page. Every template also has `request`, and what the application's `state.page_context` says of it (see
+    `ragtrace.console.access.page_context`)."""
+    context = {"request": request, **request.app.state.page_context(request), **context}
     return HTMLResponse(environment().get_template(template).render(context), status_code)

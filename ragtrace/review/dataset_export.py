@@ -158,7 +158,7 @@ def _row(
         "id": f"{trace.trace_id:032x}",
         "query": clean(trace.query),
         "contexts": [
-            {"id": d.id, "content": clean(d.content), "score": d.score} for d in trace.documents
+            {"id": clean(d.id), "content": clean(d.content), "score": d.score} for d in trace.documents
         ],
         "answer": clean(trace.answer),
         "reference": None if reference is None else clean(reference),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import logging
 import re
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -20,10 +23,14 @@ from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import accounts, audit, guards, tokens
+from ragtrace.console import content as console_content
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.errors import StoreError
+from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Score
+from ragtrace.review.feedback import add_feedback
 from ragtrace.review.queue import submit
-from tests.console.conftest import ADDRESS, EVIL, PASSWORD, SECRETS, TRACE, Console
+from ragtrace.testing import make_trace
+from tests.console.conftest import ADDRESS, EVIL, PASSWORD, SECRETS, STARTED, TRACE, Console, faithfulness
 
 # --- another role's routes --------------------------------------------------------------------------------------------
 
@@ -335,6 +342,117 @@ def test_who_sees_no_personal_data_sees_none(evil: Console) -> None:
         seen = rob.get(path)
         assert seen.status_code == 200
         assert not any(secret in seen.text for secret in SECRETS), path
+
+
+MARK = "mark.of"
+"""Each planted address begins like this, so that an unmasked one is recognised, whichever field it was in."""
+
+
+def marked(field: str) -> str:
+    return f"{MARK}.{field}@acme.io"
+
+
+def marked_evaluation() -> Evaluation:
+    """A request with an address in every field that holds content or names a person."""
+    chunk = Document(
+        marked("chunk_id"),
+        f"See {marked('chunk')}.",
+        0.5,
+        {"owner": marked("metadata"), marked("metadata_key"): 1, "deep": {"list": [marked("deep_metadata")]}},
+    )
+    facts = Facts(
+        user_id=marked("user_id"),
+        session_id=marked("session_id"),
+        name=marked("name"),
+        tags=(marked("tag"),),
+        steps=({"tool": "search", "args": marked("step")},),
+        spans=({"name": marked("span"), "duration": 1.0, "error": marked("span_error")},),
+    )
+    trace = make_trace(
+        query=f"Who is {marked('query')}?",
+        answer=f"It is {marked('answer')}.",
+        documents=[chunk],
+        reference=f"It is {marked('reference')}.",
+        error=f"not allowed for {marked('error')}",
+        attributes={"note": marked("attribute"), "user_name": "Jane " + marked("user_name")},
+        trace_id=int(TRACE, 16),
+        started=STARTED,
+        facts=facts,
+    )
+    evidence = Evidence(0, 5, "unsupported", 0.1, marked("evidence"), 0, 0, 3)
+    score = Score("faithfulness", 0.2, "fail", f"{marked('explanation')} is not there", evidence=(evidence,))
+    return Evaluation(trace, (score,), cause="generation")
+
+
+@pytest.fixture
+def marked_console(console: Console) -> Console:
+    """The marked request with feedback, reviews by rob and ada, and a saved view of rob's."""
+    store = console.store
+    store.write([marked_evaluation()], [faithfulness])
+    add_feedback(store, Feedback(TRACE, -1, f"{marked('feedback')} is wrong", marked("source")))
+    stored = store.get(TRACE)
+    assert stored is not None
+    review = Review(TRACE, (Verdict("faithfulness", "fail"),), marked("comment"), marked("corrected"))
+    with store.reading() as connection:
+        people = [accounts.find(connection, name).id for name in ("rob", "ada")]
+    for person in people:
+        submit(store, stored.id, review, person)
+    view = {"name": marked("view"), "query": f"q={marked('view_query')}"}
+    assert console.signed_in("rob").post("/api/views", json=view).status_code == 201
+    return console
+
+
+def bodies(browser: TestClient) -> Iterator[tuple[str, str]]:
+    """Each route, and what it gives out, unpacked."""
+    queries = {
+        "GET /api/export": ("", "?format=jsonl.gz", "?format=parquet"),
+        "GET /review": ("", f"?trace={TRACE}"),
+        "GET /traces": ("", "?order=worst&evaluator=faithfulness", "?label=fail&evaluator=faithfulness"),
+    }
+    for route, query in [(name, query) for name in NEEDS for query in queries.get(name, ("",))]:
+        if route == "POST /logout":
+            continue
+        answer = ask(browser, route + query)
+        assert answer.status_code < 500, route
+        content = answer.content
+        if query.endswith("gz") and answer.status_code == 200:
+            content = gzip.decompress(content)
+        if query.endswith("parquet") and answer.status_code == 200:
+            reader = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install pyarrow")
+            content = json.dumps(reader.read_table(io.BytesIO(content)).to_pylist(), default=str).encode()
+        yield route + query, content.decode()
+
+
+@pytest.mark.parametrize("name", ["vera", "rob", "ada"])
+def test_no_route_gives_personal_data_to_a_role_that_may_not_read_it(marked_console: Console, name: str) -> None:
+    """Whatever the field and the route: a role that may not read personal data never receives it, even an admin."""
+    own = {"rob": {"view", "view_query"}}.get(name, set())
+    strict = marked_console.with_settings(unmasked_roles=frozenset())
+    leaks = {}
+    for path, body in bodies(strict.signed_in(name)):
+        fields = set(re.findall(re.escape(MARK) + r"\.(\w+)", body)) - own
+        if fields:
+            leaks[path] = fields
+    assert leaks == {}
+
+
+def test_each_marked_field_is_shown_to_a_role_that_may_read_it(marked_console: Console) -> None:
+    """The walk of the test above sees each field: an admin receives all of them but another person's view."""
+    fields: set[str] = set()
+    for _, body in bodies(marked_console.signed_in("ada")):
+        fields.update(re.findall(re.escape(MARK) + r"\.(\w+)", body))
+    assert fields == {
+        "chunk_id", "chunk", "metadata", "metadata_key", "deep_metadata", "user_id", "session_id", "name", "tag",
+        "step", "span", "span_error", "query", "answer", "reference", "error", "attribute", "user_name", "evidence",
+        "explanation", "feedback", "source", "comment", "corrected",
+    }  # fmt: skip
+
+
+def test_content_is_read_through_one_door() -> None:
+    """Only `ragtrace.console.content` reads traces, reviews and exports from the store."""
+    raw = re.compile(r"\b(store(_of\(request\))?\.get\(|search\.find\(|dataset_export\.export\()|\.unseal\(")
+    folder = Path(console_content.__file__).parent
+    assert [path.name for path in folder.rglob("*.py") if raw.search(path.read_text("utf-8"))] == ["content.py"]
 
 
 def test_masks_leave_the_evidence_where_it_was(evil: Console) -> None:

@@ -14,7 +14,7 @@ from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
-from ragtrace.console import audit, masks
+from ragtrace.console import audit, content
 from ragtrace.console.access import Admin, GivesFeedback, Reviewer, settings_of, store_of
 from ragtrace.console.api.inputs import Body, Thumbs, TraceId, Unix
 from ragtrace.console.api.reviews import Picked
@@ -22,7 +22,6 @@ from ragtrace.console.problems import Problem
 from ragtrace.errors import DataError
 from ragtrace.records import Feedback
 from ragtrace.review import dataset_export, feedback, label_import, webhooks
-from ragtrace.text.redaction import mask_pii
 
 router = APIRouter(prefix="/api", tags=["in and out"])
 _LABELS = {
@@ -166,21 +165,16 @@ def _said(error: DataError, path: Path) -> str:
 
 
 @router.get("/export", response_class=FileResponse, responses={200: {"content": _ANSWER}})
-def export(request: Request, user: Reviewer, asked: Annotated[ExportQuery, Query()]) -> FileResponse:
+def export(request: Request, user: Reviewer, query: Annotated[ExportQuery, Query()]) -> FileResponse:
     """The reviewed logs as a data set that `ragtrace eval` reads."""
-    masked = asked.mask or masks.masks(request, user)
     options = dataset_export.Options(
-        license=asked.license,
-        consent=asked.consent,
-        require_consent=asked.require_consent,
-        redact=mask_pii if masked else None,
-        since=asked.since,
-        until=asked.until,
+        **query.model_dump(include={"license", "consent", "require_consent", "since", "until"})
     )
     with ExitStack() as undo:
         folder = Path(tempfile.mkdtemp(prefix="ragtrace-"))  # which nobody else may read
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
-        made = dataset_export.export(store_of(request), folder / f"reviewed.{asked.format}", options)
-        audit.note(request, rows=made.rows, format=asked.format, masked=masked)
-        gone = BackgroundTask(undo.pop_all().close)  # once it is sent
-    return FileResponse(made.path, media_type=_FILES[asked.format], filename=made.path.name, background=gone)
+        file = folder / f"reviewed.{query.format}"
+        result, masked = content.export_reviewed(request, user, file, options, mask=query.mask)
+        audit.note(request, rows=result.rows, format=query.format, masked=masked)
+        removal = BackgroundTask(undo.pop_all().close)  # after it is sent
+    return FileResponse(result.path, media_type=_FILES[query.format], filename=result.path.name, background=removal)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragtrace.chatlogs.records import Review, Task, Verdict
-from ragtrace.console import audit
+from ragtrace.console import audit, content
 from ragtrace.console.access import Admin, Reviewer, Viewer, settings_of, store_of
 from ragtrace.console.api.inputs import Body, Evaluator, Id, Long, Short, TraceId, Unix
 from ragtrace.console.problems import Problem
@@ -87,9 +87,7 @@ def submit_review(request: Request, user: Reviewer, said: Submission) -> Submitt
     audit.note(request, object=said.trace_id, verdicts=len(said.verdicts))
     if not (said.verdicts or said.comment or said.corrected):
         raise Problem(422, "Nothing was said", "Give verdicts, a comment or a corrected answer.")
-    stored = store.get(said.trace_id)
-    if stored is None:
-        raise Problem(404, "There is no such trace", "It was never stored, or its time was over and it was deleted.")
+    stored = content.get_trace(request, user, said.trace_id)
     verdicts = tuple(Verdict(name, label) for name, label in said.verdicts.items())
     made = Review(said.trace_id, verdicts, said.comment, said.corrected, seconds=said.seconds, source="api")
     task = said.trace_id if said.item is None else Task(said.item, stored.id, said.trace_id, "", 0.0)

@@ -9,12 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
 from ragtrace.chatlogs import schema, search
-from ragtrace.chatlogs.records import Filter, StoredTrace
-from ragtrace.console import masks
-from ragtrace.console.access import User, Viewer, store_of
+from ragtrace.chatlogs.records import Filter
+from ragtrace.console import content
+from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.api import shapes
 from ragtrace.console.api.inputs import Short, Thumbs, TracePath, Unix, Value, Words, trace_key
-from ragtrace.console.problems import Problem
 
 router = APIRouter(prefix="/api", tags=["traces"])
 
@@ -68,31 +67,22 @@ class EvaluatorOut(BaseModel):
 
 
 @router.get("/traces")
-def list_traces(request: Request, user: Viewer, asked: Annotated[ListQuery, Query()]) -> shapes.TracePage:
+def list_traces(request: Request, user: Viewer, query: Annotated[ListQuery, Query()]) -> shapes.TracePage:
     """Stored traces, a page at a time."""
-    wanted = masks.allowed(request, user, asked.filter())
-    found = search.find(store_of(request), wanted, after=asked.after or None, limit=asked.limit, order=asked.order)
-    return shapes.page(masks.shown_page(request, user, found))
+    after, limit, order = query.after or None, query.limit, query.order
+    return shapes.page(content.find_traces(request, user, query.filter(), after=after, limit=limit, order=order))
 
 
 @router.get("/traces/{trace_id}")
 def get_trace(request: Request, user: Viewer, trace_id: TracePath) -> shapes.TraceOut:
     """One trace with its documents, the newest score of each evaluator, and feedback."""
-    return shapes.whole(stored(request, user, trace_id))
+    return shapes.whole(content.get_trace(request, user, trace_key(trace_id)))
 
 
 @router.get("/traces/{trace_id}/scores")
 def get_scores(request: Request, user: Viewer, trace_id: TracePath) -> list[shapes.DatedScore]:
     """Every score that was ever made of a trace, oldest first."""
-    return shapes.history(stored(request, user, trace_id))
-
-
-def stored(request: Request, user: User, trace_id: str) -> StoredTrace:
-    """That trace as this user may see it. Raises Problem (404) where there is none."""
-    found = store_of(request).get(trace_key(trace_id))
-    if found is None:
-        raise Problem(404, "There is no such trace", "It was never stored, or its time was over and it was deleted.")
-    return masks.shown(request, user, found)
+    return shapes.history(content.get_trace(request, user, trace_key(trace_id)))
 
 
 @router.get("/choices")

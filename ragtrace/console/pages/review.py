@@ -9,21 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request
-from sqlalchemy import select
+from sqlalchemy import func, select
 from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.records import Review, StoredTrace, Task, Verdict
 from ragtrace.chatlogs.store import Store
-from ragtrace.console import audit
+from ragtrace.console import audit, content
 from ragtrace.console.access import Admin, Reviewer, User, settings_of, store_of
-from ragtrace.console.masks import masked_stored, masks
 from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, asks
 from ragtrace.console.pages.template_filters import render
-from ragtrace.console.pages.trace_verdicts import reviewed_since, reviews_of
-from ragtrace.console.pages.traces import limits, stored_of
+from ragtrace.console.pages.traces import load_limits
 from ragtrace.console.problems import Problem
 from ragtrace.errors import DataError
 from ragtrace.review import queue
@@ -54,7 +52,7 @@ class Progress:
 def review(request: Request, user: Reviewer, trace: str = "", main: str = "", last: str = "") -> Response:
     """The log that comes next, or one that was chosen."""
     store, now = store_of(request), time.time()
-    task, stored = (None, stored_of(store, trace)) if trace else _next(store, user, now)
+    task, stored = (None, content.get_trace(request, user, trace)) if trace else _next(request, user, now)
     context: dict[str, Any] = {"case": None, "task": None}
     if stored is not None:
         context = _context(request, user, task, stored, main)
@@ -67,33 +65,30 @@ def review(request: Request, user: Reviewer, trace: str = "", main: str = "", la
 @router.get("/review/next")
 def following(request: Request, user: Reviewer, skip: int, main: str = "") -> Response:
     """The log after the one that is shown, as a part of a page."""
-    store = store_of(request)
-    task, stored = _next(store, user, time.time(), skip)
+    task, stored = _next(request, user, time.time(), skip)
     if stored is None:
         return render(request, "review_end.html.j2")
     return render(request, "review_task.html.j2", **_context(request, user, task, stored, main))
 
 
-def _next(store: Store, user: User, now: float, but: int | None = None) -> tuple[Task | None, StoredTrace | None]:
-    task = queue.next_task(store, user.id, now, but=but)
+def _next(request: Request, user: User, now: float, but: int | None = None) -> tuple[Task | None, StoredTrace | None]:
+    task = queue.next_task(store_of(request), user.id, now, but=but)
     if task is not None and task.item == but:  # its lock has expired, and nothing else waits
         task = None
-    return task, store.get(task.trace) if task is not None else None
+    return task, content.find_trace(request, user, task.trace) if task is not None else None
 
 
 def _context(request: Request, user: User, task: Task | None, stored: StoredTrace, main: str) -> dict[str, Any]:
     store = store_of(request)
     trace_id = f"{stored.trace.trace_id:032x}"
     audit.note(request, object=trace_id)
-    own = reviews_of(store, stored, user.id)
-    given = own[-1] if own else None
-    stored = masked_stored(stored) if masks(request, user) else stored
+    given = content.find_own_review(request, user, stored)
     asked = asks(stored, main, given, _descriptions(store))
     return {
         "task": task,
         "trace_id": trace_id,
         "reviewing": True,
-        "case": cases.case(stored, asked[0].evaluator if asked else "", limits(store, stored)),
+        "case": cases.case(stored, asked[0].evaluator if asked else "", load_limits(store, stored)),
         "question": cases.plain_text(stored.trace.query),
         "reference": cases.plain_text(stored.trace.reference or ""),
         "reason": REASONS.get(task.reason, task.reason) if task else "",
@@ -119,7 +114,12 @@ def _descriptions(store: Store) -> dict[str, str]:
 def _progress(request: Request, user: User, now: float) -> Progress:
     store = store_of(request)
     waiting = sum(states["open"] for states in queue.count_items(store, now).values())
-    everybody, own = reviewed_since(store, now - now % _DAY, user.id)
+    reviews = schema.reviews.c
+    query = select(func.count(), func.count().filter(reviews.user == user.id)).where(
+        reviews.created >= now - now % _DAY
+    )
+    with store.reading() as connection:
+        everybody, own = connection.execute(query).one()
     return Progress(everybody, own, settings_of(request).policy.quota, waiting)
 
 
@@ -151,7 +151,7 @@ def _judge(request: Request, user: User, form: FormData) -> Response:
         if not queue.skip(store, item, user.id, _field(form, "reason")):
             raise Problem(409, "Somebody else has this log now", "It was not skipped.")
         return _done(request, "skipped", "")
-    stored = stored_of(store, trace_id)
+    stored = content.get_trace(request, user, trace_id)
     task: Task | str = trace_id
     if item is not None:
         task = Task(item, stored.id, trace_id, "", 0.0)

@@ -16,12 +16,11 @@ from starlette.responses import RedirectResponse, Response
 from ragtrace.chatlogs import schema, search
 from ragtrace.chatlogs.records import Page, Row, StoredTrace
 from ragtrace.chatlogs.store import Store
+from ragtrace.console import content
 from ragtrace.console.access import User, Viewer, settings_of, store_of
-from ragtrace.console.masks import allowed, masked_row, masked_stored, masks
 from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.filters import RANGE_NAMES, chosen
 from ragtrace.console.pages.template_filters import render
-from ragtrace.console.pages.trace_verdicts import reviews_of
 from ragtrace.console.problems import Problem
 from ragtrace.errors import SettingError
 
@@ -54,17 +53,15 @@ def traces(request: Request, user: Viewer) -> Response:
     choices, problem = search.choices(store), ""
     asked = chosen(request.query_params, time.time(), next(iter(cases.ordered(choices.get("evaluator", []))), ""))
     try:
-        page = search.find(store, allowed(request, user, asked.filter), after=asked.after, order=asked.order)
+        page = content.find_traces(request, user, asked.filter, after=asked.after, order=asked.order)
     except SettingError as error:  # nobody can search an encrypted store, for one
         page, problem = Page((), None, 0), str(error)
-    hidden = masks(request, user)
-    rows = [masked_row(row) if hidden else row for row in page.rows]
     return render(
         request,
         "traces.html.j2",
         asked=asked,
         page=page,
-        lines=[_line(row, asked.filter.evaluator) for row in rows],
+        lines=[_line(row, asked.filter.evaluator) for row in page.rows],
         choices=choices,
         problem=problem,
         views=_views(store, user),
@@ -84,39 +81,28 @@ def _line(row: Row, wanted: str) -> Line:
 @router.get("/traces/{trace_id}")
 def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> Response:
     """One trace."""
-    store = store_of(request)
-    found = stored_of(store, trace_id)
-    if masks(request, user):
-        found = masked_stored(found)
+    stored = content.get_trace(request, user, trace_id)
     return render(
         request,
         "trace.html.j2",
-        trace_id=f"{found.trace.trace_id:032x}",
-        case=cases.case(found, evidence, limits(store, found)),
-        known=known_of(found),
-        question=cases.plain_text(found.trace.query),
-        reference=cases.plain_text(found.trace.reference or ""),
-        reviews=reviews_of(store, found) if not masks(request, user) else (),
-        backend=cases.trace_link(settings_of(request).trace_url, f"{found.trace.trace_id:032x}"),
+        trace_id=f"{stored.trace.trace_id:032x}",
+        case=cases.case(stored, evidence, load_limits(store_of(request), stored)),
+        known=_link_facts(stored),
+        question=cases.plain_text(stored.trace.query),
+        reference=cases.plain_text(stored.trace.reference or ""),
+        reviews=content.find_reviews(request, user, stored),
+        backend=cases.trace_link(settings_of(request).trace_url, f"{stored.trace.trace_id:032x}"),
         may_review=user.may("reviewer"),
     )
 
 
-def stored_of(store: Store, trace_id: str) -> StoredTrace:
-    """A stored trace by its id. Raises Problem where there is none."""
-    found = store.get(trace_id.lower()) if len(trace_id) == 32 and trace_id.isascii() and trace_id.isalnum() else None
-    if found is None:
-        raise Problem(404, "There is no such trace", "It was never stored, or its time was over and it was deleted.")
-    return found
-
-
-def known_of(stored: StoredTrace) -> dict[str, str]:
-    """What the facts of a trace name and link to."""
+def _link_facts(stored: StoredTrace) -> dict[str, str]:
+    """The facts that lead to the list of traces that share them."""
     keys = ("app", "env", "model", "prompt_version", "session_id", "user_id")
     return {key: (getattr(stored.trace.facts, key) or "")[:200] for key in keys}
 
 
-def limits(store: Store, stored: StoredTrace) -> dict[tuple[str, str], tuple[float | None, str]]:
+def load_limits(store: Store, stored: StoredTrace) -> dict[tuple[str, str], tuple[float | None, str]]:
     """Threshold and direction of every evaluator that scored a trace, by name and version."""
     table = schema.evaluators
     names = {score.name for _, score in stored.history} | {score.name for score in stored.evaluation.scores}
