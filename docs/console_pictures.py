@@ -29,7 +29,7 @@ from ragtrace.console import accounts
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.server import served
 from ragtrace.demo import answerer, corpus, traffic
-from ragtrace.demo.live import SMOLLM2, Model
+from ragtrace.demo.language_models import SMOLLM2, Model
 from ragtrace.errors import RagtraceError
 from ragtrace.records import Evaluation, Evidence, Feedback
 from ragtrace.review.queue import Policy, fill, next_task, skip, submit

@@ -23,7 +23,7 @@ from typing import Any
 
 from ragtrace import demo
 from ragtrace.demo import corpus, questions
-from ragtrace.demo.live import open_model
+from ragtrace.demo.language_models import open_model
 from ragtrace.demo.traffic import Call, Reply
 from ragtrace.models.embedding import get_embedder
 

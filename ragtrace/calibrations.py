@@ -1,4 +1,4 @@
-"""The calibration file: thresholds that people's verdicts have set, for evaluators that run.
+"""The calibration file: thresholds from people's verdicts, for running evaluators.
 
 JSON, schema 1:
 
@@ -7,12 +7,13 @@ JSON, schema 1:
        "faithfulness": {"version": "3", "number": 2, "threshold": 0.62, "direction": "higher", "made": 1767225600.0,
                         "curve": {"kind": "platt", "a": -6.1, "b": 3.2}, "figures": {...}}}}
 
-`version` is the evaluator's own one that the verdicts were about: another version is not touched. `number` counts the
-calibrations of this evaluator from 1 on; with it scores have the version `3+c2`. `threshold` is in the score's own
-unit, a value that equals it passes. `curve` and `figures` are for people: see `ragtrace.review.calibration`.
+`version` is the evaluator's own version that people judged; other versions do not change. `number` counts the
+calibrations of this evaluator from 1; with this one, scores have the version `3+c2`. `threshold` has the unit of the
+score, and a value equal to it passes. `made` is a Unix time in seconds. `curve` and `figures` are for people: see
+`ragtrace.review.calibration`.
 
-Whoever evaluates asks a `File` before each batch; it looks at the disk every few seconds at most. A file that is gone
-or cannot be read leaves what was last read in force: to go back, write one whose `evaluators` is `{}`.
+The pipeline calls a `File` before each batch; it checks the disk every two seconds at most. If the file is missing or
+unreadable, the last calibrations remain active. To remove them, write a file whose `evaluators` is `{}`.
 """
 
 from __future__ import annotations
@@ -36,60 +37,60 @@ _log = logging.getLogger(__name__)
 _FORMAT = "ragtrace-calibration"
 SCHEMA = 1
 _EVERY = 2.0
-"""Seconds between two looks at the disk, at least."""
+"""Least seconds between two checks of the disk."""
 _SUFFIX = re.compile(r"\+c\d+\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """One evaluator's entry."""
+    """The calibration of one evaluator."""
 
     evaluator: str
     version: str
-    """The evaluator's own."""
+    """The evaluator's own version."""
     number: int
-    """From 1 on."""
+    """From 1."""
     threshold: float
     direction: Direction
     made: float
-    """Unix seconds."""
+    """Unix time in seconds."""
     curve: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
-        """The version that scores have under it."""
+        """The version of scores with this calibration."""
         return f"{self.version}+c{self.number}"
 
 
 def own(version: str) -> str:
-    """An evaluator's own version: `3` of `3+c2`."""
+    """The evaluator's own version: `3` for `3+c2`."""
     return _SUFFIX.sub("", version)
 
 
-def applied(check: Evaluator, calibrated: Calibrated | None) -> Evaluator:
-    """The evaluator under its calibration; unchanged where that is of another version or direction."""
-    if calibrated is None or calibrated.version != own(check.version) or calibrated.direction != check.direction:
+def apply(check: Evaluator, calibration: Calibrated | None) -> Evaluator:
+    """The evaluator with its calibration; unchanged if the calibration has another version or direction."""
+    if calibration is None or calibration.version != own(check.version) or calibration.direction != check.direction:
         return check
-    return replace(check, threshold=calibrated.threshold, version=calibrated.label)
+    return replace(check, threshold=calibration.threshold, version=calibration.label)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Calibrated]:
-    """The entries by evaluator. Raises DataError that names the file, the evaluator and what is wrong with it."""
+    """The calibrations by evaluator. Raises DataError with the file, the evaluator and the problem."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"the calibration file {os.fspath(path)} cannot be read: {error}") from error
     try:
-        return _entries(found)
+        return _entries(content)
     except ValueError as error:
-        raise DataError(f"the calibration file {os.fspath(path)}: {error}") from None
+        raise DataError(f"the calibration file {os.fspath(path)} is invalid: {error}") from None
 
 
 def save(path: str | os.PathLike[str], entries: Iterable[Calibrated]) -> None:
-    """Write a file with these entries and no others; who reads meanwhile sees the old one or the new one, whole.
+    """Write a file with these calibrations only. A concurrent reader gets the complete old or the complete new file.
 
-    Raises DataError if it cannot be written.
+    Raises DataError if the file cannot be written.
     """
     path = Path(path)
     content = {"format": _FORMAT, "schema": SCHEMA, "evaluators": {e.evaluator: as_json(e) for e in entries}}
@@ -102,16 +103,16 @@ def save(path: str | os.PathLike[str], entries: Iterable[Calibrated]) -> None:
                 file.write("\n")
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, 0o644)  # a temporary file is its owner's alone; the pipeline may run as somebody else
+            os.chmod(name, 0o644)  # only its owner can read a temporary file, and the pipeline may run as another user
             os.replace(name, path)
         finally:
-            Path(name).unlink(missing_ok=True)  # where it has not become the file
+            Path(name).unlink(missing_ok=True)  # if it was not renamed
     except (OSError, ValueError) as error:
         raise DataError(f"the calibration file {path} cannot be written: {error}") from error
 
 
 def as_json(entry: Calibrated) -> dict[str, Any]:
-    """The entry as the file has it, under its evaluator's name."""
+    """The calibration as the file contains it, under the name of its evaluator."""
     return {
         "version": entry.version,
         "number": entry.number,
@@ -125,33 +126,33 @@ def as_json(entry: Calibrated) -> dict[str, Any]:
 
 def _entries(content: Any) -> dict[str, Calibrated]:
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise ValueError(f'it is no calibration file; those begin with "format": "{_FORMAT}"')
+        raise ValueError(f'it is no calibration file, because it has no "format": "{_FORMAT}"')
     if content.get("schema") != SCHEMA:
-        raise ValueError(f"its schema is {content.get('schema')!r}; this release reads {SCHEMA}")
-    given = content.get("evaluators")
-    if not isinstance(given, dict):
+        raise ValueError(f"its schema is {content.get('schema')!r}, and this release reads {SCHEMA}")
+    entries = content.get("evaluators")
+    if not isinstance(entries, dict):
         raise ValueError("`evaluators` is not an object")
-    return {name: entry(name, fields) for name, fields in given.items()}
+    return {name: entry(name, fields) for name, fields in entries.items()}
 
 
 def entry(name: str, fields: Any) -> Calibrated:
-    """An entry from its JSON. Raises ValueError that names the evaluator and the field."""
+    """The calibration from its JSON. Raises ValueError with the evaluator and the field."""
     if not isinstance(fields, dict):
         raise ValueError(f"{name} is not an object")
 
-    def get(key: str, kind: type | tuple[type, ...], right: Callable[[Any], bool], what: str) -> Any:
+    def get(key: str, kind: type | tuple[type, ...], is_valid: Callable[[Any], bool], expected: str) -> Any:
         value = fields.get(key)
-        if isinstance(value, bool) or not isinstance(value, kind) or not right(value):
-            raise ValueError(f"{name}: `{key}` is {value!r}; give {what}")
+        if isinstance(value, bool) or not isinstance(value, kind) or not is_valid(value):
+            raise ValueError(f"{name}: `{key}` is {value!r}; it must be {expected}")
         return value
 
     return Calibrated(
         name,
         get("version", str, lambda v: bool(v) and own(v) == v, "the evaluator's own version"),
-        get("number", int, lambda v: v >= 1, "a whole number from 1 on"),
+        get("number", int, lambda v: v >= 1, "a whole number of at least 1"),
         float(get("threshold", (int, float), math.isfinite, "a number")),
         cast("Direction", get("direction", str, lambda v: v in ("higher", "lower"), "higher or lower")),
-        float(get("made", (int, float), math.isfinite, "Unix seconds")),
+        float(get("made", (int, float), math.isfinite, "a Unix time in seconds")),
         get("curve", dict, lambda _: True, "an object") if "curve" in fields else {},
         get("figures", dict, lambda _: True, "an object") if "figures" in fields else {},
     )
@@ -161,7 +162,7 @@ _State = tuple[int, int, int] | Literal["absent"] | None
 
 
 class File:
-    """A calibration file that may change while evaluators run. Any thread may ask."""
+    """A calibration file that may change while evaluators run. Thread-safe."""
 
     def __init__(
         self,
@@ -170,57 +171,58 @@ class File:
         every: float = _EVERY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Reads the file. One that is not there yet is none; raises DataError for one that cannot be used."""
+        """Reads the file. A missing file is empty; raises DataError for an invalid one."""
         self._path = Path(path)
         self._every = every
         self._clock = clock
-        self._state = self._seen()
-        self._looked = clock()
+        self._state = self._stat()
+        self._last_check = clock()
         self._entries = load(path) if self._state != "absent" else {}
-        self._told: set[tuple[str, str]] = set()
+        self._warnings: set[tuple[str, str]] = set()
 
     def __call__(self, checks: Sequence[Evaluator]) -> tuple[Evaluator, ...]:
-        """These evaluators under what the file says now. Never raises: a broken file is logged once, and what was last
-        read stays in force."""
+        """The evaluators with the current calibrations. Never raises: a broken file is logged once, and the last
+        calibrations remain active."""
         entries = self._current()
-        found = tuple(applied(check, entries.get(check.name)) for check in checks)
-        for before, after in zip(checks, found, strict=True):
+        results = tuple(apply(check, entries.get(check.name)) for check in checks)
+        for before, after in zip(checks, results, strict=True):
             if after is before and before.name in entries:
-                self._tell(before, entries[before.name])
-        return found
+                self._warn(before, entries[before.name])
+        return results
 
     def _current(self) -> Mapping[str, Calibrated]:
-        # No lock: two workers that look at once read the same, and a fork must not find it held.
-        if self._clock() - self._looked >= self._every:
-            self._looked = self._clock()
-            self._look()
+        # No lock: two workers may read the file at once, and a lock that another thread holds would block a forked
+        # child.
+        if self._clock() - self._last_check >= self._every:
+            self._last_check = self._clock()
+            self._reload()
         return self._entries
 
-    def _look(self) -> None:
-        state = self._seen()
+    def _reload(self) -> None:
+        state = self._stat()
         if state == self._state:
             return
         self._state = state
         try:
             self._entries = load(self._path)
-            self._told.clear()
+            self._warnings.clear()
         except DataError as error:
-            _log.warning("ragtrace: %s; the thresholds stay as they are", error)
+            _log.warning("ragtrace: %s; the thresholds do not change", error)
 
-    def _seen(self) -> _State:
+    def _stat(self) -> _State:
         try:
-            found = self._path.stat()
+            stat = self._path.stat()
         except FileNotFoundError:
             return "absent"
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
-    def _tell(self, check: Evaluator, entry: Calibrated) -> None:
+    def _warn(self, check: Evaluator, entry: Calibrated) -> None:
         key = (check.name, check.version)
-        if key not in self._told and own(check.version) != entry.version:
-            self._told.add(key)
+        if key not in self._warnings and own(check.version) != entry.version:
+            self._warnings.add(key)
             _log.warning(
-                "ragtrace: the calibration of %s is of version %s, and version %s runs: it keeps its own threshold",
+                "ragtrace: the calibration of %s is for version %s, but version %s runs: it keeps its own threshold",
                 check.name, entry.version, check.version,
             )  # fmt: skip

@@ -99,7 +99,7 @@ def test_evaluators_in_a_child_process_are_labelled_by_it_too(path: Path, opened
         ("[]", "no calibration file"),
         ('{"format": "ragtrace-calibration", "schema": 2, "evaluators": {}}', "this release reads 1"),
         ('{"format": "ragtrace-calibration", "schema": 1, "evaluators": {"length": {"version": "3", "number": 1, '
-         '"threshold": NaN, "direction": "higher", "made": 1}}}', "length: `threshold` is nan; give a number"),
+         '"threshold": NaN, "direction": "higher", "made": 1}}}', "length: `threshold` is nan; it must be a number"),
         ('{"format": "ragtrace-calibration", "schema": 1, "evaluators": {"length": {"version": "3+c1", "number": 1, '
          '"threshold": 1, "direction": "higher", "made": 1}}}', "length: `version`"),
         ('{"format": "ragtrace-calibration", "schema": 1, "evaluators": {"length": {"version": "3", "number": true, '

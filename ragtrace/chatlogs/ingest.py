@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ragtrace import plugins
 from ragtrace.errors import DataError, RagtraceError
-from ragtrace.offline.files import records
+from ragtrace.offline.readers import records
 from ragtrace.offline.rows import COLUMNS, row_of
 from ragtrace.records import Evaluation, Evidence, Score, Trace, facts_as_dict, facts_from_dict
 

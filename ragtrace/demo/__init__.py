@@ -1,4 +1,4 @@
-"""`ragtrace demo`: two real assistants over a real corpus, traced, sampled, scored and shown."""
+"""`ragtrace demo`: traces, samples and scores two real assistants over a real corpus, and displays the results."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 
 from ragtrace.demo import board as boards
 from ragtrace.demo import traffic
-from ragtrace.demo.live import SMOLLM2, Model, open_model
+from ragtrace.demo.language_models import SMOLLM2, Model, open_model
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
 
 Answer = Callable[[traffic.Call, bool], str]
-"""Puts a request to its assistant, streamed or not, and returns the answer."""
+"""Sends a request to its assistant, streamed or not, and returns the answer."""
 
 _ASSISTANTS = {"both": ("langchain", "llama_index"), "langchain": ("langchain",), "llama-index": ("llama_index",)}
 _GIVE_UP = 3
-"""Failures at the start of a run after which the model is taken to be out of reach."""
+"""Consecutive failures at the start of a run after which the model counts as unreachable."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the demo; the exit code. Raises RagtraceError for options that cannot be."""
+    """Run the demo and return the exit code. Raises RagtraceError for invalid options."""
     options = _parser().parse_args(argv)
     assistants = _ASSISTANTS[options.framework]
     calls = _calls(options, assistants)
@@ -57,39 +57,49 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ragtrace demo", description=__doc__)
     parser.add_argument("--framework", choices=sorted(_ASSISTANTS), default="both")
-    parser.add_argument("--requests", type=int, default=0, help="how many; 0 for each question once per assistant")
-    parser.add_argument("--rate", type=float, default=8.0, help="requests a second at most; 0 for no limit")
-    parser.add_argument("--sample", type=float, default=0.5, help="share of the requests that is evaluated")
+    parser.add_argument(
+        "--requests", type=int, default=0, help="number of requests; 0 asks each assistant every question once"
+    )
+    parser.add_argument("--rate", type=float, default=8.0, help="most requests per second; 0 for no limit")
+    parser.add_argument("--sample", type=float, default=0.5, help="share of the requests to evaluate, from 0 to 1")
     parser.add_argument(
         "--capture-content",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="texts on the spans; on here, since they are public, and off by default elsewhere",
+        help="put texts on the spans; the demo's texts are public, elsewhere the default is off",
     )
-    parser.add_argument("--otlp", metavar="ENDPOINT", help="where spans and events go, e.g. http://localhost:4318")
-    parser.add_argument("--spans", metavar="FILE", default="ragtrace-spans.jsonl", help="where spans go otherwise")
-    parser.add_argument("--store", metavar="FILE", help="keep the scored requests, for `ragtrace serve --store FILE`")
-    parser.add_argument("--metrics-port", type=int, default=9464, help="port of /metrics; 0 for any free one")
+    parser.add_argument(
+        "--otlp", metavar="ENDPOINT", help="send spans and events to this endpoint, e.g. http://localhost:4318"
+    )
+    parser.add_argument(
+        "--spans", metavar="FILE", default="ragtrace-spans.jsonl", help="write spans to this file if there is no --otlp"
+    )
+    parser.add_argument("--store", metavar="FILE", help="store the scored requests for `ragtrace serve --store FILE`")
+    parser.add_argument("--metrics-port", type=int, default=9464, help="port of /metrics; 0 chooses a free port")
     parser.add_argument(
         "--live",
         nargs="?",
         const="smollm2",
         metavar="MODEL",
-        help="ask a model now: a litellm name, or SmolLM2 on this machine",
+        help="ask this model (a litellm name) instead of replaying answers; without a name, SmolLM2 on this machine",
     )
-    parser.add_argument("--replay", metavar="FILE", help="JSON lines: id, query, contexts, answer, reference")
-    parser.add_argument("--serve", action="store_true", help="go on slowly afterwards, until Ctrl-C")
-    parser.add_argument("--picture", metavar="FILE", help="draw the table at the end of the run as an SVG")
-    parser.add_argument("--plain", action="store_true", help="lines instead of a moving table")
+    parser.add_argument(
+        "--replay",
+        metavar="FILE",
+        help="use the answers of a file of JSON lines: id, query, contexts, answer, reference",
+    )
+    parser.add_argument("--serve", action="store_true", help="continue with one request every two seconds until Ctrl-C")
+    parser.add_argument("--picture", metavar="FILE", help="write the final table to this SVG file")
+    parser.add_argument("--plain", action="store_true", help="print lines instead of a live table")
     return parser
 
 
 def _calls(options: argparse.Namespace, assistants: Sequence[str]) -> list[traffic.Call]:
     if options.requests < 0 or options.rate < 0:
-        raise SettingError("--requests and --rate are numbers of at least 0")
+        raise SettingError("--requests and --rate must be at least 0")
     if options.replay is not None:
         if options.live:
-            raise SettingError("--replay has the answers already; leave --live out")
+            raise SettingError("--replay and --live exclude each other: the file of --replay contains the answers")
         return traffic.replayed(options.replay, assistants, options.requests)
     return traffic.questions_for(assistants, options.requests, bool(options.live))
 
@@ -102,9 +112,9 @@ def _start(options: argparse.Namespace, board: boards.Board) -> Any:
         "env": "demo",
         "sample": options.sample,
         "sample_per_second": 0,
-        "workers": min(2, os.cpu_count() or 1),  # the demo has the machine to itself
-        "batch": 8,  # small ones, so that the table moves
-        "hold_seconds": 60.0,  # a slow machine still gets its scores onto the roots, which is what is shown here
+        "workers": min(2, os.cpu_count() or 1),  # the demo may use the whole machine
+        "batch": 8,  # small, so that the table changes often
+        "hold_seconds": 60.0,  # even a slow machine can put the scores on the root spans
         "capture_content": "true" if options.capture_content else "false",
         "explanations": options.capture_content,
         "sinks": [board],
@@ -116,7 +126,7 @@ def _start(options: argparse.Namespace, board: boards.Board) -> Any:
     except SettingError as error:
         if "prometheus_port" not in str(error) or not options.metrics_port:
             raise
-        print(f"port {options.metrics_port} is taken; /metrics goes to a free one")
+        print(f"port {options.metrics_port} is taken; /metrics uses a free port")
         return ragtrace.init(**settings, prometheus_port=0)
 
 
@@ -127,22 +137,22 @@ def _model(options: argparse.Namespace) -> Model:
 
 
 def answerer(assistants: Sequence[str], index: Any, model: Model) -> Answer:
-    """The assistants by name (`langchain`, `llama_index`), over `ragtrace.demo.corpus.Index` and a model.
+    """Builds the assistants by name (`langchain`, `llama_index`), over a `ragtrace.demo.corpus.Index` and a model.
 
-    Raises MissingExtraError where a framework is not installed.
+    Raises MissingExtraError if a framework is not installed.
     """
-    made: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     try:
         if "langchain" in assistants:
             from ragtrace.demo import langchain_assistant
 
             chain = langchain_assistant.chain(index, model)
-            made["langchain"] = lambda call, streamed: langchain_assistant.answer(chain, call, streamed)
+            answers["langchain"] = lambda call, streamed: langchain_assistant.answer(chain, call, streamed)
         if "llama_index" in assistants:
             from ragtrace.demo import llama_index_assistant
 
             engines = llama_index_assistant.engines(index, model)
-            made["llama_index"] = lambda call, streamed: llama_index_assistant.answer(engines, call, streamed)
+            answers["llama_index"] = lambda call, streamed: llama_index_assistant.answer(engines, call, streamed)
     except ModuleNotFoundError as error:
         extra = "langchain" if "langchain" in str(error.name) else "llama-index"
         raise MissingExtraError(str(error.name), extra, "The demo") from error
@@ -150,7 +160,7 @@ def answerer(assistants: Sequence[str], index: Any, model: Model) -> Answer:
     def answer(call: traffic.Call, streamed: bool) -> str:
         token = traffic.current.set(call)
         try:
-            return made[call.assistant](call, streamed)
+            return answers[call.assistant](call, streamed)
         finally:
             traffic.current.reset(token)
 
@@ -158,26 +168,26 @@ def answerer(assistants: Sequence[str], index: Any, model: Model) -> Answer:
 
 
 def _ask(board: boards.Board, call: traffic.Call, streamed: bool, answer: Answer) -> None:
-    """One request. A model that fails one is what ragtrace watches; one that fails all from the start ends the run."""
+    """Send one request. A single failure is normal; if all requests from the start fail, the run ends."""
     try:
         answer(call, streamed)
     except Exception as error:
-        board.failed += 1
-        if board.failed == board.asked + 1 >= _GIVE_UP:
+        board.failures += 1
+        if board.failures == board.requests + 1 >= _GIVE_UP:
             raise ModelError(f"the model does not answer: {type(error).__name__}: {error}") from error
-    board.asked += 1
+    board.requests += 1
 
 
 def _run(
     options: argparse.Namespace, board: boards.Board, runtime: Any, calls: Sequence[traffic.Call], answer: Answer
 ) -> None:
     show, stop = _display(options, board, runtime.metrics_url)
-    begun = time.monotonic()
+    start = time.monotonic()
     try:
         for i, call in enumerate(calls):
             _ask(board, call, i % 3 == 0, answer)
             show()
-            due = begun + board.asked / options.rate if options.rate else 0.0
+            due = start + board.requests / options.rate if options.rate else 0.0
             time.sleep(max(0.0, due - time.monotonic()))
         while runtime.pipeline.stats().queued:
             show()
@@ -191,7 +201,7 @@ def _run(
 def _display(
     options: argparse.Namespace, board: boards.Board, url: str | None
 ) -> tuple[Callable[[], None], Callable[[], None]]:
-    """How the run is shown, and how that ends: a moving table where there is a terminal and `rich`, else lines."""
+    """Functions to update and to end the display: a live table on a terminal with `rich`, else lines."""
     if not options.plain and sys.stdout.isatty():
         try:
             from rich.live import Live
@@ -200,7 +210,7 @@ def _display(
             live.start()
             return lambda: live.update(boards.live_view(board, url)), live.stop
         except ModuleNotFoundError:
-            print("for a moving table: pip install 'ragtrace-otel[console]'")
+            print("for a live table, install: pip install 'ragtrace-otel[console]'")
     last = [0.0]
 
     def line() -> None:
@@ -212,7 +222,7 @@ def _display(
 
 
 def _serve(options: argparse.Namespace, board: boards.Board, calls: Sequence[traffic.Call], answer: Answer) -> None:
-    print("\ngoing on with a request every two seconds; Ctrl-C ends it", flush=True)
+    print("\ncontinuing with a request every two seconds; Ctrl-C ends the demo", flush=True)
     for i, call in enumerate(itertools.cycle(calls)):
         _ask(board, call, i % 3 == 0, answer)
         time.sleep(2.0)
@@ -221,22 +231,21 @@ def _serve(options: argparse.Namespace, board: boards.Board, calls: Sequence[tra
 def _summarise(options: argparse.Namespace, board: boards.Board, runtime: Any) -> None:
     lines = boards.summary(board, runtime, options.otlp or options.spans, _sample_line(runtime.metrics_url))
     if options.store:
-        lines.append(f"to read them: ragtrace serve --store {options.store}")
+        lines.append(f"to read the requests: ragtrace serve --store {options.store}")
     print("\n".join(lines), flush=True)
 
 
 def _sample_line(url: str | None) -> str | None:
-    """A line of what /metrics serves, or None where it does not answer."""
+    """One line of /metrics, or None if it does not answer."""
     if url is None:
         return None
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy cannot reach this machine
     try:
         with direct.open(url, timeout=5.0) as response:
             lines = response.read().decode().splitlines()
     except OSError:
         return None
-    wanted = "ragtrace_evaluations_total{"
-    found = [line for line in lines if line.startswith(wanted) and '"groundedness"' in line]
-    failed = [line for line in found if '"fail"' in line]
-    # Not the first: one without a model stands at 0 from the start.
-    return max(failed, key=lambda line: float(line.rpartition(" ")[2]), default=None)
+    metric = "ragtrace_evaluations_total{"
+    fails = [line for line in lines if line.startswith(metric) and '"groundedness"' in line and '"fail"' in line]
+    # The largest one: the series without a model is 0 from the start.
+    return max(fails, key=lambda line: float(line.rpartition(" ")[2]), default=None)

@@ -1,4 +1,4 @@
-"""What a demo run shows: a table that moves with the run, and a summary at its end."""
+"""Displays a demo run: a live table, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.errors import MissingExtraError
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation, Evidence, Trace
+from ragtrace.reporting.formats import clip
+from ragtrace.statistics.tally import Tally
 
 if TYPE_CHECKING:
     from ragtrace.startup.runtime import Runtime
@@ -18,30 +20,8 @@ if TYPE_CHECKING:
 _WORST = 3
 
 
-@dataclass(slots=True)
-class Tally:
-    """One evaluator's results, each weighted by 1/p so that the figures stand for all requests."""
-
-    weight: float = 0.0
-    weighted: float = 0.0
-    judged: float = 0.0
-    passed: float = 0.0
-    scored: int = 0
-    errors: int = 0
-
-    @property
-    def mean(self) -> float | None:
-        """Weighted mean score."""
-        return self.weighted / self.weight if self.weight else None
-
-    @property
-    def pass_rate(self) -> float | None:
-        """Weighted share of passes among what has a threshold."""
-        return self.passed / self.judged if self.judged else None
-
-
 @dataclass(frozen=True, slots=True)
-class Worst:
+class UngroundedAnswer:
     """An answer with its least grounded sentence."""
 
     trace: Trace
@@ -57,17 +37,19 @@ class Worst:
 
 @dataclass(slots=True)
 class Board:
-    """A sink that adds up what passes. Thread-safe."""
+    """A sink that sums up evaluations for display. Thread-safe."""
 
     planned: int
-    asked: int = 0
-    failed: int = 0
-    """Requests that ended in an error."""
+    """Number of requests of the run."""
+    requests: int = 0
+    """Number of requests so far."""
+    failures: int = 0
+    """Number of requests that ended in an error."""
     evaluated: int = 0
     dropped: int = 0
     tallies: dict[str, Tally] = field(default_factory=dict)
     causes: Counter[str] = field(default_factory=Counter)
-    _worst: dict[str, Worst] = field(default_factory=dict)
+    _worst: dict[str, UngroundedAnswer] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, evaluation: Evaluation) -> None:
@@ -82,32 +64,21 @@ class Board:
             for score in evaluation.scores:
                 if score.label == NOT_APPLICABLE:
                     continue
-                tally = self.tallies.setdefault(score.name, Tally())
-                if score.error is not None:
-                    tally.errors += 1
-                    continue
-                weight = 1.0 / score.sampling_probability
-                tally.scored += 1
-                if score.value is not None:
-                    tally.weight += weight
-                    tally.weighted += weight * score.value
-                if score.label is not None:
-                    tally.judged += weight
-                    tally.passed += weight * (score.label == "pass")
+                self.tallies.setdefault(score.name, Tally()).add(score)
                 if score.name == "groundedness" and score.evidence and score.value is not None:
                     self._keep(evaluation, score.value, score.evidence)
 
     def _keep(self, evaluation: Evaluation, value: float, evidence: tuple[Evidence, ...]) -> None:
         least = min(evidence, key=lambda e: e.probability or 0.0)
         question = evaluation.trace.query
-        known = self._worst.get(question)
-        if known is None or value < known.value:
-            self._worst[question] = Worst(evaluation.trace, value, least, evaluation.cause)
+        previous = self._worst.get(question)
+        if previous is None or value < previous.value:
+            self._worst[question] = UngroundedAnswer(evaluation.trace, value, least, evaluation.cause)
         if len(self._worst) > _WORST:
             del self._worst[max(self._worst, key=lambda q: self._worst[q].value)]
 
-    def worst(self) -> list[Worst]:
-        """The least grounded answers, the very least first, one for each question."""
+    def worst(self) -> list[UngroundedAnswer]:
+        """The least grounded answers, the worst first, at most one per question."""
         with self._lock:
             return sorted(self._worst.values(), key=lambda w: w.value)
 
@@ -117,26 +88,29 @@ class Board:
             return sorted(self.tallies.items())
 
 
-def number(value: float | None, form: str = ".2f") -> str:
-    """A figure, or a dash where there is none."""
-    return "-" if value is None else format(value, form)
-
-
-def clip(text: str, width: int) -> str:
-    """One line of text of at most `width` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+def _figures(tally: Tally) -> tuple[int, int, str, float | None, str]:
+    """Number of scores and of errors, mean as text, pass rate as number and as text; weighted by 1/p."""
+    errors = tally.verdicts["error"]
+    mean, passes = tally.values.mean(), tally.passes.rate()
+    rate = passes.value if passes else None
+    return (
+        tally.evaluated - errors,
+        errors,
+        "-" if mean is None else f"{mean.value:.2f}",
+        rate,
+        "-" if rate is None else f"{rate:.0%}",
+    )
 
 
 def progress_line(board: Board) -> str:
-    """Where the run is, in one line."""
-    failed = f" · failed {board.failed}" if board.failed else ""
+    """The progress of the run in one line."""
+    failed = f" · failed {board.failures}" if board.failures else ""
     done = f"evaluated {board.evaluated} · dropped {board.dropped}{failed}"
-    return f"requests {board.asked}/{max(board.planned, board.asked)} · {done}"
+    return f"requests {board.requests}/{max(board.planned, board.requests)} · {done}"
 
 
 def live_view(board: Board, url: str | None) -> Any:
-    """The moving table."""
+    """The live table."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.progress_bar import ProgressBar
@@ -148,12 +122,10 @@ def live_view(board: Board, url: str | None) -> Any:
     for title in ("scored", "mean", "pass", "errors"):
         table.add_column(title, justify="right")
     for name, tally in board.table():
-        rate = tally.pass_rate
+        count, errors, mean, rate, passes = _figures(tally)
         style = "" if rate is None else "green" if rate >= 0.9 else "yellow" if rate >= 0.5 else "red"
-        table.add_row(
-            name, str(tally.scored), number(tally.mean), Text(number(rate, ".0%"), style), str(tally.errors or "")
-        )
-    parts: list[Any] = [ProgressBar(total=max(1, board.planned), completed=board.asked), table]
+        table.add_row(name, str(count), mean, Text(passes, style), str(errors or ""))
+    parts: list[Any] = [ProgressBar(total=max(1, board.planned), completed=board.requests), table]
     worst = board.worst()
     if worst:
         parts.append(_panel(worst[0]))
@@ -162,7 +134,7 @@ def live_view(board: Board, url: str | None) -> Any:
 
 
 def draw(board: Board, path: str) -> None:
-    """The table as it stands, as an SVG picture."""
+    """Write the current table as an SVG picture."""
     from io import StringIO
 
     try:
@@ -175,7 +147,7 @@ def draw(board: Board, path: str) -> None:
     console.save_svg(path, title="ragtrace demo")
 
 
-def _panel(worst: Worst) -> Any:
+def _panel(worst: UngroundedAnswer) -> Any:
     from rich.panel import Panel
     from rich.text import Text
 
@@ -186,24 +158,29 @@ def _panel(worst: Worst) -> Any:
     return Panel(answer, title=f"least grounded ({worst.value:.2f}): {question}", title_align="left")
 
 
+def table_lines(board: Board) -> list[str]:
+    """The table as lines of text."""
+    lines = [f"{'evaluator':30} {'scored':>6} {'failed':>6} {'mean':>6} {'pass':>6}   (weighted by 1/p)"]
+    for name, tally in board.table():
+        count, errors, mean, _, passes = _figures(tally)
+        lines.append(f"{name:30} {count:6} {errors:6} {mean:>6} {passes:>6}")
+    return lines
+
+
 def summary(board: Board, runtime: Runtime, spans_to: str, sample_line: str | None) -> list[str]:
-    """The end of a run, in plain lines."""
+    """The summary of a run as lines of text."""
     stats = runtime.pipeline.stats()
     counts: Mapping[str, Any] = runtime.counts()
-    whole = all(c.eligible == c.sampled_out + c.scored + c.failed + c.dropped for c in counts.values())
+    complete = all(c.eligible == c.sampled_out + c.scored + c.failed + c.dropped for c in counts.values())
     lines = [
         "",
         f"requests {stats.offered} = sampled out {stats.sampled_out} + evaluated {board.evaluated} "
         f"+ dropped {sum(stats.dropped.values())}",
         f"every evaluator accounts for its requests (eligible = sampled out + scored + failed + dropped): "
-        f"{'yes' if whole else 'NO'}",
+        f"{'yes' if complete else 'NO'}",
         "",
-        f"{'evaluator':30} {'scored':>6} {'failed':>6} {'mean':>6} {'pass':>6}   (weighted by 1/p)",
+        *table_lines(board),
     ]
-    for name, tally in board.table():
-        lines.append(
-            f"{name:30} {tally.scored:6} {tally.errors:6} {number(tally.mean):>6} {number(tally.pass_rate, '.0%'):>6}"
-        )
     lines += ["", "causes: " + ", ".join(f"{cause} {n}" for cause, n in board.causes.most_common()), ""]
     for i, worst in enumerate(board.worst(), 1):
         lines.append(f"least grounded {i}: {worst.value:.2f}  cause {worst.cause}  {clip(worst.trace.query, 70)}")

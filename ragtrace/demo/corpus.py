@@ -1,4 +1,4 @@
-"""The demo's corpus: the language reference that every Python carries (`pydoc_data.topics`), cut into chunks."""
+"""The demo's corpus: the language reference that is part of Python (`pydoc_data.topics`), divided into chunks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _RECORDED = Path(__file__).with_name("vectors.npz")
 _WORDS = 110
-_SHOWN = 900
-"""Characters of a chunk that a model is given."""
+_PASSAGE = 900
+"""Most characters of a chunk that a model gets."""
 _NAMES = """
 assert assignment async atom-identifiers atom-literals attribute-access attribute-references augassign await binary
 bitwise bltin-ellipsis-object bltin-null-object booleans break callable-types calls class comparisons compound
@@ -44,42 +44,42 @@ class Chunk:
 
 
 def chunks() -> list[Chunk]:
-    """The chunks of the chosen topics. They differ a little from one Python release to the next, as the texts do."""
+    """The chunks of the selected topics. They differ slightly between Python releases, because the texts do."""
     from pydoc_data.topics import topics
 
-    found: list[Chunk] = []
-    seen: set[str] = set()
+    passages: list[Chunk] = []
+    texts: set[str] = set()
     for topic in TOPICS:
         for i, text in enumerate(_cut(topics.get(topic, ""))):
-            if text not in seen:  # topics share sections
-                seen.add(text)
-                found.append(Chunk(f"{topic}#{i}", topic, text))
-    return found
+            if text not in texts:  # topics share sections
+                texts.add(text)
+                passages.append(Chunk(f"{topic}#{i}", topic, text))
+    return passages
 
 
 def _cut(text: str) -> list[str]:
-    """Paragraphs gathered to chunks of about a hundred words, without the reference's ornaments."""
+    """Joins paragraphs into chunks of about a hundred words and removes the markup."""
     text = re.sub(r"\n[*=~^\"-]{3,}\n", "\n", text)
     text = re.sub(r"\*{1,2}([^*\n]+)\*{1,2}", r"\1", text).replace('"', "")
-    gathered: list[str] = []
+    passages: list[str] = []
     current: list[str] = []
     words = 0
     for paragraph in re.split(r"\n\s*\n", text):
         clean = " ".join(paragraph.split())
         if not clean or "::=" in clean:
-            continue  # grammar says little to a reader of questions and answers
+            continue  # grammar rules do not answer questions
         current.append(clean)
         words += len(clean.split())
         if words >= _WORDS:
-            gathered.append("\n".join(current))
+            passages.append("\n".join(current))
             current, words = [], 0
-    if words >= 20 or (current and not gathered):
-        gathered.append("\n".join(current))
-    return gathered
+    if words >= 20 or (current and not passages):
+        passages.append("\n".join(current))
+    return passages
 
 
 class Index:
-    """Retrieval by cosine over all chunks."""
+    """Retrieval over all chunks by cosine similarity."""
 
     def __init__(self, passages: Sequence[Chunk], vectors: Vectors, embedder: Embedder) -> None:
         self.chunks = tuple(passages)
@@ -87,18 +87,18 @@ class Index:
         self._embedder = embedder
 
     def search(self, query: str, k: int = 4) -> list[tuple[Chunk, float]]:
-        """The k chunks closest to the query with their cosines, closest first. Long ones are cut: what is returned is
-        what the model gets to see."""
+        """The k chunks closest to the query with their cosines, closest first. Long chunks are cut to what the model
+        gets."""
         cosines = self._vectors @ self._embedder.embed([query])[0]
         closest = [(self.chunks[i], float(cosines[i])) for i in cosines.argsort()[::-1][:k]]
-        return [(replace(chunk, text=chunk.text[:_SHOWN]), cosine) for chunk, cosine in closest]
+        return [(replace(chunk, text=chunk.text[:_PASSAGE]), cosine) for chunk, cosine in closest]
 
 
 def build(embedder: Embedder | None = None) -> Index:
     """The index over the corpus.
 
-    The embedded model's vectors come with the demo, as far as the texts are those of the Python that they were made
-    with; the rest is embedded now and kept in the user's cache directory.
+    The demo contains the vectors of the texts of one Python release. Other texts are embedded now, and their vectors
+    are saved in the user's cache directory.
     """
     from ragtrace.models.embedding import get_embedder
 
@@ -106,24 +106,23 @@ def build(embedder: Embedder | None = None) -> Index:
     passages = chunks()
     texts = [f"{c.topic}. {c.text}" for c in passages]
     keys = [_key(model.name, text) for text in texts]
-    known = _load(_RECORDED) if _RECORDED.is_file() else {}
-    if any(key not in known for key in keys):
+    vectors = _load(_RECORDED) if _RECORDED.is_file() else {}
+    if any(key not in vectors for key in keys):
         folder = _cache_folder()
         path = folder / f"demo-{_key(*keys)}.npz"
-        known |= _load(path)
-        missing = [i for i, key in enumerate(keys) if key not in known]
+        vectors |= _load(path)
+        missing = [i for i, key in enumerate(keys) if key not in vectors]
         if missing:
-            vectors = _embed(model, [texts[i] for i in missing])
-            fresh = dict(zip([keys[i] for i in missing], vectors, strict=True))
-            known |= fresh
-            with contextlib.suppress(OSError):  # a home that cannot be written costs the next run a few seconds
+            fresh = dict(zip([keys[i] for i in missing], _embed(model, [texts[i] for i in missing]), strict=True))
+            vectors |= fresh
+            with contextlib.suppress(OSError):  # without a writable home the next run is a few seconds slower
                 folder.mkdir(parents=True, exist_ok=True)
                 save(path, fresh)
-    return Index(passages, _stacked([known[key] for key in keys]), model)
+    return Index(passages, _stacked([vectors[key] for key in keys]), model)
 
 
 def save(path: Path, vectors: Mapping[str, Any]) -> None:
-    """Write vectors by their keys, with half precision. Raises OSError."""
+    """Write vectors and their keys in half precision. Raises OSError."""
     import numpy as np
 
     part = path.with_suffix(f".{os.getpid()}.part")
@@ -133,7 +132,7 @@ def save(path: Path, vectors: Mapping[str, Any]) -> None:
 
 
 def recordable(embedder: Embedder) -> dict[str, Any]:
-    """Fresh vectors of the whole corpus by their keys: what comes with the demo."""
+    """New vectors of the whole corpus by their keys, for the file that is part of the demo."""
     texts = [f"{c.topic}. {c.text}" for c in chunks()]
     return dict(zip([_key(embedder.name, text) for text in texts], _embed(embedder, texts), strict=True))
 
@@ -145,7 +144,7 @@ def _load(path: Path) -> dict[str, Any]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             return dict(zip(stored["keys"].tolist(), stored["vectors"].astype(np.float32), strict=True))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return {}  # none yet, or one that was cut off: made anew
+        return {}  # missing or incomplete: the vectors are computed again
 
 
 def _stacked(rows: Iterable[Any]) -> Vectors:
@@ -159,7 +158,7 @@ def _key(*parts: str) -> str:
 
 
 def _embed(model: Embedder, texts: list[str]) -> Vectors:
-    """All texts' vectors, on all cores: the model itself uses one and lets other threads run."""
+    """The vectors of all texts, on all cores: the model itself uses one core and releases the GIL."""
     import numpy as np
 
     size = 16

@@ -1,4 +1,4 @@
-"""The demo's LangChain assistant: an LCEL chain like many in production."""
+"""The demo's LangChain assistant: a typical LCEL chain."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 
-from ragtrace.demo import prompts
+from ragtrace.demo import messages
 from ragtrace.demo.corpus import Index
-from ragtrace.demo.live import Model
+from ragtrace.demo.language_models import Model
 from ragtrace.demo.traffic import Call, Reply, current
 
 PASSAGES = 4
 
 
 class ReferenceRetriever(BaseRetriever):
-    """Finds passages in the corpus, or gives those that were recorded."""
+    """Retrieves passages from the corpus, or returns the recorded ones."""
 
     index: Any
     k: int = PASSAGES
@@ -34,8 +34,8 @@ class ReferenceRetriever(BaseRetriever):
         call = current.get()
         if call is not None and call.documents is not None:
             return [_document(d.id, d.content, dict(d.metadata), d.score) for d in call.documents]
-        found = self.index.search(query, self.k)
-        return [_document(chunk.id, chunk.text, {"topic": chunk.topic}, score) for chunk, score in found]
+        results = self.index.search(query, self.k)
+        return [_document(chunk.id, chunk.text, {"topic": chunk.topic}, score) for chunk, score in results]
 
 
 def _document(id_: str, text: str, metadata: dict[str, Any], score: float | None) -> Document:
@@ -44,10 +44,10 @@ def _document(id_: str, text: str, metadata: dict[str, Any], score: float | None
 
 
 class AssistantModel(BaseChatModel):
-    """Answers what was recorded for the present request, or asks a model now."""
+    """Returns the recorded answer of the current request, or asks a model."""
 
     model: Any
-    """A `ragtrace.demo.live.Model`."""
+    """A `ragtrace.demo.language_models.Model`."""
 
     @property
     def _llm_type(self) -> str:
@@ -88,7 +88,7 @@ class AssistantModel(BaseChatModel):
         words = reply.text.split(" ")
         for i, word in enumerate(words):
             text = word if i == 0 else f" {word}"
-            report = self._report(reply) if i == len(words) - 1 else {}  # tokens come with the last piece
+            report = self._report(reply) if i == len(words) - 1 else {}  # the last piece reports the tokens
             chunk = ChatGenerationChunk(message=AIMessageChunk(content=text, **report))
             if run_manager is not None:
                 run_manager.on_llm_new_token(text, chunk=chunk)
@@ -101,35 +101,35 @@ class AssistantModel(BaseChatModel):
 
 def _usage(reply: Reply) -> dict[str, int] | None:
     if not reply.output_tokens:
-        return None  # a replayed file does not tell
+        return None  # unknown for a replayed file
     total = reply.input_tokens + reply.output_tokens
     return {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens, "total_tokens": total}
 
 
 def chain(index: Index | None, model: Model) -> Runnable[str, str]:
-    """The chain: question in, answer out."""
-    prompt = ChatPromptTemplate.from_messages([("system", prompts.SYSTEM), ("human", "{message}")])
+    """The chain, from a question to an answer."""
+    prompt = ChatPromptTemplate.from_messages([("system", messages.SYSTEM), ("human", "{message}")])
 
     def fill(inputs: dict[str, Any]) -> dict[str, str]:
         passages = [document.page_content for document in inputs["documents"]]
-        return {"message": prompts.user_message(inputs["question"], passages)}
+        return {"message": messages.user_message(inputs["question"], passages)}
 
-    made: Runnable[str, str] = (
+    assistant: Runnable[str, str] = (
         {"documents": ReferenceRetriever(index=index), "question": RunnablePassthrough()}
         | RunnableLambda(fill)
         | prompt
         | AssistantModel(model=model)
         | StrOutputParser()
     )
-    return made
+    return assistant
 
 
-def answer(made: Runnable[str, str], call: Call, streamed: bool) -> str:
-    """One request, streamed or not, as an application would make it."""
+def answer(assistant: Runnable[str, str], call: Call, streamed: bool) -> str:
+    """Sends one request, streamed or not, as an application does."""
     metadata = {"session_id": call.session, "user_id": call.user}
     if call.reference is not None:
         metadata["reference"] = call.reference
     config: Any = {"run_name": "python-help", "metadata": metadata, "tags": ["demo"]}
     if streamed:
-        return "".join(made.stream(call.question, config=config))
-    return made.invoke(call.question, config=config)
+        return "".join(assistant.stream(call.question, config=config))
+    return assistant.invoke(call.question, config=config)

@@ -1,4 +1,4 @@
-"""The demo's LlamaIndex assistant: a query engine like many in production."""
+"""The demo's LlamaIndex assistant: a typical query engine."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index_instrumentation.dispatcher import instrument_tags
 from pydantic import PrivateAttr
 
-from ragtrace.demo import prompts
+from ragtrace.demo import messages
 from ragtrace.demo.corpus import Index
-from ragtrace.demo.live import Model
+from ragtrace.demo.language_models import Model
 from ragtrace.demo.traffic import Call, Reply, current
 
 PASSAGES = 3
 
 
 class ReferenceRetriever(BaseRetriever):
-    """Finds passages in the corpus, or gives those that were recorded."""
+    """Retrieves passages from the corpus, or returns the recorded ones."""
 
     def __init__(self, index: Index | None, k: int = PASSAGES) -> None:
         super().__init__()
@@ -45,25 +45,25 @@ class ReferenceRetriever(BaseRetriever):
         call = current.get()
         if call is not None and call.documents is not None:
             return [_node(d.id, d.content, dict(d.metadata), d.score) for d in call.documents]
-        found = self._index.search(query_bundle.query_str, self._k) if self._index is not None else []
-        return [_node(chunk.id, chunk.text, {"topic": chunk.topic}, score) for chunk, score in found]
+        results = self._index.search(query_bundle.query_str, self._k) if self._index is not None else []
+        return [_node(chunk.id, chunk.text, {"topic": chunk.topic}, score) for chunk, score in results]
 
 
 def _node(id_: str, text: str, metadata: dict[str, Any], score: float | None) -> NodeWithScore:
-    # The model gets the text alone, as in the other assistant.
+    # The model gets the text without metadata, as in the other assistant.
     node = TextNode(id_=id_, text=text, metadata=metadata, excluded_llm_metadata_keys=list(metadata))
     return NodeWithScore(node=node, score=score)
 
 
 class AssistantLLM(CustomLLM):
-    """Answers what was recorded for the present request, or asks a model now."""
+    """Returns the recorded answer of the current request, or asks a model."""
 
     model: str
     _ask: Any = PrivateAttr(default=None)
 
     @property
     def metadata(self) -> LLMMetadata:
-        """The model's name, and a context that fits the demo's prompts."""
+        """The model's name, and a context window that is large enough for the demo's messages."""
         return LLMMetadata(model_name=self.model, context_window=16_384, num_output=128, is_chat_model=True)
 
     def _reply(self, messages: Sequence[ChatMessage]) -> Reply:
@@ -117,11 +117,11 @@ Engines = tuple[RetrieverQueryEngine, RetrieverQueryEngine]
 
 
 def engines(index: Index | None, model: Model) -> Engines:
-    """The query engine, and the same with a streamed answer."""
+    """The query engine without and with streaming."""
     llm = AssistantLLM(model=model.name)
     llm._ask = model.ask
     template = ChatPromptTemplate.from_messages(
-        [("system", prompts.SYSTEM), ("user", prompts.user_message("{query_str}", ["{context_str}"]))]
+        [("system", messages.SYSTEM), ("user", messages.user_message("{query_str}", ["{context_str}"]))]
     )
     retriever = ReferenceRetriever(index)
 
@@ -132,11 +132,11 @@ def engines(index: Index | None, model: Model) -> Engines:
     return engine(False), engine(True)
 
 
-def answer(made: Engines, call: Call, streamed: bool) -> str:
-    """One request, streamed or not, as an application would make it."""
+def answer(pair: Engines, call: Call, streamed: bool) -> str:
+    """Sends one request, streamed or not, as an application does."""
     tags: dict[str, Any] = {"session_id": call.session, "user_id": call.user, "tags": ["demo"]}
     if call.reference is not None:
         tags["reference"] = call.reference
     with instrument_tags(tags):
-        response = made[streamed].query(call.question)
+        response = pair[streamed].query(call.question)
         return "".join(response.response_gen) if isinstance(response, StreamingResponse) else str(response)

@@ -1,4 +1,4 @@
-"""What the demo's users ask: about Python, and some things that a language reference does not know."""
+"""The questions of the demo's users: about Python, and some that a language reference does not answer."""
 
 ANSWERABLE = (
     "What does the assert statement do?",

@@ -1,4 +1,4 @@
-"""What is asked in a demo run, and what the models answered when it was recorded."""
+"""The requests of a demo run, with the recorded answers of the models."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class Call:
     """`langchain` or `llama_index`."""
     question: str
     reply: Reply | None
-    """The recorded answer; None where a model is asked now."""
+    """The recorded answer; None to ask a model."""
     documents: tuple[Document, ...] | None = None
-    """Recorded passages; None where the demo's own retriever finds them."""
+    """Recorded passages; None to use the demo's retriever."""
     reference: str | None = None
     session: str = ""
     user: str = ""
 
 
 current: ContextVar[Call | None] = ContextVar("ragtrace_demo_call", default=None)
-"""The request that is being answered: how a recorded model knows which of its answers is wanted."""
+"""The current request; a recorded model returns its answer."""
 
 
 def recorded() -> dict[tuple[str, str], Reply]:
-    """The answers that come with the demo, by assistant and question."""
+    """The recorded answers, by assistant and question."""
     with _RECORDED.open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     return {
@@ -59,7 +59,7 @@ def recorded() -> dict[tuple[str, str], Reply]:
 
 
 def questions_for(assistants: Sequence[str], count: int, live: bool) -> list[Call]:
-    """`count` requests, in an order that is the same each time; each question goes to every assistant."""
+    """`count` requests in an order that is always the same; each assistant gets every question."""
     answers = {} if live else recorded()
     calls = []
     for question in questions.ALL:
@@ -68,17 +68,17 @@ def questions_for(assistants: Sequence[str], count: int, live: bool) -> list[Cal
             if live or reply is not None:
                 calls.append((assistant, question, reply))
     random.Random(7).shuffle(calls)
-    made = []
+    requests = []
     for i in range(count or len(calls)):
         assistant, question, reply = calls[i % len(calls)]
-        made.append(Call(assistant, question, reply, None, None, f"session-{i // 3}", f"user-{i // 3 % 20}"))
-    return made
+        requests.append(Call(assistant, question, reply, None, None, f"session-{i // 3}", f"user-{i // 3 % 20}"))
+    return requests
 
 
 def replayed(path: str, assistants: Sequence[str], count: int) -> list[Call]:
     """The requests of a file of JSON lines: id, query, contexts, answer, reference.
 
-    Raises DataError for a line that cannot be used, with its number, and for a file without requests.
+    Raises DataError for a line that cannot be used (with its number) and for a file without requests.
     """
     from ragtrace.offline.rows import read
 
@@ -91,12 +91,12 @@ def replayed(path: str, assistants: Sequence[str], count: int) -> list[Call]:
             raise DataError(f"{path}, line {trace.trace_id}: a replay needs a query and an answer")
         assistant = assistants[i % len(assistants)]
         if not trace.documents and "langchain" in assistants:
-            assistant = "langchain"  # LlamaIndex asks no model where nothing was retrieved
+            assistant = "langchain"  # without documents, LlamaIndex does not ask the model
         reply = Reply(trace.answer)
         session, user = f"session-{i // 3}", f"user-{i // 3 % 20}"
         calls.append(Call(assistant, trace.query, reply, trace.documents, trace.reference, session, user))
         if count and len(calls) >= count:
             break
     if not calls:
-        raise DataError(f"{path} holds no request")
+        raise DataError(f"{path} contains no requests")
     return calls

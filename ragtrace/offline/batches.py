@@ -23,7 +23,7 @@ _AHEAD = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ScoredRow:
     """A row with its scores."""
 
     row: Row
@@ -55,7 +55,7 @@ class Workers:
         return result
 
 
-def score_batches(items: Iterator[Item], workers: Workers) -> Iterator[list[Line | DataError]]:
+def score_batches(items: Iterator[Item], workers: Workers) -> Iterator[list[ScoredRow | DataError]]:
     """The rows with their scores, in order and in batches of at most 16; unusable lines keep their place."""
     waiting: deque[tuple[list[Item], Future[list[dict[str, Score]]]]] = deque()
     while batch := list(islice(items, BATCH)):
@@ -66,9 +66,9 @@ def score_batches(items: Iterator[Item], workers: Workers) -> Iterator[list[Line
         yield _lines(*waiting.popleft())
 
 
-def _lines(batch: Sequence[Item], result: Future[list[dict[str, Score]]]) -> list[Line | DataError]:
+def _lines(batch: Sequence[Item], result: Future[list[dict[str, Score]]]) -> list[ScoredRow | DataError]:
     scores = iter(result.result())
-    return [Line(item, next(scores)) if isinstance(item, Row) else item for item in batch]
+    return [ScoredRow(item, next(scores)) if isinstance(item, Row) else item for item in batch]
 
 
 def _score_by_name(names: Sequence[str], batch: Sequence[Item]) -> list[dict[str, Score]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace.errors import DataError
-from ragtrace.offline.files import records
+from ragtrace.offline.readers import records
 from ragtrace.records import INPUTS, Document, Facts, Trace
 
 _ALIASES: Mapping[str, tuple[str, ...]] = {

@@ -18,7 +18,7 @@ from ragtrace import plugins, settings
 from ragtrace._version import __version__
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Evaluator
-from ragtrace.offline.batches import BATCH, Line, Workers, score_batches
+from ragtrace.offline.batches import BATCH, ScoredRow, Workers, score_batches
 from ragtrace.offline.checkpoint import Checkpoint, run_id
 from ragtrace.offline.rows import Item, Row, read
 from ragtrace.offline.selection import needs_judge, suitable
@@ -54,7 +54,7 @@ class Plan:
 class Outcome:
     """The result of a plan."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ScoredRow, ...]
     """All rows with their scores if `keep` was set."""
     checks: tuple[Evaluator, ...]
     done: int
@@ -118,11 +118,11 @@ class _Writer:
 
     def __init__(self, out: IO[str], error_out: IO[str], *, strict: bool, keep: bool) -> None:
         self._out, self._error_out, self._strict, self._keep = out, error_out, strict, keep
-        self.lines: list[Line] = []
+        self.lines: list[ScoredRow] = []
         self.errors: list[DataError] = []
         self.done = 0
 
-    def write(self, batch: Sequence[Line | DataError]) -> None:
+    def write(self, batch: Sequence[ScoredRow | DataError]) -> None:
         for item in batch:
             if isinstance(item, DataError):
                 if self._strict:
@@ -200,30 +200,30 @@ def _prepare_judge(target: Path | None, parallel: bool, stack: ExitStack) -> Non
 
 def _resumed(
     items: Iterator[Item], checkpoint: Checkpoint | None, workers: Workers
-) -> Iterator[list[Line | DataError]]:
+) -> Iterator[list[ScoredRow | DataError]]:
     """Batches with their scores, in order. Rows in the checkpoint are not evaluated again; new ones are added to it."""
     if checkpoint is not None:
         saved = checkpoint.rows()
         left = checkpoint.done
         while left:
-            batch: list[Line | DataError] = []
+            batch: list[ScoredRow | DataError] = []
             for item in islice(items, min(BATCH, left)):
                 batch.append(item if isinstance(item, DataError) else _saved_line(item, next(saved), checkpoint.path))
             if not batch:
                 break
-            left -= sum(isinstance(item, Line) for item in batch)
+            left -= sum(isinstance(item, ScoredRow) for item in batch)
             yield batch
     for batch in score_batches(items, workers):
         if checkpoint is not None:
-            checkpoint.add((line.row.id, line.scores) for line in batch if isinstance(line, Line))
+            checkpoint.add((line.row.id, line.scores) for line in batch if isinstance(line, ScoredRow))
         yield batch
 
 
-def _saved_line(row: Row, saved: tuple[Any, Mapping[str, Score]], path: Path) -> Line:
+def _saved_line(row: Row, saved: tuple[Any, Mapping[str, Score]], path: Path) -> ScoredRow:
     id, scores = saved
     if id != row.id:
         raise DataError(f"{path} has the id {id!r} where the input has {row.id!r}; remove the file and start again")
-    return Line(row, scores)
+    return ScoredRow(row, scores)
 
 
 def as_dict(score: Score) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def to_run(plan: Plan, outcome: Outcome, started: float) -> Run:
     return Run(tuple(_result(line) for line in outcome.lines), metrics, info)
 
 
-def _result(line: Line) -> Result:
+def _result(line: ScoredRow) -> Result:
     row, trace = line.row, line.row.trace
     return Result(
         id=str(row.id),

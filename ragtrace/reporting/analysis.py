@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ragtrace.errors import SettingError
 from ragtrace.reporting.classification import Classification, classifications
 from ragtrace.reporting.insights import Insight, insights
-from ragtrace.reporting.problems import Flips, Problem, flip_counts, problems
 from ragtrace.reporting.results import Metric, Run
+from ragtrace.reporting.run_problems import Flips, RunProblem, flip_counts, problems
 from ragtrace.reporting.summary import ModelSummary, Summary, summarise, summarise_models
 
 
@@ -22,7 +22,7 @@ class Analysis:
     summaries: tuple[Summary, ...]
     models: tuple[ModelSummary, ...]
     classifications: tuple[Classification, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[RunProblem, ...]
     insights: tuple[Insight, ...]
     flips: tuple[Flips, ...]
 

@@ -28,7 +28,7 @@ _STEPS = 168
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class Figures:
     """One evaluator in one period."""
 
     evaluated: int
@@ -56,7 +56,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EvaluatorRow:
     """One evaluator of one application."""
 
     app: str
@@ -64,8 +64,8 @@ class Row:
     method: str
     versions: tuple[str, ...]
     lower_is_better: bool
-    now: Period
-    before: Period
+    now: Figures
+    before: Figures
     """The previous period of the same length."""
     coverage: float | None
     """Estimated share of the application's requests that have a verdict or a value, in [0, 1]. On the rest, the
@@ -84,7 +84,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WorstAnswer:
     """One of the worst answers, without its text."""
 
     trace_id: str
@@ -95,7 +95,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class App:
+class AppReport:
     """One application."""
 
     name: str
@@ -109,8 +109,8 @@ class App:
     dropped: Mapping[str, int]
     """Requests that were sampled and not evaluated, by reason."""
     causes: Mapping[str, int]
-    rows: tuple[Row, ...]
-    worst: tuple[Answer, ...]
+    rows: tuple[EvaluatorRow, ...]
+    worst: tuple[WorstAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class LiveReport:
     since: float
     until: float
     """Unix times; `since` is included, `until` is not."""
-    apps: tuple[App, ...]
+    apps: tuple[AppReport, ...]
     damaged: int
     not_numbers: int
     files: tuple[str, ...]
@@ -189,7 +189,7 @@ def parse_time(text: str, now: float, option: str) -> float:
     return seconds
 
 
-def _app(name: str, entries: Sequence[Entry], since: float, until: float) -> App:
+def _app(name: str, entries: Sequence[Entry], since: float, until: float) -> AppReport:
     now = [entry for entry in entries if entry.time >= since]
     evaluated = [entry for entry in now if entry.trace_id]
     dropped: Counter[str] = Counter()
@@ -203,7 +203,7 @@ def _app(name: str, entries: Sequence[Entry], since: float, until: float) -> App
             if history is None:
                 history = histories[score.name] = _History(since, until)
             history.add(entry, score)
-    return App(
+    return AppReport(
         name,
         _distinct(entry.env for entry in now),
         _distinct(entry.model for entry in now),
@@ -221,8 +221,8 @@ def _distinct(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({name for name in names if name}))
 
 
-def _period(tally: Tally) -> Period:
-    return Period(
+def _figures(tally: Tally) -> Figures:
+    return Figures(
         tally.evaluated,
         tally.passes.rate(),
         tally.values.mean(),
@@ -275,17 +275,17 @@ class _History:
             step = int(time // self._width)
             self._steps.setdefault(step, Sums()).add(float(score.label == "pass"), score.sampling_probability)
 
-    def row(self, app: str, evaluator: str, requests: float) -> Row:
+    def row(self, app: str, evaluator: str, requests: float) -> EvaluatorRow:
         test, reference = self._test, self._test.reference
         alarm = test.alarm if self._in_period else None
-        return Row(
+        return EvaluatorRow(
             app,
             evaluator,
             self._method,
             tuple(sorted(self._versions)),
             self._lower,
-            _period(self._now),
-            _period(self._before),
+            _figures(self._now),
+            _figures(self._before),
             min(1.0, self._covered / requests) if requests else None,
             "rise" if alarm is not None else "learning" if test.learning else "steady",
             alarm,
@@ -302,10 +302,10 @@ class _History:
         )
 
 
-def _worst(entries: Sequence[Entry]) -> tuple[Answer, ...]:
+def _worst(entries: Sequence[Entry]) -> tuple[WorstAnswer, ...]:
     """The answers that fail most checks; among them, those with the lowest scores."""
     ranked = sorted(entries, key=_badness, reverse=True)[:WORST]
-    return tuple(Answer(e.trace_id, e.time, e.cause, _worst_scores(e)) for e in ranked if _worst_scores(e))
+    return tuple(WorstAnswer(e.trace_id, e.time, e.cause, _worst_scores(e)) for e in ranked if _worst_scores(e))
 
 
 def _badness(entry: Entry) -> tuple[int, float]:

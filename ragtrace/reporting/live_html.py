@@ -10,7 +10,7 @@ from typing import Any
 from ragtrace import svg
 from ragtrace.reporting import live_text, page
 from ragtrace.reporting.formats import moment
-from ragtrace.reporting.live import LiveReport, Row
+from ragtrace.reporting.live import EvaluatorRow, LiveReport
 from ragtrace.statistics import Estimate
 
 _FRAME = svg.Frame(360, 150, 38, 6, 8, 20)
@@ -38,7 +38,7 @@ def _halves(text: str) -> tuple[str, str]:
     return value, interval
 
 
-def timeline(row: Row) -> str:
+def timeline(row: EvaluatorRow) -> str:
     """The pass rate over time with its 95 % interval as SVG text. Empty if the evaluator never passes or fails."""
     passes = [step.passes for step in row.line if step.passes is not None]
     if not passes:
@@ -65,7 +65,7 @@ def _bar(i: int, start: float, passes: Estimate, scale: svg.Axis, count: int) ->
     return svg.rect("band", _FRAME.x(i / count) + 0.5, y, width, max(1.0, foot - y), title=title)
 
 
-def _onset(row: Row) -> str:
+def _onset(row: EvaluatorRow) -> str:
     """A dashed line at the time since which failures are more frequent."""
     if row.alarm is None or len(row.line) < 2:
         return ""
@@ -74,7 +74,7 @@ def _onset(row: Row) -> str:
     return svg.line("limit", x, _FRAME.top, x, _FRAME.floor)
 
 
-def _label(row: Row, rates: Sequence[float]) -> str:
+def _label(row: EvaluatorRow, rates: Sequence[float]) -> str:
     rise = f"; {live_text.change(row)}" if row.alarm is not None else ""
     name = live_text.clean(row.evaluator)
     return f"Pass rate of {name}: {len(rates)} points, from {100 * min(rates):.0f} to {100 * max(rates):.0f} %{rise}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from ragtrace.reporting.formats import NONE, json_value, moment, table
-from ragtrace.reporting.live import App, LiveReport, Row
+from ragtrace.reporting.live import AppReport, EvaluatorRow, LiveReport
 from ragtrace.statistics import Estimate
 
 _HEAD = ("evaluator", "evaluated", "effective", "coverage", "pass rate (95 %)", "before", "score (95 %)", "before")
@@ -56,7 +56,7 @@ def mean(estimate: Estimate | None) -> str:
     return f"{estimate.value:.3g} ({estimate.interval[0]:.3g} to {estimate.interval[1]:.3g})"
 
 
-def effective(row: Row) -> str:
+def effective(row: EvaluatorRow) -> str:
     """Kish's effective number of evaluations behind the figures of a row."""
     estimate = row.now.passes or row.now.score
     return NONE if estimate is None else f"{estimate.effective:.0f}"
@@ -67,7 +67,7 @@ def share(value: float | None) -> str:
     return NONE if value is None else f"{100 * value:.0f} %"
 
 
-def change(row: Row) -> str:
+def change(row: EvaluatorRow) -> str:
     """The result of the change test as a sentence."""
     if row.now.passes is None:
         return NONE
@@ -82,7 +82,7 @@ def change(row: Row) -> str:
     return "no rise detected"
 
 
-def brief(row: Row) -> str:
+def brief(row: EvaluatorRow) -> str:
     """The result of the change test in a few words."""
     if row.now.passes is None:
         return NONE
@@ -90,7 +90,7 @@ def brief(row: Row) -> str:
 
 
 def counts(numbers: Mapping[str, int]) -> str:
-    """Counts by name."""
+    """VerdictCounts by name."""
     return ", ".join(f"{name} {count}" for name, count in numbers.items()) or NONE
 
 
@@ -99,7 +99,7 @@ def value(score: float | None) -> str:
     return "failed" if score is None else f"{score:.3g}"
 
 
-def summary(app: App) -> str:
+def summary(app: AppReport) -> str:
     """How many requests of an application were evaluated, and of which origin they are."""
     parts = [f"{app.evaluated} requests evaluated, of about {app.requests:.0f}"]
     if app.dropped:
@@ -118,7 +118,7 @@ def clean(line: str) -> str:
     )
 
 
-def _app(app: App) -> Iterator[str]:
+def _app(app: AppReport) -> Iterator[str]:
     yield f"{app.name}: {summary(app)}"
     yield from (f"  {line}" for line in table([_HEAD, *(_cells(row) for row in app.rows)]))
     for row in app.rows:
@@ -132,7 +132,7 @@ def _app(app: App) -> Iterator[str]:
         yield f"    {answer.trace_id}  {moment(answer.time)}  {scores}"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: EvaluatorRow) -> tuple[str, ...]:
     return (
         row.evaluator,
         str(row.now.evaluated),
@@ -145,7 +145,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _details(row: Row) -> Iterator[str]:
+def _details(row: EvaluatorRow) -> Iterator[str]:
     if row.alarm is not None:
         yield f"  {row.evaluator}: {change(row)}"
     if row.now.failures:

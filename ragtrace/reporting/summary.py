@@ -18,7 +18,7 @@ _REFUSAL = "refusal"
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class VerdictCounts:
     """The five counts of an evaluator that passes or fails. A row may count in several: if the answer passes and its
     context fails, the row is a pass and a retrieval failure."""
 
@@ -55,7 +55,7 @@ class Summary:
     """Passes / (passes + fails); None where nothing passes or fails."""
     pass_interval: tuple[float, float] | None
     """Its 95 % Wilson interval."""
-    counts: Counts
+    counts: VerdictCounts
     not_applicable: int
     refusals: int
     errors: Mapping[str, int] = field(default_factory=dict)
@@ -123,8 +123,8 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> S
     )
 
 
-def _counts(scores: Sequence[Score]) -> Counts:
-    return Counts(
+def _counts(scores: Sequence[Score]) -> VerdictCounts:
+    return VerdictCounts(
         passed=sum(score.label == PASS for score in scores),
         failed=sum(score.label == FAIL for score in scores),
         retrieval_failures=sum("retrieval" in score.failures for score in scores),

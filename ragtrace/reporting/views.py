@@ -26,7 +26,7 @@ _GRADE = {"contradicted": 0, "unsupported": 1, "supported": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A cell of the leaderboard or the heat map."""
 
     text: str
@@ -38,7 +38,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class AnswerPart:
     """A part of an answer with one verdict, or without a verdict outside claims."""
 
     text: str
@@ -58,18 +58,18 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class WorstCase:
     """One of the worst rows."""
 
     row: Result
     score: Score
-    pieces: tuple[Piece, ...]
+    pieces: tuple[AnswerPart, ...]
     passages: tuple[Passage, ...]
     others: tuple[tuple[str, str], ...]
     """Other metrics that the row fails, with their values."""
 
 
-def leaderboard(analysis: Analysis) -> tuple[list[str], list[tuple[Metric, list[Cell]]]]:
+def leaderboard(analysis: Analysis) -> tuple[list[str], list[tuple[Metric, list[TableCell]]]]:
     """The models, best first, and for each metric one cell per model."""
     models = ranked_models(analysis)
     summaries = {(s.model, s.metric): s for s in analysis.summaries}
@@ -80,11 +80,11 @@ def leaderboard(analysis: Analysis) -> tuple[list[str], list[tuple[Metric, list[
             s = summaries[model, metric.name]
             if s.mean is not None:
                 interval = f"{number(s.interval[0])} to {number(s.interval[1])}, " if s.interval else ""
-                cells.append(Cell(number(s.mean), f"{interval}n {s.count}", _kind(metric, s.mean)))
+                cells.append(TableCell(number(s.mean), f"{interval}n {s.count}", _kind(metric, s.mean)))
             elif s.pass_rate is not None:
-                cells.append(Cell(f"{s.pass_rate:.0%} pass", f"n {s.counts.passed + s.counts.failed}"))
+                cells.append(TableCell(f"{s.pass_rate:.0%} pass", f"n {s.counts.passed + s.counts.failed}"))
             else:
-                cells.append(Cell(NONE, "no score"))
+                cells.append(TableCell(NONE, "no score"))
         table.append((metric, cells))
     return models, table
 
@@ -107,7 +107,7 @@ def _kind(metric: Metric, value: float) -> str:
     return {True: "good", False: "bad", None: ""}[metric.meets(value)]
 
 
-def heat_map(analysis: Analysis, models: Sequence[str]) -> tuple[int, list[tuple[str, list[Cell]]]]:
+def heat_map(analysis: Analysis, models: Sequence[str]) -> tuple[int, list[tuple[str, list[TableCell]]]]:
     """The number of questions, and the hardest 200 of them with one cell per model: the mean of its rows."""
     primary = analysis.primary
     if primary is None:
@@ -131,13 +131,13 @@ def _ends(metric: Metric, values: Sequence[float]) -> tuple[float, float]:
     return low, high if high > low else low + 1.0
 
 
-def _heat(metric: Metric, rows: Sequence[Result], ends: tuple[float, float]) -> Cell:
+def _heat(metric: Metric, rows: Sequence[Result], ends: tuple[float, float]) -> TableCell:
     values = [v for row in rows if (v := value_of(row, metric.name)) is not None]
     if not values:
         verdicts = [label for row in rows if (label := label_of(row, metric.name))]
-        return Cell(verdicts[0] if verdicts else NONE)
+        return TableCell(verdicts[0] if verdicts else NONE)
     mean = fmean(values)
-    return Cell(number(mean), "", _kind(metric, mean), _step(metric, mean, ends))
+    return TableCell(number(mean), "", _kind(metric, mean), _step(metric, mean, ends))
 
 
 def _step(metric: Metric, value: float, ends: tuple[float, float]) -> int:
@@ -155,7 +155,7 @@ def _within(value: float, least: int, most: int) -> int:
     return min(most, max(least, round(value)))
 
 
-def worst_cases(analysis: Analysis) -> list[Case]:
+def worst_cases(analysis: Analysis) -> list[WorstCase]:
     """The 20 rows with the worst value of the primary metric."""
     primary = analysis.primary
     if primary is None:
@@ -165,7 +165,7 @@ def worst_cases(analysis: Analysis) -> list[Case]:
     return [_case(analysis, row, primary) for row in ranked[:WORST]]
 
 
-def _case(analysis: Analysis, row: Result, primary: Metric) -> Case:
+def _case(analysis: Analysis, row: Result, primary: Metric) -> WorstCase:
     score = row.scores[primary.name]
     evidence = next((s.evidence for s in (score, *row.scores.values()) if s.evidence), ())
     others = tuple(
@@ -173,10 +173,10 @@ def _case(analysis: Analysis, row: Result, primary: Metric) -> Case:
         for name, s in row.scores.items()
         if s.label == FAIL and name != primary.name and name in analysis.run.metrics
     )
-    return Case(row, score, pieces(row.answer[:ANSWER], evidence), _passages(row, evidence), others)
+    return WorstCase(row, score, pieces(row.answer[:ANSWER], evidence), _passages(row, evidence), others)
 
 
-def pieces(answer: str, evidence: Sequence[Evidence]) -> tuple[Piece, ...]:
+def pieces(answer: str, evidence: Sequence[Evidence]) -> tuple[AnswerPart, ...]:
     """The answer, divided where the verdict changes. Where claims overlap, the worst verdict counts; offsets outside
     the answer are limited to it."""
     usable = [(max(0, e.start), min(len(answer), e.end), e) for e in evidence]
@@ -189,7 +189,7 @@ def pieces(answer: str, evidence: Sequence[Evidence]) -> tuple[Piece, ...]:
         if parts and worst is not None and parts[-1][1] is worst:
             text = parts.pop()[0] + text
         parts.append((text, worst))
-    return tuple(Piece(text, e.verdict, e.probability) if e else Piece(text) for text, e in parts)
+    return tuple(AnswerPart(text, e.verdict, e.probability) if e else AnswerPart(text) for text, e in parts)
 
 
 def _badness(evidence: Evidence) -> tuple[int, float]:

@@ -89,7 +89,7 @@ def test_replay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "word"), [("{broken\n", "line 1"), ('{"query": "q"}\n', "line 1"), ("", "holds no request")]
+    ("content", "word"), [("{broken\n", "line 1"), ('{"query": "q"}\n', "line 1"), ("", "contains no requests")]
 )
 def test_a_bad_replay_file_is_named(
     tmp_path: Path, content: str, word: str, capsys: pytest.CaptureFixture[str]

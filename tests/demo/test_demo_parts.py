@@ -19,10 +19,12 @@ from ragtrace import demo
 from ragtrace.cli import main
 from ragtrace.demo import board as boards
 from ragtrace.demo import corpus, traffic
-from ragtrace.demo.live import Model
+from ragtrace.demo.language_models import Model
 from ragtrace.demo.traffic import Call, Reply
 from ragtrace.errors import ModelError
 from ragtrace.models.embedding import get_embedder
+from ragtrace.records import Evaluation, Score
+from ragtrace.testing import make_trace
 
 _HEARING = """
 import signal
@@ -115,7 +117,18 @@ def test_a_model_out_of_reach_ends_the_run() -> None:
     demo._ask(board, call, False, lambda _call, _streamed: "Because.")
     for _ in range(4):
         demo._ask(board, call, False, refuse)
-    assert (board.asked, board.failed) == (5, 4)
+    assert (board.requests, board.failures) == (5, 4)
+
+
+def test_a_refusal_neither_passes_nor_fails() -> None:
+    """The pass rate of the table is the weighted share of passes among passes and fails; a refusal is neither."""
+    board = boards.Board(3)
+    for label, p in (("pass", 0.5), ("fail", 1.0), ("refusal", 0.1)):
+        board(Evaluation(make_trace(), (Score("groundedness", label=label, sampling_probability=p),)))
+    ((name, count, errors, mean, passes),) = [
+        line.split()[:5] for line in boards.table_lines(board) if line.startswith("groundedness")
+    ]
+    assert (name, count, errors, mean, passes) == ("groundedness", "3", "0", "-", "67%")
 
 
 def test_live_without_its_package_names_the_extra(
@@ -150,7 +163,7 @@ def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:
         said = []
         for line in process.stdout:
             said.append(line)
-            if "going on" in line:
+            if "continuing" in line:
                 break
         os.killpg(process.pid, signal.SIGINT)
         try:

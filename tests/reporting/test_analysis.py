@@ -10,8 +10,8 @@ from ragtrace.errors import DataError, SettingError
 from ragtrace.records import Evidence, Score
 from ragtrace.reporting.analysis import analyse
 from ragtrace.reporting.comparison import BETTER, NOTHING, WORSE, compare, comparison_table
-from ragtrace.reporting.problems import flip_counts
 from ragtrace.reporting.results import Metric, Result, Run
+from ragtrace.reporting.run_problems import flip_counts
 from ragtrace.reporting.summary import shortfalls, summarise
 from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run, score
 

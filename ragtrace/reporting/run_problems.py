@@ -17,7 +17,7 @@ _ALL = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RunProblem:
     """One problem, as a sentence and in parts."""
 
     kind: str
@@ -44,20 +44,20 @@ class Flips:
     flipped: int
 
 
-def problems(run: Run, summaries: Sequence[Summary]) -> list[Problem]:
+def problems(run: Run, summaries: Sequence[Summary]) -> list[RunProblem]:
     """Means that miss their threshold, evaluators without usable scores, errors above 5 %, and flips, in this order."""
     unusable = _unusable(summaries)
     keys = {(p.metric, p.model) for p in unusable}
     usable = [s for s in summaries if (s.metric, s.model) not in keys and (s.metric, _ALL) not in keys]
     return [
         *(p for s in usable if (p := _missed_threshold(s, run.metrics[s.metric]))),
-        *(Problem(p.kind, p.metric, p.text, "" if p.model == _ALL else p.model) for p in unusable),
+        *(RunProblem(p.kind, p.metric, p.text, "" if p.model == _ALL else p.model) for p in unusable),
         *(p for s in usable if (p := _errors(s))),
         *flips(run),
     ]
 
 
-def _missed_threshold(s: Summary, metric: Metric) -> Problem | None:
+def _missed_threshold(s: Summary, metric: Metric) -> RunProblem | None:
     if s.mean is None or metric.threshold is None or metric.meets(s.mean):
         return None
     side = "below" if metric.direction == "higher" else "above"
@@ -66,10 +66,10 @@ def _missed_threshold(s: Summary, metric: Metric) -> Problem | None:
         caution = "; its interval contains the threshold, so more rows may change this"
     mean = mean_with_interval(s.mean, s.interval)
     text = f"{metric.name} of {model_name(s.model)}: mean {mean}, {side} {metric.threshold:g}{caution}"
-    return Problem("threshold", metric.name, text, s.model)
+    return RunProblem("threshold", metric.name, text, s.model)
 
 
-def _unusable(summaries: Sequence[Summary]) -> list[Problem]:
+def _unusable(summaries: Sequence[Summary]) -> list[RunProblem]:
     """One problem for an evaluator without usable scores for any model (model `_ALL`), or one for each such model."""
     of_metric: dict[str, list[Summary]] = {}
     for s in summaries:
@@ -78,11 +78,11 @@ def _unusable(summaries: Sequence[Summary]) -> list[Problem]:
     for name, group in of_metric.items():
         unusable = [s for s in group if not s.usable]
         if len(unusable) == len(group):
-            problems.append(Problem("nothing_usable", name, f"{name} has no usable score: {_reasons(group)}", _ALL))
+            problems.append(RunProblem("nothing_usable", name, f"{name} has no usable score: {_reasons(group)}", _ALL))
         else:
             for s in unusable:
                 text = f"{name} has no usable score for {model_name(s.model)}: {_reasons([s])}"
-                problems.append(Problem("nothing_usable", name, text, s.model))
+                problems.append(RunProblem("nothing_usable", name, text, s.model))
     return problems
 
 
@@ -100,17 +100,17 @@ def _reasons(group: Sequence[Summary]) -> str:
     return f"{rows} rows, " + ", ".join(f"{what} {n}" for what, n in total.items() if n > 0)
 
 
-def _errors(s: Summary) -> Problem | None:
+def _errors(s: Summary) -> RunProblem | None:
     rows = s.rows - s.not_applicable
     if not rows or s.failures / rows <= _ERROR_SHARE:
         return None
     reasons = {**s.errors, **({"parse_failure": s.counts.parse_failures} if s.counts.parse_failures else {})}
     counts = ", ".join(f"{reason} {n}" for reason, n in reasons.items())
     text = f"{s.metric} of {model_name(s.model)}: {s.failures / rows:.1%} of {rows} rows are errors ({counts})"
-    return Problem("errors", s.metric, text, s.model)
+    return RunProblem("errors", s.metric, text, s.model)
 
 
-def flips(run: Run) -> list[Problem]:
+def flips(run: Run) -> list[RunProblem]:
     """Every verdict that is `pass` on a row and `fail` on its perturbation, or the other way round."""
     problems = []
     for original, changed, metric in _verdict_pairs(run):
@@ -119,7 +119,7 @@ def flips(run: Run) -> list[Problem]:
             kind = changed.perturbation or ""
             of = f" of {original.model}" if original.model else ""
             text = f"{metric} of row {original.id}{of} flips from {before} to {after} under {kind}"
-            flip = Problem("flip", metric, text, original.model, original.id, kind, before or "", after or "")
+            flip = RunProblem("flip", metric, text, original.model, original.id, kind, before or "", after or "")
             problems.append(flip)
     return problems
 

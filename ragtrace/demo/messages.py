@@ -1,4 +1,4 @@
-"""How the demo's assistants ask their model: the same messages in both frameworks."""
+"""The messages to the model; both assistants send the same ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ SYSTEM = (
 )
 MAX_TOKENS = 160
 STOP = ("\n",)
-"""One paragraph: what a small model adds after it is lists without end."""
+"""The answer is one paragraph: small models continue with endless lists."""
 
 
 def user_message(question: str, passages: Sequence[str]) -> str:
-    """The message that carries passages and question."""
+    """The message with the passages and the question."""
     return "Passages:\n\n" + "\n\n".join(passages) + f"\n\nQuestion: {question}"
