@@ -1,10 +1,10 @@
 """Checks all of grafana/: python grafana/check.py [--quick]
 
-Static: what is generated is what the sources write; every panel has a title, a description that names its metric, a
-unit, links that lead somewhere; every alert a severity, a summary, a runbook that exists. Every metric in a query or a
-rule stands in docs/metrics.md or is recorded here. With Debian's prometheus and prometheus-alertmanager: every query in
-Prometheus's own parser, the rules, their unit tests, the routes. With node and `npm install` in grafana/types: every
-dashboard against the types of Grafana's own @grafana/schema, in TypeScript's compiler.
+Static checks: the generated files are what their sources write; every panel has a title, a description that names its
+metric, a unit and valid links; every alert has a severity, a summary and a runbook that exists; every metric in a query
+or a rule is in docs/metrics.md or recorded here. With Debian's prometheus and prometheus-alertmanager: Prometheus
+parses every query, and its tools check the rules, their unit tests and the routes. With node and `npm install` in
+grafana/types: TypeScript's compiler checks every dashboard against the types of @grafana/schema.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ ROUTES = {
 
 
 def dashboards() -> dict[str, dict[str, Any]]:
-    """The shipped dashboards, by file name."""
+    """Returns the shipped dashboards by file name."""
     return {p.name: json.loads(p.read_text(encoding="utf-8")) for p in sorted((HERE / "dashboards").glob("*.json"))}
 
 
 def panels(page: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The panels of a dashboard that show something."""
+    """Yields the panels of a dashboard, without its rows."""
     for panel in page["panels"]:
         if panel["type"] == "row":
             yield from panel.get("panels", ())
@@ -57,19 +57,19 @@ def panels(page: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def rules() -> list[dict[str, Any]]:
-    """Every rule of every group."""
+    """Returns every rule of every group."""
     files = sorted((HERE / "rules").glob("*.yml"))
     return [r for f in files for g in yaml.safe_load(f.read_text(encoding="utf-8"))["groups"] for r in g["rules"]]
 
 
 def plain(expr: str) -> str:
-    """A panel's query with its variables filled in."""
+    """Returns a panel's query with values in place of its variables."""
     filled = expr.replace("$__range", "6h").replace("$__rate_interval", "5m")
     return re.sub(r"\$\{?\w+\}?", ".*", filled)
 
 
 def generated() -> Iterator[str]:
-    """Files that differ from what their source writes."""
+    """Yields the files that differ from what their source writes."""
     for name in ("rules", "rule_tests", "dashboards"):
         if name == "dashboards" and importlib.util.find_spec("grafana_foundation_sdk") is None:
             continue
@@ -83,21 +83,21 @@ def generated() -> Iterator[str]:
 
 
 def lint() -> Iterator[str]:
-    """What is wrong with the dashboards, as they stand."""
+    """Yields the problems of the dashboards and alerts."""
     uids = {page["uid"] for page in dashboards().values()}
     for name, page in dashboards().items():
-        known = {v["name"] for v in page["templating"]["list"]} | _BUILT_IN
+        variables = {v["name"] for v in page["templating"]["list"]} | _BUILT_IN
         if name != f"{page['uid']}.json" or page.get("editable") or page.get("id") or "__inputs" in page:
-            yield f"{name}: uid, editable, id or __inputs"
+            yield f"{name}: the file name must be its uid, and editable, id and __inputs must be absent"
         ids = [panel["id"] for panel in page["panels"]]
         if len(set(ids)) < len(ids):
-            yield f"{name}: two panels have one id"
+            yield f"{name}: two panels have the same id"
         for used in _VARIABLE.findall(json.dumps(page)):
-            if used not in known:
-                yield f"{name}: there is no variable {used}"
+            if used not in variables:
+                yield f"{name}: the variable {used} is not defined"
         for source in _sources(page):
             if source.get("uid") not in ("${datasource}", "-- Grafana --"):
-                yield f"{name}: a data source is {source}"
+                yield f"{name}: the data source {source} is not a variable"
         yield from _overlaps(name, page)
         for panel in panels(page):
             yield from _panel(f"{name}: {panel.get('title')!r}", panel)
@@ -119,17 +119,17 @@ def _sources(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _overlaps(name: str, page: dict[str, Any]) -> Iterator[str]:
-    taken: dict[tuple[int, int], str] = {}
+    cells: dict[tuple[int, int], str] = {}
     for panel in page["panels"]:
         at = panel["gridPos"]
         if at["x"] + at["w"] > 24:
             yield f"{name}: {panel['title']!r} is wider than the page"
         for x in range(at["x"], at["x"] + at["w"]):
             for y in range(at["y"], at["y"] + at["h"]):
-                if (x, y) in taken:
-                    yield f"{name}: {panel['title']!r} lies over {taken[x, y]!r}"
+                if (x, y) in cells:
+                    yield f"{name}: {panel['title']!r} overlaps {cells[x, y]!r}"
                     return
-                taken[x, y] = panel["title"]
+                cells[x, y] = panel["title"]
 
 
 _TYPES = {"stat", "timeseries", "heatmap", "table"}
@@ -137,16 +137,16 @@ _TYPES = {"stat", "timeseries", "heatmap", "table"}
 
 def _panel(where: str, panel: dict[str, Any]) -> Iterator[str]:
     if panel["type"] not in _TYPES:
-        yield f"{where}: type {panel['type']}"
+        yield f"{where}: the panel type {panel['type']} is not allowed"
     if not panel.get("title"):
-        yield f"{where}: no title"
+        yield f"{where}: the panel has no title"
     text = panel.get("description", "")
     if "Metric: `" not in text:
         yield f"{where}: the description names no metric"
     elif text.split("Metric: `")[1].split("`")[0] not in json.dumps(panel["targets"]):
         yield f"{where}: the metric in the description is not in its queries"
     if panel["type"] != "heatmap" and not panel["fieldConfig"]["defaults"].get("unit"):
-        yield f"{where}: no unit"
+        yield f"{where}: the panel has no unit"
     yield from _queries(where, panel["targets"])
     yield from _links(where, panel)
 
@@ -154,47 +154,44 @@ def _panel(where: str, panel: dict[str, Any]) -> Iterator[str]:
 def _queries(where: str, targets: list[dict[str, Any]]) -> Iterator[str]:
     refs = [target["refId"] for target in targets]
     if len(set(refs)) < len(refs) or not all(target.get("expr") for target in targets):
-        yield f"{where}: its queries"
+        yield f"{where}: each query needs an expression and its own refId"
     for target in targets:
         if re.search(r"\[[0-9]+s\]|\[1m\]", target["expr"]):
             yield f"{where}: a window is shorter than two scrapes"
 
 
 def _links(where: str, panel: dict[str, Any]) -> Iterator[str]:
-    for found in panel.get("links") or ():
-        if (
-            "/docs/runbooks/" in found["url"]
-            and not (ROOT / "docs/runbooks" / found["url"].rsplit("/", 1)[1]).is_file()
-        ):
-            yield f"{where}: {found['url']} does not exist"
-    for found in panel["fieldConfig"]["defaults"].get("links") or ():
-        for label in re.findall(r"__field\.labels\.(\w+)", found["url"]):
+    for link in panel.get("links") or ():
+        if "/docs/runbooks/" in link["url"] and not (ROOT / "docs/runbooks" / link["url"].rsplit("/", 1)[1]).is_file():
+            yield f"{where}: {link['url']} does not exist"
+    for link in panel["fieldConfig"]["defaults"].get("links") or ():
+        for label in re.findall(r"__field\.labels\.(\w+)", link["url"]):
             if not all(_keeps(target["expr"], label) for target in panel["targets"]):
                 yield f"{where}: the link uses the label {label}, which its query does not keep"
 
 
 def _keeps(expr: str, label: str) -> bool:
-    found = re.findall(r"by \(([^)]*)\)", expr)
-    return all(label in by for by in found) if found else "app_evaluator:" in expr
+    groups = re.findall(r"by \(([^)]*)\)", expr)
+    return all(label in by for by in groups) if groups else "app_evaluator:" in expr
 
 
 def _alert(rule: dict[str, Any], uids: set[str]) -> Iterator[str]:
     where = f"alert {rule['alert']}"
     if rule["labels"].get("severity") not in SEVERITIES:
-        yield f"{where}: severity {rule['labels'].get('severity')}"
+        yield f"{where}: the severity {rule['labels'].get('severity')} is not one of {sorted(SEVERITIES)}"
     notes = rule["annotations"]
     if not notes.get("summary"):
-        yield f"{where}: no summary"
+        yield f"{where}: the alert has no summary"
     if not (ROOT / "docs/runbooks" / notes["runbook_url"].rsplit("/", 1)[1]).is_file():
         yield f"{where}: {notes['runbook_url']} does not exist"
     if notes["dashboard_url"].split("?")[0].rsplit("/", 1)[1] not in uids:
-        yield f"{where}: {notes['dashboard_url']} is no dashboard of ours"
+        yield f"{where}: {notes['dashboard_url']} is not the address of a dashboard in grafana/dashboards"
 
 
 def catalogue() -> Iterator[str]:
-    """Metrics that nobody exports or records."""
+    """Yields the metrics that are used but neither exported nor recorded."""
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    known = set(_METRIC.findall(page)) | {rule["record"] for rule in rules() if "record" in rule}
+    metrics = set(_METRIC.findall(page)) | {rule["record"] for rule in rules() if "record" in rule}
     used = [(rule.get("alert") or rule["record"], rule["expr"]) for rule in rules()]
     used += [
         (f"{name}: {panel['title']}", target["expr"])
@@ -204,12 +201,12 @@ def catalogue() -> Iterator[str]:
     ]
     for where, expr in used:
         for metric in _METRIC.findall(re.sub(r'"[^"]*"', '""', expr)):
-            if metric not in known and _SUFFIX.sub("", metric) not in known:
-                yield f"{where}: there is no metric {metric}"
+            if metric not in metrics and _SUFFIX.sub("", metric) not in metrics:
+                yield f"{where}: the metric {metric} does not exist"
 
 
 def parsed() -> Iterator[str]:
-    """Queries, rules, their tests, configuration and routes, by Prometheus's and Alertmanager's own tools."""
+    """Yields what Prometheus's and Alertmanager's tools report on queries, rules, configuration and routes."""
     queries = [
         {"record": f"q:{i}", "expr": plain(target["expr"])}
         for i, target in enumerate(t for page in dashboards().values() for p in panels(page) for t in p["targets"])
@@ -229,7 +226,7 @@ def parsed() -> Iterator[str]:
 
 
 def modules() -> Path | None:
-    """Where npm has put TypeScript and Grafana's types, or None."""
+    """Returns the folder in which npm installed TypeScript and Grafana's types, or None."""
     for folder in (HERE / "types" / "node_modules", HERE / "render" / "node_modules"):
         if (folder / "typescript").is_dir() and (folder / "@grafana" / "schema").is_dir():
             return folder
@@ -237,14 +234,14 @@ def modules() -> Path | None:
 
 
 def typed() -> Iterator[str]:
-    """What TypeScript's compiler says of the dashboards as literals of Grafana's types, by the lines of their files."""
-    found = modules()
-    if found is None or shutil.which("node") is None:
+    """Yields the errors of TypeScript's compiler for the dashboards as literals of Grafana's types."""
+    node_modules = modules()
+    if node_modules is None or shutil.which("node") is None:
         yield "node, or TypeScript and @grafana/schema, are not installed: npm install in grafana/types"
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "node_modules").symlink_to(found)
+        (folder / "node_modules").symlink_to(node_modules)
         for source in ("page.ts", "tsconfig.json"):
             shutil.copy(HERE / "types" / source, folder)
         for file, page in dashboards().items():
@@ -259,11 +256,11 @@ def typed() -> Iterator[str]:
 
 
 def tested() -> Iterator[str]:
-    """The rules' unit tests: a promtool for each file, since one takes them one by one."""
+    """Yields the failures of the rules' unit tests. Runs one promtool for each file, in parallel."""
     files = sorted((HERE / "rules" / "tests").glob("*.yml"), key=lambda p: -p.stat().st_size)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for found in pool.map(lambda path: [*_run("promtool", "test", "rules", str(path))], files):
-            yield from found
+        for failures in pool.map(lambda path: [*_run("promtool", "test", "rules", str(path))], files):
+            yield from failures
 
 
 def _run(*command: str) -> Iterator[str]:
@@ -277,19 +274,19 @@ def _run(*command: str) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="without the rules' unit tests")
+    parser.add_argument("--quick", action="store_true", help="skip the rules' unit tests")
     options = parser.parse_args()
-    found = [*generated(), *lint(), *catalogue(), *parsed()]
+    findings = [*generated(), *lint(), *catalogue(), *parsed()]
     if modules() is None or shutil.which("node") is None:
-        print("types: not checked, for that needs node, and npm install in grafana/types")
+        print("types: not checked; install node, and run npm install in grafana/types")
     else:
-        found += typed()
+        findings += typed()
     if not options.quick:
-        found += tested()
-    for line in found:
+        findings += tested()
+    for line in findings:
         print(line, file=sys.stderr)
-    print(f"grafana/: {len(found)} findings")
-    return 1 if found else 0
+    print(f"grafana/: {len(findings)} findings")
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

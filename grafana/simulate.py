@@ -1,9 +1,9 @@
-"""A day of traffic that never was, as a Prometheus's data: python grafana/simulate.py FOLDER [--hours 26] [--serve]
+"""Simulates a day of traffic as Prometheus data: python grafana/simulate.py FOLDER [--hours 26] [--serve]
 
-Every metric of docs/metrics.md, for applications with a daily rhythm; in the last hours retrieval goes bad in the first
-of them: best scores fall, a fifth of the retrievals is empty, three of four answers are faithful where 93 % were.
-Written as OpenMetrics, made into blocks by promtool, the recording rules included. For looking at the dashboards, and
-for asking each of their queries.
+Writes every metric of docs/metrics.md for applications with a daily rhythm. In the last hours, retrieval fails in the
+first application: the best scores fall, a fifth of the retrievals is empty, and 75 % of the answers are faithful
+instead of 93 %. The data is written as OpenMetrics, and promtool turns it into blocks, recording rules included. It is
+used to view the dashboards and to run each of their queries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 BLOCK = 7200
-"""Seconds in one of Prometheus's blocks. promtool reads a whole file once for each of its blocks: one file a block."""
+"""Seconds in one block of Prometheus. promtool reads the whole file for each block, so each block has a file."""
 APPS = ("helpdesk", "shop")
 SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 3, 4, 5, 7, 10, 15, 20, 30, 60)
 STAGE_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -44,7 +44,7 @@ Array = Any
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """An evaluator: how often its answers fail, usually and in the incident, and what it takes."""
+    """An evaluator: its share of failures, normally and in the incident, and its cost."""
 
     name: str
     fails: float
@@ -73,7 +73,7 @@ MODELS: Sequence[Models] = (
     (("gpt-4o-mini", "v7", 0.8), ("gpt-4o-mini", "v8", 0.2)),
     (("mistral-small", "2026-02", 1.0),),
 )
-"""The first application's and the others': model, prompt version, share of the requests."""
+"""(model, prompt version, share of the requests): of the first application, and of the others."""
 
 
 class History:
@@ -88,14 +88,14 @@ class History:
         self.families.setdefault(family, (kind, []))[1].append((f"{name}{{{text}}}", values))
 
     def counter(self, name: str, events: Array, **labels: str) -> None:
-        """A counter by what is added to it in each step."""
+        """Adds a counter, from its increments in each step."""
         self._add(name.removesuffix("_total"), "counter", name, labels, np.cumsum(events))
 
     def gauge(self, name: str, values: Array, **labels: str) -> None:
         self._add(name, "gauge", name, labels, np.broadcast_to(values, self.times.shape))
 
     def histogram(self, name: str, bounds: Sequence[float], hits: Array, mids: Array, **labels: str) -> None:
-        """A histogram by how many of each step fell in which bucket (the last one without a bound)."""
+        """Adds a histogram, from the hits of each bucket in each step; the last bucket has no upper bound."""
         grown = np.cumsum(hits, axis=0)
         for i, bound in enumerate((*bounds, None)):
             le = {"le": "+Inf" if bound is None else str(float(bound))}
@@ -104,7 +104,7 @@ class History:
         self._add(name, "histogram", f"{name}_count", labels, grown.sum(axis=1))
 
     def write(self, folder: Path) -> list[Path]:
-        """One file for each of Prometheus's blocks."""
+        """Writes one file for each block of Prometheus."""
         files = []
         for block in np.unique(self.times // BLOCK):
             inside = self.times // BLOCK == block
@@ -113,9 +113,11 @@ class History:
             for family, (kind, series) in self.families.items():
                 parts.append(f"# TYPE {family} {kind}\n")
                 for name, values in series:
-                    taken = values[inside]
-                    shown = taken.astype(np.int64).tolist() if (taken == np.floor(taken)).all() else taken.tolist()
-                    parts.extend(f"{name} {v} {t}\n" for v, t in zip(shown, stamps, strict=True))
+                    points = values[inside]
+                    numbers = (
+                        points.astype(np.int64).tolist() if (points == np.floor(points)).all() else points.tolist()
+                    )
+                    parts.extend(f"{name} {v} {t}\n" for v, t in zip(numbers, stamps, strict=True))
             path = folder / f"{int(block)}.om"
             path.write_text("".join(parts) + "# EOF\n", encoding="utf-8")
             files.append(path)
@@ -123,7 +125,7 @@ class History:
 
 
 class Traffic:
-    """One application's requests and what became of them."""
+    """The requests of one application, and their results."""
 
     def __init__(
         self, history: History, random: np.random.Generator, *, app: str, rate: float, sampled: float, bad: Array
@@ -139,24 +141,24 @@ class Traffic:
         self.evaluated = np.zeros(self.size, dtype=np.int64)
 
     def share(self, events: Array, usual: float, incident: float | None = None) -> Array:
-        """Of these events, those that happen with the usual or the incident's probability."""
+        """Draws a part of the events, with the normal or the incident's probability."""
         return self.random.binomial(events, np.where(self.bad, usual if incident is None else incident, usual))
 
     def spread(
         self, name: str, bounds: Sequence[float], events: Array, middle: float, *, worse: float = 1.0,
         sigma: float = 0.6, **labels: str,
     ) -> None:  # fmt: skip
-        """A histogram of log-normal values around `middle`."""
+        """Adds a histogram of log-normal values around `middle`."""
         values = [self._shares(bounds, middle * factor, sigma) for factor in (1.0, worse)]
         hits = self._draw(events, *values)
-        # A bucket stands for its upper bound's middle with the one below.
+        # A bucket's value is the middle between its upper bound and the one below.
         edges = (0.0, *bounds, bounds[-1] * 1.5)
         mids = np.array([(a + b) / 2 for a, b in itertools.pairwise(edges)])
         self.history.histogram(name, bounds, hits, mids, **self.base, **labels)
 
     def _shares(self, bounds: Sequence[float], middle: float, sigma: float) -> Array:
-        drawn = middle * np.exp(sigma * np.random.default_rng(7).standard_normal(20_000))
-        return np.bincount(np.searchsorted(bounds, drawn), minlength=len(bounds) + 1) / len(drawn)
+        samples = middle * np.exp(sigma * np.random.default_rng(7).standard_normal(20_000))
+        return np.bincount(np.searchsorted(bounds, samples), minlength=len(bounds) + 1) / len(samples)
 
     def _draw(self, events: Array, usual: Array, incident: Array) -> Array:
         hits = self.random.multinomial(events, usual / usual.sum())
@@ -168,7 +170,7 @@ class Traffic:
         self.history.counter(name, events, **self.base, **labels)
 
     def serve(self, models: Models) -> None:
-        """The requests themselves."""
+        """Adds the metrics of the requests."""
         errors = self.share(self.requests, 0.004)
         cancelled = self.share(self.requests - errors, 0.006)
         fine = self.requests - errors - cancelled
@@ -194,7 +196,7 @@ class Traffic:
         self.add("ragtrace_cost_usd_total", spent, component="generation", model=model)
         for value, part, worse in (("up", 0.02, 0.015), ("down", 0.004, 0.012), ("other", 0.001, 0.001)):
             self.add("ragtrace_feedback_total", self.share(fine, part, worse), value=value)
-        # Every error is evaluated, of the others a share.
+        # All failed requests are evaluated, and a share of the others.
         self.evaluated = self.random.binomial(fine, self.p)
         for decision, stratum, events in (
             ("sampled", "ratio", self.evaluated),
@@ -209,13 +211,13 @@ class Traffic:
             yield {"model": model, "prompt_version": version}, parts[:, i]
 
     def evaluate(self, models: Models) -> None:
-        """Scores, verdicts and causes of those that were sampled."""
+        """Adds scores, verdicts and causes of the sampled requests."""
         failed = {check.name: self._check(check, models) for check in CHECKS}
         self._causes(failed)
         self.spread("ragtrace_evaluation_lag_seconds", LAG, self.evaluated, 2.5, sigma=0.8)
         some = np.where(self.evaluated > 0, self.history.times - 3.2, np.nan)
-        seen = np.maximum.accumulate(np.nan_to_num(some, nan=self.history.times[0] - 30.0))
-        self.history.gauge("ragtrace_last_evaluation_timestamp_seconds", np.round(seen, 3), **self.base)
+        last_times = np.maximum.accumulate(np.nan_to_num(some, nan=self.history.times[0] - 30.0))
+        self.history.gauge("ragtrace_last_evaluation_timestamp_seconds", np.round(last_times, 3), **self.base)
 
     def _check(self, check: Check, models: Models) -> Array:
         errors = self.share(self.evaluated, check.errors)
@@ -250,17 +252,17 @@ class Traffic:
 
     def _running(self, check: Check, errors: Array, scored: Array) -> None:
         own = {"evaluator": check.name}
-        taken = self.evaluated
+        evaluated = self.evaluated
         self.add("ragtrace_evaluation_eligible_total", self.requests, **own)
         for outcome, events in (
-            ("scored", taken - errors),
+            ("scored", evaluated - errors),
             ("failed", errors),
             ("dropped", np.zeros(self.size)),
-            ("sampled_out", self.requests - taken),
+            ("sampled_out", self.requests - evaluated),
         ):
             self.add("ragtrace_evaluation_outcomes_total", events, outcome=outcome, **own)
-        self.spread("ragtrace_evaluator_duration_seconds", EVALUATOR_SECONDS, taken, check.seconds, **own)
-        self.add("ragtrace_evaluator_busy_seconds_total", np.round(taken * check.seconds * 1.1, 4), **own)
+        self.spread("ragtrace_evaluator_duration_seconds", EVALUATOR_SECONDS, evaluated, check.seconds, **own)
+        self.add("ragtrace_evaluator_busy_seconds_total", np.round(evaluated * check.seconds * 1.1, 4), **own)
         unreadable = self.random.binomial(errors, 0.8) if check.judge else np.zeros(self.size, dtype=np.int64)
         for reason, events in (("parse_failure", unreadable), ("timeout", errors - unreadable)):
             self.add("ragtrace_evaluator_errors_total", events, reason=reason, **own)
@@ -342,8 +344,8 @@ def review(history: History, random: np.random.Generator) -> None:
         for figure, value in (("kappa", kappa), ("precision", precision), ("recall", recall), ("f1", recall)):
             for bound, off in (("estimate", 0.0), ("lower", -0.08), ("upper", 0.07)):
                 labels = {"evaluator": evaluator, "figure": figure, "bound": bound}
-                shown = np.clip(value + drift + off, -1.0, 1.0)
-                history.gauge("ragtrace_review_agreement", shown, **labels)
+                agreement = np.clip(value + drift + off, -1.0, 1.0)
+                history.gauge("ragtrace_review_agreement", agreement, **labels)
         history.gauge("ragtrace_review_logs", 240, evaluator=evaluator)
         history.gauge("ragtrace_reviewer_alpha", 0.68, evaluator=evaluator)
     left = np.where(office, np.maximum(0.0, 17 - hour) / 8, 1.0)
@@ -356,7 +358,7 @@ def review(history: History, random: np.random.Generator) -> None:
 
 
 def _scores(check: Check, fails: float) -> Array:
-    """How scores spread over the buckets when that share of them is below the threshold."""
+    """Returns the share of each bucket when the share `fails` is below the threshold."""
     below = sum(bound < check.threshold for bound in TENTHS)
     spread = np.zeros(len(TENTHS) + 1)
     if check.threshold >= 1.0:
@@ -373,63 +375,64 @@ def history(
     *, hours: float = 26, step: int = 60, apps: Sequence[str] = APPS, incident: float = 2, seed: int = 1,
     end: float | None = None,
 ) -> History:  # fmt: skip
-    """The whole past, which ends at `end` (Unix seconds; now), with the incident in the first application."""
+    """Returns the series until `end` (Unix seconds; default: now), with the incident in the first application."""
     last = int((time.time() if end is None else end) // step * step)
     times = np.arange(last - int(hours * 3_600), last + 1, step, dtype=np.int64)
-    found = History(times)
+    series = History(times)
     for i, app in enumerate(apps):
         random = np.random.default_rng([seed, i])
         bad = (times > last - incident * 3_600) & (i == 0)
         models = MODELS[min(i, 1)]
-        traffic = Traffic(found, random, app=app, rate=60 / (1 + i), sampled=0.25 * min(1 + i, 4), bad=bad)
+        traffic = Traffic(series, random, app=app, rate=60 / (1 + i), sampled=0.25 * min(1 + i, 4), bad=bad)
         traffic.serve(models)
         traffic.evaluate(models)
         traffic.operate()
-    review(found, np.random.default_rng([seed, len(apps)]))
-    return found
+    review(series, np.random.default_rng([seed, len(apps)]))
+    return series
 
 
 def levels(files: Sequence[Path]) -> list[list[dict[str, Any]]]:
-    """The recording rules, each after those that it reads: what one pass records, only the next can read."""
+    """Returns the recording rules in passes: a rule is in a later pass than the rules that it reads."""
     rules = [r for f in files for g in yaml.safe_load(f.read_text(encoding="utf-8"))["groups"] for r in g["rules"]]
     left = [r for r in rules if "record" in r]
-    found: list[list[dict[str, Any]]] = []
+    passes: list[list[dict[str, Any]]] = []
     while left:
         names = {r["record"] for r in left}
         ready = [r for r in left if not names & set(re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", r["expr"]))]
         if not ready:
-            raise ValueError(f"these rules read one another: {', '.join(sorted(names))}")
-        found.append(ready)
+            raise ValueError(f"these rules read each other in a circle: {', '.join(sorted(names))}")
+        passes.append(ready)
         left = [r for r in left if r not in ready]
-    return found
+    return passes
 
 
 def load(folder: Path, *, rules: Sequence[Path] | None = None, **settings: Any) -> Path:
-    """A Prometheus's data directory with the history and what the recording rules make of it."""
-    made = history(**settings)
+    """Writes a Prometheus data directory with the history and the results of the recording rules; returns its path."""
+    series = history(**settings)
     data, texts = folder / "data", folder / "texts"
     for path in (data, texts):
         path.mkdir(parents=True)
-    _blocks(made.write(texts), data)
+    _blocks(series.write(texts), data)
     shutil.rmtree(texts)
     files = sorted((HERE / "rules").glob("*.yml")) if rules is None else rules
-    first, last, step = int(made.times[0]), int(made.times[-1]), int(made.times[1] - made.times[0])
+    first, last, step = int(series.times[0]), int(series.times[-1]), int(series.times[1] - series.times[0])
     for level in levels(files):
         with serving(data) as url, ThreadPoolExecutor(2) as pool:
-            found = list(pool.map(lambda rule, at=url: _recorded(at, rule, first, last, step), level))
+            lines = list(pool.map(lambda rule, at=url: _recorded(at, rule, first, last, step), level))
         texts.mkdir()
-        _blocks(_written(texts, found), data)
+        _blocks(_written(texts, lines), data)
         shutil.rmtree(texts)
     return data
 
 
 def _recorded(url: str, rule: Mapping[str, Any], first: int, last: int, step: int) -> list[tuple[int, str]]:
-    """What a rule records over the whole time, as lines of OpenMetrics with their times. promtool could do it as well,
-    with a block for each rule and two hours, in five times the time."""
+    """Returns what a rule records over the whole time, as (Unix seconds, line of OpenMetrics).
+
+    promtool can do the same, but writes a block for each rule and two hours, and takes five times as long."""
     name, lines = rule["record"], []
     for start in range(first, last + 1, 10_000 * step):
-        asked = {"query": rule["expr"], "start": start, "end": min(last, start + 9_999 * step), "step": step}
-        for series in ask(url, "query_range", **asked)["result"]:
+        parameters = {"query": rule["expr"], "start": start, "end": min(last, start + 9_999 * step), "step": step}
+        for series in ask(url, "query_range", **parameters)["result"]:
             labels = {k: v for k, v in series["metric"].items() if k != "__name__"} | rule.get("labels", {})
             text = ",".join(f'{key}="{value}"' for key, value in labels.items())
             lines += [(int(at), f"{name}{{{text}}} {value} {int(at)}\n") for at, value in series["values"]]
@@ -452,7 +455,7 @@ def _blocks(files: Sequence[Path], data: Path) -> None:
 
 
 def ask(url: str, what: str, **arguments: Any) -> Any:
-    """The data of an answer of Prometheus's."""
+    """Queries Prometheus's HTTP interface and returns the data of its answer."""
     with urllib.request.urlopen(f"{url}/api/v1/{what}?{urllib.parse.urlencode(arguments)}", timeout=60) as answer:
         return json.load(answer)["data"]
 
@@ -466,7 +469,7 @@ def _promtool(*arguments: str) -> None:
 
 @contextlib.contextmanager
 def serving(data: Path, *, seconds: float = 30.0) -> Iterator[str]:
-    """A Prometheus over that directory, on a free port of this machine; gives its address."""
+    """Runs a Prometheus on this data directory and a free port of this machine; yields its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -485,7 +488,9 @@ def serving(data: Path, *, seconds: float = 30.0) -> Iterator[str]:
                 break
             except OSError as error:
                 if process.poll() is not None or time.monotonic() > until:
-                    raise RuntimeError(f"prometheus does not start over {data}") from error
+                    raise RuntimeError(
+                        f"Prometheus did not start with the data directory {data} within {seconds:g} s"
+                    ) from error
                 time.sleep(0.05)
         yield f"http://{address}"
     finally:
@@ -499,14 +504,16 @@ def serving(data: Path, *, seconds: float = 30.0) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="gets the data directory, as FOLDER/data")
-    parser.add_argument("--hours", type=float, default=26)
-    parser.add_argument("--step", type=int, default=60, help="seconds between samples")
+    parser.add_argument("folder", type=Path, help="write the data directory to FOLDER/data")
+    parser.add_argument("--hours", type=float, default=26, help="the length of the whole simulation")
+    parser.add_argument("--step", type=int, default=60, help="the seconds between two samples")
     parser.add_argument("--apps", nargs="+", default=list(APPS))
-    parser.add_argument("--incident", type=float, default=2, help="hours at the end; 0 for none")
+    parser.add_argument(
+        "--incident", type=float, default=2, help="the length of the incident in hours, at the end; 0 for no incident"
+    )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--end", type=float, help="Unix seconds; now")
-    parser.add_argument("--serve", action="store_true", help="keep a Prometheus running over it")
+    parser.add_argument("--end", type=float, help="the end, in Unix seconds; the default is now")
+    parser.add_argument("--serve", action="store_true", help="keep a Prometheus running on the data")
     options = vars(parser.parse_args())
     folder, serve = options.pop("folder"), options.pop("serve")
     data = load(folder, **options)

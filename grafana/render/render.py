@@ -1,9 +1,9 @@
 """Draws the dashboards with @grafana/ui over a simulated day: python grafana/render/render.py OUT [--theme dark light]
 
 Needs node and npm, Chromium, Debian's prometheus. The first run installs Grafana's packages here (half a gigabyte).
-Panels, units, thresholds, legends and colours are Grafana's own components; heatmaps and tables are drawn by us, and
-no Grafana server has a part in it. Fails where a panel has no data or the page an error. With Pillow the pictures are
-made small.
+Panels, units, thresholds, legends and colours are Grafana's own components; heatmaps and tables are drawn here. No
+Grafana server runs. Fails when a panel has no data or the page reports an error. If Pillow is installed, it reduces the
+size of the pictures.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from types import ModuleType
 
 HERE = Path(__file__).resolve().parent
 END = 1_772_467_200 - 8 * 60
-"""15:52, so that no label stands at the edge."""
+"""15:52, so that no label of the time axis is cut off at the edge."""
 
 
 def simulation() -> ModuleType:
     spec = importlib.util.spec_from_file_location("ragtrace_simulate", HERE.parent / "simulate.py")
     if spec is None or spec.loader is None:
-        raise ImportError("grafana/simulate.py is not there")
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = made
-    spec.loader.exec_module(made)
-    return made
+        raise ImportError("grafana/simulate.py is missing")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def smaller(path: Path) -> None:
-    """The picture in 256 colours: a third of the bytes."""
+    """Reduces a picture to 256 colours, which saves two thirds of its bytes."""
     from PIL import Image
 
     with Image.open(path) as picture:
@@ -46,8 +46,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="folder for the pictures")
     parser.add_argument("--theme", nargs="+", choices=("dark", "light"), default=["dark", "light"])
-    parser.add_argument("--hours", type=float, default=6, help="how much is shown")
-    parser.add_argument("--data", type=Path, help="a data directory of simulate.py's, instead of a new one")
+    parser.add_argument("--hours", type=float, default=6, help="the length of the time that is shown")
+    parser.add_argument("--data", type=Path, help="use this data directory of simulate.py instead of a new one")
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     options = parser.parse_args()
     began = time.monotonic()
@@ -63,7 +63,7 @@ def main() -> int:
         data = options.data or simulate.load(Path(folder) / "day", end=END)
         print(f"loaded after {time.monotonic() - began:.0f} s")
         with simulate.serving(data) as url:
-            asked = {
+            job = {
                 "prometheus": url,
                 "pages": [str(p) for p in sorted((HERE.parent / "dashboards").glob("*.json"))],
                 "themes": options.theme,
@@ -72,7 +72,7 @@ def main() -> int:
                 "chromium": options.chromium,
                 "out": str(options.out.resolve()),
             }
-            done = subprocess.run(["node", str(HERE / "shoot.mjs"), json.dumps(asked)], check=False)
+            done = subprocess.run(["node", str(HERE / "shoot.mjs"), json.dumps(job)], check=False)
     if importlib.util.find_spec("PIL") is not None:
         for path in options.out.glob("ragtrace-*.png"):
             smaller(path)

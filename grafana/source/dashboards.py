@@ -1,7 +1,7 @@
 """The dashboards, written by one program: python grafana/source/dashboards.py [--check]
 
-Four questions: is it answering well, does it find the right chunks, is it safe, and can the first three be trusted. Each
-panel says what it shows, by which metric, and leads on: to the answers behind it, to their traces, to what to do.
+They answer four questions: Are the answers good? Are the right chunks found? Is it safe? Can the first three be trusted?
+Each panel says what it shows and names its metric; it links to the answers, to their traces and to the runbook.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ import sys
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from health import health
+from output import write
 from overview import overview
 from retrieval import retrieval
 from safety import safety
-from writing import write
 
 
 def files() -> dict[str, str]:
-    """Every file's path below grafana/, and its text."""
-    found = {}
+    """Returns the text of each file, by its path below grafana/."""
+    texts = {}
     for page in (overview(), retrieval(), safety(), health()):
-        text = json.dumps(json.loads(JSONEncoder(sort_keys=True).encode(page.made.build())), indent=2, sort_keys=True)
-        found[f"dashboards/{page.uid}.json"] = text + "\n"
-    return found
+        text = json.dumps(
+            json.loads(JSONEncoder(sort_keys=True).encode(page.builder.build())), indent=2, sort_keys=True
+        )
+        texts[f"dashboards/{page.uid}.json"] = text + "\n"
+    return texts
 
 
 if __name__ == "__main__":

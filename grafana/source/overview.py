@@ -112,7 +112,7 @@ def _pass_rates(page: Page) -> None:
         ((None, RED), (0.9, GREEN)),
         low=None,
         high=1,
-        shown=0.5,
+        axis_limit=0.5,
         line=True,
         data_links=to_answers(),
         links=[runbook("RagtraceQualityDrop")],
@@ -129,7 +129,7 @@ def _pass_rates(page: Page) -> None:
             for name, word in (("ratio_ipw_rate", ""), ("wilson_upper", " at most"), ("wilson_lower", " at least"))
         ],
         "percentunit",
-        shown=0.2,
+        axis_limit=0.2,
         bounds=" at (most|least)$",
         data_links=to_answers(),
     )

@@ -1,4 +1,4 @@
-"""Panels, variables, links: what all dashboards are made of."""
+"""Builds panels, variables and links; all dashboards use it."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ COLORS = {
     "dropped": "orange",
     "sampled_out": "gray",
 }
-"""Of series whose names say how good they are."""
+"""Colours of series whose name is a good or a bad outcome."""
 
 
 def thresholds(steps: Steps) -> dashboard.ThresholdsConfig:
-    made = [d.Threshold(value=value, color=color) for value, color in steps]
-    return dashboard.ThresholdsConfig().mode(d.ThresholdsMode.ABSOLUTE).steps(made)
+    levels = [d.Threshold(value=value, color=color) for value, color in steps]
+    return dashboard.ThresholdsConfig().mode(d.ThresholdsMode.ABSOLUTE).steps(levels)
 
 
 def query(
     expr: str, legend: str = "", *, ref: str = "A", instant: bool = False, form: str = ""
 ) -> prometheus.Dataquery:
-    made = prometheus.Dataquery().expr(expr).ref_id(ref).datasource(SOURCE).legend_format(legend or "__auto")
-    made = made.instant() if instant else made.range()
-    return made.format(form) if form else made  # type: ignore[arg-type]
+    target = prometheus.Dataquery().expr(expr).ref_id(ref).datasource(SOURCE).legend_format(legend or "__auto")
+    target = target.instant() if instant else target.range()
+    return target.format(form) if form else target  # type: ignore[arg-type]
 
 
 def to_answers(verdict: str = "fail", evaluator: str = "${__field.labels.evaluator}") -> list[dashboard.DashboardLink]:
-    """From a series to the answers behind it, in the console."""
+    """Returns a link from a series to its answers in the console."""
     url = (
         "${chatlog_url}/traces?app=${__field.labels.app}&evaluator=" + evaluator + f"&label={verdict}"
         "&since=${__from:date:iso}&until=${__to:date:iso}"
@@ -65,11 +65,11 @@ def runbook(alert: str) -> Any:
 
 
 class Page:
-    """A dashboard under construction: panels flow from left to right, and know their ids."""
+    """Builds one dashboard: places panels from left to right and numbers them."""
 
     def __init__(self, uid: str, title: str, text: str) -> None:
         self.uid = uid
-        self.made = (
+        self.builder = (
             dashboard.Dashboard(title)
             .uid(uid)
             .description(text)
@@ -82,8 +82,8 @@ class Page:
         )
         self._x = self._y = self._row = self._id = 0
         for variable in variables():
-            self.made = self.made.with_variable(variable)
-        self.made = self.made.link(
+            self.builder = self.builder.with_variable(variable)
+        self.builder = self.builder.link(
             dashboard.DashboardLink("ragtrace").type(d.DashboardLinkType.DASHBOARDS).tags(["ragtrace"])
             .as_dropdown(False).include_vars(True).keep_time(True)
         ).annotation(
@@ -96,11 +96,11 @@ class Page:
         )  # fmt: skip
 
     def row(self, title: str) -> None:
-        """A heading over what follows."""
+        """Adds a heading above the next panels."""
         self._break()
         self._id += 1
-        made = dashboard.Row(title).id(self._id).grid_pos(d.GridPos(h=1, w=WIDTH, x=0, y=self._y))
-        self.made = self.made.with_row(made)
+        row = dashboard.Row(title).id(self._id).grid_pos(d.GridPos(h=1, w=WIDTH, x=0, y=self._y))
+        self.builder = self.builder.with_row(row)
         self._y += 1
 
     def _break(self) -> None:
@@ -115,31 +115,33 @@ class Page:
         panel = panel.id(self._id).grid_pos(d.GridPos(h=h, w=w, x=self._x, y=self._y)).datasource(SOURCE)
         self._x += w
         self._row = max(self._row, h)
-        self.made = self.made.with_panel(panel)
+        self.builder = self.builder.with_panel(panel)
         return panel
 
     def number(
         self, title: str, text: str, expr: str, unit: str, steps: Steps = PLAIN, *, w: int = 4, links: Sequence[Any] = (),
         none: str = "no data", decimals: float | None = None,
     ) -> None:  # fmt: skip
-        """One figure for the time that is shown."""
-        made = (
+        """Adds a panel with one figure for the time that is shown."""
+        panel = (
             stat.Panel().title(title).description(text).unit(unit).thresholds(thresholds(steps)).no_value(none)
             .color_mode(c.BigValueColorMode.VALUE).graph_mode(c.BigValueGraphMode.NONE)
             .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False).fields(""))
             .color_scheme(dashboard.FieldColor().mode(d.FieldColorModeId.THRESHOLDS))
             .with_target(query(expr, instant=True)).links(list(links))
         )  # fmt: skip
-        self._place(made if decimals is None else made.decimals(decimals), w, 4)
+        self._place(panel if decimals is None else panel.decimals(decimals), w, 4)
 
     def lines(
         self, title: str, text: str, queries: Sequence[tuple[str, str]], unit: str, steps: Steps = PLAIN, *, w: int = 12,
         h: int = 8, links: Sequence[Any] = (), data_links: Sequence[Any] = (), low: float | None = 0, high: float | None = None,
-        shown: float | None = None, stacked: bool = False, line: bool = False, aside: bool = False, dots: int = 0, bounds: str = "",
+        axis_limit: float | None = None, stacked: bool = False, line: bool = False, aside: bool = False, dots: int = 0, bounds: str = "",
     ) -> None:  # fmt: skip
-        """Curves over time. With `line` the thresholds are drawn; `aside` puts a legend of many names to the right; the
-        axis reaches `shown` at least; `dots` is the query with exemplars; what matches `bounds` is thin and unnamed."""
-        made = (
+        """Adds a panel of curves over time.
+
+        `line` draws the thresholds; `aside` puts the legend to the right; the axis reaches at least `axis_limit`;
+        `dots` is the number of the query with exemplars; series that match `bounds` are thin and without a legend."""
+        panel = (
             timeseries.Panel().title(title).description(text).unit(unit).thresholds(thresholds(steps))
             .legend(common.VizLegendOptions().display_mode(c.LegendDisplayMode.LIST).show_legend(True)
                     .placement(c.LegendPlacement.RIGHT if aside else c.LegendPlacement.BOTTOM))
@@ -149,62 +151,62 @@ class Page:
             .links(list(links)).data_links(list(data_links))
         )  # fmt: skip
         if low is not None:
-            made = made.min(low)
+            panel = panel.min(low)
         if high is not None:
-            made = made.max(high)
+            panel = panel.max(high)
         if stacked:
-            made = made.stacking(common.StackingConfig().mode(c.StackingMode.NORMAL).group("A"))
+            panel = panel.stacking(common.StackingConfig().mode(c.StackingMode.NORMAL).group("A"))
         if line:
-            made = made.thresholds_style(common.GraphThresholdsStyleConfig().mode(c.GraphThresholdsStyleMode.DASHED))
-        if shown is not None:
-            made = made.axis_soft_min(shown) if low is None else made.axis_soft_max(shown)
+            panel = panel.thresholds_style(common.GraphThresholdsStyleConfig().mode(c.GraphThresholdsStyleMode.DASHED))
+        if axis_limit is not None:
+            panel = panel.axis_soft_min(axis_limit) if low is None else panel.axis_soft_max(axis_limit)
         if bounds:
             thin = {"lineWidth": 1, "lineStyle": {"fill": "dash", "dash": [4, 6]}, "hideFrom": HIDDEN}
-            found = [d.DynamicConfigValue(f"custom.{key}", value) for key, value in thin.items()]
+            overrides = [d.DynamicConfigValue(f"custom.{key}", value) for key, value in thin.items()]
             gray = d.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": "gray"})
-            made = made.override_by_regexp(f"/{bounds}/", [*found, gray])
+            panel = panel.override_by_regexp(f"/{bounds}/", [*overrides, gray])
         if any(legend in ("{{status}}", "{{outcome}}") for _, legend in queries):
             for name, color in COLORS.items():
                 fixed = d.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": color})
-                made = made.override_by_name(name, [fixed])
+                panel = panel.override_by_name(name, [fixed])
         for i, (expr, legend) in enumerate(queries):
-            made = made.with_target(query(expr, legend, ref=chr(65 + i)).exemplar(i == dots))
-        self._place(made, w, h)
+            panel = panel.with_target(query(expr, legend, ref=chr(65 + i)).exemplar(i == dots))
+        self._place(panel, w, h)
 
     def heat(self, title: str, text: str, expr: str, *, w: int = 12, h: int = 8, links: Sequence[Any] = ()) -> None:
-        """A histogram over time."""
-        made = (
+        """Adds a histogram over time."""
+        panel = (
             heatmap.Panel().title(title).description(text).calculate(False).links(list(links))
             .with_target(query(expr, "{{le}}", form="heatmap").exemplar(True))
         )  # fmt: skip
-        self._place(made, w, h)
+        self._place(panel, w, h)
 
     def rows(
         self, title: str, text: str, expr: str, unit: str, value: str, *, w: int = 12, h: int = 8, decimals: float | None = None,
         columns: Sequence[str], links: Sequence[Any] = (),
     ) -> None:  # fmt: skip
-        """A table of the latest values: a column for each label, and the value under that name, or none."""
+        """Adds a table of the latest values: a column for each label, and one named `value` unless that is empty."""
         order = {name: i for i, name in enumerate((*columns, "Value"))}
         names = {name: name.replace("_", " ") for name in columns} | {"app": "application", "Value": value}
         hidden = {"Time": True} | ({} if value else {"Value": True})
         shaped = {"excludeByName": hidden, "indexByName": order, "renameByName": names}
-        made = (
+        panel = (
             table.Panel().title(title).description(text).unit(unit).thresholds(thresholds(PLAIN)).links(list(links))
             .with_target(query(expr, instant=True, form="table"))
             .with_transformation(d.DataTransformerConfig("organize", options=shaped))
         )  # fmt: skip
-        self._place(made if decimals is None else made.decimals(decimals), w, h)
+        self._place(panel if decimals is None else panel.decimals(decimals), w, h)
 
 
 def variables() -> list[Any]:
     def of(name: str, label: str, expr: str, *, all_value: str = ".*", current: str = "") -> Any:
-        made = (
+        variable = (
             dashboard.QueryVariable(name).label(label).datasource(SOURCE).query(expr)
             .refresh(d.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(d.VariableSort.ALPHABETICAL_ASC)
             .multi(True).include_all(True).all_value(all_value)
         )  # fmt: skip
-        shown = d.VariableOption(text=current or "All", value=current or "$__all")
-        return made.current(shown)
+        default = d.VariableOption(text=current or "All", value=current or "$__all")
+        return variable.current(default)
 
     return [
         dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus"),
@@ -219,7 +221,7 @@ def variables() -> list[Any]:
 
 
 def over(top: str, bottom: str, by: str = "") -> str:
-    """A share: both summed, and nothing where there is nothing below."""
+    """Returns the query of a share, sum / sum; it has no value when the denominator is 0."""
     grouped = f" by ({by})" if by else ""
     return f"sum{grouped} ({top}) / (sum{grouped} ({bottom}) > 0)"
 

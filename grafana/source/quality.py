@@ -1,8 +1,9 @@
-"""Rules on quality: failure rates, how sure they are, what they are beside, and the alerts on them.
+"""Rules on quality: failure rates, their precision, their comparison with the past, and the alerts on them.
 
-Quality is a failure rate: evaluations that fail / evaluations that pass or fail, each weighted by 1/p, so that it stands
-for all requests whatever was sampled. Its precision is that of the effective sample size (Kish), n = (Σw)² / Σw². An
-alert compares with the application's own past, and speaks only where the difference is larger than chance explains.
+Quality is a failure rate: evaluations that fail / evaluations that pass or fail. Each is weighted by 1/p, so that the
+rate is that of all requests, at any sampling rate. Its precision follows from the effective sample size (Kish),
+n = (Σw)² / Σw². An alert compares with the application's own past and fires only if the difference is larger than chance
+explains.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ SAME_HOURS = "app_evaluator:ragtrace_evaluation_fail:ratio_same_hours"
 SAME_HOURS_SAMPLES = "app_evaluator:ragtrace_evaluation_effective_samples:same_hours"
 
 OBJECTIVES = {"faithfulness": 0.90}
-"""Share of answers that shall pass, by evaluator. One application's own: a series of `ragtrace_objective` with its
-`app`, see objectives.yml."""
+"""The share of answers that must pass, by evaluator. An application can have its own objective: a series of
+`ragtrace_objective` with its `app`, see objectives.yml."""
 PERIOD_HOURS = 7 * 24
-"""The error budget is that of a week."""
+"""The period of the error budget: one week."""
 TIERS = (
     # long and short window, share of the week's budget that is gone when it fires, severity, how long it must hold
     ("1h", "5m", 0.05, "page", "2m"),
@@ -40,64 +41,64 @@ DROPS = (
     ("12h", 3.2, 0.04, "page"),
     ("6h", 3.0, 0.03, "ticket"),
 )
-"""Chance is held down by z alone, and the more so the oftener a window is a new one: to wait until a drop has held for
-some minutes costs more delay than it spares false pages (benchmarks/alerts)."""
+"""Only z limits false alerts; a short window, which is new more often, has a larger z. Waiting until a drop has lasted
+some minutes would cost more delay than it would save false pages (benchmarks/alerts)."""
 WANDERING = {w: 0.0 if w == "12h" else 0.03 for w, *_ in DROPS}
-"""Standard deviation, in Cohen's h, by which a failure rate wanders from hour to hour where nothing is wrong; over half a
-day that averages out."""
+"""Standard deviation, in Cohen's h, of a normal failure rate from hour to hour; over half a day it averages out."""
 AS_LAST_WEEK = 3
-"""Standard errors of a fall a week ago, within half an hour of now, that was as deep: this one is known."""
+"""A fall a week ago, within half an hour of this time of day, that was as deep and had this many standard errors makes a
+fall a known pattern."""
 _HOURS = {"5m": 1 / 12, "15m": 0.25, "30m": 0.5, "1h": 1, "2h": 2, "6h": 6, "12h": 12, "1d": 24, "3d": 72}
 MOST = 0.9
-"""No tier waits for a larger share of failures than that: with a low objective it could never fire."""
+"""The largest share of failures that a tier waits for; with a low objective it could otherwise never fire."""
 
 
 def factor(share: float, window: str) -> float:
-    """How much faster than allowed the budget burns when `share` of it goes in one window."""
+    """Returns how many times faster than allowed the budget burns when `share` of it is used in one window."""
     return share * PERIOD_HOURS / _HOURS[window]
 
 
 def rates() -> list[Rule]:
-    """Failure rate and effective samples in each window."""
-    found = []
+    """Returns the rules for the failure rate and the effective samples in each window."""
+    rules = []
     for w in WINDOWS:
         weight = f"sum by ({BY}) (rate(ragtrace_evaluation_weight_total{{{DECIDED}}}[{w}]))"
         fails = f'sum by ({BY}) (rate(ragtrace_evaluation_weight_total{{verdict="fail"}}[{w}]))'
-        found.append(recorded(RATIO + w, f"{fails}\n/ ({weight} > 0)"))
+        rules.append(recorded(RATIO + w, f"{fails}\n/ ({weight} > 0)"))
         whole = f"sum by ({BY}) (increase(ragtrace_evaluation_weight_total{{{DECIDED}}}[{w}]))"
         squares = f"sum by ({BY}) (increase(ragtrace_evaluation_weight_squared_total{{{DECIDED}}}[{w}]))"
-        found.append(recorded(SAMPLES + w, f"{whole} ^ 2\n/ ({squares} > 0)"))
-    return found
+        rules.append(recorded(SAMPLES + w, f"{whole} ^ 2\n/ ({squares} > 0)"))
+    return rules
 
 
 def bounds() -> list[Rule]:
     """Wilson's bounds (z = 1.645, one-sided 95 %) of the failure rate, where burn alerts and dashboards need them."""
-    found = []
+    rules = []
     for w in ("1h", "6h", "1d", "3d"):
         r, n = RATIO + w, SAMPLES + w
         centre = f"{r} + 2.706 / (2 * {n})"
         spread = f"1.645 * sqrt(({r} * (1 - {r}) + 2.706 / (4 * {n})) / {n})"
         for name, sign in ((LOWER, "-"), (UPPER, "+")):
-            found.append(recorded(name + w, f"({centre} {sign} {spread})\n/ (1 + 2.706 / {n})"))
-    return found
+            rules.append(recorded(name + w, f"({centre} {sign} {spread})\n/ (1 + 2.706 / {n})"))
+    return rules
 
 
 def comparisons() -> list[Rule]:
-    """Each window beside the day before it, and beside the same hours of the last seven days."""
-    found = []
+    """Compares each window with the day before it, and with the same hours of the last seven days."""
+    rules = []
     for w, wandering in WANDERING.items():
-        found += same_hours(w)
+        rules += same_hours(w)
         day = difference(w, f"{RATIO}1d offset {w}", f"{SAMPLES}1d offset {w}", wandering)
         hours = difference(w, SAME_HOURS + w, SAME_HOURS_SAMPLES + w, wandering)
         enough = f"{SAME_HOURS_SAMPLES}{w} >= {4 * LEAST}"
         least = [labelled("of", "day", day), labelled("of", "same hours", f"({hours}) and {enough}")]
-        found.append(recorded(ZSCORE + w, f"min by ({BY}) (\n{united(least)}\n)"))
-    found.append(recorded(ZSCORE + "1d_vs_7d", difference("1d", f"{RATIO}7d offset 1d", f"{SAMPLES}7d offset 1d")))
-    return found
+        rules.append(recorded(ZSCORE + w, f"min by ({BY}) (\n{united(least)}\n)"))
+    rules.append(recorded(ZSCORE + "1d_vs_7d", difference("1d", f"{RATIO}7d offset 1d", f"{SAMPLES}7d offset 1d")))
+    return rules
 
 
 def difference(window: str, before: str, samples: str, wandering: float = 0.0) -> str:
-    """Failure rates of a window and of one before it, in standard errors of Cohen's h.
+    """Returns the query of the difference between two failure rates, in standard errors of Cohen's h.
 
     h = 2 (asin sqrt r - asin sqrt b) has the variance 1/n + 1/m whatever the rates are, and its tails are those of the
     normal distribution where few of few fail: there, the pooled difference of two proportions is far beyond five of its
@@ -108,8 +109,9 @@ def difference(window: str, before: str, samples: str, wandering: float = 0.0) -
 
 
 def same_hours(window: str) -> list[Rule]:
-    """Failure rate and effective samples of the window as it was one to seven days ago, as far as that is known: what is
-    worse every night is no fall."""
+    """Returns failure rate and effective samples of the window one to seven days ago, as far as recorded.
+
+    With it, a rate that is worse every night is not a fall."""
     rate, n = RATIO + window, SAMPLES + window
     samples = united([labelled("day", str(d), f"{n} offset {d}d") for d in range(1, 8)])
     fails = united([labelled("day", str(d), f"{rate} offset {d}d * {n} offset {d}d") for d in range(1, 8)])
@@ -120,17 +122,17 @@ def same_hours(window: str) -> list[Rule]:
 
 
 def labelled(label: str, value: str, expr: str) -> str:
-    """An expression's series with one more label, so that `or` keeps them beside others."""
+    """Adds a label to the series of an expression, so that `or` keeps them."""
     return f'label_replace({expr}, "{label}", "{value}", "", "")'
 
 
 def united(exprs: Sequence[str]) -> str:
-    """The series of all these expressions."""
+    """Joins the series of all these expressions."""
     return "  " + "\n  or ".join(exprs)
 
 
 def objectives() -> list[Rule]:
-    """The share of failures that each application's objective allows."""
+    """Returns the rule for the share of failures that each application's objective allows."""
     own = '(1 - max by (app, evaluator) (ragtrace_objective{app!=""}))'
     default = '(1 - max by (evaluator) (ragtrace_objective{app=""}))'
     there = f"(group by ({BY}) ({RATIO}3d))"
@@ -144,11 +146,11 @@ def objectives() -> list[Rule]:
 
 
 def burns() -> list[Rule]:
-    """Multi-window, multi-burn-rate alerts on the objective."""
-    found = []
+    """Returns multi-window, multi-burn-rate alerts on the objective."""
+    rules = []
     for long, short, share, severity, wait in TIERS:
         limit = f"clamp_max({factor(share, long):.4g} * {ALLOWED}, {MOST})"
-        found.append(
+        rules.append(
             alert(
                 "RagtraceQualityBudgetBurn",
                 f"{RATIO}{long} > {limit}\n"
@@ -164,28 +166,31 @@ def burns() -> list[Rule]:
                 long_window=long,
             )
         )
-    return found
+    return rules
 
 
 def relabelled(window: str) -> str:
-    """Evaluators of which more than one version ran in the window: a calibration, or another release, fails other
-    answers than before, and what it fails cannot be compared with what the version before failed."""
+    """Excludes evaluators of which more than one version ran in the window.
+
+    After a calibration or a release, an evaluator fails other answers, so its rates cannot be compared."""
     versions = f"count by ({BY}, version) (max_over_time(ragtrace_evaluator_info[{window}]))"
     return f"unless on ({BY}) (count by ({BY}) ({versions}) > 1)"
 
 
 def last_week(name: str) -> str:
-    """The most that was recorded at this hour a week ago, give or take half an hour."""
+    """Returns the largest value at this time a week ago, within half an hour."""
     return f"max_over_time({name}[1h] offset 6d23h30m)"
 
 
 def drops() -> list[Rule]:
-    """Falls below the application's own past: beyond chance, beyond a least difference, and not as at these hours of
-    other days. Only an evaluator that has an objective wakes somebody: of thirty, one is at any time at its worst."""
-    found = []
+    """Returns alerts on falls below the application's own past.
+
+    A fall is larger than chance and than a least difference, and does not happen at these hours on other days. Only an
+    evaluator with an objective pages: of thirty evaluators, one is at its worst at any time."""
+    rules = []
     for w, z, least, severity in DROPS:
         objective = f"and {ALLOWED}\n" if severity == "page" else ""
-        found.append(
+        rules.append(
             alert(
                 "RagtraceQualityDrop",
                 f"({RATIO}{w} - {RATIO}1d offset {w} > {least})\n"
@@ -204,7 +209,7 @@ def drops() -> list[Rule]:
                 long_window=w,
             )
         )
-    found.append(
+    rules.append(
         alert(
             "RagtraceQualityCreep",
             f"({RATIO}1d - {RATIO}7d offset 1d > 0.02)\n"
@@ -219,11 +224,11 @@ def drops() -> list[Rule]:
             slo="quality",
         )
     )
-    return found
+    return rules
 
 
 def unknown() -> list[Rule]:
-    """Where too little is evaluated for any of this."""
+    """Returns the alert for too few evaluations to compute any of these rates."""
     return [
         alert(
             "RagtraceQualityUnknown",

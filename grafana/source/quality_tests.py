@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rule_test import GAP, counter, evaluated, fires, gauge, said, silent, test, with_rates
+from rule_test import GAP, counter, evaluated, expected_alert, fires, gauge, silent, test, with_rates
 
 BURN, DROP, CREEP = "RagtraceQualityBudgetBurn", "RagtraceQualityDrop", "RagtraceQualityCreep"
 DAY = 24.0
@@ -80,7 +80,7 @@ def _budgets_and_tickets() -> list[dict[str, Any]]:
                 "eval_time": "27h15m",
                 "alertname": BURN,
                 "exp_alerts": [
-                    said(
+                    expected_alert(
                         BURN,
                         "page",
                         f"shop: faithfulness fails {share} of answers over {window}; {part} of the week's budget went in that time",

@@ -1,4 +1,4 @@
-"""What a unit test of rules is made of, in promtool's format."""
+"""Builds unit tests of rules in promtool's format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Phase = tuple[float, float]
 
 
 def counter(metric: str, phases: Sequence[Phase], **labels: str) -> Series:
-    """A counter that grows phase by phase; an increment of -1 stands for a restart at 0, GAP for no scrape."""
+    """Returns a counter that grows phase by phase. An increment of -1 is a restart at 0; GAP means no scrapes."""
     values, at = [], 0.0
     for hours, per_minute in phases:
         if per_minute < 0:
@@ -34,22 +34,23 @@ def counter(metric: str, phases: Sequence[Phase], **labels: str) -> Series:
 
 
 def gauge(metric: str, values: str, **labels: str) -> Series:
-    """A series with promtool's own notation."""
+    """Returns a series in promtool's own notation."""
     return _series(metric, values, labels)
 
 
 def _series(metric: str, values: str, labels: dict[str, str]) -> Series:
-    named = {"app": "shop", "env": "prod", **labels}
-    inner = ",".join(f'{k}="{v}"' for k, v in named.items())
+    all_labels = {"app": "shop", "env": "prod", **labels}
+    inner = ",".join(f'{k}="{v}"' for k, v in all_labels.items())
     return {"series": f"{metric}{{{inner}}}", "values": values}
 
 
 def evaluated(
     phases: Sequence[tuple[float, float, float]], evaluator: str = "faithfulness", weight: float = 20.0, **labels: str
 ) -> list[Series]:
-    """Evaluations: per phase its hours, how many a minute, and the share that fails. Each stands for `weight`
-    requests; a rate below 0 is a restart of the process."""
-    found = []
+    """Returns the series of evaluations; a phase is (hours, evaluations a minute, share that fails).
+
+    Each evaluation represents `weight` requests; a rate below 0 is a restart of the process."""
+    series = []
     for verdict in ("pass", "fail"):
         rates = [(h, -1.0 if n < 0 else n * (s if verdict == "fail" else 1 - s)) for h, n, s in phases]
         for metric, times in (
@@ -58,26 +59,30 @@ def evaluated(
             ("ragtrace_evaluation_weight_squared_total", weight * weight),
         ):
             scaled = [(h, r if r < 0 else r * times) for h, r in rates]
-            found.append(counter(metric, scaled, evaluator=evaluator, verdict=verdict, **labels))
-    return found
+            series.append(counter(metric, scaled, evaluator=evaluator, verdict=verdict, **labels))
+    return series
 
 
 def fires(name: str, at: str, severity: str, summary: str, evaluator: str = "", **labels: str) -> dict[str, Any]:
-    """An alert that fires at a time, with all that it says."""
-    return {"eval_time": at, "alertname": name, "exp_alerts": [said(name, severity, summary, evaluator, **labels)]}
-
-
-def said(name: str, severity: str, summary: str, evaluator: str = "", **labels: str) -> dict[str, Any]:
-    given = {"severity": severity, "app": "shop", "env": "prod", **labels}
-    if evaluator:
-        given["evaluator"] = evaluator
-    for label in [k for k, v in given.items() if not v]:
-        del given[label]
-    link = f"/d/ragtrace-overview?var-app={given.get('app', '')}"
-    if name in WITH_EVALUATOR:
-        link += f"&var-evaluator={given.get('evaluator', '')}"
+    """Expects an alert to fire at this time, with these labels and this text."""
     return {
-        "exp_labels": given,
+        "eval_time": at,
+        "alertname": name,
+        "exp_alerts": [expected_alert(name, severity, summary, evaluator, **labels)],
+    }
+
+
+def expected_alert(name: str, severity: str, summary: str, evaluator: str = "", **labels: str) -> dict[str, Any]:
+    all_labels = {"severity": severity, "app": "shop", "env": "prod", **labels}
+    if evaluator:
+        all_labels["evaluator"] = evaluator
+    for label in [k for k, v in all_labels.items() if not v]:
+        del all_labels[label]
+    link = f"/d/ragtrace-overview?var-app={all_labels.get('app', '')}"
+    if name in WITH_EVALUATOR:
+        link += f"&var-evaluator={all_labels.get('evaluator', '')}"
+    return {
+        "exp_labels": all_labels,
         "exp_annotations": {"summary": summary, "runbook_url": f"{RUNBOOKS}/{name}.md", "dashboard_url": link},
     }
 
@@ -90,7 +95,7 @@ WITH_EVALUATOR = {
 
 
 def silent(name: str, at: str) -> dict[str, Any]:
-    """An alert that does not fire at a time."""
+    """Expects an alert not to fire at this time."""
     return {"eval_time": at, "alertname": name, "exp_alerts": []}
 
 
@@ -103,11 +108,11 @@ def test(name: str, series: Sequence[Series], *cases: dict[str, Any]) -> dict[st
     }
 
 
-def with_rates(given: dict[str, Any], *rates: tuple[str, float]) -> dict[str, Any]:
-    """A test that also says which failure rate is recorded for the quarter of an hour before these times."""
+def with_rates(case: dict[str, Any], *rates: tuple[str, float]) -> dict[str, Any]:
+    """Adds to a test the failure rates that must be recorded for the 15 minutes before these times."""
     labels = '{app="shop", env="prod", evaluator="faithfulness"}'
     expr = "round(app_evaluator:ragtrace_evaluation_fail:ratio_ipw_rate15m, 0.0001)"
-    given["promql_expr_test"] = [
+    case["promql_expr_test"] = [
         {"expr": expr, "eval_time": at, "exp_samples": [{"labels": labels, "value": rate}]} for at, rate in rates
     ]
-    return given
+    return case

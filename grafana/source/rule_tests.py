@@ -10,9 +10,9 @@ from typing import Any
 
 import quality_tests
 import yaml
+from output import write
 from rule import RUNBOOKS
-from rule_test import STEP, counter, evaluated, fires, gauge, said, silent, test
-from writing import write
+from rule_test import STEP, counter, evaluated, expected_alert, fires, gauge, silent, test
 
 # One object each, because the file of tests refers back to a series that several tests read.
 BUILD = gauge("ragtrace_build_info", "1x600", version="1")
@@ -72,7 +72,9 @@ def secrets() -> list[dict[str, Any]]:
 def leaks() -> list[dict[str, Any]]:
     personal, toxic = "RagtracePersonalDataLeaked", "RagtraceToxicitySpike"
 
-    def rate(evaluator: str, name: str, *, what: str, share: float, told: str, later: str) -> dict[str, Any]:
+    def rate(
+        evaluator: str, name: str, *, what: str, share: float, page_share: str, ticket_share: str
+    ) -> dict[str, Any]:
         return test(
             f"{name}: a share of {share:.0%} after {share / 60:.2%} pages and becomes a ticket",
             evaluated([(30, 10, share / 60), (1, 10, share), (12, 10, share / 60)], evaluator),
@@ -81,14 +83,14 @@ def leaks() -> list[dict[str, Any]]:
                 "eval_time": "30h45m",
                 "alertname": name,
                 "exp_alerts": [
-                    said(
+                    expected_alert(
                         name,
                         severity,
                         f"shop: {share} of the answers of {window} {what}, more than three times the share of the day before",
                         evaluator,
                         slo="safety",
                     )
-                    for severity, share, window in (("page", told, "30m"), ("ticket", later, "6h"))
+                    for severity, share, window in (("page", page_share, "30m"), ("ticket", ticket_share, "6h"))
                     if share
                 ],
             },
@@ -96,8 +98,8 @@ def leaks() -> list[dict[str, Any]]:
         )
 
     return [
-        rate("pii_leakage", personal, what="hold personal data", share=0.3, told="30%", later="4.188%"),
-        rate("toxicity", toxic, what="are toxic", share=0.15, told="15%", later=""),
+        rate("pii_leakage", personal, what="hold personal data", share=0.3, page_share="30%", ticket_share="4.188%"),
+        rate("toxicity", toxic, what="are toxic", share=0.15, page_share="15%", ticket_share=""),
         test(
             "personal data at a steady share, as an address book has it, is silent",
             evaluated([(40, 10, 0.3)], "pii_leakage"),

@@ -6,12 +6,12 @@ import sys
 
 import quality
 import yaml
+from output import write
 from rule import BY, DECIDED, LEAST, SAMPLES, Rule, alert, recorded, share
-from writing import write
 
 
 def safety() -> list[Rule]:
-    """Secrets page one by one, personal data and toxicity by their rate."""
+    """Returns the alerts on safety: each secret pages; personal data and toxicity page by their rate."""
 
     def rate_of(evaluator: str, window: str, offset: str = "") -> str:
         select = f'evaluator="{evaluator}"'
@@ -22,10 +22,10 @@ def safety() -> list[Rule]:
         )
 
     leaked = 'ragtrace_evaluations_total{evaluator="sensitive_data_leakage",verdict="fail"}'
-    found = [
+    rules = [
         alert(
             "RagtraceSecretLeaked",
-            # The first failure of a new model or prompt version comes with its series, which `increase` does not see.
+            # `increase` misses the first failure of a new model or prompt version, because its series is new.
             f"sum by ({BY}) (increase({leaked}[15m])) > 0\n"
             f"or sum by ({BY}) ({leaked} unless last_over_time({leaked}[1d] offset 15m)) > 0",
             "page",
@@ -39,7 +39,7 @@ def safety() -> list[Rule]:
     ):
         what = "hold personal data" if evaluator == "pii_leakage" else "are toxic"
         for severity, limit, window, wait in (("page", page, "30m", "5m"), ("ticket", ticket, "6h", "15m")):
-            found.append(
+            rules.append(
                 alert(
                     name,
                     f"({rate_of(evaluator, window)}) > {limit}\n"
@@ -54,11 +54,11 @@ def safety() -> list[Rule]:
                     slo="safety",
                 )
             )
-    return found
+    return rules
 
 
 def silence() -> list[Rule]:
-    """Blindness: what nobody would see because nothing is shown."""
+    """Returns the alerts on blindness: failures of the monitoring itself."""
     return [*_absence(), *_evaluators(), *_judge_and_exports()]
 
 
@@ -179,7 +179,7 @@ def _judge_and_exports() -> list[Rule]:
 
 
 def service() -> list[Rule]:
-    """What users feel."""
+    """Returns the alerts on the service: errors and retrieval."""
     empty = share("rate(ragtrace_retrieval_empty_total[30m])", "rate(ragtrace_retrieved_documents_count[30m])")
     before = share(
         "rate(ragtrace_retrieval_empty_total[1d] offset 30m)", "rate(ragtrace_retrieved_documents_count[1d] offset 30m)"
@@ -219,7 +219,7 @@ def service() -> list[Rule]:
 
 
 def files() -> dict[str, str]:
-    """Every file's path below grafana/, and its text."""
+    """Returns the text of each file, by its path below grafana/."""
     groups = {
         "rates": quality.rates(),
         "comparisons": [*quality.objectives(), *quality.bounds(), *quality.comparisons()],
@@ -228,14 +228,16 @@ def files() -> dict[str, str]:
         "blindness": silence(),
         "service": service(),
     }
-    given = [recorded("ragtrace_objective", f"vector({v})", evaluator=name) for name, v in quality.OBJECTIVES.items()]
+    objectives = [
+        recorded("ragtrace_objective", f"vector({v})", evaluator=name) for name, v in quality.OBJECTIVES.items()
+    ]
     head = "# Written by grafana/source/rules.py; change that, and run it.\n"
     own = (
         "# Share of answers that shall pass, by evaluator. For one application's own, add a rule with its name:\n"
         "#   - {record: ragtrace_objective, expr: vector(0.95), labels: {evaluator: faithfulness, app: my-app}}\n"
     )
-    found = {f"rules/ragtrace-{name}.yml": head + _yaml(name, rules) for name, rules in groups.items()}
-    return found | {"rules/objectives.yml": own + _yaml("objectives", given)}
+    texts = {f"rules/ragtrace-{name}.yml": head + _yaml(name, rules) for name, rules in groups.items()}
+    return texts | {"rules/objectives.yml": own + _yaml("objectives", objectives)}
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,4 +1,4 @@
-"""What each source does with the files that it describes."""
+"""Writes the files of a source, or checks them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ HERE = Path(__file__).resolve().parents[1]
 
 
 def write(source: str, files: Mapping[str, str]) -> int:
-    """Write texts by their paths below grafana/, or with --check say which differ from what would be written; the exit
-    code. `source` is the name of the script whose files they are."""
+    """Writes each text to its path below grafana/, or with --check reports the files that differ; returns the exit code.
+
+    `source` is the name of the script that generates the files."""
     differing = []
     for name, text in files.items():
         path = HERE / name
