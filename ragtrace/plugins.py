@@ -99,7 +99,7 @@ _BY_MODULE: Mapping[str, str] = {
 BUILT_IN: Mapping[str, str] = {
     name: f"ragtrace.evaluators.{module}:{name}" for module, names in _BY_MODULE.items() for name in names.split()
 }
-LANGUAGE_MODEL = frozenset(_BY_MODULE["likelihood"])
+LANGUAGE_MODEL = frozenset(_BY_MODULE["likelihood"].split())
 """The evaluators that need a causal language model."""
 
 
