@@ -6,6 +6,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,22 @@ def test_examples_run(example: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     spans = (tmp_path / "ragtrace-spans.jsonl").read_text(encoding="utf-8")
     assert "gen_ai.evaluation.groundedness.score" in spans
+
+
+def test_architecture_names_real_places() -> None:
+    """Every file and folder of the code that docs/architecture.md names exists."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = re.findall(r"`((?:ragtrace|integrations|exporters|tests|tools|training|benchmarks|grafana)/[\w/.]*)`", text)
+    missing = [name for name in names if not (ROOT / name).exists()]
+    assert len(names) > 30
+    assert not missing
+
+
+def test_architecture_lists_the_layers_in_order() -> None:
+    """The table of folders in docs/architecture.md has the order of the import contract."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Folders")[2]
+    table = re.findall(r"^\| `ragtrace/(\w+)(?:/|\.py)` \|", text.partition("## One place")[0], re.MULTILINE)
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    order = [name for layer in layers for name in re.findall(r"ragtrace\.(\w+)", layer) if name in table]
+    assert table == order
