@@ -1,4 +1,4 @@
-"""Listening: where it may, and with an end to everybody's patience."""
+"""Runs the console under uvicorn: checks that the bind address is safe, and ends connections of slow clients."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def config(store: Store, settings: ConsoleSettings, certificate: str = "", key: 
         host=settings.host,
         port=settings.port,
         loop="asyncio",
-        http=patient(settings),
+        http=bounded_protocol(settings),
+        h11_max_incomplete_event_size=65_536,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -121,17 +122,17 @@ def config(store: Store, settings: ConsoleSettings, certificate: str = "", key: 
     )
 
 
-def patient(settings: ConsoleSettings) -> type[H11Protocol]:
-    """uvicorn's protocol, which by itself waits for ever for a request's head and for a client that does not read.
+def bounded_protocol(settings: ConsoleSettings) -> type[H11Protocol]:
+    """uvicorn's protocol, with a limit to how long a client may take to send a request's head or to read an answer.
 
-    Connections without a whole head end after `head_seconds`, and the oldest of them as soon as they are half of all
-    that may be: however many a slow client opens, there is room for others.
+    uvicorn has no such limits. A reverse proxy has, so this is for a console without one: connections without a whole
+    head end after `head_seconds`, and the oldest of them as soon as they are half of `connections`.
     """
-    waiting: dict[H11Protocol, asyncio.TimerHandle] = {}
+    heads: dict[H11Protocol, None] = {}  # connections without a whole head, the oldest first
     most = max(1, settings.connections // 2)
 
-    class Patient(H11Protocol):
-        _stuck: asyncio.TimerHandle | None = None
+    class BoundedProtocol(H11Protocol):
+        _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -142,46 +143,47 @@ def patient(settings: ConsoleSettings) -> type[H11Protocol]:
             self._await_head()
 
         def data_received(self, data: bytes) -> None:
-            before = self.cycle
+            cycle = self.cycle
             super().data_received(data)
-            if self.cycle is not before:
-                self._head_is_there()
+            if self.cycle is not cycle:
+                self._stop_timer()
             elif self.cycle is None or self.cycle.response_complete:
                 self._await_head()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._head_is_there()
-            self.resume_writing()
-            super().connection_lost(exc)
-
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._stuck = self._stuck or self.loop.call_later(settings.write_seconds, self.transport.abort)
+            self._start_timer(settings.write_seconds)
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            if self._stuck is not None:
-                self._stuck.cancel()
-                self._stuck = None
+            if not self.transport.is_closing():
+                self._stop_timer()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            if self.transport.is_closing():  # what is still to be sent must be taken, too
-                self.loop.call_later(settings.write_seconds, self.transport.abort)
+            if self.transport.is_closing():  # the client must read what is still to be sent
+                self._start_timer(settings.write_seconds)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_timer()
+            super().connection_lost(exc)
 
         def _await_head(self) -> None:
-            if self in waiting:
-                return
-            waiting[self] = self.loop.call_later(settings.head_seconds, self._give_up)
-            if len(waiting) > most:
-                next(iter(waiting))._give_up()  # type: ignore[attr-defined]
+            if self not in heads:
+                heads[self] = None
+                self._start_timer(settings.head_seconds)
+            if len(heads) > most:
+                oldest = next(iter(heads))
+                del heads[oldest]
+                oldest.transport.abort()
 
-        def _head_is_there(self) -> None:
-            if (timer := waiting.pop(self, None)) is not None:
-                timer.cancel()
+        def _start_timer(self, seconds: float) -> None:
+            self._timer = self._timer or self.loop.call_later(seconds, self.transport.abort)
 
-        def _give_up(self) -> None:
-            self._head_is_there()
-            self.transport.abort()
+        def _stop_timer(self) -> None:
+            heads.pop(self, None)
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
-    return Patient
+    return BoundedProtocol
