@@ -39,6 +39,7 @@ EXPORTS = {
         "HoldProcessor",
         "HoldStats",
         "JsonLinesSpanExporter",
+        "ScoreFormat",
         "Telemetry",
         "TelemetryStats",
         "attach",
