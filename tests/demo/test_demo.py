@@ -14,7 +14,7 @@ import pytest
 from ragtrace import semconv
 from ragtrace.chatlogs.store import open_store
 from ragtrace.cli import main
-from ragtrace.demo import corpus, questions, traffic
+from ragtrace.demo import corpus, traffic
 
 
 def demo(tmp_path: Path, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
@@ -37,7 +37,7 @@ def test_the_main_job(tmp_path: Path) -> None:
     assert len(roots) == 8
     for root in roots:
         attributes = root["attributes"]
-        assert attributes[semconv.OI_INPUT] in questions.ALL
+        assert attributes[semconv.OI_INPUT] in traffic.QUESTIONS
         assert attributes[semconv.OI_OUTPUT]
         assert attributes[semconv.CONVERSATION_ID].startswith("session-")
         assert attributes[semconv.STATUS] == "scored"
@@ -67,7 +67,7 @@ def test_no_content_leaves_when_told_so(tmp_path: Path) -> None:
     """With --no-capture-content the spans hold no question, answer or passage, and are scored all the same."""
     _, spans = demo(tmp_path, "--requests", "2", "--sample", "1", "--no-capture-content")
     text = json.dumps([s["attributes"] for s in spans])
-    assert not any(question in text for question in questions.ALL)
+    assert not any(question in text for question in traffic.QUESTIONS)
     assert "gen_ai.evaluation.groundedness.score" in text
 
 
@@ -113,10 +113,10 @@ def test_wrong_options_are_said(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_question_was_answered_once_for_each_assistant() -> None:
     """The recording is whole: a real answer for each question and assistant, some cut off and some not."""
     recorded = traffic.recorded()
-    assert set(recorded) == {(a, q) for a in ("langchain", "llama_index") for q in questions.ALL}
+    assert set(recorded) == {(a, q) for a in ("langchain", "llama_index") for q in traffic.QUESTIONS}
     assert all(reply.text and reply.input_tokens > 50 for reply in recorded.values())
     assert {reply.finish_reason for reply in recorded.values()} == {"stop", "length"}
-    assert len(questions.UNANSWERABLE) >= 10
+    assert len(traffic.UNANSWERABLE) >= 10
 
 
 def test_the_corpus_is_found() -> None:

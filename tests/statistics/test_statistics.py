@@ -431,7 +431,10 @@ def test_odd_input_leaves_a_state_that_can_be_saved(observations: list[tuple[boo
     assert ChangeTest.from_json(test.to_json()).to_json() == test.to_json()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "alarm": null, "seen": "x"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"version": 2}', '{"version": 1, "alarm": null}', '{"version": 2, "alarm": null, "count": "x"}'],
+)
 def test_a_damaged_state_is_refused(text: str) -> None:
     """What was not saved by it raises DataError."""
     with pytest.raises(DataError):
