@@ -37,7 +37,7 @@ def add_commands(commands: Any) -> None:
     serve.add_argument("--session-hours", type=float, default=168.0, help="and in any case after this (168)")
     serve.add_argument("--trace-url", default="", metavar="URL", help="the trace backend's page, with {trace_id}")
     serve.add_argument("--calibration", default="", metavar="FILE", help="where calibrations in force are written")
-    serve.add_argument("--review-quota", type=int, default=50, metavar="N", help="logs that come to review a day (50)")
+    serve.add_argument("--review-quota", type=int, metavar="N", help="logs that come to review a day (50)")
     serve.add_argument("--tls-certificate", default="", metavar="FILE", help="serve https with this certificate")
     serve.add_argument("--tls-key", default="", metavar="FILE", help="and this private key")
     serve.set_defaults(run=_serve)
@@ -112,7 +112,7 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         from ragtrace.console.options import ConsoleSettings, oidc_from, roles_from
         from ragtrace.console.server import serve
-        from ragtrace.review.policy import Policy
+        from ragtrace.review.policy import load_policy
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", "The console") from error
 
@@ -128,7 +128,7 @@ def _serve(options: argparse.Namespace) -> int:
         unmasked_roles=roles_from(options.unmasked_roles),
         trace_url=options.trace_url,
         calibration_file=options.calibration or given.calibration_file,
-        policy=Policy(quota=options.review_quota),
+        policy=load_policy({"quota": options.review_quota}),
         oidc=oidc_from(),
     )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
