@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragtrace_prometheus.server import MetricsServer, serve
     from ragtrace_prometheus.sink import PrometheusSink
-    from ragtrace_prometheus.watcher import JudgeLimits
 
-__all__ = ["JudgeLimits", "MetricsServer", "PrometheusSink", "serve"]
+__all__ = ["MetricsServer", "PrometheusSink", "serve"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(name)
     try:
-        from ragtrace_prometheus import server, sink, watcher
+        from ragtrace_prometheus import server, sink
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "prometheus_client":
             raise
         from ragtrace.errors import MissingExtraError
 
         raise MissingExtraError("prometheus-client", "prometheus", "Prometheus metrics") from error
-    modules = {"PrometheusSink": sink, "JudgeLimits": watcher}
-    return getattr(modules.get(name, server), name)
+    return getattr(sink if name == "PrometheusSink" else server, name)

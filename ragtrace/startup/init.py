@@ -98,7 +98,8 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
     observers: tuple[Observer, ...] = ()
     if used.prometheus_port >= 0:
         _require("prometheus_client", "prometheus", "prometheus_port")
-        from ragtrace_prometheus import JudgeLimits, PrometheusSink
+        from ragtrace_prometheus import PrometheusSink
+        from ragtrace_prometheus.watcher import JudgeLimits
 
         metrics = PrometheusSink(
             app=used.app,

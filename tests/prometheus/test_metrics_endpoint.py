@@ -33,9 +33,10 @@ from ragtrace.sampling import Decision, ratio
 from ragtrace.settings import Settings
 from ragtrace.startup.init import _strata
 from ragtrace.testing import make_trace
-from ragtrace_prometheus import JudgeLimits, PrometheusSink
+from ragtrace_prometheus import PrometheusSink
 from ragtrace_prometheus.exposition import Exposition
 from ragtrace_prometheus.labels import LabelCap, clean
+from ragtrace_prometheus.watcher import JudgeLimits
 
 
 @evaluator(needs={"answer"}, threshold=0.62)
