@@ -1,20 +1,32 @@
-# Two commands: `make demo` shows ragtrace at work, `make test` runs all its tests. Each sets up what it needs in a
-# virtual environment of its own; PYTHON chooses the interpreter (3.11 or newer).
+# `make demo` shows ragtrace at work, `make test` runs all its tests, `make test TESTS=tests/otlp` runs only those, and
+# `make fast` runs those that need no process, server or browser. Each command sets up what it needs in a virtual
+# environment of its own. PYTHON chooses the interpreter (3.11 or newer), WORKERS the number of test processes.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+WORKERS ?= 2
+PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope
 EXTRAS = langchain,llama-index,otlp,prometheus,models,console,serve
 
-.PHONY: demo test lint docs train data clean
+.PHONY: demo test fast lint docs train data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ragtrace demo $(DEMO)
 
+ifdef TESTS
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(TESTS)
+else
 test: $(VENV)/.test
 	$(BIN)/python tests/prepare.py
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest $(TESTS)
+	$(PYTEST)
+endif
+
+# With what is installed: nothing is fetched, nothing is linted. schemathesis is the console's.
+fast: $(VENV)/.test
+	$(PYTEST) --fast -p no:schemathesis $(TESTS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

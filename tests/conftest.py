@@ -16,6 +16,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from ragtrace.records import Trace
 from ragtrace.sampling import Decision
 from tests.databases import migrated_file, postgresql, shared_store, store, store_url  # noqa: F401 fixtures for stores
+from tests.kinds import (  # noqa: F401 hooks
+    pytest_addoption,
+    pytest_collection_finish,
+    pytest_configure,
+    pytest_itemcollected,
+)
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # before its import: nothing is fetched
 

@@ -48,20 +48,6 @@ def exit_code_of(child: Callable[[], bool]) -> int:
 # --- batches ---------------------------------------------------------------------------------------------
 
 
-def test_a_caller_takes_what_waits() -> None:
-    """The work never gets an item that was taken, and the item counts as done."""
-    batches: list[list[int]] = []
-    queue = Background("test", batches.append, FULL_BATCHES)
-    for i in range(3):
-        queue.put(i, 10)
-    assert queue.take() == [0, 1, 2]
-    assert (queue.stats().done, queue.stats().waiting, queue.stats().waiting_bytes) == (3, 0, 0)
-    queue.put(3)
-    assert queue.flush(30)
-    assert batches == [[3]]
-    queue.close()
-
-
 def test_items_come_in_order_and_in_another_thread() -> None:
     """The work gets every item once, oldest first, in a daemon thread of the given name."""
     items: list[int] = []
@@ -379,6 +365,7 @@ def test_flush_is_not_kept_by_what_comes_later() -> None:
 # --- forks -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 @forking
 def test_a_forked_child_starts_empty_and_works() -> None:
     """The child has its own counts and thread; what waited in the parent is done by the parent alone."""
@@ -402,6 +389,7 @@ def test_a_forked_child_starts_empty_and_works() -> None:
     queue.close()
 
 
+@pytest.mark.process
 @forking
 def test_a_lock_that_another_thread_held_at_the_fork_is_free_in_the_child() -> None:
     """A child never inherits a lock that nobody in it can release."""
@@ -424,6 +412,7 @@ def test_a_lock_that_another_thread_held_at_the_fork_is_free_in_the_child() -> N
     queue.close()
 
 
+@pytest.mark.process
 @forking
 def test_a_fork_inside_the_work_leaves_the_parents_items_alone() -> None:
     """The thread that forks goes on in the child, too; there it takes nothing more and counts nothing."""
@@ -441,6 +430,7 @@ def test_a_fork_inside_the_work_leaves_the_parents_items_alone() -> None:
     queue.close()
 
 
+@pytest.mark.process
 @forking
 def test_a_queue_that_was_closed_stays_closed_in_a_child() -> None:
     """A child of an application that has ended ragtrace does not start it again."""
@@ -449,6 +439,7 @@ def test_a_queue_that_was_closed_stays_closed_in_a_child() -> None:
     assert exit_code_of(lambda: queue.put(1) == "shutdown") == 0
 
 
+@pytest.mark.process
 @forking
 def test_the_fork_rule_runs_once_and_only_in_the_child() -> None:
     """Each registered object is reset once in each child, never in the parent, and a child's child resets again."""
@@ -466,6 +457,7 @@ def test_the_fork_rule_runs_once_and_only_in_the_child() -> None:
     assert counting.resets == 0
 
 
+@pytest.mark.process
 @forking
 def test_the_fork_rule_keeps_nothing_alive() -> None:
     """A registered object can be collected, and a later fork is not disturbed by it."""

@@ -77,6 +77,7 @@ def test_a_changed_file_is_in_force_with_the_next_batch(path: Path, opened: list
     assert [(c.version, c.threshold) for c in running.pipeline.evaluators] == [("3+c2", 0.45)]
 
 
+@pytest.mark.process
 def test_evaluators_in_a_child_process_are_labelled_by_it_too(path: Path, opened: list[Running]) -> None:
     """What runs isolated keeps its own threshold there; the label that comes out is the file's."""
     check = plugins.load("looping_compression_ratio")
@@ -175,6 +176,7 @@ def test_a_broken_file_stops_init(path: Path) -> None:
         ragtrace.init(calibration_file=str(path), langchain=False, llama_index=False, evaluators=[length])
 
 
+@pytest.mark.server
 def test_the_new_version_is_in_the_metrics(path: Path) -> None:
     """A scrape names the version and the threshold that label now; the score's version goes out with it."""
     import urllib.request

@@ -101,6 +101,7 @@ def test_evaluators(capsys: pytest.CaptureFixture[str]) -> None:
     assert "groundedness" in capsys.readouterr().out
 
 
+@pytest.mark.server
 def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """It finds frameworks, models, settings, and whether the endpoint answers."""
     with socket.socket() as server:

@@ -59,6 +59,7 @@ def test_the_bounds_are_exact(trace_id: int) -> None:
     assert not ratio(0.0)(trace).keep
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("p", [0.01, 0.2, 0.5, 0.9])
 def test_a_ratio_keeps_its_share(p: float) -> None:
     """Of many random trace ids the share kept is the ratio, within four standard errors."""
@@ -155,6 +156,7 @@ def test_a_rate_limit_leaves_a_quiet_stream_alone() -> None:
     assert all(d.keep and d.probability == 1.0 for d in decisions)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("overload", [3, 30, 300])
 def test_weights_under_a_rate_limit_are_unbiased(overload: int) -> None:
     """The sum of 1/p over the kept requests estimates how many there were, at any overload."""

@@ -153,6 +153,7 @@ def test_what_is_found_is_what_is_there(full: Store, sizes: tuple[int, int], mon
     assert some > 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [(400, 10_000), (3, 40)])
 def test_the_worst_come_first(full: Store, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """By an evaluator, each trace with a value comes once, from the worst step of values to the best; the worst are the

@@ -258,6 +258,7 @@ def test_closing_keeps_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert _count(url) == 41
 
 
+@pytest.mark.process
 def test_a_fork(tmp_path: Path) -> None:
     """A forked process has a queue and a thread of its own; nothing is stored twice or lost."""
     url = str(tmp_path / "s.db")

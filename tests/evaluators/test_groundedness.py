@@ -177,6 +177,7 @@ def test_a_foreign_context_is_said() -> None:
     assert "context is in de" in (found.explanation or "")
 
 
+@pytest.mark.long
 def test_a_long_context_is_searched_not_cut() -> None:
     """The passage that supports the answer stands at the end of two hundred pages; the share that was compared is
     said."""

@@ -84,6 +84,7 @@ def test_odd_answers_do_not_break_it(answer: str) -> None:
     assert found.error is None
 
 
+@pytest.mark.process
 def test_it_needs_no_package_and_stands_in_for_the_models() -> None:
     """Where onnxruntime is not installed, the default suite has it, and it scores."""
     program = """

@@ -131,6 +131,7 @@ def test_any_calls_get_a_score_in_range(steps: list[Step]) -> None:
     assert found.label == "not_applicable" or 0.0 <= (found.value or 0.0) <= 1.0
 
 
+@pytest.mark.process
 def test_calls_reach_the_evaluating_process() -> None:
     """Also arguments that cannot be sent, and very long ones."""
     steps = [step("search", {"q": "pump", "lock": print, "text": "x" * 9_000}, "none")] * 3

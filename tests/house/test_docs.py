@@ -32,6 +32,7 @@ def test_links_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("example", ["langchain_app.py", "llama_index_app.py"])
 def test_examples_run(example: str, tmp_path: Path) -> None:
     """The examples run as they stand, offline, and leave scored spans."""

@@ -127,6 +127,7 @@ def test_records_have_exactly_these_fields(name: str) -> None:
     assert [field.name for field in fields(getattr(ragtrace, name))] == FIELDS[name]
 
 
+@pytest.mark.process
 def test_command_line_has_exactly_these_commands() -> None:
     """`ragtrace --help` lists the commands that scripts call."""
     result = subprocess.run(

@@ -13,9 +13,15 @@ from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _open_databases() -> Iterator[None]:
-    """LlamaIndex leaves its chat memory's database open: it is collected here, not in somebody else's test."""
+    """Close the databases of LlamaIndex's chat memory, which it leaves open, before the next module begins.
+
+    Only garbage collection closes them. What exists before the module is frozen: a collection looks at the module's
+    own objects alone, here and in its tests, and is cheap.
+    """
+    gc.collect()
+    gc.freeze()
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

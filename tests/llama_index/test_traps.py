@@ -275,6 +275,7 @@ def test_consumer_cancelled_between_pieces(instrumented: Recorded) -> None:
     assert instrumented.traces[0].facts.cancelled is True
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_dropped_in_a_forked_child() -> None:
     """The thread that ends dropped streams runs anew in a forked child."""
@@ -468,11 +469,13 @@ def run_python(code: str) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+@pytest.mark.process
 def test_instrumented_before_the_import() -> None:
     """Instrumenting imports no LlamaIndex; an application that imports it later is traced."""
     run_python("from tests.llama_index import cases\ncases.query()\narrive(1)")
 
 
+@pytest.mark.process
 def test_process_with_an_open_stream_exits() -> None:
     """A program that leaves a stream open exits at once: nothing of ours holds it."""
     run_python(

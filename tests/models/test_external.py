@@ -410,6 +410,7 @@ def test_a_name_that_nobody_has(make: Callable[..., str], setting: Use) -> None:
     assert score("hallucination_cross_encoder").error == "ModelError"
 
 
+@pytest.mark.process
 def test_processes_that_evaluate_load_what_is_named(make: Callable[..., str], setting: Use) -> None:
     """The child has the model ready before an evaluator's time begins, and gives the same value."""
     folder = make()

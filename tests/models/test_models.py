@@ -107,6 +107,7 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         models.model_file("embedding")
 
 
+@pytest.mark.external
 def test_an_unknown_sentence_transformers_model_is_an_error() -> None:
     """A model that is not there, or a library that is not, is a clear error, never a silent other model."""
     with pytest.raises((ModelError, MissingExtraError), match=r"no/such-model|sentence-transformers"):
@@ -125,6 +126,7 @@ def test_sentence_transformers_by_name() -> None:
     assert float(named[0] @ get_embedder().embed(["How do I reset the pump?"])[0]) > 0.99
 
 
+@pytest.mark.process
 def test_a_forked_child_keeps_the_chosen_embedder() -> None:
     """What `use_embedder` chose holds in a forked child, too, where the model is made anew."""
     inner = Counting()
@@ -139,6 +141,7 @@ def test_a_forked_child_keeps_the_chosen_embedder() -> None:
     assert get_embedder().name == OnnxEmbedder.name
 
 
+@pytest.mark.process
 def test_nothing_is_fetched() -> None:
     """All embedded models load and run with every connection refused."""
     code = (

@@ -179,6 +179,7 @@ def slow(trace):
 '''
 
 
+@pytest.mark.process
 def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     """After kill -9 the same command evaluates only what was not done, and the output is that of one run."""
     rows = [{**ROWS[0], "id": i, "answer": f"answer {i}"} for i in range(100)]
@@ -219,6 +220,7 @@ def test_another_run_does_not_go_on_with_this_ones_part(tmp_path: Path) -> None:
     assert all(row["scores"] for row in lines(tmp_path / "out.jsonl"))
 
 
+@pytest.mark.server
 def test_the_judge_is_not_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was asked before a stop is not asked again, in a batch that was lost neither; the report has its cost."""
     pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
@@ -241,6 +243,7 @@ def test_the_judge_is_not_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert sum(row.scores["sexism"].cost for row in run.results) == pytest.approx(7 * 110e-6)
 
 
+@pytest.mark.server
 def test_processes_have_one_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,6 +263,7 @@ def test_processes_have_one_budget(
     assert not settings.in_force().judge_budget_file
 
 
+@pytest.mark.server
 def test_a_judge_that_cannot_be_asked_is_said_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ from ragtrace.records import INPUTS, has_input
 PIPELINE = {"ragtrace.startup", "ragtrace.online.pipeline", "ragtrace.tracing.recorder"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["ragtrace.chatlogs.ingest", "ragtrace.offline.selection", "ragtrace.reporting"])
 def test_reading_data_sets_does_not_load_the_pipeline(module: str) -> None:
     """Importing the readers of data sets, the choice of evaluators or the reports loads no part of the pipeline."""

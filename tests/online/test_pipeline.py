@@ -364,6 +364,7 @@ def test_the_cause_is_told(opened: list[Pipeline], capture: Capture) -> None:
     assert [e.cause for e in capture.wait(2)] == ["unsupported", None]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_starts_empty_and_works(opened: list[Pipeline], capture: Capture) -> None:

@@ -203,6 +203,7 @@ def test_each_span_leaves_exactly_once(steps: list[tuple[str, int]]) -> None:
     assert sorted(names) == sorted(f"s{i}" for i in ended)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_counts_its_own_exports() -> None:
@@ -219,6 +220,7 @@ def test_a_forked_child_counts_its_own_exports() -> None:
     assert (exporter.stats().exported, exporter.stats().failed) == (5, {"rejected": 3})
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_leaves_the_parents_spans_to_the_parent() -> None:

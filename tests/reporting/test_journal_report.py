@@ -418,6 +418,7 @@ def test_no_such_journal(tmp_path: Path) -> None:
         live_report(tmp_path / "none", math.nan, NOW)
 
 
+@pytest.mark.process
 def test_a_fork_keeps_the_journal(tmp_path: Path) -> None:
     """A forked child writes to the same file, and tells nothing of the parent's drops."""
     journal = Journal(tmp_path / "j")

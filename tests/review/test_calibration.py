@@ -76,6 +76,7 @@ def true_accuracy(rows: list[ScoredVerdict], threshold: float) -> float:
     return (recall + sum((row.value or 0) >= threshold for row in fine) / len(fine)) / 2
 
 
+@pytest.mark.long
 def test_held_out_figures_are_not_flattered_by_noise() -> None:
     """Of scores that say nothing of the verdicts, no accuracy is promised: over 20 seeds the held-out balanced accuracy
     is 0.5 on average, where the best threshold in hindsight looks better than chance every time."""
@@ -88,6 +89,7 @@ def test_held_out_figures_are_not_flattered_by_noise() -> None:
     assert sum(hindsight) / 20 > 0.56
 
 
+@pytest.mark.long
 def test_weights_move_the_threshold() -> None:
     """Logs that were picked because they are bad must not pull it: over three samples, F1's threshold from worst-first
     verdicts with their weights is on average near the one from all verdicts, without weights far below it."""
@@ -121,12 +123,12 @@ def test_lower_is_better_is_the_mirror_image() -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([], f"needs {LEAST} reviewed logs"),
-        (made(12, steep), "people reviewed 12 logs"),
+        ([], f"{LEAST} logs are needed"),
+        (made(12, steep), "people judged 12 logs"),
         (made(100, lambda _: 0.0), "0 as bad and 100 as good; .* about 200 more"),
         (made(100, steep, weight=0.0), "100 more have an unknown weight"),
         ([replace(row, value=None) for row in made(100, steep)], "no score"),
-        ([replace(row, verdict="unsure") for row in made(100, steep)], "people reviewed 0 logs"),
+        ([replace(row, verdict="unsure") for row in made(100, steep)], "people judged 0 logs"),
     ],
 )
 def test_too_few_reviews_are_refused(rows: list[ScoredVerdict], said: str) -> None:
@@ -139,7 +141,7 @@ def test_the_verdicts_of_a_log_are_one_log() -> None:
     """Twenty people on ten logs are ten logs, too few; older versions of the evaluator are left out, calibrations of
     this one are not."""
     rows = [replace(row, trace=row.trace % 10, reviewer=str(row.trace)) for row in made(200, steep)]
-    with pytest.raises(DataError, match="people reviewed 10 logs"):
+    with pytest.raises(DataError, match="people judged 10 logs"):
         fit(rows, 0.5, "higher")
     old = made(60, steep, version="1")
     new = [replace(row, trace=100 + row.trace, created=500.0 + row.trace) for row in made(60, steep, seed=2)]
@@ -164,6 +166,7 @@ def test_constant_and_perfect_scores_do_no_harm() -> None:
     assert wide.threshold == pytest.approx(70, abs=10)
 
 
+@pytest.mark.external
 def test_the_curves_are_those_of_sklearn() -> None:
     """Isotonic values before smoothing by half a log, and logistic slopes, are scikit-learn's."""
     isotonic = pytest.importorskip("sklearn.isotonic", reason="scikit-learn is not installed").IsotonicRegression
@@ -253,6 +256,7 @@ def reviewed(store: Store) -> Store:
     return store
 
 
+@pytest.mark.long
 def test_the_command(reviewed: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`ragtrace calibrate` prints before and after, writes the file, and the pipeline labels by it."""
     path = tmp_path / "calibration.json"
@@ -272,6 +276,7 @@ def test_the_command(reviewed: Store, store_url: str, tmp_path: Path, capsys: py
     assert (score.label, score.version) == ("fail", "2+c1"), "0.5 would have passed it"
 
 
+@pytest.mark.long
 def test_the_commands_exit_codes(
     reviewed: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,7 +286,7 @@ def test_the_commands_exit_codes(
     assert main([*given]) == 2
     assert "--out" in capsys.readouterr().err
     assert main([*given, "--out", str(path), "--evaluator", "nobody"]) == 2
-    assert "the store has no score of this evaluator" in capsys.readouterr().err
+    assert "no score of it" in capsys.readouterr().err
     assert main([*given, "--out", str(path), "--evaluator", "bad"]) == 2
     assert main([*given, "--evaluator", "good", "--dry-run"]) == 0
     assert main([*given, "--out", str(path), "--dry-run"]) == 0
@@ -299,6 +304,7 @@ def test_without_a_review_it_says_what_to_do(
     assert "nobody has judged" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_calibration_no_better_is_not_written(
     store: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

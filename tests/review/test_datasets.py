@@ -105,6 +105,7 @@ def test_require_consent_and_redaction(reviewed: Store, tmp_path: Path) -> None:
     assert row["license"] is None
 
 
+@pytest.mark.external
 @pytest.mark.parametrize("name", ["set.jsonl", "set.parquet", "folder"])
 def test_what_goes_out_is_evaluated(
     reviewed: Store, store_url: str, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
@@ -128,6 +129,7 @@ def test_what_goes_out_is_evaluated(
     assert items[0].trace.reference == "It is covered for 24 months."
 
 
+@pytest.mark.external
 def test_the_folder_is_a_data_set_of_hugging_face(reviewed: Store, tmp_path: Path) -> None:
     """`datasets` loads it by its card; exported again, it is replaced whole."""
     datasets = pytest.importorskip("datasets", reason="datasets is not installed: pip install 'ragtrace-otel[eval]'")

@@ -91,6 +91,7 @@ def test_a_long_comment_is_cut(store: Store) -> None:
     assert len(comment) == 10_000
 
 
+@pytest.mark.server
 def test_the_applications_function(tmp_path: Path) -> None:
     """`ragtrace.feedback` reaches the store and the metrics; whatever it is given, it never raises."""
     url = str(tmp_path / "store.db")

@@ -1,0 +1,133 @@
+"""Kinds of tests: what a test needs beside its own process. `pytest --fast` leaves all of them out.
+
+MODULES names the kind of whole folders and modules; single tests of other modules carry the marker themselves. A test
+for PostgreSQL is a `server` test by its fixture or parameter. With `--fast` a test without a marker fails if it starts
+a process or listens at a port, so that the fast tests stay fast.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import hypothesis
+import pytest
+
+KINDS = {
+    "process": "starts or forks a process",
+    "server": "runs or asks a server, in a thread or in a process of its own",
+    "console": "asks the console's web application",
+    "browser": "drives a browser",
+    "external": "loads large libraries that ragtrace can use or is compared with",
+    "minimal": "installs ragtrace without extras in an environment of its own",
+    "long": "repeats an experiment for more than two seconds of processor time",
+}
+MODULES = {
+    "chatlogs/test_crash.py": "process",
+    "console": "console",
+    "console/test_browser.py": "browser",
+    "console/test_serve.py": "server",
+    "demo": "process",
+    "evaluators/test_reference_libraries.py": "external",
+    "grafana": "process",
+    "house/test_rooms.py": "process",
+    "judge": "server",
+    "models/test_external.py": "external",
+    "online/test_child_process.py": "process",
+    "otlp/test_otlp_wire.py": "server",
+    "prometheus/test_metrics_endpoint.py": "server",
+    "prometheus/test_processes.py": "process",
+    "prometheus/test_servers.py": "server",
+    "review/test_webhooks.py": "server",
+    "startup/test_process.py": "process",
+}
+"""The kind of folders and modules below tests/. A module's own line has precedence over its folder's."""
+HERE = Path(__file__).parent
+_EVENTS = {"subprocess.Popen": "process", "os.fork": "process", "os.posix_spawn": "process", "socket.bind": "server"}
+"""Audit events, and the kind of the tests that may cause them."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option `--fast`."""
+    parser.addoption("--fast", action="store_true", help=f"leave out the tests of these kinds: {', '.join(KINDS)}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers."""
+    for kind, meaning in KINDS.items():
+        config.addinivalue_line("markers", f"{kind}: {meaning}")
+    if config.getoption("fast"):
+        config.pluginmanager.register(_Fast(), "fast")
+
+
+def pytest_collection_finish() -> None:
+    """Keep what the imports of all test modules made out of later garbage collections, which then are cheap."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give a test the kind of its module and of its fixtures."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    if kind := _kind(item.path):
+        item.add_marker(kind)
+    if "postgresql" in getattr(item, "fixturenames", ()) or "postgresql" in parameters:
+        item.add_marker("server")
+
+
+def _kind(path: Path) -> str | None:
+    below = path.relative_to(HERE)
+    return MODULES.get(below.as_posix()) or MODULES.get(below.parts[0])
+
+
+class _Fast:
+    """Leaves out the tests of all kinds without importing modules of one kind, and tries fewer random inputs."""
+
+    test: str | None = None
+    events: list[str]
+
+    def __init__(self) -> None:
+        self.events = []
+        sys.addaudithook(self._audit)
+        hypothesis.settings.register_profile("fast", max_examples=10)
+        hypothesis.settings.load_profile("fast")
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        return True if collection_path.is_relative_to(HERE) and _kind(collection_path) else None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        others = [item for item in items if any(item.get_closest_marker(kind) for kind in KINDS)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        self.events.clear()
+        self.test = item.nodeid
+        try:
+            result = yield
+        finally:
+            self.test = None
+        if self.events:
+            pytest.fail(f"this test needs a marker ({', '.join(KINDS)}): it caused {', '.join(set(self.events))}")
+        return result
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.test or event not in _EVENTS:
+            return
+        is_unix_socket = event == "socket.bind" and not isinstance(arguments[1], tuple)
+        if not is_unix_socket and not _in_import():
+            self.events.append(f"{event} ({_EVENTS[event]})")
+
+
+def _in_import() -> bool:
+    """Whether a module is being imported: some libraries ask a program then what machine this is."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
