@@ -30,7 +30,7 @@ from ragtrace.online.pipeline import Pipeline
 from ragtrace.records import Document, Evaluation, Facts, Score, Trace
 from ragtrace.sampling import Decision
 from ragtrace_prometheus import PrometheusSink
-from ragtrace_prometheus.exposition import PlainRegistry
+from ragtrace_prometheus.exposition import Exposition
 
 
 def passes(_trace: Trace) -> float:
@@ -103,7 +103,7 @@ def several(checks: Sequence[Evaluator], processes: int, rounds: int, chance: ra
 
         for name, work in (
             (f"one of {processes} processes writes its file", sinks[0]._write),
-            (f"a scrape of {processes} processes", lambda: sinks[0].registry.text(True)),  # type: ignore[attr-defined]
+            (f"a scrape of {processes} processes", Exposition(sinks[0].registry, openmetrics=True).text),
         ):
             median, least = measure(work, more, rounds)
             print(f"{name:46}{median:10.1f}{least:9.1f}{size:12,}")
@@ -122,12 +122,13 @@ def main() -> None:
     checks = [Evaluator(f"evaluator_{i:02}", passes, threshold=0.63) for i in range(options.evaluators)]
     sinks = [PrometheusSink(app=f"application-{i:02}", env="prod", evaluators=checks) for i in range(options.apps)]
     registries = [sink.registry for sink in sinks]
+    expositions = {kind: [Exposition(registry, kind) for registry in registries] for kind in (False, True)}
     for sink in sinks:
         sink.watch(Pipeline(checks))
     traffic(sinks, checks, chance, 20)
 
     def texts(openmetrics: bool, count: int) -> list[bytes]:
-        return [r.text(openmetrics) for r in registries[:count] if isinstance(r, PlainRegistry)]
+        return [exposition.text() for exposition in expositions[openmetrics][:count]]
 
     def more() -> None:
         traffic(sinks, checks, chance, 10)

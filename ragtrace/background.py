@@ -310,6 +310,15 @@ class Background(Generic[Item]):
         yield from (number for number, _ in self._running.values())
         yield from (entry.number for _, entry in self._delayed)
 
+    def take(self) -> list[Item]:
+        """Take the items that wait, oldest first. The caller does their work itself; they count as done."""
+        with self._changed:
+            entries = list(self._queue)
+            self._queue.clear()
+            self._bytes -= sum(entry.size for entry in entries)
+            self._changed.notify_all()
+        return [entry.item for entry in entries]  # type: ignore[misc]  # `put` took them as Item
+
     def close(self, timeout: float = 5.0) -> list[Item]:
         """Take no further items, give the work what waits for up to `timeout` seconds, and end the threads.
 

@@ -48,6 +48,20 @@ def exit_code_of(child: Callable[[], bool]) -> int:
 # --- batches ---------------------------------------------------------------------------------------------
 
 
+def test_a_caller_takes_what_waits() -> None:
+    """The work never gets an item that was taken, and the item counts as done."""
+    batches: list[list[int]] = []
+    queue = Background("test", batches.append, FULL_BATCHES)
+    for i in range(3):
+        queue.put(i, 10)
+    assert queue.take() == [0, 1, 2]
+    assert (queue.stats().done, queue.stats().waiting, queue.stats().waiting_bytes) == (3, 0, 0)
+    queue.put(3)
+    assert queue.flush(30)
+    assert batches == [[3]]
+    queue.close()
+
+
 def test_items_come_in_order_and_in_another_thread() -> None:
     """The work gets every item once, oldest first, in a daemon thread of the given name."""
     items: list[int] = []

@@ -1,4 +1,4 @@
-"""Batches whose encoding lets others run, and an exporter that counts what it could not send."""
+"""Exports in batches that give way to the application's threads, and counts what could not be exported."""
 
 from __future__ import annotations
 
@@ -124,56 +124,42 @@ class CountingExporter(Generic[T]):
         return bool(flush(timeout_millis)) if flush is not None else True
 
 
-class PacedSpanProcessor(BatchSpanProcessor):
-    """The SDK's processor, that counts what a full queue drops."""
-
-    def __init__(self, exporter: CountingExporter[ReadableSpan], queue: int = 4_096) -> None:
-        self.dropped = 0
-        self._limit = queue
-        after_fork(self._reset_counts)
-        super().__init__(
-            exporter,  # type: ignore[arg-type]  # duck-typed: export, shutdown, force_flush
-            max_queue_size=queue,
-            schedule_delay_millis=1_000,
-            max_export_batch_size=_BATCH,
-        )
-
-    def _reset_counts(self) -> None:
-        self.dropped = 0
-
-    def on_end(self, span: ReadableSpan) -> None:
-        """Queue the span; the SDK drops the oldest where the queue is full."""
-        if _queued(self) >= self._limit:
-            self.dropped += 1
-        super().on_end(span)
-
-
-class PacedLogRecordProcessor(BatchLogRecordProcessor):
-    """The same for events."""
+class _DropCounter:
+    """Counts the items that a full queue of the SDK's batch processor drops."""
 
     def __init__(self, exporter: CountingExporter[Any], queue: int = 4_096) -> None:
         self.dropped = 0
         self._limit = queue
         after_fork(self._reset_counts)
-        super().__init__(
-            exporter,  # type: ignore[arg-type]  # duck-typed: export, shutdown, force_flush
-            max_queue_size=queue,
-            schedule_delay_millis=1_000,
-            max_export_batch_size=_BATCH,
+        super().__init__(  # type: ignore[call-arg]  # the SDK's processor, which comes next among the bases
+            exporter, max_queue_size=queue, schedule_delay_millis=1_000, max_export_batch_size=_BATCH
         )
 
     def _reset_counts(self) -> None:
         self.dropped = 0
 
-    def on_emit(self, log_record: Any) -> None:
-        """Queue the event; the SDK drops the oldest where the queue is full."""
-        if _queued(self) >= self._limit:
+    def _count(self) -> None:
+        """Called before each item: the SDK drops the oldest one if the queue is full."""
+        if len(getattr(getattr(self, "_batch_processor", None), "_queue", ())) >= self._limit:
             self.dropped += 1
+
+
+class PacedSpanProcessor(_DropCounter, BatchSpanProcessor):
+    """The SDK's span processor with a count of dropped spans."""
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Queue the span."""
+        self._count()
+        super().on_end(span)
+
+
+class PacedLogRecordProcessor(_DropCounter, BatchLogRecordProcessor):
+    """The SDK's log processor with a count of dropped events."""
+
+    def on_emit(self, log_record: Any) -> None:
+        """Queue the event."""
+        self._count()
         super().on_emit(log_record)
-
-
-def _queued(processor: Any) -> int:
-    return len(getattr(getattr(processor, "_batch_processor", None), "_queue", ()))
 
 
 def quiet(logger_names: Sequence[str]) -> None:

@@ -56,17 +56,7 @@ def score_attributes(evaluation: Evaluation, form: ScoreFormat) -> dict[str, Any
 
 def _own(score: Score, form: ScoreFormat) -> dict[str, Any]:
     base = f"{form.prefix}.{score.name}"
-    attributes: dict[str, Any] = {}
-    if score.error is not None:
-        attributes[f"{base}.label"] = "error"
-        return attributes
-    if score.value is not None:
-        attributes[f"{base}.score"] = float(score.value)
-    if score.label is not None:
-        attributes[f"{base}.label"] = form.label(score)
-    if explanation := form.explanation(score):
-        attributes[f"{base}.explanation"] = explanation
-    return attributes
+    return {f"{base}.label": "error"} if score.error is not None else _result(score, form, base)
 
 
 def _openinference(score: Score, form: ScoreFormat, n: int) -> dict[str, Any]:
@@ -75,16 +65,18 @@ def _openinference(score: Score, form: ScoreFormat, n: int) -> dict[str, Any]:
         f"{base}.name": score.name,
         f"{base}.annotator_kind": _KINDS.get(score.method, "CODE"),
         f"{base}.identifier": f"{score.name}@{score.version}",
+        **_result(score, form, base),
     }
-    if score.value is not None:
-        attributes[f"{base}.score"] = float(score.value)
-    if score.label is not None:
-        attributes[f"{base}.label"] = form.label(score)
-    if explanation := form.explanation(score):
-        attributes[f"{base}.explanation"] = explanation
     if score.sampling_probability != 1.0:
         attributes[f"{base}.metadata"] = json.dumps({"sampling_probability": score.sampling_probability})
     return attributes
+
+
+def _result(score: Score, form: ScoreFormat, base: str) -> dict[str, Any]:
+    """Value, label and explanation, those that the score has."""
+    value = None if score.value is None else float(score.value)
+    parts = {"score": value, "label": form.label(score), "explanation": form.explanation(score)}
+    return {f"{base}.{name}": part for name, part in parts.items() if part is not None}
 
 
 def _evidence(evaluation: Evaluation, sanitizer: Sanitizer) -> list[dict[str, Any]]:

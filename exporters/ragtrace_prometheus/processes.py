@@ -1,9 +1,9 @@
-"""One application in several processes: each writes what it counted, and whoever is scraped shows the sum.
+"""One application in several processes: each writes what it counted, and the one that is scraped shows the sum.
 
-A directory holds a file for each process and one, `ended`, for all that are gone. A file is replaced as a whole, so a
-reader finds one moment of its process. Its process holds a lock on it while it lives, which the kernel lets go however
-it dies: process ids, which are used again, say nothing here. A scrape shows only what stands in files; so what it has
-shown is there after a `kill -9` as well, and no counter falls.
+A directory holds a file for each process and one, `ended`, for all that ended. A file is replaced as a whole, so a
+reader sees one moment of its process. Its process holds a lock on it while it lives, which the kernel releases however
+the process dies; a process id does not tell this, because it is used again. A scrape shows only what is in files, so
+what it has shown is still there after a `kill -9`, and no counter falls.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtrace_prometheus.families import Exemplar, Spec, Taken
-from ragtrace_prometheus.merging import Part, Process, merge
+from ragtrace_prometheus.families import Family, TraceExemplar
+from ragtrace_prometheus.merging import Snapshot, compact, merge
 
 _log = logging.getLogger(__name__)
 _ENDED = "ragtrace-ended.json"
@@ -29,48 +29,53 @@ _LOCK = "ragtrace.lock"
 _TRIES = 100
 """How often a file is opened that is replaced meanwhile; its process writes once in a second."""
 _UNREADABLE = (ValueError, LookupError, TypeError)
-"""What `_parts` raises."""
+"""What `_parse` raises."""
 _OLD = 60.0
-"""Seconds after which a file that nobody finished writing is taken away."""
+"""Seconds after which an unfinished file is removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A process's file, read."""
+    """What is in a file."""
 
     path: Path
-    process: Process
+    snapshots: Sequence[Snapshot] = ()
+    alive: bool = False
+    """Whether its process lives."""
+    absorbed: frozenset[str] = frozenset()
+    """Names of files whose counts are in this one too; they could not be removed yet."""
     readable: bool = True
+
+    def lasting(self) -> Sequence[Snapshot]:
+        """The metrics that count now: of a process that ended, those that outlive it."""
+        if self.alive:
+            return self.snapshots
+        return [[family for family in snapshot if family.lasting] for snapshot in self.snapshots]
 
 
 class Processes:
-    """This process's place in the directory. Not safe for several threads: the sink's lock is around it."""
+    """This process's place in the directory. Not thread-safe: the sink holds a lock around each use."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
-        """Raises OSError for a directory that cannot be made or written in."""
+        """Raises OSError for a directory that cannot be created or written in."""
         self._directory = Path(directory)
         self._file = -1
         self._name = _new_name()
         with self._locked(fcntl.LOCK_SH):
             pass
-        self.compact()
+        self._compact()
 
     def forked(self) -> None:
-        """In a forked child, which is a process of its own; the parent's file is the parent's."""
-        if self._file >= 0:
-            os.close(self._file)
-        self._file, self._name = -1, _new_name()
+        """In a forked child, which is a process of its own: leave the parent's file to the parent."""
+        self.close()
+        self._name = _new_name()
 
-    # --- writing -------------------------------------------------------------------------------------
-
-    def write(self, taken: Sequence[Taken]) -> None:
-        """Replace this process's file. Raises OSError where that cannot be done; then the one before it stands."""
+    def write(self, families: Snapshot) -> None:
+        """Replace this process's file. Raises OSError where that fails; then the previous one remains."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        path = self._directory / self._name
-        made = _replace(path, _text([Part(each) for each in taken]), lock=True)
-        old, self._file = self._file, made
-        if old >= 0:
-            os.close(old)
+        previous, self._file = self._file, _replace(self._directory / self._name, _text([families]), lock=True)
+        if previous >= 0:
+            os.close(previous)
 
     def close(self) -> None:
         """This process counts no more: the next scrape adds its file to those that ended."""
@@ -78,68 +83,59 @@ class Processes:
             os.close(self._file)
             self._file = -1
 
-    # --- reading -------------------------------------------------------------------------------------
-
-    def merged(self, own: Sequence[Taken] | None) -> list[Taken]:
+    def merged(self, own: Snapshot | None) -> list[Family]:
         """What all processes wrote; `own` is what this one wrote last, None to read that too. Raises OSError."""
         with self._locked(fcntl.LOCK_SH):
-            files = list(self._others(self._name if own is not None else ""))
-            ended, absorbed = self._ended()
-        found = [Process([Part(each) for each in own])] if own is not None else []
-        found += [file.process for file in files if file.path.name not in absorbed]
-        if not all(file.process.alive for file in files):
+            files = self._others(self._name if own is not None else "")
+            ended = self._ended()
+        if not all(file.alive for file in files):
             with contextlib.suppress(OSError):  # a full disk: they are read one by one until there is room
-                self.compact()
-        return [part.taken for part in merge([*found, ended])]
+                self._compact()
+        snapshots = [own] if own is not None else []
+        for file in (*files, ended):
+            if file.path.name not in ended.absorbed:
+                snapshots += file.lasting()
+        return merge(snapshots)
 
-    def compact(self) -> None:
-        """Put the files of processes that ended into one. Where another process is at it or reads, it is left to it.
+    def _compact(self) -> None:
+        """Put the files of processes that ended into one. Does nothing while another process does so or reads.
 
-        A file that was added, but could not be taken away, is named in `ended` and not counted again."""
+        A file that was added, but could not be removed, is named in `ended` and not counted again."""
         with contextlib.suppress(BlockingIOError), self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB):
-            self._remove_unfinished()
-            ended, absorbed = self._ended()
-            gone = [file for file in self._others(self._name) if not file.process.alive]
-            new = [file for file in gone if file.readable and file.path.name not in absorbed]
+            for path in self._directory.glob("ragtrace-*.tmp"):
+                with contextlib.suppress(OSError):
+                    if time.time() - path.stat().st_mtime > _OLD:
+                        path.unlink()
+            ended = self._ended()
+            files = [file for file in self._others(self._name) if not file.alive]
+            new = [file for file in files if file.readable and file.path.name not in ended.absorbed]
             if new:
-                parts = merge([ended, *(file.process for file in new)], keep=True)
-                names = [file.path.name for file in gone]
-                _replace(self._directory / _ENDED, _text(parts, names))
-            for file in gone:
+                snapshots = compact(snapshot for file in (ended, *new) for snapshot in file.lasting())
+                _replace(self._directory / _ENDED, _text(snapshots, [file.path.name for file in files]))
+            for file in files:
                 if not file.readable:
                     _log.warning("ragtrace: %s cannot be read; what that process counted is lost", file.path)
                 file.path.unlink(missing_ok=True)
 
-    def _others(self, but: str) -> Iterator[_File]:
-        for path in sorted(self._directory.glob("ragtrace-*-*.json")):
-            if path.name != but and (file := _read(path)) is not None:
-                yield file
+    def _others(self, own: str) -> list[_File]:
+        paths = sorted(self._directory.glob("ragtrace-*-*.json"))
+        return [file for path in paths if path.name != own and (file := _read(path)) is not None]
 
-    def _ended(self) -> tuple[Process, frozenset[str]]:
+    def _ended(self) -> _File:
         path = self._directory / _ENDED
-        try:
-            known = json.loads(path.read_bytes())
-            return Process(_parts(known), alive=False), frozenset(known["absorbed"])
-        except FileNotFoundError:
-            pass
-        except _UNREADABLE:
+        file = _read(path)
+        if file is not None and not file.readable:
             _log.warning("ragtrace: %s cannot be read; what ended processes counted is lost", path)
             with contextlib.suppress(OSError):
                 path.replace(path.with_suffix(".broken"))
-        return Process((), alive=False), frozenset()
-
-    def _remove_unfinished(self) -> None:
-        for path in self._directory.glob("ragtrace-*.tmp"):
-            with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > _OLD:
-                    path.unlink()
+        return file or _File(path)
 
     @contextlib.contextmanager
-    def _locked(self, how: int) -> Iterator[None]:
+    def _locked(self, operation: int) -> Iterator[None]:
         self._directory.mkdir(parents=True, exist_ok=True)
         file = os.open(self._directory / _LOCK, os.O_RDONLY | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(file, how)
+            fcntl.flock(file, operation)
             try:
                 yield
             finally:
@@ -160,30 +156,30 @@ def _replace(path: Path, text: bytes, lock: bool = False) -> int:
     with contextlib.ExitStack() as undo:
         undo.callback(unfinished.unlink, missing_ok=True)
         undo.callback(os.close, file)
-        if lock:  # before the file has its name: under it there is never an unlocked file of a living process
+        if lock:  # before the file has its name: no unlocked file of a living process ever has it
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with os.fdopen(file, "wb", closefd=False) as stream:
             stream.write(text)
         unfinished.replace(path)
         if lock:
-            undo.pop_all()  # whoever asked for the lock closes the file
+            undo.pop_all()  # the caller closes the file
             return file
     return -1
 
 
 def _read(path: Path) -> _File | None:
-    """A process's file and whether its process lives; None if it is gone."""
+    """A file and whether its process lives; None if it is gone."""
     try:
-        text, alive = _opened(path)
+        text, alive = _open(path)
     except FileNotFoundError:
         return None
     try:
-        return _File(path, Process(_parts(json.loads(text)), alive))
+        return _parse(path, json.loads(text), alive)
     except _UNREADABLE:  # the machine went down while it was written
-        return _File(path, Process((), alive), readable=False)
+        return _File(path, alive=alive, readable=False)
 
 
-def _opened(path: Path) -> tuple[bytes, bool]:
+def _open(path: Path) -> tuple[bytes, bool]:
     for _ in range(_TRIES):
         with path.open("rb") as stream:
             alive = _is_locked(stream.fileno())
@@ -202,36 +198,35 @@ def _is_locked(file: int) -> bool:
     return False
 
 
-# --- the format: JSON, one metric after the other -----------------------------------------------------
+# --- the format: JSON ---------------------------------------------------------------------------------
 
 
-def _text(parts: Sequence[Part], absorbed: Sequence[str] = ()) -> bytes:
+def _text(snapshots: Sequence[Snapshot], absorbed: Sequence[str] = ()) -> bytes:
     # Each metric by itself: while one is written no other thread runs.
-    families = ",\n".join(json.dumps(_plain(part), separators=(",", ":")) for part in parts)
-    return f'{{"absorbed":{json.dumps(absorbed)},"families":[\n{families}]}}\n'.encode()
+    lists = (",\n".join(json.dumps(_as_json(f), separators=(",", ":")) for f in snapshot) for snapshot in snapshots)
+    return f'{{"absorbed":{json.dumps(absorbed)},"snapshots":[[{"],[".join(lists)}]]}}\n'.encode()
 
 
-def _plain(part: Part) -> dict[str, Any]:
-    taken, spec = part.taken, part.taken.spec
+def _as_json(family: Family) -> dict[str, Any]:
     return {
-        "spec": [spec.name, spec.kind, spec.text, spec.labels, spec.bounds, spec.merge],
-        "keys": taken.keys,
-        "values": taken.values,
-        "more": list(part.more.items()),
-        "exemplars": [[at, [e.trace_id, e.value, e.timestamp]] for at, e in taken.exemplars.items()],
+        "family": [family.type, family.name, family.documentation, family.labels],
+        "bounds": family.bounds[:-1],
+        "merge": family.merge,
+        "keys": family.keys,
+        "values": family.values,
+        "exemplars": list(family.exemplars.items()),
     }
 
 
-def _parts(known: Any) -> list[Part]:
+def _parse(path: Path, content: Any, alive: bool) -> _File:
     """Raises ValueError, LookupError or TypeError for what is not such a file."""
-    return [_part(each) for each in known["families"]]
+    snapshots = [[_family(each) for each in snapshot] for snapshot in content["snapshots"]]
+    return _File(path, snapshots, alive, frozenset(content["absorbed"]))
 
 
-def _part(known: Any) -> Part:
-    name, kind, text, labels, bounds, how = known["spec"]
-    spec = Spec(name, kind, text, tuple(labels), tuple(bounds), how)
-    keys, values = [tuple(key) for key in known["keys"]], known["values"]
-    if len(values) != len(keys) * spec.width:
-        raise ValueError(f"{name}: {len(values)} values of {len(keys)} series")
-    exemplars = {at: Exemplar(*exemplar) for at, exemplar in known["exemplars"]}
-    return Part(Taken(spec, keys, values, exemplars), dict(known["more"]))
+def _family(content: Any) -> Family:
+    family = Family(*content["family"], buckets=content["bounds"], merge=content["merge"])
+    keys, values = [tuple(key) for key in content["keys"]], content["values"]
+    if len(values) != len(keys) * len(family.lines):
+        raise ValueError(f"{family.name}: {len(values)} values of {len(keys)} series")
+    return family.replaced(keys, values, {place: TraceExemplar(*exemplar) for place, exemplar in content["exemplars"]})

@@ -1,7 +1,7 @@
-"""Requests and evaluations as metrics. What there is stands in `catalogue`.
+"""Requests and evaluations as metrics; `catalogue` lists them.
 
-`app` and `env` stand on every series; evaluator names, models, prompt versions, verdicts and reasons are bounded; ids
-and text are never labels. A trace is named by exemplars alone, which OpenMetrics scrapes show.
+`app` and `env` are labels of every series. Evaluator names, models, prompt versions, verdicts and reasons are bounded;
+ids and texts are never labels. Only exemplars name a trace, which OpenMetrics scrapes show.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ import logging
 import os
 import threading
 import time
-import weakref
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from ragtrace.background import Background, Bounds, after_fork
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Trace
@@ -26,30 +24,30 @@ from ragtrace.sampling import Decision
 from ragtrace.text.sanitizer import sendable
 from ragtrace_prometheus.catalogue import Catalogue
 from ragtrace_prometheus.evaluations import Evaluations
-from ragtrace_prometheus.exposition import PlainRegistry, as_metric
-from ragtrace_prometheus.families import Taken
+from ragtrace_prometheus.exposition import PlainRegistry
+from ragtrace_prometheus.families import Family
 from ragtrace_prometheus.labels import Caps
-from ragtrace_prometheus.requests import Request, Requests, take_down
-from ragtrace_prometheus.watcher import Watcher
+from ragtrace_prometheus.requests import Request, Requests, note
+from ragtrace_prometheus.watcher import JudgeLimits, Watcher
 
 if TYPE_CHECKING:
     from ragtrace_prometheus.processes import Processes
     from ragtrace_prometheus.server import MetricsServer
 
 _log = logging.getLogger(__name__)
-_WAITING = 10_000
-"""Requests that wait to be counted; a further one is lost, and counted as an internal error."""
-_PORTION = 64
-"""Requests that are counted at a time, and from how many on the thread is called: less than a millisecond's work, which
-is how long other threads wait."""
 _INTERVAL = 1.0
-"""Seconds between two writings of this process's file, where several processes are one application."""
+"""Seconds that a request waits at most until it is counted, and between two writings of this process's file."""
+_BOUNDS = Bounds(items=10_000, batch=64, wait=_INTERVAL)
+"""Requests that wait to be counted: a further one is lost, and counted as an internal error. 64 take less than a
+millisecond, which is how long other threads wait for the interpreter."""
+_COUNTING = 5.0
+"""Seconds that a scrape waits at most for the thread that counts."""
 
 
-class PrometheusSink:
+class PrometheusSink(Collector):
     """A sink for evaluations and an observer of requests, in a registry of its own.
 
-    The request's thread leaves a note; a thread of the sink's counts it when there are many, and every scrape does.
+    The request's thread leaves a note. A thread of the sink's own counts it when there are many, and at every scrape.
     """
 
     def __init__(
@@ -62,54 +60,50 @@ class PrometheusSink:
         prices: Mapping[str, tuple[float, float]] | None = None,
         strata: Sequence[str] = ("ratio",),
         directory: str | os.PathLike[str] | None = None,
+        judge: JudgeLimits | None = None,
     ) -> None:
         """`registry` defaults to a new one. `prices` are US dollars for a million tokens of input and of output, by
         model. `strata` are the reasons that the sampler gives for its decisions, as far as they are known before the
-        first one. `directory` is where the processes of one application meet (see docs/metrics.md); without it this
-        process is alone.
+        first one. `directory` is shared by the processes of one application (see docs/metrics.md); without it this
+        process is alone. `judge` is shown where an evaluator may ask it.
 
-        SettingError for a registry that holds ragtrace's metrics already, and for a directory that cannot be used.
+        Raises SettingError for a registry that holds ragtrace's metrics already, and for a directory that cannot be
+        used.
         """
-        base = (sendable(app, 200), sendable(env, 200))
-        self._labels = dict(zip(("app", "env"), base, strict=True))
-        self._caps = Caps()
-        self._catalogue = Catalogue(evaluators)
-        self._requests = Requests(self._catalogue, base, self._caps, dict(prices or {}), strata)
-        self._evaluations = Evaluations(self._catalogue, base, self._caps, evaluators)
-        self._watcher: Watcher | None = None
+        self._base = (sendable(app, 200), sendable(env, 200))
+        self._evaluators, self._prices, self._strata = evaluators, dict(prices or {}), strata
+        self._judge = judge or JudgeLimits()
+        self._watched: tuple[Any, Any] | None = None
         self._server: MetricsServer | None = None
         self._processes = _processes(directory) if directory else None
         self._closed = False
-        self._renew()
+        self._reset()
+        self._queue: Background[Request | str] = Background("ragtrace-counts", self._work, _BOUNDS)
         self.registry = registry or PlainRegistry()
         try:
-            self.registry.register(_Metrics(self))
+            self.registry.register(self)
         except ValueError:
             raise SettingError(
                 "this registry holds ragtrace's metrics already; give each PrometheusSink its own"
             ) from None
-        _renew_in_children(self)
+        after_fork(self._forked)
 
-    def _renew(self) -> None:
+    def _reset(self) -> None:
+        """Begin at 0."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._starting = threading.Lock()
-        self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._waiting: deque[Request | str] = deque()
-        self._written: list[Taken] = []
+        self._written: list[Family] = []
+        self._due = 0.0
         self._failures = 0
+        self._caps = Caps()
+        self._catalogue = Catalogue(self._base, self._evaluators)
+        self._requests = Requests(self._catalogue, self._caps, self._prices, self._strata)
+        self._evaluations = Evaluations(self._catalogue, self._caps, self._evaluators, self._judge.model)
+        self._watcher = Watcher(self._base, self._caps, self._judge, *self._watched) if self._watched else None
 
     def _forked(self) -> None:
-        """In a forked child: what waited and what was counted belongs to the parent, and any lock may have been held
-        at the fork."""
-        self._renew()
-        for cap in self._caps.all():
-            cap.forked()
-        for family in self._catalogue.families:
-            family.forked()
-        if self._watcher is not None:
-            self._watcher.forked()
+        """In a forked child: what was counted belongs to the parent."""
+        self._reset()
         if self._processes is not None:
             self._processes.forked()
         if self._server is not None:
@@ -121,25 +115,13 @@ class PrometheusSink:
     def observe_request(self, trace: Trace, decision: Decision) -> None:
         """Note a finished request. One bounded append; never raises, never waits."""
         try:
-            self._note(take_down(trace, decision))
+            self._queue.put(note(trace, decision))
         except Exception:  # noqa: BLE001 a trace may hold anything
             self._failures += 1
 
     def observe_feedback(self, value: str) -> None:
-        """Note what a user said of an answer: `up` or `down`; everything else is `other`."""
-        self._note(value)
-
-    def _note(self, what: Request | str) -> None:
-        waiting = self._waiting
-        if len(waiting) >= _WAITING:
-            self._failures += 1
-            return
-        waiting.append(what)
-        if len(waiting) >= _PORTION and not self._wake.is_set():
-            self._wake.set()
-            self._start()
-        elif self._thread is None and self._processes is not None:
-            self._start()
+        """Note a user's feedback: `up` or `down`; everything else is `other`."""
+        self._queue.put(value)
 
     # --- in the pipeline's threads ---------------------------------------------------------------
 
@@ -149,104 +131,88 @@ class PrometheusSink:
             self._evaluations.count(evaluation)
 
     def observe_duration(self, evaluator: str, seconds: float) -> None:
-        """Note how long an evaluator took for one trace."""
+        """Count how long an evaluator took for one trace."""
         with self._lock:
             self._evaluations.count_duration(evaluator, seconds)
 
     # --- in the sink's own thread ----------------------------------------------------------------
 
-    def _start(self) -> None:
-        """Start the thread, unless somebody is at it."""
-        if self._thread is not None or self._closed or not self._starting.acquire(blocking=False):
-            return
-        try:
-            if self._thread is None:
-                thread = threading.Thread(target=self._work, name="ragtrace-counts", daemon=True)
-                thread.start()
-                self._thread = thread
-        except RuntimeError:  # no thread to be had: scrapes count what waits
-            self._failures += 1
-        finally:
-            self._starting.release()
+    def _work(self, items: list[Request | str]) -> float | None:
+        """Count. Where there are several processes, write this one's file when it is due, and return the seconds until
+        it is due again."""
+        self._count(items)
+        time.sleep(0)  # other threads that wait for the interpreter go first
+        if self._processes is None:
+            return None
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + _INTERVAL
+            self._write()
+        return self._due - time.monotonic()
 
-    def _work(self) -> None:
-        due = time.monotonic()
-        while not self._closed:
-            self._wake.wait(None if self._processes is None else max(0.0, due - time.monotonic()))
-            self._wake.clear()
-            try:
-                self._count_waiting()
-                if self._processes is not None and time.monotonic() >= due:
-                    due = time.monotonic() + _INTERVAL
-                    self._write()
-            except Exception:  # noqa: BLE001 this thread goes on: nobody would start another
-                self._failed("the thread that counts failed")
+    def _count(self, items: list[Request | str]) -> None:
+        with self._lock:
+            for item in items:
+                try:
+                    if isinstance(item, str):
+                        self._requests.count_feedback(item)
+                    else:
+                        self._requests.count(item)
+                except Exception:  # noqa: BLE001 one odd request must not keep the others from being counted
+                    self._fail("a request was not counted")
 
-    def _count_waiting(self) -> None:
-        for left in range(len(self._waiting), 0, -_PORTION):
-            with self._lock:
-                self._count(_PORTION)
-            if left > _PORTION:
-                time.sleep(0)  # whoever waits for the interpreter goes first
-
-    def _count(self, most: int) -> None:
-        """Count up to so many of those that wait. The lock is held: what was taken out is counted when it is free."""
-        for _ in range(min(most, len(self._waiting))):
-            what = self._waiting.popleft()
-            try:
-                if isinstance(what, str):
-                    self._requests.count_feedback(what)
-                else:
-                    self._requests.count(what)
-            except Exception:  # noqa: BLE001 one odd request must not keep the others from being counted
-                self._failed("a request was not counted")
+    def _fail(self, message: str) -> None:
+        self._failures += 1
+        if self._failures == 1:
+            _log.warning("ragtrace: %s; further failures are only counted", message, exc_info=True)
 
     # --- at a scrape -----------------------------------------------------------------------------
 
-    def taken(self) -> list[Taken]:
+    def collect(self) -> list[Family]:
         """Every metric of this moment, of all processes where there are several. OSError where their files cannot be
         read: no scrape at all is better than one without the others, whose counters would seem to start again."""
+        self._count(self._queue.take())
+        self._queue.flush(_COUNTING)  # the thread may be counting others
         if self._processes is None:
-            return self._own()
+            return self._families()
         own = self._write()
         try:
             return self._processes.merged(own)
         except OSError:
-            self._failed("PROMETHEUS_MULTIPROC_DIR cannot be used at the moment")
+            self._fail("PROMETHEUS_MULTIPROC_DIR cannot be read at the moment")
             raise
 
-    def _own(self) -> list[Taken]:
-        self._count_waiting()
+    def describe(self) -> list[Family]:
+        """The metrics without values, for a registry."""
+        return [family.replaced([], []) for family in self._catalogue.families]
+
+    def _families(self) -> list[Family]:
+        self._count(self._queue.take())
         with self._lock:
-            self._count(_WAITING)
-            found = [family.take() for family in self._catalogue.families]
-        return found + (self._watcher.taken() if self._watcher is not None else [])
+            families = [family.copy() for family in self._catalogue.families]
+        if self._watcher is not None:
+            queue = self._queue.stats()
+            families += self._watcher.families(self._failures + queue.failures + sum(queue.dropped.values()))
+        return families
 
-    def _write(self) -> list[Taken] | None:
-        """Write this process's file; what stands in it now, or None."""
-        processes = self._processes
-        if processes is None or self._closed:
-            return None
+    def _write(self) -> list[Family] | None:
+        """Write this process's file; what is in it now, or None."""
         with self._writing:
-            own = self._own()
-            if [each.values for each in own] == [each.values for each in self._written]:
-                return self._written
-            try:
-                processes.write(own)
-            except OSError:
-                self._failed("PROMETHEUS_MULTIPROC_DIR cannot be used at the moment")
+            if self._processes is None or self._closed:
                 return None
-            self._written = own
-            return own
-
-    def _failed(self, what: str) -> None:
-        self._failures += 1
-        if self._failures == 1:
-            _log.warning("ragtrace: %s; further failures are only counted", what, exc_info=True)
+            families = self._families()
+            if [family.values for family in families] != [family.values for family in self._written]:
+                try:
+                    self._processes.write(families)
+                except OSError:
+                    self._fail("PROMETHEUS_MULTIPROC_DIR cannot be written at the moment")
+                    return None
+                self._written = families
+            return self._written
 
     def watch(self, pipeline: Any, telemetry: Any = None) -> None:
         """Read the pipeline's counts and the exporters' at each scrape."""
-        self._watcher = Watcher(self._labels, pipeline, telemetry, self._caps, lambda: self._failures)
+        self._watched = (pipeline, telemetry)
+        self._watcher = Watcher(self._base, self._caps, self._judge, pipeline, telemetry)
 
     # --- beginning and end -----------------------------------------------------------------------
 
@@ -256,13 +222,13 @@ class PrometheusSink:
         return self._server.url if self._server is not None else None
 
     def serve(self, port: int, host: str = "127.0.0.1") -> MetricsServer:
-        """Serve /metrics. Raises SettingError if the port cannot be had. Several processes of one application, which
+        """Serve /metrics. Raises SettingError if the port cannot be opened. Several processes of one application, which
         share a directory, may have one port: each connection goes to one of them."""
         from ragtrace_prometheus.server import serve
 
         self._server = serve(self.registry, port, host, shared=self._processes is not None)
         if self._processes is not None:
-            self._start()
+            self._queue.wake()
         return self._server
 
     def close(self) -> None:
@@ -270,31 +236,12 @@ class PrometheusSink:
         if self._server is not None:
             self._server.close()
             self._server = None
+        self._queue.close()
         self._write()
-        self._closed = True
-        self._wake.set()
-        if self._processes is not None:
-            with self._writing:
+        with self._writing:
+            self._closed = True
+            if self._processes is not None:
                 self._processes.close()
-
-
-class _Metrics(Collector):
-    """A sink's metrics, in a registry."""
-
-    def __init__(self, sink: PrometheusSink) -> None:
-        self._sink = sink
-
-    def taken(self) -> list[Taken]:
-        """As they are kept."""
-        return self._sink.taken()
-
-    def collect(self) -> Iterator[Metric]:
-        """As prometheus_client has them."""
-        return map(as_metric, self._sink.taken())
-
-    def describe(self) -> list[Metric]:
-        """Their names, for a registry."""
-        return [as_metric(Taken(family.spec, (), ())) for family in self._sink._catalogue.families]
 
 
 def _processes(directory: str | os.PathLike[str]) -> Processes:
@@ -306,14 +253,3 @@ def _processes(directory: str | os.PathLike[str]) -> Processes:
         raise SettingError(
             f"PROMETHEUS_MULTIPROC_DIR is {os.fspath(directory)!r}, which cannot be used: {error}"
         ) from None
-
-
-def _renew_in_children(sink: PrometheusSink) -> None:
-    reference = weakref.ref(sink)
-
-    def renew() -> None:
-        if (alive := reference()) is not None:
-            alive._forked()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=renew)

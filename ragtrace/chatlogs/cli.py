@@ -1,4 +1,4 @@
-"""`ragtrace ingest · store prune · store forget-user · store rekey`."""
+"""The commands `ragtrace ingest` and `ragtrace store prune | forget-user | rekey`."""
 
 from __future__ import annotations
 
@@ -20,52 +20,48 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def add_commands(commands: Any) -> None:
-    """Add the commands to a parser's sub-commands. Imports nothing heavy."""
-    filling = commands.add_parser("ingest", help="scored rows into the store of chat logs")
-    filling.add_argument("file", type=Path, help="JSON lines with id and scores, as `ragtrace eval` writes them")
-    filling.add_argument("--data", type=Path, metavar="FILE", help="the file that was scored: the texts, by id")
-    filling.add_argument("--app", default="", help="application of lines that do not name theirs; default: ingest")
-    _store_option(filling)
-    filling.set_defaults(run=_ingest)
+    """Adds the commands to a parser's sub-commands. Imports nothing heavy."""
+    ingest = commands.add_parser("ingest", help="write scored rows into the store of chat logs")
+    ingest.add_argument("file", type=Path, help="JSON lines with `id` and `scores`, as `ragtrace eval` writes them")
+    ingest.add_argument("--data", type=Path, metavar="FILE", help="the scored file: its texts are added by `id`")
+    ingest.add_argument("--app", default="", help="application of lines that do not name one (default: ingest)")
+    add_store_option(ingest)
+    ingest.set_defaults(run=_ingest)
 
-    store = commands.add_parser("store", help="look after the store of chat logs")
+    store = commands.add_parser("store", help="maintain the store of chat logs")
     actions = store.add_subparsers(required=True, metavar="ACTION")
-    prune = actions.add_parser("prune", help="remove what is too old or too much")
-    prune.add_argument("--days", type=float, help="older requests go; default: setting store_days")
-    prune.add_argument("--bytes", metavar="SIZE", help="e.g. 20G: above it the oldest go; default: store_bytes")
-    _store_option(prune)
+    prune = actions.add_parser("prune", help="delete requests that are too old, or that exceed the size limit")
+    prune.add_argument("--days", type=float, help="delete requests that are older (default: setting store_days)")
+    prune.add_argument(
+        "--bytes", metavar="SIZE", help="delete the oldest requests above this size, e.g. 20G (default: store_bytes)"
+    )
+    add_store_option(prune)
     prune.set_defaults(run=_prune)
 
-    forget = actions.add_parser("forget-user", help="delete all of one user of the application, completely")
-    forget.add_argument("user", help="the id that the application gave")
+    forget = actions.add_parser("forget-user", help="delete everything of one user of the application")
+    forget.add_argument("user", help="the user's id, as the application sets it")
     forget.add_argument(
-        "--no-rewrite", action="store_true", help="leave deleted bytes in the database until it reuses them"
+        "--no-rewrite", action="store_true", help="leave the deleted bytes in the database until it reuses them"
     )
-    _store_option(forget)
+    add_store_option(forget)
     forget.set_defaults(run=_forget)
 
-    rekey = actions.add_parser("rekey", help="encrypt everything with the first key of store_key")
-    _store_option(rekey)
+    rekey = actions.add_parser("rekey", help="encrypt all content again with the first key of store_key")
+    add_store_option(rekey)
     rekey.set_defaults(run=_rekey)
 
 
-def _store_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--store", default="", metavar="URL", help="a file or postgresql://… (default: setting store)")
-
-
-def _address(options: argparse.Namespace) -> tuple[str, str | None]:
-    from ragtrace import settings
-    from ragtrace.chatlogs.encryption import read_keys
-
-    used = settings.load()
-    url = options.store or used.store
-    if not url:
-        raise SettingError("name the store with --store, or with the setting store")
-    return url, read_keys(used.store_key)
+def add_store_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the option --store, which `open_store_of` reads."""
+    parser.add_argument(
+        "--store", default="", metavar="URL", help="the store: a file or postgresql://… (default: setting store)"
+    )
 
 
 @contextmanager
-def _opened(options: argparse.Namespace) -> Iterator[Store]:
+def open_store_of(options: argparse.Namespace) -> Iterator[Store]:
+    """Opens the store of the option --store, or of the setting; closes it at the end. Raises SettingError if neither
+    names a store."""
     from ragtrace.chatlogs.store import open_store
 
     url, key = _address(options)
@@ -76,14 +72,25 @@ def _opened(options: argparse.Namespace) -> Iterator[Store]:
         store.close()
 
 
+def _address(options: argparse.Namespace) -> tuple[str, str | None]:
+    from ragtrace import settings
+    from ragtrace.chatlogs.encryption import read_keys
+
+    used = settings.load()
+    url = options.store or used.store
+    if not url:
+        raise SettingError("no store is set; name the store with --store, or with the setting store")
+    return url, read_keys(used.store_key)
+
+
 def _ingest(options: argparse.Namespace) -> int:
     from ragtrace.chatlogs.ingest import ingest
 
-    with _opened(options) as store:
-        found = ingest(options.file, store, data=options.data, app=options.app)
-    said = f"{found.done} lines stored, {found.new} of them new, {len(found.errors)} lines left out"
-    print(f"ragtrace ingest: {said}", file=sys.stderr)
-    return 1 if found.errors else 0
+    with open_store_of(options) as store:
+        result = ingest(options.file, store, data=options.data, app=options.app)
+    counts = f"{result.done} lines stored, {result.new} of them new, {len(result.errors)} lines left out"
+    print(f"ragtrace ingest: {counts}", file=sys.stderr)
+    return 1 if result.errors else 0
 
 
 def _prune(options: argparse.Namespace) -> int:
@@ -92,19 +99,19 @@ def _prune(options: argparse.Namespace) -> int:
 
     used = settings.load()
     days = used.store_days if options.days is None else options.days
-    size = used.store_bytes if options.bytes is None else _size(options.bytes)
-    with _opened(options) as store:
-        removed = prune(store, Retention(days, size))
-    print(f"ragtrace store prune: {_told(removed)} removed")
+    size = used.store_bytes if options.bytes is None else _parse_size(options.bytes)
+    with open_store_of(options) as store:
+        removal = prune(store, Retention(days, size))
+    print(f"ragtrace store prune: {_summary(removal)} removed")
     return 0
 
 
 def _forget(options: argparse.Namespace) -> int:
     from ragtrace.chatlogs.retention import delete_user
 
-    with _opened(options) as store:
-        removed = delete_user(store, options.user, rewrite=not options.no_rewrite)
-    print(f"ragtrace store forget-user: {_told(removed)} removed")
+    with open_store_of(options) as store:
+        removal = delete_user(store, options.user, rewrite=not options.no_rewrite)
+    print(f"ragtrace store forget-user: {_summary(removal)} removed")
     return 0
 
 
@@ -114,19 +121,19 @@ def _rekey(options: argparse.Namespace) -> int:
     url, key = _address(options)
     if key is None:
         raise SettingError(
-            "rekey needs the setting store_key: the new key first, and after it those that sealed so far"
+            "rekey needs the setting store_key: the new key first, then the keys that encrypted the content so far"
         )
-    print(f"ragtrace store rekey: {rekey(url, key)} traces encrypted anew")
+    print(f"ragtrace store rekey: {rekey(url, key)} traces encrypted with the new key")
     return 0
 
 
-def _told(removed: Removal) -> str:
+def _summary(removal: Removal) -> str:
     names = ("traces", "scores", "reviews", "feedback", "spilled")
-    return ", ".join(f"{getattr(removed, name)} {name}" for name in names)
+    return ", ".join(f"{getattr(removal, name)} {name}" for name in names)
 
 
-def _size(given: str) -> int:
-    found = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", given.strip().lower())
-    if found is None:
-        raise SettingError(f"--bytes is {given!r}; give a number of bytes, or e.g. 500M, 20G")
-    return int(found[1]) * _UNITS[found[2]]
+def _parse_size(text: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", text.strip().lower())
+    if match is None:
+        raise SettingError(f"--bytes is {text!r}; give a number of bytes, e.g. 1000000, 500M or 20G")
+    return int(match[1]) * _UNITS[match[2]]

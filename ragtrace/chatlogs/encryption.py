@@ -1,4 +1,4 @@
-"""Content at rest: AES-256-GCM under the key of the store, bound to the trace that it belongs to."""
+"""Encrypts content at rest with AES-256-GCM under the key of the store, bound to the trace that it belongs to."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _NONCE = 12
 
 
 def read_keys(name: str) -> str | None:
-    """The keys that the setting `store_key` names: what stands in the environment variable of that name, or else in
-    the file. None for an empty name. Raises SettingError if there is neither; the message never shows a key."""
+    """Reads the keys that the setting `store_key` names: the value of the environment variable of that name, else the
+    content of the file. None for an empty name. Raises SettingError if there is neither; the message contains no
+    key."""
     if not name:
         return None
     if name in os.environ:
@@ -29,45 +30,46 @@ def read_keys(name: str) -> str | None:
         return Path(name).read_text(encoding="ascii")
     except (OSError, ValueError):
         raise SettingError(
-            "store_key names neither an environment variable that is set nor a file that can be read; "
-            "it is the name of one of them, not the key itself"
+            "store_key names neither an environment variable that is set nor a readable file; set it to the name of "
+            "one of them, not to the key itself"
         ) from None
 
 
 class Keys:
-    """The keys of a store: the first one seals, all of them unseal."""
+    """The keys of a store: the first one encrypts, all of them decrypt."""
 
     def __init__(self, text: str) -> None:
-        """`text` has one key or more, 32 bytes each in base64 or hexadecimal digits, apart by blanks, line ends or
-        commas. Raises SettingError for anything else."""
+        """`text` contains one or more keys, each of 32 bytes in base64 or hexadecimal digits, separated by blanks, line
+        ends or commas. Raises SettingError for anything else."""
         self._keys = {_id(raw): raw for raw in (_raw(part) for part in re.split(r"[\s,]+", text.strip()) if part)}
         if not self._keys:
-            raise SettingError("the store's key is empty; `openssl rand -base64 32` makes one")
+            raise SettingError("the key of the store is empty; create one with `openssl rand -base64 32`")
         self.ids = tuple(self._keys)
-        """The keys' names, derived from them; the first one is in use."""
+        """The names of the keys, which are derived from them; the first one encrypts."""
 
     def seal(self, trace_hex: str, plain: bytes) -> bytes:
-        """Encrypted under the first key, for this trace alone."""
+        """Encrypts with the first key. Only `unseal` for the same trace can decrypt it."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = os.urandom(_NONCE)
         return nonce + AESGCM(self._keys[self.ids[0]]).encrypt(nonce, plain, trace_hex.encode())
 
     def unseal(self, trace_hex: str, sealed: bytes, key: str) -> bytes:
-        """What was sealed. Raises StoreError for a key that is not there and for bytes that were altered or moved."""
+        """Decrypts what `seal` returned. Raises StoreError for a missing key, and for bytes that were altered or belong
+        to another trace."""
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         raw = self._keys.get(key)
         if raw is None:
-            raise StoreError(f"this content was sealed with the key {key}, which was not given")
+            raise StoreError(f"the content is encrypted with the key {key}, which the setting store_key does not have")
         try:
             return AESGCM(raw).decrypt(sealed[:_NONCE], sealed[_NONCE:], trace_hex.encode())
         except (InvalidTag, ValueError):
-            raise StoreError(f"the content of trace {trace_hex} was altered and cannot be unsealed") from None
+            raise StoreError(f"the content of trace {trace_hex} was altered and cannot be decrypted") from None
 
-    def hidden(self, text: str) -> tuple[str, ...]:
-        """HMAC-SHA256 of a text under each key, the one in use first: equal texts are found, none can be read."""
+    def pseudonyms(self, text: str) -> tuple[str, ...]:
+        """HMAC-SHA256 of a text under each key, the first key first: equal texts can be found, none can be read."""
         return tuple(
             hmac.new(_derived(raw), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
             for raw in self._keys.values()
@@ -81,7 +83,8 @@ def _raw(part: str) -> bytes:
         raw = b""
     if len(raw) != 32:
         raise SettingError(
-            "the store's key is not 32 bytes in base64 or hexadecimal digits; `openssl rand -base64 32` makes one"
+            "the key of the store is not 32 bytes in base64 or hexadecimal digits; create one with "
+            "`openssl rand -base64 32`"
         )
     return raw
 
@@ -95,32 +98,47 @@ def _derived(raw: bytes) -> bytes:
 
 
 def seal_columns(keys: Keys | None, trace_hex: str, texts: Mapping[str, str | None]) -> dict[str, Any]:
-    """The values of a table's content columns: as they are, or with keys all None and `sealed` and `key` instead."""
+    """Returns the values of a table's content columns, and of `sealed` and `key`. Without keys the texts are plain and
+    `sealed` is None; with keys the texts are None, and `sealed` holds all of them, encrypted for this trace (32
+    hexadecimal digits)."""
     if keys is None:
         return {**{name: clean(text) for name, text in texts.items()}, "sealed": None, "key": None}
-    given = {name: text for name, text in texts.items() if text is not None}
-    if not given:
+    present = {name: text for name, text in texts.items() if text is not None}
+    if not present:
         return {**dict.fromkeys(texts), "sealed": None, "key": None}
-    # Escaped to ASCII: a lone surrogate comes back as it was.
-    sealed = keys.seal(trace_hex, json.dumps(given).encode())
+    # JSON is escaped to ASCII, so lone surrogates survive.
+    sealed = keys.seal(trace_hex, json.dumps(present).encode())
     return {**dict.fromkeys(texts), "sealed": sealed, "key": keys.ids[0]}
 
 
 def unseal_columns(
     keys: Keys | None, trace_hex: str, row: Mapping[Any, Any], names: Iterable[str]
 ) -> dict[str, str | None]:
-    """The texts of a row that `sealed_columns` made. Raises StoreError where they cannot be unsealed."""
+    """Returns the texts of a row that has the columns of `seal_columns`. Raises StoreError if they cannot be
+    decrypted."""
     sealed = row.get("sealed")
     if sealed is None:
         return {name: row.get(name) for name in names}
     if keys is None:
-        raise StoreError(f"this content was sealed with the key {row['key']}, which was not given")
-    given = json.loads(keys.unseal(trace_hex, bytes(sealed), str(row["key"])))
-    return {name: given.get(name) for name in names}
+        raise StoreError(f"the content is encrypted with the key {row['key']}, but the setting store_key is empty")
+    texts = json.loads(keys.unseal(trace_hex, bytes(sealed), str(row["key"])))
+    return {name: texts.get(name) for name in names}
+
+
+def user_keys(keys: Keys | None, user_id: str) -> tuple[str, ...]:
+    """The values of `traces.user_key` for a user: one for each key, the first for new traces. Without keys it is the
+    id itself, or its SHA-256 if it is longer than 200 characters."""
+    if keys is not None:
+        return keys.pseudonyms(user_id)
+    plain = clean(user_id) or ""
+    if len(plain) > 200:
+        plain = hashlib.sha256(user_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return (plain,)
 
 
 def clean(text: str | None) -> str | None:
-    """A text that both databases take: NUL and lone surrogates become U+FFFD, so that offsets into it still hold."""
+    """Replaces what the databases cannot store: NUL and lone surrogates become U+FFFD. Offsets into the text stay
+    valid."""
     if text is None or (text.isascii() and "\0" not in text):
         return text
     return re.sub("[\0\ud800-\udfff]", "\ufffd", text)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, InternalError, OperationalError
 
 from ragtrace.errors import MissingExtraError, SettingError, StoreError
 
+T = TypeVar("T")
 _BUSY = 15.0
 """Seconds that a connection waits for another one's lock."""
 _PRAGMAS = (
@@ -28,17 +30,17 @@ _PRAGMAS = (
 )
 
 
-def parse_url(text: str) -> URL:
+def parse_url(address: str) -> URL:
     """The address of a store: `sqlite:///file`, `postgresql://user@host/name`, or a file's path.
 
     Raises SettingError for anything else and MissingExtraError where PostgreSQL's driver is not installed.
     """
-    if "://" not in text:
-        if not text.strip():
+    if "://" not in address:
+        if not address.strip():
             raise SettingError("the store has no address; give a file, sqlite:///FILE or postgresql://HOST/NAME")
-        return URL.create("sqlite", database=text)
+        return URL.create("sqlite", database=address)
     try:
-        url = make_url(text)
+        url = make_url(address)
     except (ArgumentError, ValueError):
         raise SettingError(
             "the store's address cannot be read; give sqlite:///FILE or postgresql://HOST/NAME"
@@ -100,6 +102,17 @@ _REASONS = (
     (("does not exist",), "PostgreSQL does not know the database or user; create it first"),
     (("connection", "server closed", "timeout", "terminating"), "PostgreSQL does not answer; it is tried again"),
 )
+
+
+def chunks(values: Sequence[T], size: int = 400) -> Iterator[Sequence[T]]:
+    """Splits values into parts that fit into one statement: databases limit the number of its parameters."""
+    return (values[i : i + size] for i in range(0, len(values), size))
+
+
+def lock(connection: Connection, number: int) -> None:
+    """Takes one of PostgreSQL's advisory locks until the transaction ends. SQLite has only one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": number})
 
 
 def store_error(error: BaseException, url: URL) -> StoreError:

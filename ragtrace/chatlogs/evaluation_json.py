@@ -1,4 +1,4 @@
-"""Evaluations as JSON and back: what waits in the spill file."""
+"""Writes evaluations as JSON, for the spill file, and reads them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ from typing import Any
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace, facts_from_dict
 
 
+def dumps(value: object) -> str:
+    """Returns a value as one line of ASCII, which both databases can store. A mapping becomes an object, a set a sorted
+    list of texts; any other foreign value becomes its text."""
+    return json.dumps(value, default=_plain, skipkeys=True, separators=(",", ":"))
+
+
 def to_json(evaluation: Evaluation) -> str:
-    """One line of ASCII."""
-    return json.dumps(asdict(evaluation), default=_plain, skipkeys=True, separators=(",", ":"))
+    """Returns an evaluation as one line of ASCII."""
+    return dumps(asdict(evaluation))
 
 
 def from_json(line: str | bytes) -> Evaluation:
-    """The evaluation that `to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
-    given = json.loads(line)
-    trace = given["trace"]
+    """Reads what `to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
+    fields = json.loads(line)
+    trace = fields["trace"]
     trace["documents"] = tuple(Document(**each) for each in trace["documents"])
     trace["facts"] = facts_from_dict(trace["facts"])
-    given["trace"] = Trace(**trace)
-    given["scores"] = tuple(_score(each) for each in given["scores"])
-    return Evaluation(**given)
+    fields["trace"] = Trace(**trace)
+    fields["scores"] = tuple(_score(each) for each in fields["scores"])
+    return Evaluation(**fields)
 
 
-def _score(given: dict[str, Any]) -> Score:
-    given["evidence"] = tuple(Evidence(**each) for each in given["evidence"])
-    given["failures"] = tuple(given["failures"])
-    return Score(**given)
+def _score(fields: dict[str, Any]) -> Score:
+    fields["evidence"] = tuple(Evidence(**each) for each in fields["evidence"])
+    fields["failures"] = tuple(fields["failures"])
+    return Score(**fields)
 
 
 def _plain(value: object) -> object:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, Connection, Select, exists, false, select, text
 
 from ragtrace.chatlogs import full_text
+from ragtrace.chatlogs.encryption import user_keys
 from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.schema import NO_VALUE, bucket, evaluators, scores, traces
 from ragtrace.errors import SettingError
@@ -68,7 +69,7 @@ def _columns(store: Store, given: Filter) -> Iterable[tuple[Any, Sequence[Any]]]
     for name in ("app", "env", "model", "prompt_version", "session_id", "cause"):
         value = getattr(given, name)
         yield traces.c[name], (value,) if value else ()
-    yield traces.c.user_key, store.hidings(given.user_id) if given.user_id else ()
+    yield traces.c.user_key, user_keys(store.keys, given.user_id) if given.user_id else ()
 
 
 def _listing(query: Select[Any], own: ColumnElement[int]) -> Listing:

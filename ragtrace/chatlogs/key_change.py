@@ -1,21 +1,19 @@
-"""A new key for a store, or a first one."""
+"""Gives a store a new key, or its first one."""
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, insert, or_, select, text, update
+from sqlalchemy import Connection, Select, delete, or_, select, text, update
 
 from ragtrace.chatlogs import engine as engines
 from ragtrace.chatlogs import schema_upgrade
-from ragtrace.chatlogs.encryption import Keys
-from ragtrace.chatlogs.read import CONTENT, DETAILS
+from ragtrace.chatlogs.encryption import Keys, user_keys
+from ragtrace.chatlogs.reader import CONTENT, DETAILS, parse_attributes
 from ragtrace.chatlogs.retention import rewrite_files
 from ragtrace.chatlogs.schema import contents, details, feedback, meta, reviews, scores, traces
-from ragtrace.chatlogs.store import Store
+from ragtrace.chatlogs.store import Store, register_key, registered_keys
 from ragtrace.errors import SettingError
 
 _BATCH = 200
@@ -25,14 +23,15 @@ _TABLES: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
     (reviews, "id", ("comment", "corrected")),
     (feedback, "id", ("comment",)),
 )
+"""Tables with content, each with its primary key and its columns of texts."""
 
 
 def rekey(url: str, key: str, *, rewrite: bool = True) -> int:
-    """Encrypt all content with the first of the keys; how many traces. The others unseal what they sealed.
+    """Encrypts all content with the first of the keys; returns the number of traces. The other keys decrypt it.
 
-    Of a store without a key it makes one with: the search index goes, and (with `rewrite`) the file is written anew,
-    so that nothing stays readable in it. Those who write meanwhile should have both keys, the new one first. Stopped
-    half-way it is called again. Raises SettingError where a key of the store is missing.
+    A store without a key becomes an encrypted one: its search index is deleted, and with `rewrite` the file is
+    rewritten, so that nothing in it stays readable. Processes that write meanwhile should have both keys, the new one
+    first. After an interruption, call it again. Raises SettingError if a key of the store is missing.
     """
     keys = Keys(key)
     address = engines.parse_url(url)
@@ -41,55 +40,53 @@ def rekey(url: str, key: str, *, rewrite: bool = True) -> int:
         with store.writing() as connection:
             schema_upgrade.upgrade(connection, store.name)
             _begin(store, keys, connection)
-        done = 0
-        for table, own, names in _TABLES:
-            count = _reseal(store, keys, (table, own, names))
-            done = count if table is contents else done
+        counts = [_encrypt_table(store, keys, *table) for table in _TABLES]
         with store.writing() as connection:
             others = meta.c.name.startswith("key:") & (meta.c.name != f"key:{keys.ids[0]}")
             connection.execute(delete(meta).where(others))
         if rewrite:
             rewrite_files(store)
-        return done
+        return counts[0]
     finally:
         store.close()
 
 
 def _begin(store: Store, keys: Keys, connection: Connection) -> None:
-    known = {name[4:] for name in connection.scalars(select(meta.c.name).where(meta.c.name.startswith("key:")))}
-    if missing := sorted(known.difference(keys.ids)):
+    registered = registered_keys(connection)
+    if missing := sorted(registered.difference(keys.ids)):
         raise SettingError(
             f"the store {store.name} is encrypted with the key {', '.join(missing)}, which store_key does not have; "
-            "give the new key first, and after it those that sealed so far"
+            "give the new key first, then the keys that encrypted the content so far"
         )
-    if keys.ids[0] not in known:
-        connection.execute(insert(meta).values(name=f"key:{keys.ids[0]}", value=str(int(time.time()))))
-    if store.sqlite:
-        connection.execute(text("INSERT INTO search (search) VALUES ('delete-all')"))
-    else:
-        connection.execute(text("DELETE FROM search"))
+    if keys.ids[0] not in registered:
+        register_key(connection, keys.ids[0])
+    # FTS5 deletes from an index without content by a command.
+    clear = "INSERT INTO search (search) VALUES ('delete-all')" if store.sqlite else "DELETE FROM search"
+    connection.execute(text(clear))
 
 
-def _reseal(store: Store, keys: Keys, what: tuple[Any, str, tuple[str, ...]]) -> int:
-    table, own, names = what
-    old = or_(table.c.key.is_(None), table.c.key != keys.ids[0])
-    done, last = 0, -1
+def _encrypt_table(store: Store, keys: Keys, table: Any, primary_key: str, names: tuple[str, ...]) -> int:
+    """Encrypts the rows of a table that the first key has not encrypted; returns their number."""
+    is_old = or_(table.c.key.is_(None), table.c.key != keys.ids[0])
+    column = table.c[primary_key]
+    count, last = 0, -1
     while True:
         with store.writing() as connection:
-            query = _with_trace(table).where(old, table.c[own] > last).order_by(table.c[own]).limit(_BATCH)
+            query = _with_trace_id(table).where(is_old, column > last).order_by(column).limit(_BATCH)
             rows = connection.execute(query).mappings().all()
             for row in rows:
                 texts = store.unseal(row["of"], row, names)
-                connection.execute(update(table).where(table.c[own] == row[own]).values(**store.seal(row["of"], texts)))
+                values = store.seal(row["of"], texts)
+                connection.execute(update(table).where(column == row[primary_key]).values(**values))
                 if table is contents:
-                    _hide_user(store, connection, row, texts)
+                    _update_user(keys, connection, row, texts)
         if not rows:
-            return done
-        done, last = done + len(rows), rows[-1][own]
+            return count
+        count, last = count + len(rows), rows[-1][primary_key]
 
 
-def _with_trace(table: Any) -> Select[Any]:
-    """The rows of a table, each with the trace id that its content is bound to, as `of`."""
+def _with_trace_id(table: Any) -> Select[Any]:
+    """Selects the rows of a table, and as `of` the trace id that their content is bound to."""
     if table is feedback:
         return select(table, table.c.trace_id.label("of"))
     query = select(table, traces.c.trace_id.label("of"))
@@ -98,7 +95,7 @@ def _with_trace(table: Any) -> Select[Any]:
     return query.join(traces, traces.c.id == table.c.trace)
 
 
-def _hide_user(store: Store, connection: Connection, row: Mapping[Any, Any], texts: Mapping[str, str | None]) -> None:
-    user = json.loads(texts["attributes"] or "{}").get("facts", {}).get("user_id")
-    hidden = None if user in (None, "") else store.hidden(str(user))
-    connection.execute(update(traces).where(traces.c.id == row["trace"]).values(user_key=hidden))
+def _update_user(keys: Keys, connection: Connection, row: Mapping[Any, Any], texts: Mapping[str, str | None]) -> None:
+    _, facts = parse_attributes(texts["attributes"])
+    user_key = user_keys(keys, str(facts.user_id))[0] if facts.user_id else None
+    connection.execute(update(traces).where(traces.c.id == row["trace"]).values(user_key=user_key))

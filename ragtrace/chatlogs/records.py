@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ragtrace.records import Evaluation, Feedback, Score, Trace
+
+_TRACE_ID = re.compile(r"[0-9a-f]{32}\Z")
+
+
+def is_trace_id(text: str) -> bool:
+    """Whether a text is 32 lower-case hexadecimal digits."""
+    return _TRACE_ID.match(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

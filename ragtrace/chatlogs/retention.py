@@ -12,6 +12,7 @@ from sqlalchemy import Connection, delete, func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from ragtrace.chatlogs import full_text
+from ragtrace.chatlogs.encryption import user_keys
 from ragtrace.chatlogs.schema import contents, feedback, lowest_id, reviews, scores, sums, traces
 from ragtrace.chatlogs.spill import Spill, spill_path
 from ragtrace.errors import StoreError
@@ -133,7 +134,7 @@ def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removal:
     """
     spilled = Spill(spill_path(store.engine.url), store.keys).forget(user_id)
     removed = Removal(spilled=spilled)
-    own = select(traces.c.id).where(traces.c.user_key.in_(store.hidings(user_id))).limit(_BATCH)
+    own = select(traces.c.id).where(traces.c.user_key.in_(user_keys(store.keys, user_id))).limit(_BATCH)
     while (gone := _remove(store, own)).traces:
         removed += gone
     if rewrite:

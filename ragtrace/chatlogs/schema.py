@@ -17,6 +17,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Float,
     ForeignKey,
     Index,
@@ -70,6 +71,14 @@ def bucket(value: float | None) -> int:
     if value < 1:
         return 0 if value == 0 else 1 + int(value * 100)
     return 101 if value == 1 else min(102 + int(math.log2(value) * 8), 10_000)
+
+
+def trace_is(trace: str | int) -> ColumnElement[bool]:
+    """The condition that a row of `traces` has this id: 32 hexadecimal digits (which several spans may share), or the
+    store's number."""
+    if isinstance(trace, int):
+        return traces.c.id == trace
+    return traces.c.trace_id == trace.lower()
 
 
 def _bucket(context: Any) -> int:

@@ -1,8 +1,7 @@
-"""The store: one file of SQLite, or PostgreSQL."""
+"""Opens the store of chat logs: one file of SQLite, or PostgreSQL."""
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,11 +19,11 @@ except ImportError as error:
 
 from ragtrace.chatlogs import engine as engines
 from ragtrace.chatlogs import schema_upgrade
-from ragtrace.chatlogs.encryption import Keys, clean, seal_columns, unseal_columns
-from ragtrace.chatlogs.read import stored
+from ragtrace.chatlogs.encryption import Keys, seal_columns, unseal_columns
+from ragtrace.chatlogs.reader import read_trace
 from ragtrace.chatlogs.records import StoredTrace
 from ragtrace.chatlogs.schema import meta, traces
-from ragtrace.chatlogs.write import prepared, remember, write
+from ragtrace.chatlogs.writer import Rows, prepare_rows, write_evaluators, write_rows
 
 if TYPE_CHECKING:
     from ragtrace.evaluation import Evaluator
@@ -34,181 +33,171 @@ _TRIES = 3
 
 
 class Store:
-    """Stored evaluations. Any number of threads may use one; `open_store` makes it."""
+    """A store of evaluations. Any number of threads may use it. `open_store` creates it."""
 
     def __init__(self, engine: Engine, name: str, keys: Keys | None = None) -> None:
+        """`name` is the address without a password."""
         self.engine = engine
         self.name = name
-        """Its address without a password."""
         self.keys = keys
         # SQLite has one writer at a time: threads of this process queue up instead of polling the file's lock.
-        self._turn: Any = threading.Lock() if self.sqlite else nullcontext()
+        self._writer_lock: Any = threading.Lock() if self.sqlite else nullcontext()
         after_fork(self._reset)
 
     def _reset(self) -> None:
-        # In a forked child: a connection belongs to the process that opened it, and the lock may have been held.
+        """In a forked child: the connections belong to the parent, and another thread may have held the lock."""
         self.engine.dispose(close=False)
         if self.sqlite:
-            self._turn = threading.Lock()
+            self._writer_lock = threading.Lock()
 
     @property
     def sqlite(self) -> bool:
-        """Whether it is one file."""
+        """Whether the store is one file of SQLite."""
         return self.engine.dialect.name == "sqlite"
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection that sees one state of the store. Raises StoreError if the database cannot be read."""
-        try:
-            with self.engine.connect() as connection:
-                if not self.sqlite:
-                    connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-                yield connection
-        except DBAPIError as error:
-            raise self._told(error) from error.orig
+        """Opens a connection that sees one state of the store. Raises StoreError if the database cannot be read."""
+        with self._translated_errors(), self.engine.connect() as connection:
+            if not self.sqlite:
+                connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A connection in a transaction that is committed at the end, and rolled back by an exception.
+        """Opens a connection in a transaction that is committed at the end, and rolled back by an exception.
 
-        What was committed survives a kill. Not to be nested. Raises StoreError if the database cannot be written:
-        away, full, locked for longer than 15 seconds. Constraints that are violated raise SQLAlchemy's IntegrityError.
+        Committed data survives a kill. Must not be nested. Raises StoreError if the database cannot be written:
+        unreachable, full, or locked for more than 15 seconds. A violated constraint raises SQLAlchemy's IntegrityError.
         """
+        with self._translated_errors(), self._writer_lock, self.engine.connect() as connection:
+            connection.execution_options(immediate=True)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def _translated_errors(self) -> Iterator[None]:
         try:
-            with self._turn, self.engine.connect() as connection:
-                connection.execution_options(immediate=True)
-                with connection.begin():
-                    yield connection
+            yield
         except IntegrityError:
             raise
         except DBAPIError as error:
-            raise self._told(error) from error.orig
-
-    def _told(self, error: DBAPIError) -> BaseException:
-        return engines.store_error(error, self.engine.url) if engines.is_transient(error) else error
+            is_transient = engines.is_transient(error)
+            raise (engines.store_error(error, self.engine.url) if is_transient else error) from error.orig
 
     # --- evaluations -----------------------------------------------------------------------------
 
     def write(
         self, evaluations: Sequence[Evaluation], checks: Sequence[Evaluator] = (), now: float | None = None
     ) -> int:
-        """Store evaluations in one transaction; how many of them brought a trace or a score that was not there.
+        """Stores evaluations in one transaction. Returns how many of them added a trace or a score.
 
-        A trace that is there already stays as it is, and so does a score of the same evaluator and version; new ones
-        are added to it. Evaluations that were dropped have nothing to store. `checks` tell thresholds and directions
-        of the evaluators, `now` is the time of storing and scoring. Raises StoreError as `writing` does.
+        A stored trace stays as it is, and so does a stored score of the same evaluator and version; new scores are
+        added to it. Dropped evaluations are ignored. `checks` provide the thresholds and directions of the evaluators,
+        `now` is the time of storing and scoring. Raises StoreError as `writing` does.
         """
-        rows = prepared(self, evaluations, time.time() if now is None else now)
-        for attempt in range(_TRIES):
+        rows = prepare_rows(self.keys, evaluations, time.time() if now is None else now)
+        for _ in range(_TRIES - 1):
             try:
-                with self.writing() as connection:
-                    remember(connection, checks, rows)
-                    return write(connection, rows)
-            except IntegrityError:  # somebody else stored the same between our look and our insert
-                if attempt == _TRIES - 1:
-                    raise
-        raise AssertionError
+                return self._write(rows, checks)
+            except IntegrityError:  # another process stored the same trace between our query and our insert
+                continue
+        return self._write(rows, checks)
+
+    def _write(self, rows: Sequence[Rows], checks: Sequence[Evaluator]) -> int:
+        with self.writing() as connection:
+            write_evaluators(connection, checks, rows)
+            return write_rows(connection, rows)
 
     def get(self, trace_id: str | int) -> StoredTrace | None:
-        """A stored trace by its 32 hexadecimal digits or its id here; None if it is not there."""
+        """Reads a trace by its 32 hexadecimal digits, or by the store's id; None if it is not stored."""
         with self.reading() as connection:
-            return stored(self, connection, trace_id)
+            return read_trace(connection, self.keys, trace_id)
 
     # --- content ---------------------------------------------------------------------------------
 
     def seal(self, trace_hex: str, texts: Mapping[str, str | None]) -> dict[str, Any]:
-        """Values for the columns of a table with content: those of `texts` by name, `sealed` and `key`.
-
-        Without a key the texts as they are; with one they are None, and `sealed` has them all, encrypted for this
-        trace (32 hexadecimal digits) alone.
-        """
+        """The values of a table's content columns, and of `sealed` and `key`; see `encryption.seal_columns`."""
         return seal_columns(self.keys, trace_hex, texts)
 
     def unseal(self, trace_hex: str, row: Mapping[Any, Any], names: Iterable[str]) -> dict[str, str | None]:
-        """The texts of a row (a mapping with these columns, `sealed` and `key`), whether it is sealed or not. Raises
-        StoreError where the key is not there or the bytes were altered."""
+        """The texts of a row, encrypted or not; see `encryption.unseal_columns`."""
         return unseal_columns(self.keys, trace_hex, row, names)
 
-    def hidden(self, user_id: str) -> str:
-        """What stands in `traces.user_key` for a user from now on."""
-        return self.hidings(user_id)[0]
-
-    def hidings(self, user_id: str) -> tuple[str, ...]:
-        """All that may stand there for this user: one for each key."""
-        if self.keys is not None:
-            return self.keys.hidden(user_id)
-        plain = clean(user_id) or ""
-        if len(plain) > 200:
-            plain = hashlib.sha256(user_id.encode("utf-8", "surrogatepass")).hexdigest()
-        return (plain,)
-
-    # --- its life --------------------------------------------------------------------------------
+    # --- life cycle ------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of the database. Safe to call twice."""
+        """Closes the connections. Safe to call twice."""
         self.engine.dispose()
 
 
 def open_store(url: str, *, key: str | None = None, upgrade: bool = True) -> Store:
-    """Open a store, and make or upgrade its tables where that is needed.
+    """Opens a store, and creates or upgrades its tables if necessary.
 
-    `url` is `sqlite:///FILE`, a file's path, or `postgresql://USER:PASSWORD@HOST/NAME`. `key` is one key or more (see
-    `sealing.Keys`), with which its content is encrypted; a new store becomes an encrypted one by being opened with a
-    key. With `upgrade=False` a store of an older version is refused instead of changed.
+    `url` is `sqlite:///FILE`, the path of a file, or `postgresql://USER:PASSWORD@HOST/NAME`. `key` contains one or more
+    keys (see `encryption.Keys`) that encrypt the content; opening a new store with a key makes it an encrypted one.
+    With `upgrade=False` a store of an older version is refused instead of changed.
 
-    Raises SettingError for an address that is none, a store of a newer version, and a key that is missing or wrong;
-    StoreError if the database does not answer; MissingExtraError where a package is missing.
+    Raises SettingError for an invalid address, a store of a newer version, and a missing or wrong key; StoreError if
+    the database does not answer; MissingExtraError if a package is missing.
     """
     keys = Keys(key) if key is not None else None
     if keys is not None:
         _require_cryptography()
     address = engines.parse_url(url)
-    name = engines.display_name(address)
-    store = Store(engines.create_store_engine(address), name, keys)
+    store = Store(engines.create_store_engine(address), engines.display_name(address), keys)
     with ExitStack() as undo:
         undo.callback(store.close)
-        _make_ready(store, upgrade)
+        _prepare_tables(store, upgrade)
         undo.pop_all()
     return store
 
 
-def _make_ready(store: Store, upgrade: bool) -> None:
+def _prepare_tables(store: Store, upgrade: bool) -> None:
     with store.reading() as connection:
-        found = schema_upgrade.check(connection, store.name)
-        if found == schema_upgrade.HEAD and _keys_known(store, connection):
+        revision = schema_upgrade.check(connection, store.name)
+        if revision == schema_upgrade.HEAD and _is_key_registered(store, connection):
             return
-    if not upgrade and found != schema_upgrade.HEAD:
-        raise SettingError(f"the store {store.name} is of an older version; open it with upgrade")
+    if not upgrade and revision != schema_upgrade.HEAD:
+        raise SettingError(f"the store {store.name} was written by an older version of ragtrace; open it with upgrade")
     with store.writing() as connection:
         schema_upgrade.upgrade(connection, store.name)
-        _register_key(store, connection)
+        if store.keys is not None and not _is_key_registered(store, connection):
+            register_key(connection, store.keys.ids[0])
 
 
-def _keys_known(store: Store, connection: Connection) -> bool:
-    """Whether nothing is to be written down of the keys. Raises SettingError where they are not the store's."""
-    known = {name[4:] for name in connection.scalars(select(meta.c.name).where(meta.c.name.startswith("key:")))}
-    given = () if store.keys is None else store.keys.ids
-    if missing := sorted(known.difference(given)):
-        what = "the key that was given is another one" if given else "no key was given"
+def _is_key_registered(store: Store, connection: Connection) -> bool:
+    """Whether the first key is registered, or there is none. Raises SettingError for keys of another store."""
+    registered = registered_keys(connection)
+    keys = () if store.keys is None else store.keys.ids
+    if missing := sorted(registered.difference(keys)):
+        problem = "store_key names another key" if keys else "no key is set"
         raise SettingError(
-            f"the store {store.name} is encrypted with the key {', '.join(missing)}; {what}. Name the right one with "
-            "the setting store_key"
+            f"the store {store.name} is encrypted with the key {', '.join(missing)}, but {problem}; name the right key "
+            "with the setting store_key"
         )
-    if given and not known and connection.execute(select(traces.c.id).limit(1)).first() is not None:
+    if keys and not registered and connection.execute(select(traces.c.id).limit(1)).first() is not None:
         raise SettingError(
-            f"the store {store.name} was begun without a key; `ragtrace store rekey` encrypts what is in it"
+            f"the store {store.name} contains unencrypted data, but a key is set; encrypt it with "
+            "`ragtrace store rekey` first"
         )
-    return not given or given[0] in known
+    return not keys or keys[0] in registered
 
 
-def _register_key(store: Store, connection: Connection) -> None:
-    if not _keys_known(store, connection) and store.keys is not None:
-        connection.execute(insert(meta).values(name=f"key:{store.keys.ids[0]}", value=str(int(time.time()))))
+def registered_keys(connection: Connection) -> set[str]:
+    """The names of the keys that have encrypted content of the store."""
+    names = connection.scalars(select(meta.c.name).where(meta.c.name.startswith("key:")))
+    return {name.removeprefix("key:") for name in names}
+
+
+def register_key(connection: Connection, name: str) -> None:
+    """Records that a key encrypts content of the store from now on."""
+    connection.execute(insert(meta).values(name=f"key:{name}", value=str(int(time.time()))))
 
 
 def _require_cryptography() -> None:
     try:
-        import cryptography  # noqa: F401 is it there?
+        import cryptography  # noqa: F401 only checks that it is installed
     except ImportError:
         raise MissingExtraError("cryptography", "store", "A store with a key") from None
 

@@ -9,6 +9,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.errors import MissingExtraError, SettingError
@@ -23,23 +24,24 @@ def add_commands(commands: Any) -> None:
     """Add them to the parser of `ragtrace`."""
     serve = commands.add_parser("serve", help="the console: chat logs for review, in a browser")
     _with_store(serve)
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    serve.add_argument("--port", type=int, default=8400, help="%(default)s; 0 for any that is free")
-    serve.add_argument("--url", default="", help="the address people type, where a proxy stands before the console")
-    serve.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="a further name it answers to")
+    # Without an argument the environment applies, then the table [console] of ragtrace.toml, then the default shown.
+    serve.add_argument("--host", help="listen on this address (127.0.0.1)")
+    serve.add_argument("--port", type=int, help="listen on this port (8400); 0 takes any free one")
+    serve.add_argument("--url", help="the address that people type, where a proxy is before the console")
+    serve.add_argument("--allow-host", action="append", metavar="NAME", help="answer to this host name, too")
     serve.add_argument(
-        "--trusted-proxy", action="append", default=[], metavar="ADDRESS", help="whose X-Forwarded-* are believed"
+        "--trusted-proxy", action="append", metavar="ADDRESS", help="believe X-Forwarded-* headers from this address"
     )
     serve.add_argument(
-        "--unmasked-roles", default="reviewer,admin", metavar="A,B", help="who sees personal data (%(default)s)"
+        "--unmasked-roles", metavar="A,B", help="show personal data to these roles alone (reviewer,admin)"
     )
-    serve.add_argument("--idle-hours", type=float, default=8.0, help="a session ends when unused for so long (8)")
-    serve.add_argument("--session-hours", type=float, default=168.0, help="and in any case after this (168)")
-    serve.add_argument("--trace-url", default="", metavar="URL", help="the trace backend's page, with {trace_id}")
-    serve.add_argument("--calibration", default="", metavar="FILE", help="where calibrations in force are written")
-    serve.add_argument("--review-quota", type=int, default=50, metavar="N", help="logs that come to review a day (50)")
-    serve.add_argument("--tls-certificate", default="", metavar="FILE", help="serve https with this certificate")
-    serve.add_argument("--tls-key", default="", metavar="FILE", help="and this private key")
+    serve.add_argument("--idle-hours", type=float, help="end a session that was not used for so long (8)")
+    serve.add_argument("--session-hours", type=float, help="end every session after so long (168)")
+    serve.add_argument("--trace-url", metavar="URL", help="link each trace to this page; {trace_id} is replaced")
+    serve.add_argument("--calibration", metavar="FILE", help="write the calibrations in force to this file")
+    serve.add_argument("--review-quota", type=int, metavar="N", help="bring N logs a day to review (50)")
+    serve.add_argument("--tls-certificate", default="", metavar="FILE", help="serve https with this certificate (PEM)")
+    serve.add_argument("--tls-key", default="", metavar="FILE", help="the private key of the certificate (PEM)")
     serve.set_defaults(run=_serve)
     _users(commands.add_parser("user", help="who may use the console").add_subparsers(required=True, metavar="ACTION"))
     _tokens(commands.add_parser("token", help="API tokens").add_subparsers(required=True, metavar="ACTION"))
@@ -110,26 +112,20 @@ def _serve(options: argparse.Namespace) -> int:
     from ragtrace.settings import load
 
     try:
-        from ragtrace.console.options import ConsoleSettings, oidc_from, roles_from
+        from ragtrace.console.options import load_console
         from ragtrace.console.server import serve
-        from ragtrace.review.policy import Policy
+        from ragtrace.review.policy import load_policy
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", "The console") from error
 
-    given = load()
-    settings = ConsoleSettings(
-        host=options.host,
-        port=options.port,
-        url=options.url.rstrip("/"),
-        hosts=tuple(options.allow_host),
-        proxies=tuple(options.trusted_proxy),
-        idle_hours=options.idle_hours,
-        session_hours=options.session_hours,
-        unmasked_roles=roles_from(options.unmasked_roles),
-        trace_url=options.trace_url,
-        calibration_file=options.calibration or given.calibration_file,
-        policy=Policy(quota=options.review_quota),
-        oidc=oidc_from(),
+    names = ("host", "port", "url", "unmasked_roles", "idle_hours", "session_hours", "trace_url")
+    arguments = {name: getattr(options, name) for name in names}
+    arguments |= {"hosts": options.allow_host, "proxies": options.trusted_proxy}
+    settings = load_console({**arguments, "calibration_file": options.calibration})
+    settings = replace(
+        settings,
+        calibration_file=settings.calibration_file or load().calibration_file,
+        policy=load_policy({"quota": options.review_quota}),
     )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     with opened(options) as store:

@@ -1,31 +1,33 @@
-"""How the console is run. Arguments of `ragtrace serve`; secrets come from the environment alone."""
+"""The settings of the console: arguments of `ragtrace serve`, environment variables, and tables of ragtrace.toml."""
 
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from ragtrace.errors import SettingError
 from ragtrace.review.policy import Policy
+from ragtrace.settings.section import Section
 
 ROLES = ("viewer", "reviewer", "admin")
 """Each may all that those before it may."""
 SCOPES = ("read", "feedback", "review", "admin")
 """What an API token may be used for, within its user's role."""
-_OIDC = "RAGTRACE_CONSOLE_OIDC_"
 
 
 @dataclass(frozen=True, slots=True)
 class Oidc:
     """Sign-in with an OpenID Connect provider."""
 
-    issuer: str
+    issuer: str = ""
     """Its address; `/.well-known/openid-configuration` below it describes it."""
-    client_id: str
-    client_secret: str = field(repr=False)
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
     claim: str = ""
     """The claim of the ID token that `roles` looks at, e.g. `groups`; dots lead into objects."""
     roles: Mapping[str, str] = field(default_factory=dict)
@@ -102,41 +104,59 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def oidc_from(environ: Mapping[str, str] | None = None) -> Oidc | None:
-    """What RAGTRACE_CONSOLE_OIDC_ISSUER, _CLIENT_ID, _CLIENT_SECRET, _CLAIM, _ROLES, _SCOPES and _LABEL say; None where
-    none is set. Raises SettingError for half a configuration and for roles that do not exist."""
-    environ = os.environ if environ is None else environ
-    given = {name[len(_OIDC) :].lower(): value for name, value in environ.items() if name.startswith(_OIDC) and value}
-    if not given:
-        return None
-    known = {"issuer", "client_id", "client_secret", "claim", "roles", "scopes", "label"}
-    for name in sorted(given.keys() - known):
-        raise SettingError(f"there is no setting {_OIDC}{name.upper()}; known are {', '.join(sorted(known))}")
-    for name in ("issuer", "client_id", "client_secret", "roles"):
-        if name not in given:
-            raise SettingError(f"{_OIDC}{name.upper()} is missing; sign-in by OpenID Connect needs it")
-    parts = urlsplit(given["issuer"])
+def _check_roles(roles: Iterable[str], where: str) -> None:
+    for role in roles:
+        if role not in ROLES:
+            raise SettingError(f"{where}: there is no role {role!r}; give one of {', '.join(ROLES)}")
+
+
+def _check_issuer(issuer: str, where: str) -> None:
+    parts = urlsplit(issuer)
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
-        raise SettingError(f"{_OIDC}ISSUER is {given['issuer']!r}; give an https:// address")
-    roles = _roles(given.pop("roles"))
-    if "claim" not in given and set(roles) != {"*"}:
-        raise SettingError(f"{_OIDC}CLAIM is missing: {_OIDC}ROLES names values of a claim")
-    return Oidc(roles=roles, **given)
+        raise SettingError(f"{where} is {issuer!r}; give an https:// address")
 
 
-def roles_from(text: str) -> frozenset[str]:
-    """Roles, comma-separated. Raises SettingError for one that does not exist."""
-    found = frozenset(part.strip() for part in text.split(",") if part.strip())
-    if unknown := sorted(found.difference(ROLES)):
-        raise SettingError(f"there is no role {unknown[0]!r}; give some of {', '.join(ROLES)}")
-    return found
+_OIDC = Section(
+    Oidc,
+    table="console.oidc",
+    prefix="RAGTRACE_CONSOLE_OIDC_",
+    checks={
+        "issuer": _check_issuer,
+        "roles": lambda roles, where: _check_roles(roles.values(), where),
+    },
+    secrets=frozenset({"client_secret"}),
+)
+_CONSOLE = Section(
+    ConsoleSettings,
+    table="console",
+    prefix="RAGTRACE_CONSOLE_",
+    bounds={"port": (0, 65_535), "idle_hours": (0.0, math.inf), "session_hours": (0.0, math.inf)},
+    checks={"unmasked_roles": _check_roles},
+    foreign=("RAGTRACE_CONSOLE_OIDC_", "RAGTRACE_CONSOLE_REVIEW_", "RAGTRACE_CONSOLE_WEBHOOK"),
+)
 
 
-def _roles(text: str) -> dict[str, str]:
-    found = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        value, _, role = item.rpartition("=")
-        if not value or role not in ROLES:
-            raise SettingError(f"{_OIDC}ROLES has {item!r}; give VALUE=ROLE, with a role of {', '.join(ROLES)}")
-        found[value] = role
-    return found
+def load_console(
+    arguments: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: str | os.PathLike[str] | None = None,
+) -> ConsoleSettings:
+    """The settings from arguments, else from RAGTRACE_CONSOLE_<NAME>, else from the tables [console] and
+    [console.oidc] of ragtrace.toml. Raises SettingError as `Section.load` does."""
+    settings = _CONSOLE.load(arguments, environ, file)
+    return replace(settings, url=settings.url.rstrip("/"), oidc=load_oidc(environ, file))
+
+
+def load_oidc(environ: Mapping[str, str] | None = None, file: str | os.PathLike[str] | None = None) -> Oidc | None:
+    """The OpenID Connect provider from RAGTRACE_CONSOLE_OIDC_<NAME>, else from the table [console.oidc] of
+    ragtrace.toml; None where nothing is set. The client secret comes from the environment alone. Raises SettingError
+    for half a configuration, an invalid value and a role that does not exist."""
+    oidc = _OIDC.load(environ=environ, file=file)
+    if oidc == Oidc():
+        return None
+    for name in ("issuer", "client_id", "client_secret", "roles"):
+        if not getattr(oidc, name):
+            raise SettingError(f"{_OIDC.prefix}{name.upper()} is missing: sign-in with OpenID Connect needs it")
+    if not oidc.claim and set(oidc.roles) != {"*"}:
+        raise SettingError(f"{_OIDC.prefix}CLAIM is missing: {_OIDC.prefix}ROLES names values of a claim")
+    return oidc

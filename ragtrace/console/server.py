@@ -81,7 +81,7 @@ def served(store: Store, settings: ConsoleSettings | None = None) -> Iterator[st
 @contextmanager
 def _telling(store: Store) -> Iterator[None]:
     """Other systems are told of what happens, where the environment names some."""
-    hooks = webhooks.Webhooks(webhooks.from_environment())
+    hooks = webhooks.Webhooks(webhooks.load_targets())
     notices.subscribe(store, hooks.send)
     try:
         yield

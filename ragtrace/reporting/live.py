@@ -17,7 +17,7 @@ from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.online.journal import Entry, Reading, read
 from ragtrace.records import Score
 from ragtrace.reporting.formats import moment
-from ragtrace.statistics import Alarm, ChangeTest, Estimate, Sums
+from ragtrace.statistics import Alarm, ChangeTest, Estimate, Step, Sums
 from ragtrace.statistics.tally import Tally
 
 WORST = 20
@@ -44,15 +44,6 @@ class Figures:
     """Failures by kind: `retrieval`, `generation`."""
     cost: float
     """US dollars that the judge cost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A point of the time line."""
-
-    start: float
-    """Unix time at which the step begins."""
-    passes: Estimate | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,62 +1,66 @@
-"""How far evaluators agree with people, and people with each other. The standard library is enough for it."""
+"""Measures how far evaluators agree with people, and people with each other. Needs the standard library only."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 from ragtrace.chatlogs.records import ScoredVerdict
-from ragtrace.review.confusion import measured
 from ragtrace.review.consensus import ReviewedLog, group_by_log, weighted_rate
+from ragtrace.review.quality_measures import measure_labels
 from ragtrace.statistics import Estimate
+from ragtrace.statistics.intervals import percentile_interval
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
 _DRAWS = 500
-_SAYS = ("pass", "fail", "not_applicable")
-"""What is compared between people; `unsure` is no answer."""
+_LEAST_UNITS = 5
+"""Fewer questions than this give no interval."""
+_ANSWERS = ("pass", "fail", "not_applicable")
+"""Answers that are compared between people; `unsure` is not an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Of the label `fail`. Numbers of logs, or of requests that they stand for."""
+    """The four cells for the label `fail`: numbers of logs, or shares of the requests that they stand for."""
 
     hits: float
     """Both fail it."""
     false_alarms: float
-    """The evaluator alone."""
+    """The evaluator alone fails it."""
     misses: float
-    """People alone."""
+    """People alone fail it."""
     passes: float
     """Both pass it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorAgreement:
-    """One evaluator against people. Estimates are None where nothing can be said."""
+    """Agreement of one evaluator with people. An estimate is None if the logs do not determine it."""
 
     evaluator: str
     versions: tuple[str, ...]
     logs: int
-    """That people judged `pass` or `fail` and the evaluator, too."""
+    """Logs that both people and the evaluator label `pass` or `fail`."""
     counted: int
-    """Those of them that weigh anything: all others came by rules from which nothing follows for the rest."""
+    """Those of them with a weight. The others were picked by rules that allow no estimate for other requests."""
     left_out: int
-    """That people judged, and of which the evaluator says neither (it failed, or did not apply)."""
+    """Logs with a verdict that the evaluator labels neither `pass` nor `fail` (it failed, or did not apply)."""
     seen: Confusion
-    """Logs as they are: worst-first review makes an evaluator look better or worse than it is."""
+    """Counts of the reviewed logs as they are. Review of the worst logs first makes an evaluator look better or worse
+    than it is."""
     whole: Confusion | None
-    """The same as shares of the whole traffic; they add up to 1."""
+    """Shares of the whole traffic; they add up to 1."""
     precision: Estimate | None
     recall: Estimate | None
     f1: Estimate | None
     kappa: Estimate | None
-    """Cohen's, with people."""
+    """Cohen's kappa with people."""
     bad: Estimate | None
     """Share of the traffic that people fail."""
     flagged: Estimate | None
@@ -65,16 +69,16 @@ class EvaluatorAgreement:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two reviewers. They agree by chance, too: kappa is 1 for agreement always, 0 for what chance does."""
+    """Agreement of two reviewers. Kappa corrects for agreement by chance: 1 is full agreement, 0 is chance."""
 
     first: str
     second: str
     count: int
     """Questions that both answered."""
     agreed: float
-    """Share of them, in [0, 1]."""
+    """Share of equal answers, in [0, 1]."""
     kappa: float | None
-    """None where both always say the same one thing."""
+    """None if both always give the same one answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,35 +86,35 @@ class Alpha:
     """Krippendorff's alpha of all reviewers, for nominal answers."""
 
     value: float | None
-    """None where nobody varies."""
+    """None if all answers are the same."""
     interval: tuple[float, float] | None
-    """95 %, by drawing logs with replacement."""
+    """95 % interval, by drawing questions with replacement."""
     units: int
-    """Questions that two people or more answered."""
+    """Questions with at least two answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """All of it."""
+    """Agreement of all evaluators and reviewers."""
 
     evaluators: tuple[EvaluatorAgreement, ...]
     pairs: tuple[Pair, ...]
     alphas: Mapping[str, Alpha]
-    """By evaluator; "" for all together."""
+    """By evaluator; "" is for all together."""
 
 
 def agreement(
     store: Store, evaluator: str = "", since: float | None = None, until: float | None = None, *, weighted: bool = True
 ) -> Agreement:
-    """What the reviews in [since, until) say of the evaluators and of the reviewers. With `weighted`, estimates are for
-    the whole traffic (see `weighing`); without it they are for the reviewed logs alone."""
-    from ragtrace.review.weights import load_verdicts
+    """Measures agreement from the reviews in [since, until). With `weighted`, estimates are for the whole traffic (see
+    `ragtrace.review.weights`); otherwise they are for the reviewed logs alone."""
+    from ragtrace.review.weights import load_verdicts  # needs sqlalchemy
 
     return measure_agreement(load_verdicts(store, evaluator, since, until), weighted=weighted)
 
 
 def measure_agreement(rows: Sequence[ScoredVerdict], *, weighted: bool = True) -> Agreement:
-    """The same of verdicts that are at hand."""
+    """Measures agreement from verdicts of any evaluators; see `agreement`."""
     by_name: defaultdict[str, list[ScoredVerdict]] = defaultdict(list)
     for row in rows:
         by_name[row.evaluator].append(row)
@@ -124,36 +128,35 @@ def measure_agreement(rows: Sequence[ScoredVerdict], *, weighted: bool = True) -
 
 
 def measure_evaluator(rows: Sequence[ScoredVerdict], *, weighted: bool = True) -> EvaluatorAgreement:
-    """One evaluator against people. Raises ValueError without rows."""
+    """Measures the agreement of one evaluator with people. Raises ValueError without verdicts."""
     if not rows:
-        raise ValueError("no verdicts, no agreement")
+        raise ValueError("measure_evaluator needs at least one verdict")
     every = group_by_log(rows, weighted=False)
-    found = [log for log in group_by_log(rows, weighted=weighted) if log.flagged is not None]
-    flags = [bool(log.flagged) for log in found]
-    judged = [log for log in every if log.flagged is not None]
-    measures = measured(found, flags)
-    whole = _confusion(found)
-    total = whole.hits + whole.false_alarms + whole.misses + whole.passes
+    comparable = [log for log in every if log.flagged is not None]
+    logs = [log for log in group_by_log(rows, weighted=weighted) if log.flagged is not None]
+    flags = [bool(log.flagged) for log in logs]
+    measures = measure_labels(logs, flags)
+    total = sum(log.weight for log in logs)
     return EvaluatorAgreement(
         evaluator=rows[0].evaluator,
         versions=tuple(sorted({row.version for row in rows})),
-        logs=len(judged),
-        counted=len(found),
-        left_out=len(every) - len(judged),
-        seen=_confusion([ReviewedLog(g.trace, 1.0, g.bad, g.value, g.flagged, g.verdicts) for g in judged]),
-        whole=Confusion(*(part / total for part in _cells(whole))) if total else None,
+        logs=len(comparable),
+        counted=len(logs),
+        left_out=len(every) - len(comparable),
+        seen=_confusion(comparable),
+        whole=_confusion([replace(log, weight=log.weight / total) for log in logs]) if total else None,
         precision=measures.precision,
         recall=measures.recall,
         f1=measures.f1,
         kappa=measures.kappa,
-        bad=weighted_rate([(log.bad, log.weight) for log in found]),
-        flagged=weighted_rate([(float(flag), log.weight) for log, flag in zip(found, flags, strict=True)]),
+        bad=weighted_rate([(log.bad, log.weight) for log in logs]),
+        flagged=weighted_rate([(float(flag), log.weight) for log, flag in zip(logs, flags, strict=True)]),
     )
 
 
-def _confusion(found: Iterable[ReviewedLog]) -> Confusion:
+def _confusion(logs: Iterable[ReviewedLog]) -> Confusion:
     hits = alarms = misses = passes = 0.0
-    for log in found:
+    for log in logs:
         if log.flagged:
             hits += log.weight * log.bad
             alarms += log.weight * (1 - log.bad)
@@ -163,17 +166,13 @@ def _confusion(found: Iterable[ReviewedLog]) -> Confusion:
     return Confusion(hits, alarms, misses, passes)
 
 
-def _cells(table: Confusion) -> tuple[float, float, float, float]:
-    return table.hits, table.false_alarms, table.misses, table.passes
-
-
-# --- Cohen ------------------------------------------------------------------------------------------------------------
+# --- two reviewers ----------------------------------------------------------------------------------------------------
 
 
 def cohen(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
-    """Cohen's kappa of two raters' labels: (observed - chance) / (1 - chance), where chance is the agreement of two who
-    draw from these two's own shares (J. Cohen, A coefficient of agreement for nominal scales, 1960). None without
-    pairs, and where both always say the same one thing."""
+    """Cohen's kappa of two raters' labels: (observed - chance) / (1 - chance), where chance is the agreement of two
+    raters who draw labels with these raters' own frequencies (J. Cohen, A coefficient of agreement for nominal scales,
+    1960). None without pairs, and if both always give the same one label."""
     if not pairs:
         return None
     n = len(pairs)
@@ -183,45 +182,49 @@ def cohen(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
     return None if chance == 1.0 else (observed - chance) / (1.0 - chance)
 
 
-# --- reviewers --------------------------------------------------------------------------------------------------------
-
-
-def _units(rows: Iterable[ScoredVerdict]) -> list[list[str]]:
-    """The answers to each question: one evaluator's about one log."""
-    found: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
-    for row in rows:
-        if row.verdict in _SAYS:
-            found[row.trace, row.evaluator].append(row.verdict)
-    return list(found.values())
-
-
 def _pairs(rows: Iterable[ScoredVerdict]) -> Iterable[Pair]:
-    said: defaultdict[str, dict[tuple[int, str], str]] = defaultdict(dict)
+    answers: defaultdict[str, dict[tuple[int, str], str]] = defaultdict(dict)
     for row in rows:
-        if row.reviewer and row.verdict in _SAYS:
-            said[row.reviewer][row.trace, row.evaluator] = row.verdict
-    for first, second in combinations(sorted(said), 2):
-        both = [(said[first][key], said[second][key]) for key in said[first].keys() & said[second].keys()]
+        if row.reviewer and row.verdict in _ANSWERS:
+            answers[row.reviewer][row.trace, row.evaluator] = row.verdict
+    for first, second in combinations(sorted(answers), 2):
+        questions = answers[first].keys() & answers[second].keys()
+        both = [(answers[first][question], answers[second][question]) for question in questions]
         if both:
             yield Pair(first, second, len(both), sum(a == b for a, b in both) / len(both), cohen(both))
 
 
+# --- all reviewers ----------------------------------------------------------------------------------------------------
+
+_Unit = tuple[tuple[Hashable, int], ...]
+"""A question as its answers, each with how often it was given."""
+
+
+def _units(rows: Iterable[ScoredVerdict]) -> list[list[str]]:
+    """The answers to each question. A question is one evaluator's question about one log."""
+    answers: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
+    for row in rows:
+        if row.verdict in _ANSWERS:
+            answers[row.trace, row.evaluator].append(row.verdict)
+    return list(answers.values())
+
+
+def _counted(units: Sequence[Sequence[Hashable]]) -> list[_Unit]:
+    """The questions with at least two answers."""
+    return [tuple(sorted(Counter(unit).items(), key=repr)) for unit in units if len(unit) >= 2]
+
+
 def krippendorff(units: Sequence[Sequence[Hashable]]) -> float | None:
     """Krippendorff's alpha for nominal values: 1 - observed / expected disagreement, from the coincidences of values
-    within units. A unit is what its coders said, in any order and number; one with fewer than two is left out. None
-    where nothing can be compared or all values are the same.
+    within units. A unit holds its coders' values, in any order and number; a unit with fewer than two values is left
+    out. None if there is nothing to compare, or all values are the same.
 
     K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C.
     """
-    counted = Counter(tuple(sorted(Counter(unit).items(), key=repr)) for unit in units if len(unit) >= 2)
-    return _alpha(counted)
+    return _alpha(Counter(_counted(units)))
 
 
-_Kind = tuple[tuple[Hashable, int], ...]
-"""A unit as its values with how often each was said."""
-
-
-def _alpha(units: Mapping[_Kind, int]) -> float | None:
+def _alpha(units: Mapping[_Unit, int]) -> float | None:
     agreed, totals, n = 0.0, Counter[Hashable](), 0
     for unit, times in units.items():
         coders = sum(count for _, count in unit)
@@ -236,13 +239,13 @@ def _alpha(units: Mapping[_Kind, int]) -> float | None:
 
 
 def alpha(units: Sequence[Sequence[Hashable]], *, seed: int = 0) -> Alpha:
-    """Krippendorff's alpha with its interval."""
-    usable: list[_Kind] = [tuple(sorted(Counter(u).items(), key=repr)) for u in units if len(u) >= 2]
+    """Krippendorff's alpha with its interval; see `krippendorff`."""
+    usable = _counted(units)
     value = _alpha(Counter(usable))
-    if value is None or len(usable) < 5:
+    if value is None or len(usable) < _LEAST_UNITS:
         return Alpha(value, None, len(usable))
-    chance = random.Random(seed)
-    drawn = [_alpha(Counter(chance.choices(usable, k=len(usable)))) for _ in range(_DRAWS)]
-    found = sorted(1.0 if each is None else each for each in drawn)  # None: all of them said the same
-    low, high = found[int(0.025 * _DRAWS)], found[min(_DRAWS - 1, int(0.975 * _DRAWS))]
-    return Alpha(value, (min(low, value), max(high, value)), len(usable))
+    rng = random.Random(seed)
+    draws = [_alpha(Counter(rng.choices(usable, k=len(usable)))) for _ in range(_DRAWS)]
+    # None: all values of this draw are the same, which is full agreement.
+    interval = percentile_interval([1.0 if draw is None else draw for draw in draws], value)
+    return Alpha(value, interval, len(usable))

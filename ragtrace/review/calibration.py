@@ -1,19 +1,22 @@
-"""Thresholds and probabilities from people's verdicts, with figures on logs that they were not made from.
+"""Fits thresholds and probabilities to people's verdicts, and measures them on logs that were not used for the fit.
 
-`fit` shows each curve of `curves` four fifths of the logs and asks it of the rest, five times; the one with the least
-log loss is taken. The threshold is where the expected balanced accuracy (or F1) under the curve is greatest; with
-probabilities p that are right, a threshold on p has no better rival (O. Koyejo et al., Consistent binary classification
-with generalized performance metrics, 2014). All of it, the choice of the curve included, is done once more within each
-four fifths, and what comes out is asked of the fifth that had no part in it: these are the figures, "before" being the
-old threshold on the same logs. Logs weigh what they stand for (see `weighing`).
+`fit` fits each curve of `ragtrace.review.curves` to four fifths of the logs and tests it on the rest, five times, and
+takes the curve with the least log loss. The threshold is where the expected balanced accuracy (or F1) under the curve
+is greatest; if the probabilities p are right, no rule is better than a threshold on p (O. Koyejo et al., Consistent
+binary classification with generalized performance metrics, 2014). The whole procedure, including the choice of the
+curve, is repeated within each four fifths and tested on the fifth that had no part in it: these are the reported
+measures. "Before" is the old threshold on the same logs. Logs have the weights of `ragtrace.review.weights`.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtrace import calibrations as calibration_file
@@ -21,32 +24,31 @@ from ragtrace.calibrations import Calibrated, load
 from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Direction
-from ragtrace.review.consensus import ReviewedLog, group_by_log, newest_version
+from ragtrace.review.consensus import ReviewedLog, group_by_log, group_scored, newest_version
 from ragtrace.review.curves import KINDS, Curve, log_loss, numpy
 from ragtrace.review.notices import notify
 from ragtrace.review.quality_measures import QualityMeasures, Sample, draw_samples, measure_quality
 from ragtrace.review.threshold_effects import ThresholdEffect, measure_thresholds
+from ragtrace.statistics.intervals import effective_size
 
 if TYPE_CHECKING:
-    import os
-
     from ragtrace.chatlogs.store import Store
 
 LEAST = 40
 """Logs that a calibration needs."""
 LEAST_OF_EACH = 10
-"""Of them that people fail, and that they pass."""
+"""Logs that people fail, and logs that people pass, that a calibration needs."""
 _FOLDS = 5
 AIMS = ("balanced_accuracy", "f1")
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What the verdicts on one evaluator say."""
+    """A threshold and a curve that were fitted to the verdicts on one evaluator."""
 
     evaluator: str
     version: str
-    """The evaluator's own."""
+    """The evaluator's own version."""
     direction: Direction
     threshold: float
     previous: float | None
@@ -55,26 +57,27 @@ class Calibration:
     """Probability that people fail an answer, by its score."""
     aim: str
     count: int
-    """Logs."""
+    """Number of logs."""
     failed: float
-    """Of them that people fail; halves where people disagree."""
+    """Logs that people fail; a log on which people disagree counts as a part of one."""
     effective: float
     """Kish's effective number of logs."""
     before: QualityMeasures | None
-    """None where there was no threshold."""
+    """None if there was no threshold."""
     after: QualityMeasures
     made: float
+    """Unix time of the fit."""
 
     @property
     def better(self) -> bool:
-        """Whether the aim is met no worse than before, on held-out logs."""
+        """Whether the new threshold meets the aim at least as well as the old one, on held-out logs."""
         if self.before is None:
             return True
         return bool(getattr(self.after, self.aim).value >= getattr(self.before, self.aim).value)
 
 
 def fit(
-    judged: Sequence[ScoredVerdict],
+    verdicts: Sequence[ScoredVerdict],
     threshold: float | None,
     direction: Direction,
     *,
@@ -83,47 +86,57 @@ def fit(
     seed: int = 0,
     now: float | None = None,
 ) -> Calibration:
-    """A calibration from verdicts on one evaluator; those on older versions of it are left out.
+    """Fits a calibration to the verdicts on one evaluator; verdicts on older versions of it are left out.
 
-    `threshold` is the one in force. With `weighted` the figures are for the whole traffic, and verdicts of unknown
-    weight are left out; without it they are for the reviewed logs. The same verdicts and seed give the same result.
-    Raises DataError where there are too few: it says how many are there and how many are needed.
+    `threshold` is the one in force. With `weighted` the measures are for the whole traffic, and verdicts of unknown
+    weight are left out; otherwise they are for the reviewed logs. The same verdicts and seed give the same result.
+    Raises DataError if there are too few verdicts; the message says how many there are and how many are needed.
     """
     if aim not in AIMS:
-        raise DataError(f"the aim is {aim!r}; give one of {', '.join(AIMS)}")
-    if not judged:
-        raise DataError(f"nobody has reviewed anything of it yet; {LEAST} logs are needed")
-    version, rows = newest_version(judged)
-    found = _usable(rows, judged[0].evaluator, weighted)
+        raise DataError(f"the aim is {aim!r}; use one of {', '.join(AIMS)}")
+    if not verdicts:
+        raise DataError(f"there is no review of this evaluator; a calibration needs {LEAST} reviewed logs")
+    version, rows = newest_version(verdicts)
+    logs = _usable_logs(rows, verdicts[0].evaluator, weighted)
     np = numpy()
-    data = Sample(*(np.array([getattr(log, name) for log in found], float) for name in ("value", "bad", "weight")))
-    chance = np.random.default_rng(seed)
-    curve = _best(data, direction, chance)
-    after, before = _held_out(data, threshold, direction, aim, chance)
-    effective = float(data.weights.sum() ** 2 / (data.weights**2).sum())
+    sample = Sample(*(np.array([getattr(log, name) for log in logs], float) for name in ("value", "bad", "weight")))
+    rng = np.random.default_rng(seed)
+    curve = _best_curve(sample, direction, rng)
+    after, before = _measure_held_out(sample, threshold, direction, aim, rng)
     return Calibration(
-        judged[0].evaluator, version, direction, _threshold(data, curve, aim), threshold, curve, aim,
-        len(found), float(data.bad.sum()), effective, before, after, time.time() if now is None else now,
-    )  # fmt: skip
+        evaluator=verdicts[0].evaluator,
+        version=version,
+        direction=direction,
+        threshold=_best_threshold(sample, curve, aim),
+        previous=threshold,
+        curve=curve,
+        aim=aim,
+        count=len(logs),
+        failed=float(sample.bad.sum()),
+        effective=effective_size(sample.weights.tolist()),
+        before=before,
+        after=after,
+        made=time.time() if now is None else now,
+    )
 
 
-def _usable(rows: Sequence[ScoredVerdict], name: str, weighted: bool) -> list[ReviewedLog]:
-    found = [g for g in group_by_log(rows, weighted=weighted) if g.value is not None and math.isfinite(g.value)]
-    failed = sum(log.bad for log in found)
-    passed = len(found) - failed
-    if len(found) >= LEAST and min(failed, passed) >= LEAST_OF_EACH:
-        return found
-    every = len(group_by_log(rows, weighted=False))
-    needed = max(LEAST - len(found), 0, *(_more(kind, len(found)) for kind in (failed, passed)))
-    aside = f" ({every - len(found)} more have an unknown weight or no score)" if every > len(found) else ""
+def _usable_logs(rows: Sequence[ScoredVerdict], name: str, weighted: bool) -> list[ReviewedLog]:
+    logs = group_scored(rows, weighted=weighted)
+    failed = sum(log.bad for log in logs)
+    passed = len(logs) - failed
+    if len(logs) >= LEAST and min(failed, passed) >= LEAST_OF_EACH:
+        return logs
+    unusable = len(group_by_log(rows, weighted=False)) - len(logs)
+    needed = max(LEAST - len(logs), 0, *(_missing_logs(kind, len(logs)) for kind in (failed, passed)))
+    note = f" ({unusable} more have an unknown weight or no score)" if unusable > 0 else ""
     raise DataError(
-        f"{name}: people judged {len(found)} logs{aside}, {failed:g} as bad and {passed:g} as good; a calibration "
+        f"{name}: people reviewed {len(logs)} logs{note}, {failed:g} as bad and {passed:g} as good; a calibration "
         f"needs {LEAST} logs, and {LEAST_OF_EACH} of each kind: about {needed} more"
     )
 
 
-def _more(kind: float, count: int) -> int:
-    """Logs to review until there are enough of a kind, if it stays as frequent as it is (or once in 20)."""
+def _missing_logs(kind: float, count: int) -> int:
+    """Logs to review until there are enough of a kind, if it remains as frequent as it is (or one in 20)."""
     missing = LEAST_OF_EACH - kind
     return 0 if missing <= 0 else math.ceil(missing / max(kind / count if count else 0.0, 0.05))
 
@@ -131,62 +144,62 @@ def _more(kind: float, count: int) -> int:
 # --- curve and threshold ----------------------------------------------------------------------------------------------
 
 
-def _folds(data: Sample, chance: Any) -> Any:
-    """A number below `_FOLDS` for each log; bad and good ones are spread evenly."""
+def _folds(sample: Sample, rng: Any) -> Any:
+    """A number below `_FOLDS` for each log; bad and good logs are spread evenly."""
     np = numpy()
-    found = np.empty(len(data.bad), int)
-    for kind in (data.bad >= 0.5, data.bad < 0.5):
-        (where,) = np.nonzero(kind)
-        found[chance.permutation(where)] = np.arange(len(where)) % _FOLDS
-    return found
+    folds = np.empty(len(sample.bad), int)
+    for kind in (sample.bad >= 0.5, sample.bad < 0.5):
+        (places,) = np.nonzero(kind)
+        folds[rng.permutation(places)] = np.arange(len(places)) % _FOLDS
+    return folds
 
 
-def _best(data: Sample, direction: Direction, chance: Any) -> Curve:
-    """The curve that says best what it has not seen, made from all."""
+def _best_curve(sample: Sample, direction: Direction, rng: Any) -> Curve:
+    """The kind of curve that predicts held-out logs best, fitted to all logs."""
     np = numpy()
-    folds = _folds(data, chance)
+    folds = _folds(sample, rng)
     losses: dict[str, float] = {}
-    for kind, make in KINDS.items():
-        said = np.empty(len(data.bad))
+    for kind, fit_curve in KINDS.items():
+        probabilities = np.empty(len(sample.bad))
         for fold in range(_FOLDS):
             inside = folds != fold
-            curve = make(*data.part(inside), direction)
+            curve = fit_curve(*sample.part(inside), direction)
             if curve is None:
                 break
-            said[~inside] = curve.at(data.values[~inside])
+            probabilities[~inside] = curve.at(sample.values[~inside])
         else:
-            losses[kind] = log_loss(said, data.bad, data.weights)
-    made = KINDS[min(losses, key=lambda kind: losses[kind])](*data, direction)
-    assert made is not None
-    return made
+            losses[kind] = log_loss(probabilities, sample.bad, sample.weights)
+    curve = KINDS[min(losses, key=lambda kind: losses[kind])](*sample, direction)
+    assert curve is not None
+    return curve
 
 
-def _threshold(data: Sample, curve: Curve, aim: str) -> float:
-    """Where the expected aim is greatest; between two scores, and of equals in the middle."""
+def _best_threshold(sample: Sample, curve: Curve, aim: str) -> float:
+    """The threshold with the greatest expected aim; it lies between two scores, and of equals in the middle."""
     np = numpy()
-    order = np.argsort(data.values)
-    values, weights = data.values[order], data.weights[order]
+    order = np.argsort(sample.values)
+    values, weights = sample.values[order], sample.weights[order]
     bad = weights * curve.at(values)
     if curve.direction == "lower":
         values, bad, weights = values[::-1], bad[::-1], weights[::-1]
-    # The first i logs are flagged.
+    # Entry i: the first i logs are flagged.
     hits = np.concatenate([[0.0], np.cumsum(bad)])
     flagged = np.concatenate([[0.0], np.cumsum(weights)])
-    total, everything = hits[-1], flagged[-1]
-    recall = hits / total
-    specificity = 1 - (flagged - hits) / (everything - total)
-    score = (recall + specificity) / 2 if aim == "balanced_accuracy" else 2 * hits / (flagged + total)
+    all_bad, total = hits[-1], flagged[-1]
+    recall = hits / all_bad
+    specificity = 1 - (flagged - hits) / (total - all_bad)
+    score = (recall + specificity) / 2 if aim == "balanced_accuracy" else 2 * hits / (flagged + all_bad)
     score[1:-1][values[1:] == values[:-1]] = -1.0  # no threshold divides equal scores
     best = np.flatnonzero(score[1:-1] >= score[1:-1].max() - 1e-12) + 1
     i = int(best[len(best) // 2])
-    return _round((values[i - 1] + values[i]) / 2, values[i - 1], values[i])
+    return _shortest_between(values[i - 1], values[i])
 
 
-def _round(middle: float, one: float, other: float) -> float:
-    """The shortest number between two scores: people read it."""
+def _shortest_between(one: float, other: float) -> float:
+    """The number with the fewest digits between two scores, near their middle: people read it."""
     low, high = min(one, other), max(one, other)
     for digits in range(2, 17):
-        short = round(float(middle), digits)
+        short = round(float((one + other) / 2), digits)
         if low < short < high:
             return short
     return float(high)
@@ -196,29 +209,30 @@ def _flags(values: Any, threshold: Any, direction: Direction) -> Any:
     return values < threshold if direction == "higher" else values > threshold
 
 
-# --- figures ----------------------------------------------------------------------------------------------------------
+# --- measures ---------------------------------------------------------------------------------------------------------
 
 
-def _held_out(
-    data: Sample, threshold: float | None, direction: Direction, aim: str, chance: Any
+def _measure_held_out(
+    sample: Sample, threshold: float | None, direction: Direction, aim: str, rng: Any
 ) -> tuple[QualityMeasures, QualityMeasures | None]:
-    np = numpy()
-    folds = _folds(data, chance)
-    said, flags = np.empty(len(data.bad)), np.empty(len(data.bad), bool)
+    """Measures the procedure on held-out logs (after), and the threshold in force on the same logs (before)."""
+    np, values = numpy(), sample.values
+    folds = _folds(sample, rng)
+    probabilities, flags = np.empty(len(values)), np.empty(len(values), bool)
     for fold in range(_FOLDS):
         inside = folds != fold
-        part = data.part(inside)
-        curve = _best(part, direction, chance)
-        said[~inside] = curve.at(data.values[~inside])
-        flags[~inside] = _flags(data.values[~inside], _threshold(part, curve, aim), direction)
-    draws = draw_samples(len(data.bad), chance)
-    after = measure_quality(data, flags, said, draws)
+        part = sample.part(inside)
+        curve = _best_curve(part, direction, rng)
+        probabilities[~inside] = curve.at(values[~inside])
+        flags[~inside] = _flags(values[~inside], _best_threshold(part, curve, aim), direction)
+    draws = draw_samples(len(values), rng)
+    after = measure_quality(sample, flags, probabilities, draws)
     if threshold is None:
         return after, None
     bare = None
-    if data.values.min() >= 0.0 and data.values.max() <= 1.0:
-        bare = 1.0 - data.values if direction == "higher" else data.values
-    return after, measure_quality(data, _flags(data.values, threshold, direction), bare, draws)
+    if values.min() >= 0.0 and values.max() <= 1.0:
+        bare = 1.0 - values if direction == "higher" else values
+    return after, measure_quality(sample, _flags(values, threshold, direction), bare, draws)
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
@@ -231,49 +245,44 @@ def save(
     store: Store | None = None,
     user: str | None = None,
 ) -> list[Calibrated]:
-    """Write the calibrations into the file, beside those of other evaluators that are there; with a store, down in its
-    history, too. Each gets the number after the last one of its evaluator. Raises DataError if the file cannot be read
-    or written, and StoreError as the store does; the file is written last."""
-    from pathlib import Path
-
+    """Writes the calibrations into the file, which keeps those of other evaluators, and into the history of the store.
+    Each gets the number after the last one of its evaluator. The file is written last. Raises DataError if the file
+    cannot be read or written, and StoreError as the store does."""
     entries = load(path) if Path(path).exists() else {}
     new = []
     for each in calibrations:
         before = entries.get(each.evaluator)
-        numbers = [before.number if before is not None else 0, _last(store, each.evaluator)]
-        new.append(_entry(each, max(numbers) + 1))
+        last = max(before.number if before is not None else 0, _last_number(store, each.evaluator))
+        new.append(_entry(each, last + 1))
     if store is not None:
-        _remember(store, new, user)
+        _save_history(store, new, user)
     calibration_file.save(path, {**entries, **{entry.evaluator: entry for entry in new}}.values())
     for each, entry in zip(calibrations, new, strict=True):
         if store is not None:
-            said = {"threshold": entry.threshold, "previous": each.previous, "count": each.count}
-            notify(store, "calibration.saved", {"evaluator": entry.evaluator, "version": entry.label, **said})
+            numbers = {"threshold": entry.threshold, "previous": each.previous, "count": each.count}
+            notify(store, "calibration.saved", {"evaluator": entry.evaluator, "version": entry.label, **numbers})
     return new
 
 
-def _entry(made: Calibration, number: int) -> Calibrated:
-    figures = {
-        "aim": made.aim, "count": made.count, "failed": made.failed, "effective": made.effective,
-        "previous": made.previous, "after": _plain(made.after),
-        "before": None if made.before is None else _plain(made.before),
-    }  # fmt: skip
-    curve = made.curve.as_json()
-    return Calibrated(made.evaluator, made.version, number, made.threshold, made.direction, made.made, curve, figures)
+def _entry(fit: Calibration, number: int) -> Calibrated:
+    measures = {name: getattr(fit, name) for name in ("aim", "count", "failed", "effective", "previous")}
+    measures |= {"after": _as_dict(fit.after), "before": None if fit.before is None else _as_dict(fit.before)}
+    curve = fit.curve.as_json()
+    return Calibrated(fit.evaluator, fit.version, number, fit.threshold, fit.direction, fit.made, curve, measures)
 
 
-def _plain(figures: QualityMeasures) -> Mapping[str, Any]:
-    names = ("balanced_accuracy", "f1", "brier", "ece")
-    found = {name: getattr(figures, name) for name in names}
-    return {n: None if e is None else {"value": e.value, "interval": list(e.interval)} for n, e in found.items()}
+def _as_dict(measures: QualityMeasures) -> Mapping[str, Any]:
+    estimates = {name: getattr(measures, name) for name in ("balanced_accuracy", "f1", "brier", "ece")}
+    return {
+        name: None if estimate is None else {"value": estimate.value, "interval": list(estimate.interval)}
+        for name, estimate in estimates.items()
+    }
 
 
-def _last(store: Store | None, evaluator: str) -> int:
-    """The number of the evaluator's last calibration in the store's history."""
+def _last_number(store: Store | None, evaluator: str) -> int:
+    """The number of the evaluator's last calibration in the history of the store."""
     if store is None:
         return 0
-    import json
-
     from sqlalchemy import select
 
     from ragtrace.chatlogs.schema import calibrations
@@ -283,9 +292,7 @@ def _last(store: Store | None, evaluator: str) -> int:
         return max((int(json.loads(content).get("number", 0)) for content in connection.scalars(query)), default=0)
 
 
-def _remember(store: Store, entries: Sequence[Calibrated], user: str | None) -> None:
-    import json
-
+def _save_history(store: Store, entries: Sequence[Calibrated], user: str | None) -> None:
     from sqlalchemy import insert, update
 
     from ragtrace.chatlogs.schema import calibrations

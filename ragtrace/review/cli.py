@@ -1,71 +1,69 @@
-"""`ragtrace calibrate · export · import-labels`."""
+"""The commands `ragtrace calibrate`, `ragtrace export` and `ragtrace import-labels`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragtrace.chatlogs.cli import add_store_option, open_store_of
 from ragtrace.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
+    from ragtrace.evaluation import Direction
     from ragtrace.review.calibration import Calibration, QualityMeasures
     from ragtrace.statistics import Estimate
 
 
 def add_commands(commands: Any) -> None:
-    """Add the commands to a parser's sub-commands. Imports nothing heavy."""
-    calibrate = commands.add_parser("calibrate", help="thresholds and probabilities from people's verdicts")
-    _store_options(calibrate)
+    """Adds the commands to a parser's sub-commands. Imports nothing heavy."""
+    calibrate = commands.add_parser("calibrate", help="fit thresholds and probabilities to people's verdicts")
+    add_store_option(calibrate)
     calibrate.add_argument(
-        "--evaluator", action="append", default=[], metavar="NAME", help="default: all reviewed ones"
+        "--evaluator", action="append", default=[], metavar="NAME", help="may be repeated (default: all reviewed ones)"
     )
-    calibrate.add_argument("--out", type=Path, metavar="FILE", help="the calibration file (setting calibration_file)")
-    calibrate.add_argument("--aim", choices=("balanced_accuracy", "f1"), default="balanced_accuracy")
     calibrate.add_argument(
-        "--unweighted", action="store_true", help="for the reviewed logs, not for the traffic that they came from"
+        "--out", type=Path, metavar="FILE", help="the calibration file (default: setting calibration_file)"
     )
-    calibrate.add_argument("--dry-run", action="store_true", help="print the figures, write nothing")
+    calibrate.add_argument(
+        "--aim",
+        choices=("balanced_accuracy", "f1"),
+        default="balanced_accuracy",
+        help="the measure that the threshold maximises (default: %(default)s)",
+    )
+    calibrate.add_argument(
+        "--unweighted", action="store_true", help="measure on the reviewed logs alone, not for the whole traffic"
+    )
+    calibrate.add_argument("--dry-run", action="store_true", help="print the measures, write nothing")
     calibrate.set_defaults(run=_calibrate)
 
-    out = commands.add_parser("export", help="reviewed logs as a data set")
-    _store_options(out)
-    out.add_argument("--out", type=Path, required=True, help=".jsonl, .parquet, or a folder in Hugging Face's layout")
-    out.add_argument("--license", default="", metavar="SPDX", help="e.g. CC-BY-4.0")
-    out.add_argument("--consent", default="", metavar="TEXT", help="on what ground rows go out that say nothing of it")
-    out.add_argument("--require-consent", action="store_true", help="only rows whose trace has consent")
-    out.add_argument("--redact", default="", metavar="NAME", help="pii, or module:attribute of a function on texts")
-    out.set_defaults(run=_export)
+    export = commands.add_parser("export", help="write the reviewed logs as a data set")
+    add_store_option(export)
+    export.add_argument(
+        "--out", type=Path, required=True, help="a .jsonl or .parquet file, or a folder in Hugging Face's layout"
+    )
+    export.add_argument("--license", default="", metavar="SPDX", help="license of the data set, e.g. CC-BY-4.0")
+    export.add_argument(
+        "--consent", default="", metavar="TEXT", help="ground on which rows without a consent of their own are exported"
+    )
+    export.add_argument("--require-consent", action="store_true", help="export only rows whose trace has consent")
+    export.add_argument(
+        "--redact", default="", metavar="NAME", help="pii, or module:attribute of a function from text to text"
+    )
+    export.set_defaults(run=_export)
 
-    labels = commands.add_parser("import-labels", help="labels from elsewhere into the store")
-    _store_options(labels)
+    labels = commands.add_parser("import-labels", help="import labels from elsewhere into the store")
+    add_store_option(labels)
     labels.add_argument("file", type=Path, help="JSON lines or CSV with trace_id, evaluator, label and reviewer")
     labels.add_argument(
         "--probability",
         type=float,
         metavar="P",
-        help="with which a stored log was labelled, if those that were are a random part of all; 1 for all of them",
+        help="probability with which a stored log was labelled, if the labelled logs are a random sample; 1 for all",
     )
     labels.set_defaults(run=_import)
-
-
-def _store_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--store", default="", metavar="URL", help="a file or postgresql://… (setting store)")
-
-
-def _open(options: argparse.Namespace) -> Store:
-    from ragtrace import settings
-    from ragtrace.chatlogs.encryption import read_keys
-    from ragtrace.chatlogs.store import open_store
-
-    used: Any = settings.load()
-    url = options.store or getattr(used, "store", "")
-    if not url:
-        raise SettingError("name the store with --store, or with the setting store")
-    return open_store(url, key=read_keys(getattr(used, "store_key", "")))
 
 
 # --- calibrate --------------------------------------------------------------------------------------------------------
@@ -77,27 +75,28 @@ def _calibrate(options: argparse.Namespace) -> int:
 
     target = options.out or Path(settings.load().calibration_file or "")
     if not options.dry_run and target == Path():
-        raise SettingError("name the file with --out, or with the setting calibration_file")
-    with closing(_open(options)) as store:
-        made, refused = _fitted(store, options, target)
-        print(table(made), end="")
-        for line in refused:
-            print(f"ragtrace calibrate: {line}", file=sys.stderr)
-        worth = [each for each in made if each.better]
-        for each in made:
-            if not each.better:
-                said = f"{each.evaluator}: held out, the new threshold is no better; it stays as it is"
-                print(f"ragtrace calibrate: {said}", file=sys.stderr)
-        if worth and not options.dry_run:
-            entries = calibration.save(target, worth, store=store)
-            said = ", ".join(f"{e.evaluator} {e.label}" for e in entries)
-            print(f"ragtrace calibrate: {target}: {said}", file=sys.stderr)
-    if not made:
+        raise SettingError("no calibration file is set; name it with --out, or with the setting calibration_file")
+    with open_store_of(options) as store:
+        fits, problems = _fit(store, options, target)
+        print(table(fits), end="")
+        better = [fit for fit in fits if fit.better]
+        problems += [
+            f"{fit.evaluator}: the new threshold is no better on held-out logs, so the old one stays"
+            for fit in fits
+            if not fit.better
+        ]
+        for problem in problems:
+            print(f"ragtrace calibrate: {problem}", file=sys.stderr)
+        if better and not options.dry_run:
+            entries = calibration.save(target, better, store=store)
+            labels = ", ".join(f"{entry.evaluator} {entry.label}" for entry in entries)
+            print(f"ragtrace calibrate: {target}: {labels}", file=sys.stderr)
+    if not fits:
         return 2
-    return 1 if len(worth) < len(made) + len(refused) else 0
+    return 1 if problems else 0
 
 
-def _fitted(store: Store, options: argparse.Namespace, target: Path) -> tuple[list[Calibration], list[str]]:
+def _fit(store: Store, options: argparse.Namespace, target: Path) -> tuple[list[Calibration], list[str]]:
     from ragtrace.calibrations import own
     from ragtrace.review import calibration
     from ragtrace.review.rules import load_evaluators
@@ -106,66 +105,58 @@ def _fitted(store: Store, options: argparse.Namespace, target: Path) -> tuple[li
     rows = load_verdicts(store)
     if not rows:
         raise DataError(
-            f"nobody has judged a log of {store.name} yet: people do in the console (ragtrace serve), or bring what "
-            "they said elsewhere with ragtrace import-labels"
+            f"nobody has judged a log of {store.name} yet; review logs in the console (ragtrace serve), or import "
+            "labels with ragtrace import-labels"
         )
     entries = calibration.load(target) if target != Path() and target.exists() else {}
     with store.reading() as connection:
         checks = load_evaluators(connection)
-    made, refused = [], []
+    fits, problems = [], []
     for name in options.evaluator or sorted({row.evaluator for row in rows}):
         check, entry = checks.get(name), entries.get(name)
         if check is None:
-            refused.append(f"{name}: the store has no score of it")
+            problems.append(f"{name}: the store has no score of this evaluator")
             continue
         threshold = entry.threshold if entry is not None and entry.version == own(check.version) else check.threshold
-        own_rows = [row for row in rows if row.evaluator == name]
+        verdicts = [row for row in rows if row.evaluator == name]
+        direction: Direction = "higher" if check.higher else "lower"
         try:
-            made.append(
-                calibration.fit(
-                    own_rows,
-                    threshold,
-                    "higher" if check.higher else "lower",
-                    aim=options.aim,
-                    weighted=not options.unweighted,
-                )
+            fits.append(
+                calibration.fit(verdicts, threshold, direction, aim=options.aim, weighted=not options.unweighted)
             )
         except DataError as error:
-            refused.append(str(error) if own_rows else f"{name}: {error}")
-    return made, refused
+            problems.append(str(error) if verdicts else f"{name}: {error}")
+    return fits, problems
 
 
-def table(made: list[Calibration]) -> str:
-    """The figures on held-out logs, before and after, with 95 % intervals."""
-    if not made:
+def table(fits: list[Calibration]) -> str:
+    """Formats the measures on held-out logs before and after, with 95 % intervals; empty without calibrations."""
+    if not fits:
         return ""
     rows: list[tuple[str, ...]] = [
         ("evaluator", "", "logs", "bad", "threshold", "balanced accuracy", "F1", "Brier", "ECE", "curve")
     ]
-    for each in made:
-        name = f"{each.evaluator} {each.version}"
-        before = () if each.before is None else _row(each.before, each.previous, "")
-        if before:
-            rows.append((name, "before", f"{each.count}", f"{each.failed:g}", *before))
-        after = _row(each.after, each.threshold, each.curve.kind)
-        rows.append(
-            ("" if before else name, "after", *(("", "") if before else (f"{each.count}", f"{each.failed:g}")), *after)
-        )
+    for fit in fits:
+        head = (f"{fit.evaluator} {fit.version}", f"{fit.count}", f"{fit.failed:g}")
+        if fit.before is not None:
+            rows.append((head[0], "before", *head[1:], *_row(fit.before, fit.previous, "")))
+            head = ("", "", "")
+        rows.append((head[0], "after", *head[1:], *_row(fit.after, fit.threshold, fit.curve.kind)))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def _row(figures: QualityMeasures, threshold: float | None, kind: str) -> tuple[str, ...]:
-    of = (figures.balanced_accuracy, figures.f1, figures.brier, figures.ece)
-    return ("" if threshold is None else f"{threshold:g}", *(_cell(each) for each in of), kind)
+def _row(measures: QualityMeasures, threshold: float | None, kind: str) -> tuple[str, ...]:
+    estimates = (measures.balanced_accuracy, measures.f1, measures.brier, measures.ece)
+    return ("" if threshold is None else f"{threshold:g}", *(_cell(estimate) for estimate in estimates), kind)
 
 
-def _cell(found: Estimate | None) -> str:
-    if found is None:
+def _cell(estimate: Estimate | None) -> str:
+    if estimate is None:
         return "-"
-    low, high = found.interval or (found.value, found.value)
-    return f"{found.value:.3f} [{low:.3f}, {high:.3f}]"
+    low, high = estimate.interval or (estimate.value, estimate.value)
+    return f"{estimate.value:.3f} [{low:.3f}, {high:.3f}]"
 
 
 # --- data sets --------------------------------------------------------------------------------------------------------
@@ -180,21 +171,21 @@ def _export(options: argparse.Namespace) -> int:
         from ragtrace.text import redaction
 
         redact = redaction.BUILT_IN.get(options.redact) or plugins.resolve(options.redact, "--redact")
-    given = Options(options.license, options.consent, options.require_consent, redact)
-    with closing(_open(options)) as store:
-        found = export(store, options.out, given)
-    said = f"{found.rows} logs, {found.refused} left out for refused consent, {found.without} without consent"
-    print(f"ragtrace export: {found.path}: {said}", file=sys.stderr)
+    terms = Options(options.license, options.consent, options.require_consent, redact)
+    with open_store_of(options) as store:
+        result = export(store, options.out, terms)
+    counts = f"{result.rows} logs, {result.refused} left out for refused consent, {result.without} without consent"
+    print(f"ragtrace export: {result.path}: {counts}", file=sys.stderr)
     return 0
 
 
 def _import(options: argparse.Namespace) -> int:
     from ragtrace.review.label_import import import_labels
 
-    with closing(_open(options)) as store:
-        found = import_labels(store, options.file, probability=options.probability)
-    for error in found.errors:
+    with open_store_of(options) as store:
+        result = import_labels(store, options.file, probability=options.probability)
+    for error in result.errors:
         print(f"ragtrace import-labels: {error}", file=sys.stderr)
-    said = f"{found.labels} labels of {found.logs} logs, {len(found.errors)} lines left out"
-    print(f"ragtrace import-labels: {said}", file=sys.stderr)
-    return 1 if found.errors else 0
+    counts = f"{result.labels} labels of {result.logs} logs, {len(result.errors)} lines left out"
+    print(f"ragtrace import-labels: {counts}", file=sys.stderr)
+    return 1 if result.errors else 0

@@ -1,4 +1,4 @@
-"""From single verdicts to logs: what people together say of one evaluator's question about one log."""
+"""Groups verdicts by log: what people together say about one evaluator's question."""
 
 from __future__ import annotations
 
@@ -16,57 +16,58 @@ USABLE = ("pass", "fail")
 
 @dataclass(frozen=True, slots=True)
 class ReviewedLog:
-    """One log beside its verdicts on one evaluator's question."""
+    """One log and its verdicts on one evaluator's question."""
 
     trace: int
     weight: float
-    """Requests that it stands for; only ratios of weights matter."""
+    """Requests that the log stands for; only ratios of weights matter."""
     bad: float
-    """Share in [0, 1] of the people who said `fail` among those who said `pass` or `fail`."""
+    """Share in [0, 1] of `fail` among the verdicts `pass` and `fail`."""
     value: float | None
     flagged: bool | None
-    """Whether the evaluator says `fail`; None where it says neither `fail` nor `pass`."""
+    """Whether the evaluator's label is `fail`; None if it is neither `fail` nor `pass`."""
     verdicts: int
 
 
 def group_by_log(rows: Iterable[ScoredVerdict], *, weighted: bool = True) -> list[ReviewedLog]:
-    """One for each log of which somebody said `pass` or `fail`, all of one evaluator. People who disagree about a log
-    share it: it is no second log. With `weighted`, those of weight 0 are left out; without, each weighs 1."""
-    found: defaultdict[int, list[ScoredVerdict]] = defaultdict(list)
+    """Returns one item for each log with a verdict `pass` or `fail`; all rows belong to one evaluator. People who
+    disagree about a log share it. With `weighted`, logs of weight 0 are left out; otherwise each has the weight 1."""
+    by_trace: defaultdict[int, list[ScoredVerdict]] = defaultdict(list)
     for row in rows:
         if row.verdict in USABLE and (row.weight > 0 or not weighted):
-            found[row.trace].append(row)
-    return [_log(trace, given, weighted) for trace, given in found.items()]
+            by_trace[row.trace].append(row)
+    return [
+        ReviewedLog(
+            trace,
+            group[0].weight if weighted else 1.0,
+            sum(row.verdict == "fail" for row in group) / len(group),
+            group[0].value,
+            group[0].label == "fail" if group[0].label in USABLE else None,
+            len(group),
+        )
+        for trace, group in by_trace.items()
+    ]
 
 
-def _log(trace: int, given: Sequence[ScoredVerdict], weighted: bool) -> ReviewedLog:
-    first = given[0]
-    return ReviewedLog(
-        trace,
-        first.weight if weighted else 1.0,
-        sum(row.verdict == "fail" for row in given) / len(given),
-        first.value,
-        first.label == "fail" if first.label in USABLE else None,
-        len(given),
-    )
+def group_scored(rows: Iterable[ScoredVerdict], *, weighted: bool = True) -> list[ReviewedLog]:
+    """As `group_by_log`, without logs whose score is not a finite number."""
+    logs = group_by_log(rows, weighted=weighted)
+    return [log for log in logs if log.value is not None and math.isfinite(log.value)]
 
 
 def newest_version(rows: Sequence[ScoredVerdict]) -> tuple[str, list[ScoredVerdict]]:
-    """The newest of the evaluator's own versions that were judged, and its rows; calibrations of one version are one.
-    Raises ValueError without rows."""
-    last = max(rows, key=lambda row: row.created)
-    version = own(last.version)
+    """Returns the evaluator's own version of the newest review, and the rows of this version; calibrations of one
+    version count as this version. Raises ValueError without rows."""
+    version = own(max(rows, key=lambda row: row.created).version)
     return version, [row for row in rows if own(row.version) == version]
 
 
 def weighted_rate(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
-    """The weighted mean of values in [0, 1], given with their weights, and Wilson's interval on Kish's effective sample
-    size (see `ragtrace.statistics`); None where nothing weighs anything."""
-    weighing = [(value, weight) for value, weight in pairs if weight > 0]
-    if not weighing:
-        return None
-    least = min(weight for _, weight in weighing)
+    """The weighted mean of values in [0, 1], from pairs of value and weight, with Wilson's interval on Kish's effective
+    sample size (see `ragtrace.statistics`). None if no weight is positive."""
+    positive = [(value, weight) for value, weight in pairs if weight > 0]
+    least = min((weight for _, weight in positive), default=1.0)
     sums = Sums()
-    for value, weight in weighing:
+    for value, weight in positive:
         sums.add(value, least / weight, math.inf)
     return sums.rate()

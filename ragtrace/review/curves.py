@@ -1,7 +1,8 @@
-"""From a score to the probability that people would fail the answer. Three shapes; `calibration` chooses.
+"""Fits curves from an evaluator's score to the probability that people fail the answer. There are three kinds;
+`ragtrace.review.calibration` chooses one.
 
-All are monotone: a better score never makes a bad answer likelier. Arrays are of n float64 numbers; `bad` in [0, 1] is
-the share of people who fail the answer, weights are positive.
+All curves are monotone: a better score never gives a higher probability. Arrays hold n float64 numbers; `bad` in [0, 1]
+is the share of people who fail the answer, weights are positive.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
 
 _EDGE = 1e-4
-"""No probability nearer to 0 or 1 is ever said: nobody has seen ten thousand reviews."""
+"""Probabilities are limited to [_EDGE, 1 - _EDGE]: no calibration is based on ten thousand reviews."""
 _STEPS = 50
 
 
@@ -39,54 +40,58 @@ class Curve:
         return [float(p) for p in self.at(numpy().asarray(values, dtype=numpy().float64))]
 
     def at(self, values: Any) -> Any:
-        """The same of an array."""
+        """As `__call__`, for an array."""
         np = numpy()
         p = self.parameters
         if self.kind == "isotonic":
-            found = np.interp(_badness(values, self.direction), p["x"], p["y"])
+            probability = np.interp(_badness(values, self.direction), p["x"], p["y"])
         elif self.kind == "beta":
             one, other = _logs(_share(values, self.direction))
-            found = _sigmoid(p["a"] * one + p["b"] * other + p["c"])
+            probability = _sigmoid(p["a"] * one + p["b"] * other + p["c"])
         else:
-            found = _sigmoid(p["a"] * values + p["b"])
-        return np.clip(found, _EDGE, 1 - _EDGE)
+            probability = _sigmoid(p["a"] * values + p["b"])
+        return np.clip(probability, _EDGE, 1 - _EDGE)
 
     def as_json(self) -> dict[str, Any]:
-        """As the calibration file has it."""
+        """The curve as an object of the calibration file."""
         return {"kind": self.kind, "direction": self.direction, **self.parameters}
 
 
-def curve_from_json(given: Mapping[str, Any]) -> Curve:
-    """A curve from a calibration file. Raises DataError for one that is none."""
-    names = {"platt": ("a", "b"), "beta": ("a", "b", "c"), "isotonic": ("x", "y")}.get(str(given.get("kind")))
-    if names is None or given.get("direction") not in ("higher", "lower") or any(name not in given for name in names):
-        raise DataError("the calibration's curve is none; known are platt, beta and isotonic")
-    return Curve(str(given["kind"]), given["direction"], {name: given[name] for name in names})
+def curve_from_json(fields: Mapping[str, Any]) -> Curve:
+    """Reads a curve of a calibration file. Raises DataError if it is invalid."""
+    kind, direction = str(fields.get("kind")), fields.get("direction")
+    names = {"platt": ("a", "b"), "beta": ("a", "b", "c"), "isotonic": ("x", "y")}.get(kind)
+    if names is None or direction not in ("higher", "lower") or any(name not in fields for name in names):
+        raise DataError(
+            f"the curve of the calibration is invalid: kind {kind[:40]!r} with {', '.join(map(str, fields))[:200]}; "
+            "the kinds are platt, beta and isotonic"
+        )
+    return Curve(kind, direction, {name: fields[name] for name in names})
 
 
 def platt(values: Any, bad: Any, weights: Any, direction: Direction) -> Curve:
-    """A logistic curve. J. Platt, Probabilistic outputs for support vector machines (1999): the targets are drawn in by
-    as much as there is little of one kind, so that separable data give no step."""
+    """Fits a logistic curve (J. Platt, Probabilistic outputs for support vector machines, 1999). The targets are shrunk
+    from 0 and 1, the more so the fewer logs there are of a kind, so that separable data give no step."""
     np = numpy()
     sign = -1.0 if direction == "higher" else 1.0
     scale = float(np.std(values)) or 1.0
-    slope, level = _logistic([sign * values / scale], _drawn_in(bad, weights), weights)
+    slope, level = _logistic([sign * values / scale], _shrunk_targets(bad, weights), weights)
     return Curve("platt", direction, {"a": sign * slope / scale, "b": level})
 
 
 def beta(values: Any, bad: Any, weights: Any, direction: Direction) -> Curve | None:
-    """Beta calibration, for scores in [0, 1]; None for others. M. Kull, T. Silva Filho, P. Flach, Beta calibration: a
-    well-founded and easily implemented improvement on logistic calibration for binary classifiers (2017)."""
+    """Fits a beta calibration; None if a score is outside [0, 1]. M. Kull, T. Silva Filho, P. Flach, Beta calibration:
+    a well-founded and easily implemented improvement on logistic calibration for binary classifiers (2017)."""
     if not (values.min() >= 0.0 and values.max() <= 1.0):
         return None
     one, other = _logs(_share(values, direction))
-    a, b, c = _logistic([one, other], _drawn_in(bad, weights), weights)
+    a, b, c = _logistic([one, other], _shrunk_targets(bad, weights), weights)
     return Curve("beta", direction, {"a": a, "b": b, "c": c})
 
 
 def isotonic(values: Any, bad: Any, weights: Any, direction: Direction) -> Curve:
-    """The monotone curve of least squares, by pooling adjacent violators (M. Ayer et al., An empirical distribution
-    function for sampling with incomplete information, 1955); straight between the pools' means."""
+    """Fits the monotone curve of least squares by pooling adjacent violators (M. Ayer et al., An empirical distribution
+    function for sampling with incomplete information, 1955). It is linear between the means of the pools."""
     np = numpy()
     x = _badness(values, direction)
     order = np.argsort(x, kind="stable")
@@ -96,7 +101,7 @@ def isotonic(values: Any, bad: Any, weights: Any, direction: Direction) -> Curve
         while len(pools) > 1 and _falls(pools[-2], pools[-1]):
             last = pools.pop()
             pools[-1] = [a + b for a, b in zip(pools[-1], last, strict=True)]
-    # Half a log of each kind in every pool: a pool of five bad ones does not prove certainty.
+    # Add half a log of each kind to every pool: a pool of five bad logs does not prove certainty.
     mean = float(weights.mean())
     y = np.maximum.accumulate([(p[1] + mean / 2) / (p[0] + mean) for p in pools])
     return Curve("isotonic", direction, {"x": [p[2] / p[0] for p in pools], "y": [float(v) for v in y]})
@@ -110,28 +115,27 @@ KINDS: Mapping[str, Callable[[Any, Any, Any, Direction], Curve | None]] = {
 
 
 def _falls(before: list[float], after: list[float]) -> bool:
-    same = before[2] / before[0] >= after[2] / after[0]  # of one place
+    same = before[2] / before[0] >= after[2] / after[0]  # equal badness
     return same or before[1] / before[0] >= after[1] / after[0]
 
 
 def _logistic(features: Sequence[Any], targets: Any, weights: Any) -> tuple[float, ...]:
-    """Coefficients of at least 0, and the level, by Newton's method with a trace of ridge; a feature that would fall is
-    left out."""
+    """Fits coefficients >= 0 and the intercept by Newton's method with a small ridge penalty. A feature with a negative
+    coefficient is left out."""
     np = numpy()
     left = list(range(len(features)))
     weights = weights / weights.mean()
     while True:
-        found = _newton(np.stack([*(features[i] for i in left), np.ones(len(targets))], 1), targets, weights)
-        fallen = [i for i, c in zip(left, found, strict=False) if c < 0]
-        if not fallen:
-            by_index = dict(zip(left, found, strict=False))
-            return (*(float(by_index.get(i, 0.0)) for i in range(len(features))), float(found[-1]))
-        left = [i for i in left if i not in fallen]
+        solution = _newton(np.stack([*(features[i] for i in left), np.ones(len(targets))], 1), targets, weights)
+        by_index = dict(zip(left, solution, strict=False))
+        if min(by_index.values(), default=0.0) >= 0:
+            return (*(float(by_index.get(i, 0.0)) for i in range(len(features))), float(solution[-1]))
+        left = [i for i in left if by_index[i] >= 0]
 
 
 def _newton(design: Any, targets: Any, weights: Any) -> Any:
     np = numpy()
-    found = np.zeros(design.shape[1])
+    solution = np.zeros(design.shape[1])
     ridge = 1e-6 * len(targets) * np.eye(design.shape[1])
 
     def loss(at: Any) -> float:
@@ -139,20 +143,20 @@ def _newton(design: Any, targets: Any, weights: Any) -> Any:
         return float((weights * (np.logaddexp(0.0, z) - targets * z)).sum() + 0.5 * at @ ridge @ at)
 
     for _ in range(_STEPS):
-        p = _sigmoid(design @ found)
-        slope = design.T @ (weights * (p - targets)) + ridge @ found
+        p = _sigmoid(design @ solution)
+        slope = design.T @ (weights * (p - targets)) + ridge @ solution
         curvature = (design * (weights * p * (1 - p))[:, None]).T @ design + ridge
         step = np.linalg.solve(curvature, slope)
-        size, before = 1.0, loss(found)
-        while loss(found - size * step) > before and size > 1e-6:
+        size, before = 1.0, loss(solution)
+        while loss(solution - size * step) > before and size > 1e-6:
             size /= 2
-        found = found - size * step
+        solution = solution - size * step
         if float(np.abs(size * step).max()) < 1e-9:
             break
-    return found
+    return solution
 
 
-def _drawn_in(bad: Any, weights: Any) -> Any:
+def _shrunk_targets(bad: Any, weights: Any) -> Any:
     share = weights / weights.sum() * len(weights)
     worse, better = float((share * bad).sum()), float((share * (1 - bad)).sum())
     return bad * (worse + 1) / (worse + 2) + (1 - bad) / (better + 2)
@@ -178,7 +182,7 @@ def _sigmoid(z: Any) -> Any:
 
 
 def numpy() -> Any:
-    """The package. Raises MissingExtraError without it."""
+    """The module numpy. Raises MissingExtraError if it is not installed."""
     try:
         import numpy as np
     except ModuleNotFoundError as error:
@@ -187,10 +191,10 @@ def numpy() -> Any:
 
 
 def log_loss(probabilities: Any, bad: Any, weights: Any) -> float:
-    """Weighted mean of -ln of the probability that was said of what people say."""
+    """Weighted mean of -ln of the probability that was predicted for what people answered."""
     np = numpy()
-    said = bad * np.log(probabilities) + (1 - bad) * np.log1p(-probabilities)
-    return float(-(weights * said).sum() / weights.sum())
+    likelihood = bad * np.log(probabilities) + (1 - bad) * np.log1p(-probabilities)
+    return float(-(weights * likelihood).sum() / weights.sum())
 
 
 __all__ = ["KINDS", "Curve", "beta", "curve_from_json", "isotonic", "log_loss", "numpy", "platt"]

@@ -1,8 +1,8 @@
-"""Reviewed logs as a data set, and labels from elsewhere into the store.
+"""Exports the reviewed logs as a data set.
 
-A row has what `ragtrace eval` reads (`id`, `query`, `contexts`, `answer`, `reference`, `model`, `duration`) and what
-people said: `verdicts` by evaluator, `labels` of each reviewer, `weight` (requests that the row stands for, see
-`weighing`; null where that is not known), `consent`, `license`. A corrected answer is the row's `reference`.
+A row has the fields that `ragtrace eval` reads (`id`, `query`, `contexts`, `answer`, `reference`, `model`, `duration`),
+and those of the reviews: `verdicts` by evaluator, `labels` of each reviewer, `weight` (requests that the row stands
+for, see `ragtrace.review.weights`; null if unknown), `consent`, `license`. A corrected answer is the row's `reference`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import json
 import os
 import shutil
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,55 +34,55 @@ _YES = frozenset({"true", "yes", "granted", "given", "1", "y"})
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What goes out, and under what terms."""
+    """Which rows are exported, and under which terms."""
 
     license: str = ""
-    """An SPDX identifier, e.g. `CC-BY-4.0`; in every row and on the card."""
+    """An SPDX identifier, e.g. `CC-BY-4.0`, for every row and the card."""
     consent: str = ""
-    """On what ground rows go out that say nothing of consent, e.g. `terms of service, 2026-01`."""
+    """The ground on which rows without a consent of their own are exported, e.g. `terms of service, 2026-01`."""
     require_consent: bool = False
-    """Leave out rows whose own trace has no consent."""
+    """Leave out rows whose trace has no consent."""
     redact: Callable[[str], str] | None = None
     """Applied to every text."""
     since: float | None = None
-    """Of the review, inclusive."""
+    """Earliest time of review (Unix seconds), inclusive."""
     until: float | None = None
-    """Exclusive."""
+    """Latest time of review, exclusive."""
     title: str = "Reviewed chat logs"
 
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What became of the reviewed logs."""
+    """The counts of an export."""
 
     rows: int
     refused: int
-    """Left out: their consent was refused or withdrawn."""
+    """Logs left out because consent was refused or withdrawn."""
     without: int
-    """Left out by `require_consent`."""
+    """Logs left out by `require_consent`."""
     path: Path
 
 
 def consent_of(attributes: Mapping[str, object]) -> bool | None:
-    """What a trace says of consent: `consent` among its attributes, or in its `metadata` or `tags`; None where it says
-    nothing. True, yes, granted and false, no, refused, withdrawn are understood; any other word is no consent."""
+    """Reads the consent of a trace: `consent` among its attributes, or in their `metadata` or `tags`. None if there is
+    no entry. The words true, yes, granted, given, 1 and y are consent; any other word is refusal."""
     for place in (attributes, attributes.get("metadata"), attributes.get("tags")):
         if isinstance(place, Mapping) and place.get("consent") is not None:
             return str(place["consent"]).strip().lower() in _YES
         if isinstance(place, (list, tuple)):
             words = [str(tag).strip().lower().replace("=", ":") for tag in place]
-            said = [word.removeprefix("consent:") for word in words if word.startswith("consent:")]
-            if said:
-                return said[-1] in _YES
+            answers = [word.removeprefix("consent:") for word in words if word.startswith("consent:")]
+            if answers:
+                return answers[-1] in _YES
     return None
 
 
 def export(store: Store, path: str | os.PathLike[str], options: Options | None = None) -> ExportResult:
-    """Write the reviewed logs: `.jsonl` (or `.jsonl.gz`), `.parquet`, or else a folder in the layout of Hugging Face,
-    with a card. What is there under that name is replaced once all is written.
+    """Writes the reviewed logs to a `.jsonl`, `.jsonl.gz` or `.parquet` file; any other path becomes a folder in
+    Hugging Face's layout, with a card. An existing file or folder is replaced after everything is written.
 
-    Raises DataError if it cannot be written, MissingExtraError for Parquet without pyarrow, StoreError as the store
-    does.
+    Raises DataError if the file cannot be written, MissingExtraError for Parquet without pyarrow, StoreError as the
+    store does.
     """
     options, path = options or Options(), Path(path)
     counts: Counter[str] = Counter()
@@ -89,11 +90,11 @@ def export(store: Store, path: str | os.PathLike[str], options: Options | None =
     try:
         folder = Path(tempfile.mkdtemp(dir=path.parent or ".", prefix=f".{path.name}."))
         try:
-            made = folder / "made"
-            _write(made, path.name, rows, options, counts)
+            new = folder / "new"
+            _write(new, path.name, rows, options, counts)
             if path.is_dir():
                 path.rename(folder / "old")
-            made.replace(path)
+            new.replace(path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
@@ -101,21 +102,21 @@ def export(store: Store, path: str | os.PathLike[str], options: Options | None =
     return ExportResult(counts["rows"], counts["refused"], counts["without"], path)
 
 
-def _write(made: Path, name: str, rows: Iterator[dict[str, Any]], options: Options, counts: Counter[str]) -> None:
+def _write(new: Path, name: str, rows: Iterator[dict[str, Any]], options: Options, counts: Counter[str]) -> None:
     if name.endswith((".jsonl", ".json", ".jsonl.gz", ".json.gz")):
-        _lines(made, rows, packed=name.endswith(".gz"))
+        _write_lines(new, rows, is_gzip=name.endswith(".gz"))
     elif name.endswith(".parquet"):
-        _parquet(made, rows)
+        _write_parquet(new, rows)
     else:
-        (made / "data").mkdir(parents=True)
-        _parquet(made / "data" / "train-00000-of-00001.parquet", rows)
-        (made / "README.md").write_text(card(options, counts), encoding="utf-8")
+        (new / "data").mkdir(parents=True)
+        _write_parquet(new / "data" / "train-00000-of-00001.parquet", rows)
+        (new / "README.md").write_text(card(options, counts), encoding="utf-8")
 
 
 def _rows(store: Store, options: Options, counts: Counter[str]) -> Iterator[dict[str, Any]]:
     weights = {row.trace: row.weight for row in load_verdicts(store) if row.weight > 0}
     seen: set[str] = set()
-    for trace in _reviewed(store, options):
+    for trace in _traces_with_review(store, options):
         stored = store.get(trace)
         if stored is None:  # deleted since
             continue
@@ -133,7 +134,7 @@ def _rows(store: Store, options: Options, counts: Counter[str]) -> Iterator[dict
             yield row
 
 
-def _reviewed(store: Store, options: Options) -> list[int]:
+def _traces_with_review(store: Store, options: Options) -> list[int]:
     query = select(reviews.c.trace).distinct().order_by(reviews.c.trace)
     if options.since is not None:
         query = query.where(reviews.c.created >= options.since)
@@ -152,7 +153,7 @@ def _row(
         return redact(text).encode("utf-8", "replace").decode()
 
     trace = stored.trace
-    labels, corrected = _said(store, stored.id)
+    labels, corrected = _labels(store, stored.id)
     reference = corrected or trace.reference
     return {
         "id": f"{trace.trace_id:032x}",
@@ -180,8 +181,8 @@ def _row(
     }  # fmt: skip
 
 
-def _said(store: Store, trace: int) -> tuple[list[dict[str, Any]], str | None]:
-    """Each reviewer's verdicts, under names that are none of people, and the newest corrected answer."""
+def _labels(store: Store, trace: int) -> tuple[list[dict[str, Any]], str | None]:
+    """The verdicts of each reviewer, under pseudonyms, and the newest corrected answer."""
     query = (
         select(reviews, verdicts.c.evaluator, verdicts.c.label, traces.c.trace_id)
         .join(traces, traces.c.id == reviews.c.trace)
@@ -195,35 +196,32 @@ def _said(store: Store, trace: int) -> tuple[list[dict[str, Any]], str | None]:
             texts = store.unseal(row["trace_id"], row, ("comment", "corrected"))
             corrected = texts["corrected"] or corrected
             if row["evaluator"] is not None:
-                who = f"reviewer-{row['user']}" if row["user"] is not None else row["source"]
-                own = {"reviewer": who, "evaluator": row["evaluator"], "label": row["label"]}
-                labels.append({**own, "comment": texts["comment"]})
+                reviewer = f"reviewer-{row['user']}" if row["user"] is not None else row["source"]
+                label = {"reviewer": reviewer, "evaluator": row["evaluator"], "label": row["label"]}
+                labels.append({**label, "comment": texts["comment"]})
     return labels, corrected
 
 
 def _majority(labels: list[dict[str, Any]]) -> dict[str, str]:
-    """What most said, without `unsure`; nothing where people are divided."""
-    found = {}
-    for name in {label["evaluator"] for label in labels}:
-        counted = Counter(
-            label["label"] for label in labels if label["evaluator"] == name and label["label"] != "unsure"
-        )
-        first = counted.most_common(2)
-        if first and (len(first) == 1 or first[0][1] > first[1][1]):
-            found[name] = first[0][0]
-    return found
+    """The most frequent label by evaluator, without `unsure`; no entry for a tie."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for label in labels:
+        if label["label"] != "unsure":
+            counts[label["evaluator"]][label["label"]] += 1
+    ranked = {name: count.most_common(2) for name, count in counts.items()}
+    return {name: top[0][0] for name, top in ranked.items() if len(top) == 1 or top[0][1] > top[1][1]}
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _lines(path: Path, rows: Iterator[dict[str, Any]], *, packed: bool) -> None:
-    with gzip.open(path, "wb") if packed else path.open("wb") as file:
+def _write_lines(path: Path, rows: Iterator[dict[str, Any]], *, is_gzip: bool) -> None:
+    with gzip.open(path, "wb") if is_gzip else path.open("wb") as file:
         for row in rows:
             file.write(json.dumps(row, allow_nan=False).encode() + b"\n")
 
 
-def _parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
+def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -231,13 +229,8 @@ def _parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
         raise MissingExtraError("pyarrow", "eval", "A data set in Parquet") from error
     schema = _schema(pyarrow)
     with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        group: list[dict[str, Any]] = []
-        for row in rows:
-            group.append(row)
-            if len(group) == 1_000:
-                writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
-                group = []
-        writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
+        while group := list(islice(rows, 1_000)):
+            writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
 
 
 def _schema(pa: Any) -> Any:
@@ -258,10 +251,9 @@ def _schema(pa: Any) -> Any:
 
 
 def card(options: Options, counts: Mapping[str, int]) -> str:
-    """The README.md of a data set, as Hugging Face reads it."""
-    size = next(
-        (f"n<{top}" for top in ("1K",) if counts["rows"] < 1_000), "1K<n<10K" if counts["rows"] < 10_000 else "n>10K"
-    )
+    """Returns the README.md of a data set in Hugging Face's format."""
+    rows = counts["rows"]
+    size = "n<1K" if rows < 1_000 else "1K<n<10K" if rows < 10_000 else "n>10K"
     head = [
         "---",
         f"license: {options.license.lower() or 'unknown'}",
@@ -271,21 +263,21 @@ def card(options: Options, counts: Mapping[str, int]) -> str:
         "configs:", "- config_name: default", "  data_files:", "  - split: train", "    path: data/train-*.parquet",
         "---",
     ]  # fmt: skip
-    ground = options.consent or "none was given for rows whose trace says nothing of consent"
+    ground = options.consent or "no ground is stated for rows without a consent of their own"
     body = f"""
 # {options.title}
 
-{counts["rows"]} logs of a retrieval-augmented assistant, reviewed by people and exported by ragtrace.
-License: {options.license or "not given"}. Consent: as each row says; else: {ground}.
+{rows} logs of a retrieval-augmented assistant, reviewed by people and exported by ragtrace.
+License: {options.license or "not stated"}. Consent: see each row; otherwise: {ground}.
 {counts["refused"]} logs were left out because consent was refused, {counts["without"]} because none was given.
 
-| column | what |
+| column | meaning |
 |---|---|
 | `query`, `contexts`, `answer` | the request: question, retrieved chunks in rank order, answer |
-| `reference` | the answer as it should be; `corrected` says whether a reviewer wrote it |
-| `verdicts` | what most reviewers said, by evaluator; `labels` has each of them |
-| `scores` | what the evaluators said |
-| `weight` | requests of the whole traffic that the row stands for; null where it was picked by a rule |
+| `reference` | the expected answer; `corrected` is true if a reviewer wrote it |
+| `verdicts` | the most frequent label of the reviewers, by evaluator; `labels` holds each one |
+| `scores` | the scores of the evaluators |
+| `weight` | requests of the whole traffic that the row stands for; null if a rule picked it |
 | `consent`, `license` | the terms of the row |
 
 `ragtrace eval` reads this folder.

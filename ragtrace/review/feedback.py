@@ -1,81 +1,77 @@
-"""What users of the application say of its answers. Bad feedback brings a log to review."""
+"""Stores what users of the application say about its answers. Bad feedback brings a log to review."""
 
 from __future__ import annotations
 
 import logging
-import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, insert, literal, select, update
 
 from ragtrace.background import Background, Bounds
-from ragtrace.chatlogs.schema import feedback, items, traces
+from ragtrace.chatlogs.records import is_trace_id
+from ragtrace.chatlogs.schema import feedback, trace_is, traces
 from ragtrace.errors import DataError, RagtraceError
 from ragtrace.records import Feedback
-from ragtrace.review.fill_queue import enqueue
+from ragtrace.review.fill_queue import count_today, enqueue
 from ragtrace.review.notices import notify
-from ragtrace.review.policy import CERTAIN, Policy
+from ragtrace.review.policy import Policy
+from ragtrace.review.rules import not_picked
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
 _log = logging.getLogger(__name__)
-_HEX = re.compile(r"[0-9a-f]{32}\Z")
 _COMMENT = 10_000
-"""Characters of a comment that are kept."""
+"""Characters of a comment that are stored."""
 _WAITING = 10_000
 """Pieces of feedback that wait for the database at most."""
 _PAUSE = 1.0
-_DAY = 86_400.0
 
 
-def add_feedback(store: Store, given: Feedback, now: float | None = None, policy: Policy | None = None) -> bool:
-    """Keep what a user said; True if its trace is stored already (one that comes later finds it).
+def add_feedback(store: Store, message: Feedback, now: float | None = None, policy: Policy | None = None) -> bool:
+    """Stores a user's feedback. True if its trace is stored already; a trace that is stored later gets it then.
 
-    The last thumbs of a trace count. Bad ones bring it into the review queue, as many of them each day as the policy
-    has room for; `reviewing.fill` brings the others later. Raises DataError for a trace id or a thumb that is none, and
-    for feedback that says nothing; StoreError as the store does.
+    The latest thumbs of a trace count. Bad thumbs bring it into the review queue, up to the policy's share for today;
+    `ragtrace.review.queue.fill` adds the others later. Raises DataError for an invalid trace id, invalid thumbs, and
+    empty feedback; StoreError as the store does.
     """
-    now = time.time() if now is None else now
-    given = _checked(given, now)
+    now, policy = time.time() if now is None else now, policy or Policy()
+    message = _checked(message, now)
+    content = {"trace_id": message.trace_id, "source": message.source}
     with store.writing() as connection:
-        sealed = store.seal(given.trace_id, {"comment": given.comment})
-        row = {"trace_id": given.trace_id, "thumbs": given.thumbs, "source": given.source, "created": given.created}
+        sealed = store.seal(message.trace_id, {"comment": message.comment})
+        row = {**content, "thumbs": message.thumbs, "created": message.created}
         connection.execute(insert(feedback).values(**row, **sealed))
-        query = select(traces.c.id).where(traces.c.trace_id == given.trace_id).order_by(traces.c.id.desc())
-        found = list(connection.scalars(query))
-        if found and given.thumbs is not None:
-            connection.execute(update(traces).where(traces.c.id.in_(found)).values(thumbs=given.thumbs))
-        if found and given.thumbs == -1 and _room(connection, policy or Policy(), found[0], now):
-            enqueue(connection, "feedback", found[:1], policy or Policy(), now)
-    if given.thumbs == -1:
-        said = {"trace_id": given.trace_id, "source": given.source, "comment": given.comment}
-        notify(store, "feedback.negative", said)
-    return bool(found)
+        query = select(traces.c.id).where(trace_is(message.trace_id)).order_by(traces.c.id.desc())
+        ids = list(connection.scalars(query))
+        if ids and message.thumbs is not None:
+            connection.execute(update(traces).where(traces.c.id.in_(ids)).values(thumbs=message.thumbs))
+        if ids and message.thumbs == -1 and _has_room(connection, policy, ids[0], now):
+            enqueue(connection, "feedback", ids[:1], policy, now)
+    if message.thumbs == -1:
+        notify(store, "feedback.negative", {**content, "comment": message.comment})
+    return bool(ids)
 
 
-def _checked(given: Feedback, now: float) -> Feedback:
-    trace_id = given.trace_id.lower()
-    if not _HEX.match(trace_id):
-        raise DataError("the trace id of feedback is none: give its 32 hexadecimal digits")
-    if given.thumbs not in (None, -1, 0, 1):
-        raise DataError("the thumbs of feedback are none: give -1, 0 or 1")
-    comment = (given.comment or "").strip()[:_COMMENT] or None
-    if given.thumbs is None and comment is None:
-        raise DataError("the feedback says nothing: give thumbs or a comment")
-    source = given.source[:100] if given.source else None
-    return replace(given, trace_id=trace_id, comment=comment, source=source, created=given.created or now)
+def _checked(message: Feedback, now: float) -> Feedback:
+    trace_id = message.trace_id.lower()
+    if not is_trace_id(trace_id):
+        raise DataError("invalid trace_id in feedback: expected 32 hexadecimal digits")
+    if message.thumbs not in (None, -1, 0, 1):
+        raise DataError("invalid thumbs in feedback: expected -1, 0 or 1")
+    comment = (message.comment or "").strip()[:_COMMENT] or None
+    if message.thumbs is None and comment is None:
+        raise DataError("the feedback is empty: expected thumbs or a comment")
+    source = message.source[:100] if message.source else None
+    return replace(message, trace_id=trace_id, comment=comment, source=source, created=message.created or now)
 
 
-def _room(connection: Connection, policy: Policy, trace: int, now: float) -> bool:
-    there = select(items.c.id).where(items.c.trace == trace, items.c.reason.in_(CERTAIN))
-    if connection.execute(there.limit(1)).first() is not None:
-        return False
-    today = (items.c.reason == "feedback") & (items.c.slot == 0) & (items.c.created >= now - now % _DAY)
-    made = connection.scalar(select(func.count()).select_from(items).where(today)) or 0
-    return int(made) < policy.allowed(now)["feedback"]
+def _has_room(connection: Connection, policy: Policy, trace: int, now: float) -> bool:
+    """Whether no rule has picked the trace, and today's share of feedback is not used up."""
+    is_free = connection.scalar(select(not_picked(literal(trace))))
+    return bool(is_free) and count_today(connection, now).get("feedback", 0) < policy.allowed(now)["feedback"]
 
 
 class FeedbackSink:

@@ -1,4 +1,4 @@
-"""What happened in a store, for whoever wants to tell others of it: see `webhooks`.
+"""Publishes events of a store to listeners in this process, such as `ragtrace.review.webhooks`.
 
 `review.submitted`: trace_id, review, reviewer (the user's id), verdicts, comment, corrected · `feedback.negative`:
 trace_id, source, comment · `calibration.saved`: evaluator, version, threshold, previous, count.
@@ -20,14 +20,14 @@ _listeners: WeakKeyDictionary[Store, list[Listener]] = WeakKeyDictionary()
 
 
 def subscribe(store: Store, listener: Listener) -> None:
-    """Tell this one of every event of the store in this process, once it is committed. It must return at once."""
+    """Call the listener with each event of the store in this process, after its commit. It must return at once."""
     _listeners.setdefault(store, []).append(listener)
 
 
 def notify(store: Store, event: str, data: Mapping[str, Any]) -> None:
-    """Say that something happened. Never raises: what happened is done."""
+    """Call all listeners with an event. Never raises: the event's transaction is committed already."""
     for listener in _listeners.get(store, ()):
         try:
             listener(event, data)
-        except Exception:  # noqa: BLE001 a listener's failure is its own
-            _log.exception("ragtrace: a listener of %s failed", event)
+        except Exception:  # noqa: BLE001 a listener's failure must not reach the caller
+            _log.exception("ragtrace: a listener for the event %s raised an exception", event)

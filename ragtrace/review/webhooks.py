@@ -1,9 +1,9 @@
-"""Webhooks: other systems are told of reviews, feedback and calibrations, and Alertmanager's alerts become reviews.
+"""Sends events (reviews, feedback, calibrations) to other systems; Alertmanager's alerts become reviews.
 
-Sanitizer ones follow Standard Webhooks 1.0 (standardwebhooks.com): a JSON object `{"type", "timestamp", "data"}` with
-the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`, the last one being `v1,` and the base64 of the
-HMAC-SHA256 of `id.timestamp.body` under the secret. They name traces by their ids and carry no content, unless
-that was asked for.
+Webhooks follow Standard Webhooks 1.0 (standardwebhooks.com): a JSON object `{"type", "timestamp", "data"}` with
+the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`. The signature is `v1,` and the base64 of the
+HMAC-SHA256 of `id.timestamp.body` under the secret. Events name traces by their ids; only targets that allow content
+get content.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from urllib.parse import urlsplit
 from ragtrace.background import Background, Bounds
 from ragtrace.errors import SettingError
 from ragtrace.review.alerts import review_items_from_alert
+from ragtrace.settings.section import Section
 
-__all__ = ["EVENTS", "Target", "Webhooks", "from_environment", "make_target", "review_items_from_alert", "signature"]
+__all__ = ["EVENTS", "Target", "Webhooks", "load_targets", "make_target", "review_items_from_alert", "signature"]
 
 _log = logging.getLogger(__name__)
 EVENTS = ("review.submitted", "feedback.negative", "calibration.saved")
@@ -46,47 +47,67 @@ _PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where events go. Made by `target`, which checks it."""
+    """An address that events are sent to. `make_target` checks and creates it."""
 
     url: str
     secret: bytes
     content: bool = False
     """Whether questions, answers and comments may go there."""
     private: bool = False
-    """Whether it may be an address of a private network, without TLS."""
+    """Whether the address may be of a private network, and plain http."""
 
 
 def make_target(url: str, secret: str, *, content: bool = False, private: bool = False) -> Target:
-    """A target for events. `secret` is `whsec_` and base64, or any text of 16 characters or more.
+    """Creates a target for events. `secret` is `whsec_` and base64, or any text of 16 characters or more.
 
-    Raises SettingError for a URL that is none, that is neither https nor on this machine (unless `private`), or that
-    carries a password; and for a secret that is too short.
+    Raises SettingError for an invalid URL, one with a user or password, one that is neither https nor on this machine
+    (unless `private`), and for a secret that is too short. The messages do not repeat the URL or the secret.
     """
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname
     except ValueError:
-        port = host = None
-        parts = urlsplit("")
+        parts, port, host = urlsplit(""), None, None
     if parts.scheme not in ("https", "http") or not host or port == 0:
-        raise SettingError("the webhook's URL is none; give https://HOST/PATH")
+        raise SettingError("the URL of the webhook is invalid; give https://HOST/PATH")
     if parts.username is not None:
-        raise SettingError("the webhook's URL carries a user or password; the signature proves who sends")
+        raise SettingError(
+            "the URL of the webhook contains a user or password; remove it, the signature proves the sender"
+        )
     if parts.scheme == "http" and not private and not _is_loopback(host):
-        raise SettingError("the webhook's URL is not https; over plain http only this machine is told")
+        raise SettingError("the URL of the webhook is plain http; use https, or allow private networks")
     return Target(url, _secret(secret), content, private)
 
 
-def from_environment(environ: Mapping[str, str] | None = None) -> list[Target]:
-    """The targets that the console tells: RAGTRACE_CONSOLE_WEBHOOKS (URLs, apart by commas or blanks), signed with
-    RAGTRACE_CONSOLE_WEBHOOK_SECRET. RAGTRACE_CONSOLE_WEBHOOK_CONTENT=true lets comments and answers go there,
-    RAGTRACE_CONSOLE_WEBHOOK_PRIVATE=true private networks and plain http. Raises SettingError as `target` does."""
-    given = os.environ if environ is None else environ
-    name = "RAGTRACE_CONSOLE_WEBHOOK"
-    urls = given.get(f"{name}S", "").replace(",", " ").split()
-    yes = {key: given.get(f"{name}_{key}", "").lower() in ("true", "1", "yes") for key in ("CONTENT", "PRIVATE")}
-    secret = given.get(f"{name}_SECRET", "")
-    return [make_target(url, secret, content=yes["CONTENT"], private=yes["PRIVATE"]) for url in urls]
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """The table [webhooks] of ragtrace.toml."""
+
+    urls: tuple[str, ...] = ()
+    """Addresses that events are sent to; RAGTRACE_CONSOLE_WEBHOOKS, separated by commas or blanks."""
+    secret: str = ""
+    """Signs the events. Only the environment may set it: RAGTRACE_CONSOLE_WEBHOOK_SECRET."""
+    content: bool = False
+    """Whether comments and answers may be sent."""
+    private: bool = False
+    """Whether an address may be of a private network, and plain http."""
+
+
+_SECTION = Section(
+    WebhookSettings,
+    table="webhooks",
+    prefix="RAGTRACE_CONSOLE_WEBHOOK_",
+    variables={"urls": "RAGTRACE_CONSOLE_WEBHOOKS"},
+    secrets=frozenset({"secret"}),
+)
+
+
+def load_targets(environ: Mapping[str, str] | None = None, file: str | os.PathLike[str] | None = None) -> list[Target]:
+    """Loads the targets of the console from the environment (RAGTRACE_CONSOLE_WEBHOOK_<NAME>) and from the table
+    [webhooks] of ragtrace.toml. Raises SettingError as `make_target` and `Section.load` do."""
+    settings = _SECTION.load(None, environ, file)
+    urls = [url for item in settings.urls for url in item.split()]
+    return [make_target(url, settings.secret, content=settings.content, private=settings.private) for url in urls]
 
 
 def _secret(text: str) -> bytes:
@@ -95,15 +116,15 @@ def _secret(text: str) -> bytes:
     except ValueError:
         raw = b""
     if len(raw) < 16:
-        raise SettingError("the webhook's secret is too short; `openssl rand -base64 32` makes one")
+        raise SettingError(
+            "the secret of the webhook is missing or shorter than 16 bytes; create one with `openssl rand -base64 32`"
+        )
     return raw
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
@@ -115,8 +136,8 @@ def signature(secret: bytes, event_id: str, timestamp: int, body: bytes) -> str:
 
 
 class Webhooks:
-    """Sends events from a thread of its own. What cannot be delivered is tried again for about a quarter of an hour,
-    and then counted as lost."""
+    """Sends events from its own thread. A failed delivery is tried again for about a quarter of an hour and then counts
+    as lost."""
 
     def __init__(
         self, targets: Sequence[Target], *, pauses: Sequence[float] = _PAUSES, clock: Callable[[], float] = time.time
@@ -125,9 +146,9 @@ class Webhooks:
         self._pauses = tuple(pauses)
         self._clock = clock
         self.sent = 0
-        """Deliveries that were answered with a status of 200 to 299."""
+        """Deliveries that the target answered with a status from 200 to 299."""
         self.lost = 0
-        """Deliveries that were given up, or for which there was no room."""
+        """Deliveries that failed for good, or for which the queue had no room."""
         self._queue = Background("ragtrace-webhooks", self._work, Bounds(items=_WAITING))
 
     def send(self, event: str, data: Mapping[str, Any]) -> None:
@@ -175,14 +196,14 @@ class Webhooks:
 class _Post:
     target: Target
     event_id: str
-    """The same in every try, so that a receiver can tell a repetition."""
+    """The same in every try, so that a receiver recognises a repetition."""
     body: bytes
     tries: int = 0
 
 
 def post(to: Target, event_id: str, body: bytes, timestamp: int) -> int:
-    """Post once; the status. No redirect is followed, and the connection goes to the address that was checked: a name
-    that means something else a moment later does not matter. Raises OSError and http.client.HTTPException, and
+    """Posts an event once and returns the status. Follows no redirect. Connects to the address that was checked, so a
+    name that resolves differently a moment later has no effect. Raises OSError, http.client.HTTPException, and
     PermissionError for an address that is not allowed."""
     parts = urlsplit(to.url)
     host = parts.hostname or ""
@@ -210,12 +231,14 @@ def post(to: Target, event_id: str, body: bytes, timestamp: int) -> int:
 
 
 def _checked_address(host: str, port: int, private: bool) -> str:
-    found = {str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
-    for address in sorted(found):
+    addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    for address in sorted(addresses):
         ip = ipaddress.ip_address(address.partition("%")[0])
         if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
             ip = ip.ipv4_mapped
-        named = ip.is_loopback and _is_loopback(host)  # only where the URL itself says so
-        if not (private or named or ip.is_global) or ip.is_multicast:
-            raise PermissionError(f"{host} is an address of a private network; allow it where that is meant")
-    return min(found)
+        is_local_url = ip.is_loopback and _is_loopback(host)  # loopback only if the URL itself names it
+        if not (private or is_local_url or ip.is_global) or ip.is_multicast:
+            raise PermissionError(
+                f"{host} resolves to {address}, which is not public; allow private networks to use it"
+            )
+    return min(addresses)

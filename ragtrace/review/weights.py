@@ -1,16 +1,16 @@
-"""Verdicts with their weights: how many requests of the whole traffic each of them stands for.
+"""Loads verdicts with their weights: how many requests of the whole traffic each of them stands for.
 
-A log that was drawn (see `reviewing`) stands for 1/p others. A log that a rule of certainty picked stands for itself;
-it would be wrong to let it stand for more, and as wrong to leave it out. The union of both is estimated by Horvitz and
-Thompson: the sum over what was picked plus the sum of 1/p over what was drawn and not picked. It holds for each day on
-which all that was picked is done; while some of it still waits, what was picked counts only where it was drawn, too.
+A drawn log (see `ragtrace.review.queue`) stands for 1/p logs. A log that a rule of `policy.CERTAIN` picked stands for
+itself alone. The estimator of Horvitz and Thompson for the union of both is the sum over the picked logs plus the sum
+of 1/p over the logs that were drawn and not picked. It is valid for each day whose picked logs are all done; while some
+of them wait, a picked log counts only if it was drawn too.
 
-Not all that was drawn is judged in time, or can be: what is stands for the rest of its day (weighting classes:
-C.-E. Särndal, B. Swensson, J. Wretman, Model Assisted Survey Sampling, 1992, 15.6). The draw is in random order, and so
-is the queue of what was drawn, so that a part that was done first is none that is special.
+Not every drawn log is reviewed in time, or can be: the reviewed ones stand for the rest of their day (weighting
+classes: C.-E. Särndal, B. Swensson, J. Wretman, Model Assisted Survey Sampling, 1992, 15.6). The draw and the queue of
+drawn logs are in random order, so the part that is reviewed first is not special.
 
-A weight of 0 says that nothing is known: nobody drew it and no rule of certainty picked it, such as a log of a new
-topic, or one that somebody opened because it looked bad. Such verdicts count for nothing but themselves.
+A weight of 0 means that the log stands for no known number of requests: it was neither drawn nor picked by such a rule,
+for example a log of a new topic, or one that somebody opened because it looked bad.
 """
 
 from __future__ import annotations
@@ -34,40 +34,36 @@ _DAY = 86_400
 
 @dataclass(slots=True)
 class Cell:
-    """What became of the logs in the queue that were stored on one day."""
+    """Counts of the queued logs that were stored on one day, by state."""
 
     certain: Counter[str]
-    """States of those that a rule of certainty picked."""
+    """Logs that a rule of `policy.CERTAIN` picked."""
     drawn: Counter[str]
-    """Of those that were drawn."""
+    """Logs that were drawn."""
     rest: Counter[str]
-    """Of those that were drawn and not picked."""
+    """Logs that were drawn and not picked."""
 
     def weight(self, certain: bool, probability: float | None) -> float:
-        """Of a log that is done. `probability` is that of the draw; None where it was not drawn."""
+        """Weight of a log that is done. `probability` is that of the draw; None if the log was not drawn."""
         if not self.certain["open"]:
             if certain:
-                # If nothing of the draw is done, nobody speaks for what was not picked.
-                return _all(self.certain) if self.rest["done"] or not _size(self.rest) else 0.0
-            return 0.0 if probability is None else _all(self.rest) / probability
-        return 0.0 if probability is None else _all(self.drawn) / probability
+                # Without a reviewed log of the draw, nothing represents the logs that were not picked.
+                return _share(self.certain) if self.rest["done"] or not self.rest.total() else 0.0
+            return 0.0 if probability is None else _share(self.rest) / probability
+        return 0.0 if probability is None else _share(self.drawn) / probability
 
 
-def _size(states: Counter[str]) -> int:
-    return sum(states.values())
-
-
-def _all(states: Counter[str]) -> float:
-    """What one that is done stands for among all."""
-    return _size(states) / max(1, states["done"])
+def _share(states: Counter[str]) -> float:
+    """How many logs each reviewed one stands for."""
+    return states.total() / max(1, states["done"])
 
 
 def cells(connection: Connection) -> Mapping[int, Cell]:
-    """By day (UTC, since 1970) of storing."""
+    """Counts the queued logs by day of storing (days since 1970, UTC)."""
     day = cast(func.floor(traces.c.stored / _DAY), Integer)
     certain = items.c.reason.in_(CERTAIN)
     drawn = items.c.probability.is_not(None) & (items.c.reason != IMPORTED)
-    # By either slot, or by hand: a log that somebody judged is done.
+    # A reviewed log is done, whether it was reviewed in either slot or by hand.
     state = case((traces.c.reviewed, "done"), (items.c.state == "skipped", "skipped"), else_="open")
     query = (
         select(day, certain, drawn, state, func.count())
@@ -76,26 +72,26 @@ def cells(connection: Connection) -> Mapping[int, Cell]:
         .where(items.c.slot == 0)
         .group_by(day, certain, drawn, state)
     )
-    found: defaultdict[int, Cell] = defaultdict(lambda: Cell(Counter(), Counter(), Counter()))
-    for number, picked, by_draw, done, count in connection.execute(query):
-        cell = found[number]
-        if picked:
-            cell.certain[done] += count
-        if by_draw:
-            cell.drawn[done] += count
-            if not picked:
-                cell.rest[done] += count
-    return found
+    by_day: defaultdict[int, Cell] = defaultdict(lambda: Cell(Counter(), Counter(), Counter()))
+    for number, is_picked, is_drawn, status, count in connection.execute(query):
+        cell = by_day[number]
+        if is_picked:
+            cell.certain[status] += count
+        if is_drawn:
+            cell.drawn[status] += count
+            if not is_picked:
+                cell.rest[status] += count
+    return by_day
 
 
 def load_verdicts(
     store: Store, evaluator: str = "", since: float | None = None, until: float | None = None
 ) -> list[ScoredVerdict]:
-    """Each verdict beside the evaluator's newest score of the same log, in the order of the reviews; those of one
-    evaluator, or of reviews in [since, until), where that is given. A check that failed has neither value nor label."""
+    """Loads each verdict with the evaluator's newest score of the same log, in the order of the reviews; optionally of
+    one evaluator, or of reviews in [since, until). A failed check has neither value nor label."""
     with store.reading() as connection:
         weights = cells(connection)
-        return [_judged(row, weights) for row in connection.execute(_query(evaluator, since, until))]
+        return [_scored_verdict(row, weights) for row in connection.execute(_query(evaluator, since, until))]
 
 
 def _query(evaluator: str, since: float | None, until: float | None) -> Any:
@@ -137,7 +133,7 @@ def _query(evaluator: str, since: float | None, until: float | None) -> Any:
     return query if until is None else query.where(reviews.c.created < until)
 
 
-def _judged(row: Any, weights: Mapping[int, Cell]) -> ScoredVerdict:
+def _scored_verdict(row: Any, weights: Mapping[int, Cell]) -> ScoredVerdict:
     return ScoredVerdict(
         trace=row.trace,
         evaluator=row.evaluator,

@@ -99,6 +99,7 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
     if used.prometheus_port >= 0:
         _require("prometheus_client", "prometheus", "prometheus_port")
         from ragtrace_prometheus import PrometheusSink
+        from ragtrace_prometheus.watcher import JudgeLimits
 
         metrics = PrometheusSink(
             app=used.app,
@@ -107,6 +108,9 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
             prices=settings.prices(used.model_prices),
             strata=_strata(used),
             directory=os.environ.get("PROMETHEUS_MULTIPROC_DIR"),  # as prometheus_client: empty is unset
+            judge=JudgeLimits(
+                used.judge_model, used.judge_budget_hour, used.judge_budget_day, shared=bool(used.judge_budget_file)
+            ),
         )
         sinks += (metrics,)
         observers = (metrics.observe_request,)

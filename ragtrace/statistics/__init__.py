@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ragtrace.statistics.burn import burn_rate, threshold
 from ragtrace.statistics.change import Alarm, ChangeTest, Reference
-from ragtrace.statistics.estimates import MAX_WEIGHT, Estimate, Sums, weight_of, weighted
+from ragtrace.statistics.estimates import MAX_WEIGHT, Estimate, Step, Sums, weight_of, weighted
 from ragtrace.statistics.intervals import wilson
 from ragtrace.statistics.stream import DAY, HOUR, WEEK, Stream, Window, Worst
 
@@ -19,6 +19,7 @@ __all__ = [
     "ChangeTest",
     "Estimate",
     "Reference",
+    "Step",
     "Stream",
     "Sums",
     "Window",

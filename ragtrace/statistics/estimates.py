@@ -31,6 +31,16 @@ class Estimate:
     """Number of clipped weights; each one pulls the estimate towards what is sampled often."""
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A point of a time line."""
+
+    start: float
+    """Unix time at which the step begins."""
+    passes: Estimate | None
+    """Weighted share of passes; None without passes and fails."""
+
+
 @dataclass(slots=True)
 class Sums:
     """The sums from which an estimate is computed. Sums of disjoint samples can be added."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,14 +11,17 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import select, text
+from sqlalchemy import select, text, update
 
 from ragtrace.chatlogs import engine, schema_upgrade
+from ragtrace.chatlogs.key_change import rekey
 from ragtrace.chatlogs.records import Filter
-from ragtrace.chatlogs.schema import bucket, metadata, scores
+from ragtrace.chatlogs.schema import bucket, contents, metadata, scores
 from ragtrace.chatlogs.search import find
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.errors import SettingError
+from ragtrace.records import Evaluation, Facts
+from ragtrace.testing import make_trace
 
 FIRST = Path(__file__).with_name("store_0001.sql")
 """What a store of the first migration had in it."""
@@ -74,6 +78,29 @@ def test_an_old_store_is_upgraded_with_its_rows(store_url: str) -> None:
             assert own == bucket(value)
     store.close()
     open_store(store_url).close()
+
+
+@pytest.mark.parametrize("usage", [{"alpha": [3, 4]}, 7])
+def test_an_old_trace_keeps_its_facts(tmp_path: Path, usage: object) -> None:
+    """A trace that an earlier version stored has facts and metadata in one object: both are read, even if the
+    application's metadata has the name of a fact, and a new key still finds the user."""
+    path = str(tmp_path / "logs.db")
+    store = open_store(path)
+    store.write([Evaluation(make_trace(facts=Facts(user_id="ann")), ())])
+    old = json.dumps({"app": "shop", "user_id": "ann", "tier": "gold", "usage": usage})
+    with store.writing() as connection:
+        connection.execute(update(contents).values(attributes=old))
+    (row,) = find(store, Filter()).rows
+    stored = store.get(row.trace_id)
+    store.close()
+    assert stored is not None
+    assert (stored.trace.facts.app, stored.trace.facts.user_id) == ("shop", "ann")
+    assert stored.trace.attributes["tier"] == "gold"
+    key = "11" * 32
+    rekey(path, key)
+    store = open_store(path, key=key)
+    assert [each.trace_id for each in find(store, Filter(user_id="ann")).rows] == [row.trace_id]
+    store.close()
 
 
 def test_a_newer_store_is_left_alone(store_url: str) -> None:

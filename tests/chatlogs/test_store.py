@@ -221,10 +221,10 @@ def test_nothing_is_readable_without_the_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        (None, "no key was given"),
-        (OTHER, "the key that was given is another one"),
+        (None, "no key is set"),
+        (OTHER, "store_key names another key"),
         ("short", "not 32 bytes"),
-        ("", "the store's key is empty"),
+        ("", "the key of the store is empty"),
     ],
 )
 def test_the_wrong_key(store_url: str, key: str | None, said: str) -> None:
@@ -240,7 +240,7 @@ def test_a_key_for_a_store_without(store_url: str) -> None:
     store = open_store(store_url)
     store.write([made(1)])
     store.close()
-    with pytest.raises(SettingError, match="begun without a key"):
+    with pytest.raises(SettingError, match="contains unencrypted data"):
         open_store(store_url, key=KEY)
 
 

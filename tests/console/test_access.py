@@ -6,6 +6,7 @@ import io
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
@@ -16,8 +17,8 @@ from sqlalchemy import select, update
 from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.store import Store
 from ragtrace.cli import main
-from ragtrace.console import accounts, attempts, audit, login, options, server, sessions, tokens
-from ragtrace.console.options import ConsoleSettings, is_loopback, oidc_from
+from ragtrace.console import accounts, attempts, audit, login, server, sessions, tokens
+from ragtrace.console.options import ConsoleSettings, Oidc, is_loopback, load_console, load_oidc
 from ragtrace.errors import DataError, SettingError
 from tests.console.conftest import ADDRESS, PASSWORD, TRACE, Console, served
 
@@ -555,19 +556,55 @@ def test_settings_of_sign_in_are_whole_or_absent() -> None:
         name + "CLAIM": "groups",
         name + "ROLES": "rag-admins=admin, staff=viewer",
     }
-    found = oidc_from(whole)
+    found = load_oidc(whole)
     assert found is not None
     assert found.roles == {"rag-admins": "admin", "staff": "viewer"}
     assert "s3cret" not in repr(found)
-    assert oidc_from({}) is None
+    assert load_oidc({}) is None
     for missing in whole:
         with pytest.raises(SettingError, match=missing):
-            oidc_from({key: value for key, value in whole.items() if key != missing})
+            load_oidc({key: value for key, value in whole.items() if key != missing})
     for key, value in (("ISSUER", "http://id.example.org"), ("ROLES", "x=root"), ("ROLES", "admin"), ("ISSUR", "x")):
         with pytest.raises(SettingError, match=name + key):
-            oidc_from({**whole, name + key: value})
+            load_oidc({**whole, name + key: value})
     with pytest.raises(SettingError):
-        options.roles_from("admin,root")
+        load_console({"unmasked_roles": "admin,root"}, {})
+
+
+def test_the_console_reads_its_tables_of_the_settings_file(tmp_path: Path) -> None:
+    """ragtrace.toml reaches the console and its sign-in; the environment wins over it, and arguments win over both."""
+    file = tmp_path / "ragtrace.toml"
+    file.write_text(
+        'app = "shop"\n[console]\nport = 8500\nurl = "https://logs.example.org/"\nidle_hours = 2\n'
+        'unmasked_roles = ["admin"]\nhosts = ["logs"]\nconnections = 40\n[console.oidc]\n'
+        'issuer = "https://id.example.org"\nclient_id = "c"\nclaim = "groups"\nroles = {"staff" = "viewer"}\n'
+    )
+    environ = {"RAGTRACE_CONSOLE_IDLE_HOURS": "3", "RAGTRACE_CONSOLE_OIDC_CLIENT_SECRET": "s3cret"}
+    settings = load_console({"port": 8600, "host": None}, environ, file)
+    assert settings == ConsoleSettings(
+        port=8600, url="https://logs.example.org", idle_hours=3.0, unmasked_roles=frozenset({"admin"}), hosts=("logs",),
+        connections=40, oidc=Oidc("https://id.example.org", "c", "s3cret", "groups", {"staff": "viewer"}),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ('[console]\nunmasked_roles = ["root"]', "no role 'root'"),
+        ("[console]\nprot = 1", "did you mean port"),
+        ('[console.oidc]\nclient_secret = "x"', "RAGTRACE_CONSOLE_OIDC_CLIENT_SECRET"),
+        ("[console]\nport = 70000", "from 0 to 65535"),
+    ],
+)
+def test_serve_refuses_wrong_settings_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], table: str, message: str
+) -> None:
+    """`ragtrace serve` ends with a sentence that names the file, the value and what is valid."""
+    file = tmp_path / "ragtrace.toml"
+    file.write_text(table)
+    monkeypatch.setenv("RAGTRACE_CONFIG", str(file))
+    assert main(["serve", "--store", str(tmp_path / "logs.db"), "--port", "0"]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_signing_in_takes_no_thread_from_others(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:

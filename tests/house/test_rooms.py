@@ -83,7 +83,7 @@ def test_importing_the_root_loads_no_folder() -> None:
 
 def test_a_forbidden_module_is_noticed() -> None:
     """A pipeline loaded by the chat logs, and a package that no contract of theirs names, are breaches."""
-    loaded = {"ragtrace.chatlogs.store", "ragtrace.online.pipeline", "ragtrace.online.journal", "fastapi.routing"}
+    loaded = {"ragtrace.chatlogs.store", "ragtrace.online.pipeline", "ragtrace.statistics.burn", "fastapi.routing"}
     assert _breaches("ragtrace.chatlogs", loaded) == ["fastapi", "ragtrace.online.pipeline"]
 
 

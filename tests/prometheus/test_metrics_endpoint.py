@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.request
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,8 +34,9 @@ from ragtrace.settings import Settings
 from ragtrace.startup.init import _strata
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
-from ragtrace_prometheus.exposition import PlainRegistry
+from ragtrace_prometheus.exposition import Exposition
 from ragtrace_prometheus.labels import LabelCap, clean
+from ragtrace_prometheus.watcher import JudgeLimits
 
 
 @evaluator(needs={"answer"}, threshold=0.62)
@@ -60,8 +61,7 @@ class Scraped:
 
     @staticmethod
     def _direct(sink: PrometheusSink, accept: str) -> str:
-        assert isinstance(sink.registry, PlainRegistry)
-        return sink.registry.text("openmetrics" in accept).decode()
+        return Exposition(sink.registry, "openmetrics" in accept).text().decode()
 
     @staticmethod
     def _asked(sink: PrometheusSink, accept: str) -> str:
@@ -400,50 +400,55 @@ def test_a_request_is_counted_whole(sink: PrometheusSink) -> None:
         thread.join(10)
 
 
-def test_requests_that_wait_are_bounded(
-    sink: PrometheusSink, stopping: list[Pipeline], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_that_wait_are_bounded(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
     """Beyond 10,000 that nobody counted a request is lost, and the loss is counted."""
     stopping.append(Pipeline([length]))
     sink.watch(stopping[0])
-    monkeypatch.setattr(sink, "_start", lambda: None)
     trace = make_trace()
-    for _ in range(10_007):
-        sink.observe_request(trace, Decision(True, 1.0, "ratio"))
+    with sink._lock:  # the thread takes 64, and waits
+        for _ in range(64):
+            sink.observe_request(trace, Decision(True, 1.0, "ratio"))
+        wait_until(lambda: sink._queue.running == 64)
+        for _ in range(10_007):
+            sink.observe_request(trace, Decision(True, 1.0, "ratio"))
     scraped = Scraped(sink, http=False)
-    assert scraped.value("ragtrace_requests_total", status="ok") == 10_000
+    assert scraped.value("ragtrace_requests_total", status="ok") == 10_064
     assert scraped.value("ragtrace_internal_errors_total") == 7
     sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
-    assert Scraped(sink).value("ragtrace_requests_total", status="ok") == 10_001
+    assert Scraped(sink).value("ragtrace_requests_total", status="ok") == 10_065
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_many_requests_are_counted_without_a_scrape(sink: PrometheusSink) -> None:
     """The sink's own thread counts them as they gather; no more than a handful wait."""
     for _ in range(3_000):
         sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
-    deadline = time.monotonic() + 60
-    while len(sink._waiting) >= 64:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: sink._queue.waiting < 64)
     assert Scraped(sink, http=False).value("ragtrace_requests_total", status="ok") == 3_000
 
 
 def test_the_thread_outlives_a_failure(sink: PrometheusSink, monkeypatch: pytest.MonkeyPatch) -> None:
     """What goes wrong there once costs that once."""
-    real, failed = sink._count_waiting, threading.Event()
+    real, failed = sink._requests.count, threading.Event()
 
-    def fails_once() -> None:
+    def fails_once(request: Any) -> None:
         if not failed.is_set():
             failed.set()
             raise RuntimeError
-        real()
+        real(request)
 
-    monkeypatch.setattr(sink, "_count_waiting", fails_once)
-    deadline = time.monotonic() + 60
-    while not failed.is_set() or len(sink._waiting) >= 64:
-        assert time.monotonic() < deadline
+    monkeypatch.setattr(sink._requests, "count", fails_once)
+    for _ in range(200):
         sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
-        time.sleep(0.001)
+    wait_until(lambda: sink._queue.waiting == 0)
+    assert failed.is_set()
+    assert Scraped(sink, http=False).value("ragtrace_requests_total", status="ok") == 199
 
 
 class Text(str):
@@ -484,15 +489,14 @@ def test_a_forked_child_begins_at_nothing(sink: PrometheusSink) -> None:
     for _ in range(10):
         sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
     server = sink.serve(0)
-    with sink._lock, sink._starting, sink._caps.model._lock:
+    with sink._lock, sink._writing, sink._queue.lock:
         child = os.fork()
         if child == 0:
             code = 1
             try:
                 for _ in range(100):
                     sink.observe_request(asked(), Decision(True, 1.0, "ratio"))
-                assert isinstance(sink.registry, PlainRegistry)
-                text = sink.registry.text(openmetrics=False).decode()
+                text = Exposition(sink.registry, openmetrics=False).text().decode()
                 values = [s for f in parse_text(text) for s in f.samples]
                 assert sum(s.value for s in values if s.name == "ragtrace_requests_total") == 100
                 assert sum(s.value for s in values if s.name == "ragtrace_evaluations_total") == 0
@@ -677,16 +681,16 @@ def test_the_text_is_that_of_prometheus_client(
     sink: PrometheusSink, openmetrics: bool, stopping: list[Pipeline]
 ) -> None:
     """Byte for byte, at the first scrape, after changes, and once more without any."""
-    assert isinstance(sink.registry, PlainRegistry)
     stopping.append(Pipeline([length, breaks]))
     sink.watch(stopping[0], Sent())
     theirs = Histogram("jobs", 'The "application\'s" own.', ["kind"], registry=sink.registry)
     theirs.labels("nightly").observe(0.3, {"job": "7"})
     generate = generate_openmetrics if openmetrics else generate_latest
+    exposition = Exposition(sink.registry, openmetrics)
     for rounds in (0, 2, 3, 0):
         busy(sink, rounds)
         stopping[0].submit(make_trace(trace_id=rounds + 1), Decision(False, 0.5, "ratio"))
-        assert sink.registry.text(openmetrics).decode() == generate(sink.registry).decode()
+        assert exposition.text().decode() == generate(sink.registry).decode()
 
 
 def test_a_scrape_is_compressed_where_that_is_asked_for(sink: PrometheusSink) -> None:
@@ -702,6 +706,35 @@ def test_a_scrape_is_compressed_where_that_is_asked_for(sink: PrometheusSink) ->
             assert {line.split("{")[0] for line in lines} == {"ragtrace_requests_total"}
     finally:
         server.close()
+
+
+def test_the_judge_that_is_shown_is_that_of_the_sink(stopping: list[Pipeline]) -> None:
+    """Model and budget are the values that the sink was given, whatever settings are in force in the process."""
+    judged = replace(breaks, asks_judge=True)
+    stopping.append(Pipeline([judged]))
+    limits = JudgeLimits(model="judge-7", hour=0.5, day=4.0)
+    sink = PrometheusSink(app="a", env="b", evaluators=[judged], judge=limits)
+    sink.watch(stopping[0])
+    scraped = Scraped(sink, http=False)
+    assert scraped.value("ragtrace_evaluator_info", judge_model="judge-7") == 1
+    assert scraped.value("ragtrace_cost_usd_total", component="judge", model="judge-7") == 0
+    assert {s.labels["window"]: s.value for s in scraped.samples("ragtrace_judge_budget_usd")} == {
+        "hour": 0.5, "day": 4.0,
+    }  # fmt: skip
+
+
+def test_an_answer_is_whole_or_no_answer(sink: PrometheusSink) -> None:
+    """Headers leave together with the first bytes of the text: of a process that ends meanwhile no scraper gets an
+    empty answer that looks complete, after which every counter would seem to be gone."""
+    server = sink.serve(0)
+    address = server.url.removeprefix("http://").removesuffix("/metrics").split(":")
+    try:
+        with socket.create_connection((address[0], int(address[1])), timeout=10) as client:
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            first = client.recv(65_536)
+    finally:
+        server.close()
+    assert b"\r\n\r\n# HELP" in first
 
 
 def test_a_part_that_fails_costs_no_scrape(sink: PrometheusSink, stopping: list[Pipeline]) -> None:

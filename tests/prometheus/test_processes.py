@@ -26,9 +26,10 @@ from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Decision, ratio
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
-from ragtrace_prometheus.exposition import PlainRegistry
-from ragtrace_prometheus.families import Spec, Taken, upper_bounds
-from ragtrace_prometheus.merging import Part, Process, exact, merge
+from ragtrace_prometheus.exposition import Exposition
+from ragtrace_prometheus.families import Family
+from ragtrace_prometheus.merging import Snapshot, compact, merge
+from ragtrace_prometheus.processes import _as_json, _family
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 LASTING = ("_total", "_bucket", "_count", "_sum")
@@ -46,8 +47,7 @@ def read(text: str) -> Values:
 
 
 def scraped(sink: PrometheusSink) -> Values:
-    assert isinstance(sink.registry, PlainRegistry)
-    return read(sink.registry.text(openmetrics=False).decode())
+    return read(Exposition(sink.registry, openmetrics=False).text().decode())
 
 
 def total(values: Values, name: str, **labels: str) -> float:
@@ -103,49 +103,51 @@ def files(directory: Path) -> list[str]:
 @example([1e16, 1.0, 1e-16, 1.0], random.Random(1))
 def test_a_sum_is_the_same_however_it_is_grouped(values: list[float], chance: random.Random) -> None:
     """Processes end one after the other, in any order, some of them together: the total stays, to the last bit."""
-    spec = Spec("cost", "counter", "", ("app",))
-    living = [Process([Part(Taken(spec, [("a",)], [value]))]) for value in values]
-    ended = Process((), alive=False)
+    cost = Family("counter", "cost", "", ["app"])
+    living: list[Snapshot] = [[cost.replaced([("a",)], [value])] for value in values]
+    ended: list[Snapshot] = []
     expected = math.fsum(values)
     while living:
-        (shown,) = merge([*living, ended])
-        assert shown.taken.values == [expected]
+        (total,) = merge([*living, *ended])
+        assert total.values == [expected]
         chance.shuffle(living)
         count = chance.randint(1, len(living))
-        ended = Process(merge([ended, *living[:count]], keep=True), alive=False)
-        ended = Process([json_round(part) for part in ended.parts], alive=False)
+        ended = [[json_round(each) for each in snapshot] for snapshot in compact([*ended, *living[:count]])]
         living = living[count:]
-    (shown,) = merge([ended])
-    assert shown.taken.values == [expected]
+    (total,) = merge(ended)
+    assert total.values == [expected]
 
 
-def json_round(part: Part) -> Part:
+def json_round(family: Family) -> Family:
     """As a file gives it back."""
-    more = dict(json.loads(json.dumps(list(part.more.items()))))
-    return Part(Taken(part.taken.spec, part.taken.keys, json.loads(json.dumps(part.taken.values))), more)
+    return _family(json.loads(json.dumps(_as_json(family))))
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [math.inf], [1e308, 1e308], [math.nan], [math.inf, 1.0]])
 def test_a_sum_of_odd_values_ends(values: list[float]) -> None:
     """What is no sum is one value, and nothing raises."""
-    assert len(exact(values)) == 1
+    cost = Family("counter", "cost", "", ())
+    assert len(compact([[cost.replaced([()], [value])] for value in values])) == 1
 
 
 def test_buckets_of_another_threshold() -> None:
     """A process with an older threshold has other bounds: its counts go to the next bound above, none is lost."""
-    old = Spec("score", "histogram", "", (), upper_bounds([0.5, 0.62, 1.0]))
-    new = Spec("score", "histogram", "", (), upper_bounds([0.5, 0.7, 1.0]))
-    mine, theirs = Taken(new, [()], [1.0, 1.0, 1.0, 0.0, 2.0]), Taken(old, [()], [1.0, 1.0, 1.0, 1.0, 3.0])
-    (part,) = merge([Process([Part(mine)]), Process([Part(theirs)])])
-    assert part.taken.values == [2.0, 2.0, 2.0, 1.0, 5.0]
+    families = [Family("histogram", "score", "", (), buckets=[0.5, bound, 1.0]) for bound in (0.7, 0.62)]
+    for family, sum_of_all in zip(families, (2.0, 3.0), strict=True):
+        for value in (0.4, 0.6, 0.9):
+            family.observe(value)
+        family.values[-1] = sum_of_all
+    families[1].observe(1.5)
+    (total,) = merge([[family] for family in families])
+    assert total.bounds == (0.5, 0.7, 1.0, math.inf)
+    assert total.values == [2.0, 4.0, 6.0, 7.0, 7.0, 6.5]
 
 
 def test_another_releases_metric_is_left_out() -> None:
     """One name with other labels cannot be added up."""
-    mine, theirs = Spec("requests", "counter", "", ("a",)), Spec("requests", "counter", "", ("a", "b"))
-    processes = [Process([Part(Taken(mine, [("x",)], [1.0]))]), Process([Part(Taken(theirs, [("x", "y")], [5.0]))])]
-    (part,) = merge(processes)
-    assert part.taken.values == [1.0]
+    mine, theirs = Family("counter", "requests", "", ["a"]), Family("counter", "requests", "", ["a", "b"])
+    (total,) = merge([[mine.replaced([("x",)], [1.0])], [theirs.replaced([("x", "y")], [5.0])]])
+    assert total.values == [1.0]
 
 
 # --- processes that share a directory ------------------------------------------------------------
@@ -172,9 +174,7 @@ def test_exemplars_of_all(workers: list[Worker]) -> None:
     """A trace of another process is named too."""
     workers[0].sink(Evaluation(make_trace(trace_id=0xABC), (Score("length", 0.1, "fail"),)))
     scraped(workers[0].sink)
-    registry = workers[1].sink.registry
-    assert isinstance(registry, PlainRegistry)
-    families = parse_openmetrics(registry.text(openmetrics=True).decode())
+    families = parse_openmetrics(Exposition(workers[1].sink.registry, openmetrics=True).text().decode())
     assert {s.exemplar.labels["trace_id"] for f in families for s in f.samples if s.exemplar} == {f"{0xABC:032x}"}
 
 
@@ -307,11 +307,11 @@ def test_files_that_may_not_be_read(workers: list[Worker], monkeypatch: pytest.M
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patched:
-        patched.setattr("ragtrace_prometheus.processes._opened", denied)
+        patched.setattr("ragtrace_prometheus.processes._open", denied)
         workers[1].work(1)
         workers[1].sink._write()
         with pytest.raises(PermissionError):
-            workers[0].sink.taken()
+            workers[0].sink.collect()
     assert total(scraped(workers[0].sink), "ragtrace_requests_total") == 1
 
 

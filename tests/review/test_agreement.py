@@ -7,8 +7,8 @@ import random
 import pytest
 
 from ragtrace.review.agreement import alpha, cohen, krippendorff, measure_agreement, measure_evaluator
-from ragtrace.review.confusion import measured
 from ragtrace.review.consensus import ReviewedLog, group_by_log
+from ragtrace.review.quality_measures import measure_labels
 from tests.review.reviewed import verdict
 
 FIGURES = ("kappa", "f1", "precision", "recall", "balanced_accuracy")
@@ -42,7 +42,7 @@ def test_kappa_is_that_of_sklearn() -> None:
             assert cohen(list(zip(one, two, strict=True))) == pytest.approx(metrics.cohen_kappa_score(one, two))
     found = [ReviewedLog(i, chance.choice((1.0, 7.0)), float(chance.random() < 0.4), 0.5, chance.random() < 0.5, 1)
              for i in range(200)]  # fmt: skip
-    ours = measured(found, [bool(log.flagged) for log in found]).kappa
+    ours = measure_labels(found, [bool(log.flagged) for log in found]).kappa
     theirs = metrics.cohen_kappa_score(
         [log.flagged for log in found], [bool(log.bad) for log in found], sample_weight=[log.weight for log in found]
     )
@@ -68,7 +68,7 @@ def test_precision_recall_and_f1_are_those_of_sklearn() -> None:
     assert found.recall is not None
     assert found.f1 is not None
     assert (found.precision.value, found.recall.value, found.f1.value) == pytest.approx((precision, recall, f1))
-    balanced = measured(group_by_log(rows), flags).balanced_accuracy
+    balanced = measure_labels(group_by_log(rows), flags).balanced_accuracy
     assert balanced is not None
     assert balanced.value == pytest.approx(metrics.balanced_accuracy_score(truth, flags, sample_weight=weights))
 
@@ -98,7 +98,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         for i in range(20_000):
             is_bad = chance.random() < 0.25
             whole.append(ReviewedLog(i, 1.0, float(is_bad), 0.5, chance.random() < (hit if is_bad else alarm), 1))
-        true = measured(whole, [bool(log.flagged) for log in whole])
+        true = measure_labels(whole, [bool(log.flagged) for log in whole])
         missed = [0] * len(FIGURES)
         for _ in range(300):
             drawn = []
@@ -106,7 +106,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
                 log = chance.choice(whole)
                 if log.flagged or chance.random() < 0.2:
                     drawn.append(ReviewedLog(log.trace, 1.0 if log.flagged else 5.0, log.bad, 0.5, log.flagged, 1))
-            found = measured(drawn, [bool(log.flagged) for log in drawn], draws=400)
+            found = measure_labels(drawn, [bool(log.flagged) for log in drawn], draws=400)
             for k, name in enumerate(FIGURES):
                 estimate = getattr(found, name)
                 low, high = estimate.interval

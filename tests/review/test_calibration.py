@@ -123,12 +123,12 @@ def test_lower_is_better_is_the_mirror_image() -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([], f"{LEAST} logs are needed"),
-        (made(12, steep), "people judged 12 logs"),
+        ([], f"needs {LEAST} reviewed logs"),
+        (made(12, steep), "people reviewed 12 logs"),
         (made(100, lambda _: 0.0), "0 as bad and 100 as good; .* about 200 more"),
         (made(100, steep, weight=0.0), "100 more have an unknown weight"),
         ([replace(row, value=None) for row in made(100, steep)], "no score"),
-        ([replace(row, verdict="unsure") for row in made(100, steep)], "people judged 0 logs"),
+        ([replace(row, verdict="unsure") for row in made(100, steep)], "people reviewed 0 logs"),
     ],
 )
 def test_too_few_reviews_are_refused(rows: list[ScoredVerdict], said: str) -> None:
@@ -141,7 +141,7 @@ def test_the_verdicts_of_a_log_are_one_log() -> None:
     """Twenty people on ten logs are ten logs, too few; older versions of the evaluator are left out, calibrations of
     this one are not."""
     rows = [replace(row, trace=row.trace % 10, reviewer=str(row.trace)) for row in made(200, steep)]
-    with pytest.raises(DataError, match="people judged 10 logs"):
+    with pytest.raises(DataError, match="people reviewed 10 logs"):
         fit(rows, 0.5, "higher")
     old = made(60, steep, version="1")
     new = [replace(row, trace=100 + row.trace, created=500.0 + row.trace) for row in made(60, steep, seed=2)]
@@ -286,7 +286,7 @@ def test_the_commands_exit_codes(
     assert main([*given]) == 2
     assert "--out" in capsys.readouterr().err
     assert main([*given, "--out", str(path), "--evaluator", "nobody"]) == 2
-    assert "no score of it" in capsys.readouterr().err
+    assert "the store has no score of this evaluator" in capsys.readouterr().err
     assert main([*given, "--out", str(path), "--evaluator", "bad"]) == 2
     assert main([*given, "--evaluator", "good", "--dry-run"]) == 0
     assert main([*given, "--out", str(path), "--dry-run"]) == 0

@@ -24,7 +24,7 @@ from ragtrace.evaluation import evaluator
 from ragtrace.records import Feedback
 from ragtrace.review import topics
 from ragtrace.review.agreement import measure_evaluator
-from ragtrace.review.policy import CERTAIN, REASONS, Policy, draw, in_force
+from ragtrace.review.policy import CERTAIN, REASONS, Policy, draw, load_policy
 from ragtrace.review.queue import (
     LOCK,
     Filler,
@@ -37,6 +37,7 @@ from ragtrace.review.queue import (
     skip,
     submit,
 )
+from ragtrace.review.webhooks import load_targets
 from tests.review.reviewed import (
     DAY,
     NOW,
@@ -74,17 +75,32 @@ def test_a_policy_that_cannot_be_is_refused(given: dict[str, float], said: str) 
 
 
 def test_the_environment_says_the_policy() -> None:
-    """Number by number; what is none is refused with its name."""
-    assert in_force({}) == Policy()
+    """Number by number; an invalid one is refused with its name."""
+    assert load_policy(environ={}) == Policy()
     given = {"RAGTRACE_CONSOLE_REVIEW_QUOTA": "100", "RAGTRACE_CONSOLE_REVIEW_WORST": "0.2", "OTHER": "x"}
-    assert in_force(given) == Policy(quota=100, worst=0.2)
+    assert load_policy(environ=given) == Policy(quota=100, worst=0.2)
     for key, value, said in (
         ("QUOTA", "many", "QUOTA is 'many'"),
         ("RANDOM", "0.9", "add up"),
         ("QUOTA", "1.5", "number"),
     ):
         with pytest.raises(SettingError, match=said):
-            in_force({f"RAGTRACE_CONSOLE_REVIEW_{key}": value})
+            load_policy(environ={f"RAGTRACE_CONSOLE_REVIEW_{key}": value})
+
+
+def test_the_settings_file_sets_the_policy_and_the_targets(tmp_path: Path) -> None:
+    """The tables [review] and [webhooks] of ragtrace.toml reach the policy and the webhooks; the environment wins."""
+    file = tmp_path / "ragtrace.toml"
+    file.write_text(
+        '[review]\nquota = 30\nworst = 0.2\nevaluators = ["toxicity"]\n'
+        '[webhooks]\nurls = ["https://a.example/x"]\ncontent = true\n'
+    )
+    assert load_policy(environ={}, file=file) == Policy(quota=30, worst=0.2, evaluators=("toxicity",))
+    environ = {"RAGTRACE_CONSOLE_REVIEW_QUOTA": "20"}
+    assert load_policy(environ=environ, file=file).quota == 20
+    assert load_policy({"quota": 10}, environ, file).quota == 10
+    (target,) = load_targets({"RAGTRACE_CONSOLE_WEBHOOK_SECRET": "s" * 16}, file)
+    assert (target.url, target.content, target.private) == ("https://a.example/x", True, False)
 
 
 # --- what comes into the queue ----------------------------------------------------------------------------------------
@@ -494,7 +510,7 @@ def test_submitting_what_cannot_be_is_refused(waiting: Store) -> None:
     task = next_task(waiting, ann, NOW)
     assert task is not None
     for given, said in (
-        ((Verdict("good", "great"),), "no verdict"),
+        ((Verdict("good", "great"),), "verdict 'great' is invalid"),
         ((Verdict("good", "pass"), Verdict("good", "fail")), "two verdicts"),
         ((Verdict("", "pass"),), "no evaluator"),
         ((Verdict("a\0b", "pass"),), "no evaluator"),
@@ -502,7 +518,7 @@ def test_submitting_what_cannot_be_is_refused(waiting: Store) -> None:
         with pytest.raises(DataError, match=said):
             submit(waiting, task, Review(task.trace_id, given), ann, NOW)
     for missing in ("0" * 32, "'; DROP TABLE reviews; --", 10**12):
-        with pytest.raises(DataError, match="not stored"):
+        with pytest.raises(DataError, match="not in the store"):
             submit(waiting, missing, review("0" * 32), ann, NOW)
     assert load_verdicts(waiting) == []
 
@@ -540,7 +556,7 @@ def test_nobodys_reviews_are_all_kept(waiting: Store) -> None:
 
 REVIEWER = """
 import sys
-from ragtrace.chatlogs.reviewing import next_task, submit
+from ragtrace.review.queue import next_task, submit
 from ragtrace.chatlogs.store import open_store
 from tests.review.reviewed import NOW, review
 store, user = open_store(sys.argv[1]), int(sys.argv[2])
@@ -596,7 +612,7 @@ def test_what_is_deleted_is_gone_from_the_queue(waiting: Store) -> None:
     assert isinstance(task, Task)
     with waiting.writing() as connection:
         connection.execute(traces.delete().where(traces.c.id == task.trace))
-    with pytest.raises(DataError, match="not stored"):
+    with pytest.raises(DataError, match="not in the store"):
         submit(waiting, task, review(task.trace_id), ann, NOW)
     with waiting.reading() as connection:
         assert connection.scalar(select(func.count()).select_from(items).where(items.c.trace == task.trace)) == 0

@@ -162,12 +162,12 @@ def test_a_forked_process_sends_its_own_events(receiver: Callable[..., Receiver]
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("http://example.com/hook", "not https"),
-        ("ftp://example.com", "is none"),
-        ("https://", "is none"),
+        ("http://example.com/hook", "plain http; use https"),
+        ("ftp://example.com", "is invalid; give https"),
+        ("https://", "is invalid; give https"),
         ("https://user:pw@example.com/", "password"),
-        ("https://example.com:99999/", "is none"),
-        ("javascript:alert(1)", "is none"),
+        ("https://example.com:99999/", "is invalid; give https"),
+        ("javascript:alert(1)", "is invalid; give https"),
     ],
 )
 def test_targets_that_cannot_be(url: str, said: str) -> None:
@@ -293,7 +293,7 @@ def test_what_happens_is_told(failing: Store, receiver: Callable[..., Receiver],
     fails does no harm."""
     there = receiver()
     environment = {"RAGTRACE_CONSOLE_WEBHOOKS": there.url, "RAGTRACE_CONSOLE_WEBHOOK_SECRET": SECRET}
-    hooks = Webhooks(webhooks.from_environment(environment))
+    hooks = Webhooks(webhooks.load_targets(environment))
 
     def broken(*_: Any) -> None:
         raise RuntimeError
@@ -320,16 +320,16 @@ def test_what_happens_is_told(failing: Store, receiver: Callable[..., Receiver],
 
 def test_the_environment_names_targets() -> None:
     """Several, or none; a secret that is missing is an error, not an unsigned post."""
-    assert webhooks.from_environment({}) == []
+    assert webhooks.load_targets({}) == []
     name = "RAGTRACE_CONSOLE_WEBHOOK"
     given = {
         f"{name}S": "https://a.example/x, https://b.example/y",
         f"{name}_SECRET": SECRET,
         f"{name}_CONTENT": "true",
     }
-    assert [(t.url, t.content, t.private) for t in webhooks.from_environment(given)] == [
+    assert [(t.url, t.content, t.private) for t in webhooks.load_targets(given)] == [
         ("https://a.example/x", True, False),
         ("https://b.example/y", True, False),
     ]
     with pytest.raises(SettingError, match="secret"):
-        webhooks.from_environment({f"{name}S": "https://a.example/x"})
+        webhooks.load_targets({f"{name}S": "https://a.example/x"})

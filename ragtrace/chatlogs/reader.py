@@ -1,0 +1,106 @@
+"""Reads one stored trace from its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ragtrace.chatlogs.encryption import Keys, unseal_columns
+from ragtrace.chatlogs.records import StoredTrace
+from ragtrace.chatlogs.schema import contents, details, feedback, scores, trace_is, traces
+from ragtrace.evaluation import NOT_APPLICABLE
+from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Score, Trace, facts_from_dict
+
+CONTENT = ("query", "answer", "reference", "documents", "attributes")
+DETAILS = ("explanation", "evidence")
+
+
+def read_trace(connection: Connection, keys: Keys | None, trace_id: str | int) -> StoredTrace | None:
+    """Reads the trace with this id: 32 hexadecimal digits (the newest of several spans), or the store's number. None if
+    it is not stored. Raises StoreError if its content cannot be decrypted."""
+    if isinstance(trace_id, int) and not 0 <= trace_id < 2**63:
+        return None
+    query = select(traces, contents).join(contents, contents.c.trace == traces.c.id).where(trace_is(trace_id))
+    row = connection.execute(query.order_by(traces.c.id.desc()).limit(1)).mappings().first()
+    if row is None:
+        return None
+    history = _history(connection, keys, row)
+    newest = {score.name: score for _, score in history}
+    evaluation = Evaluation(
+        _trace(row, unseal_columns(keys, row["trace_id"], row, CONTENT)),
+        tuple(newest[name] for name in sorted(newest)),
+        _status(newest),
+        row["cause"],
+        row["lag"] or 0.0,
+    )
+    messages = _feedback(connection, keys, row["trace_id"])
+    return StoredTrace(row["id"], evaluation, history, row["stored"], row["thumbs"], bool(row["reviewed"]), messages)
+
+
+def parse_attributes(text: str | None) -> tuple[Mapping[str, Any], Facts]:
+    """Reads the column `attributes`: the application's metadata, and the facts. Stores of earlier versions have both in
+    one object."""
+    values = json.loads(text or "{}")
+    if values.keys() <= {"metadata", "facts"}:
+        return values.get("metadata", {}), facts_from_dict(values.get("facts", {}))
+    try:
+        return values, facts_from_dict(values)
+    except (TypeError, ValueError, LookupError, AttributeError):  # metadata that has the name of a fact
+        names = ("app", "env", "model", "prompt_version", "session_id", "user_id")
+        return values, facts_from_dict({name: str(values[name]) for name in names if values.get(name)})
+
+
+def _status(newest: Mapping[str, Score]) -> str:
+    usable = [score for score in newest.values() if score.label != NOT_APPLICABLE]
+    return "error" if usable and all(score.error is not None for score in usable) else "scored"
+
+
+def _trace(row: Mapping[Any, Any], texts: Mapping[str, str | None]) -> Trace:
+    metadata, facts = parse_attributes(texts["attributes"])
+    return Trace(
+        trace_id=int(row["trace_id"], 16),
+        span_id=int(row["span_id"], 16),
+        query=texts["query"] or "",
+        documents=tuple(Document(**fields) for fields in json.loads(texts["documents"] or "[]")),
+        answer=texts["answer"] or "",
+        reference=texts["reference"],
+        started=row["started"],
+        duration=row["duration"],
+        error=row["error"],
+        sampling_probability=row["probability"],
+        attributes=metadata,
+        facts=facts,
+    )
+
+
+def _history(connection: Connection, keys: Keys | None, row: Mapping[Any, Any]) -> tuple[tuple[float, Score], ...]:
+    query = select(scores, details.c.explanation, details.c.evidence, details.c.sealed, details.c.key)
+    query = query.outerjoin(details, details.c.score == scores.c.id).where(scores.c.trace == row["id"])
+    return tuple(
+        (each["scored"], _score(each, unseal_columns(keys, row["trace_id"], each, DETAILS)))
+        for each in connection.execute(query.order_by(scores.c.id)).mappings()
+    )
+
+
+def _score(row: Mapping[Any, Any], texts: Mapping[str, str | None]) -> Score:
+    names = ("value", "label", "cause", "error", "version", "method", "model", "input_tokens", "output_tokens", "cost")
+    return Score(
+        name=row["evaluator"],
+        explanation=texts["explanation"],
+        evidence=tuple(Evidence(**fields) for fields in json.loads(texts["evidence"] or "[]")),
+        sampling_probability=row["probability"],
+        failures=tuple(filter(None, (row["failures"] or "").split(","))),
+        **{name: row[name] for name in names},
+    )
+
+
+def _feedback(connection: Connection, keys: Keys | None, trace_id: str) -> tuple[Feedback, ...]:
+    query = select(feedback).where(feedback.c.trace_id == trace_id).order_by(feedback.c.id)
+    messages = []
+    for row in connection.execute(query).mappings():
+        comment = unseal_columns(keys, trace_id, row, ("comment",))["comment"]
+        messages.append(Feedback(trace_id, row["thumbs"], comment, row["source"], row["created"]))
+    return tuple(messages)
