@@ -19,7 +19,7 @@ from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrou
 from ragtrace.demo import messages
 from ragtrace.demo.corpus import Index
 from ragtrace.demo.language_models import Model
-from ragtrace.demo.traffic import Call, Reply, current
+from ragtrace.demo.traffic import Call, Reply, documents_for, reply_to
 
 PASSAGES = 4
 
@@ -31,16 +31,14 @@ class ReferenceRetriever(BaseRetriever):
     k: int = PASSAGES
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        call = current.get()
-        if call is not None and call.documents is not None:
-            return [_document(d.id, d.content, dict(d.metadata), d.score) for d in call.documents]
-        results = self.index.search(query, self.k)
-        return [_document(chunk.id, chunk.text, {"topic": chunk.topic}, score) for chunk, score in results]
-
-
-def _document(id_: str, text: str, metadata: dict[str, Any], score: float | None) -> Document:
-    scored = {} if score is None else {"score": round(score, 4)}
-    return Document(id=id_, page_content=text, metadata=metadata | scored)
+        return [
+            Document(
+                id=d.id,
+                page_content=d.content,
+                metadata={**d.metadata, **({} if d.score is None else {"score": round(d.score, 4)})},
+            )
+            for d in documents_for(query, self.index, self.k)
+        ]
 
 
 class AssistantModel(BaseChatModel):
@@ -57,14 +55,10 @@ class AssistantModel(BaseChatModel):
         return LangSmithParams(ls_provider=self.model.provider, ls_model_name=self.model.name, ls_model_type="chat")
 
     def _reply(self, messages: list[BaseMessage]) -> Reply:
-        call = current.get()
-        if call is not None and call.reply is not None:
-            return call.reply
         roles = {"human": "user", "ai": "assistant"}
-        reply: Reply = self.model.ask(
-            [{"role": roles.get(m.type, m.type), "content": str(m.content)} for m in messages]
+        return reply_to(
+            [{"role": roles.get(m.type, m.type), "content": str(m.content)} for m in messages], self.model.ask
         )
-        return reply
 
     def _generate(
         self,

@@ -28,7 +28,8 @@ from pydantic import PrivateAttr
 from ragtrace.demo import messages
 from ragtrace.demo.corpus import Index
 from ragtrace.demo.language_models import Model
-from ragtrace.demo.traffic import Call, Reply, current
+from ragtrace.demo.traffic import Call, Reply, documents_for, reply_to
+from ragtrace.records import Document
 
 PASSAGES = 3
 
@@ -42,17 +43,15 @@ class ReferenceRetriever(BaseRetriever):
         self._k = k
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        call = current.get()
-        if call is not None and call.documents is not None:
-            return [_node(d.id, d.content, dict(d.metadata), d.score) for d in call.documents]
-        results = self._index.search(query_bundle.query_str, self._k) if self._index is not None else []
-        return [_node(chunk.id, chunk.text, {"topic": chunk.topic}, score) for chunk, score in results]
+        return [_node(document) for document in documents_for(query_bundle.query_str, self._index, self._k)]
 
 
-def _node(id_: str, text: str, metadata: dict[str, Any], score: float | None) -> NodeWithScore:
+def _node(document: Document) -> NodeWithScore:
     # The model gets the text without metadata, as in the other assistant.
-    node = TextNode(id_=id_, text=text, metadata=metadata, excluded_llm_metadata_keys=list(metadata))
-    return NodeWithScore(node=node, score=score)
+    metadata = dict(document.metadata)
+    keys = list(metadata)
+    node = TextNode(id_=document.id, text=document.content, metadata=metadata, excluded_llm_metadata_keys=keys)
+    return NodeWithScore(node=node, score=document.score)
 
 
 class AssistantLLM(CustomLLM):
@@ -67,11 +66,7 @@ class AssistantLLM(CustomLLM):
         return LLMMetadata(model_name=self.model, context_window=16_384, num_output=128, is_chat_model=True)
 
     def _reply(self, messages: Sequence[ChatMessage]) -> Reply:
-        call = current.get()
-        if call is not None and call.reply is not None:
-            return call.reply
-        reply: Reply = self._ask([{"role": m.role.value, "content": m.content or ""} for m in messages])
-        return reply
+        return reply_to([{"role": m.role.value, "content": m.content or ""} for m in messages], self._ask)
 
     @llm_chat_callback()
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:

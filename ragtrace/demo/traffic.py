@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragtrace.errors import DataError
 from ragtrace.records import Document
+
+if TYPE_CHECKING:
+    from ragtrace.demo.corpus import Index
 
 _RECORDED = Path(__file__).with_name("answers.jsonl")
 ANSWERABLE, UNANSWERABLE = (
@@ -48,6 +52,24 @@ class Call:
 
 current: ContextVar[Call | None] = ContextVar("ragtrace_demo_call", default=None)
 """The current request; a recorded model returns its answer."""
+
+
+def reply_to(messages: Sequence[dict[str, str]], ask: Callable[[Sequence[dict[str, str]]], Reply] | None) -> Reply:
+    """The recorded reply of the current request, or that of a model (chat messages with role and content)."""
+    call = current.get()
+    if call is not None and call.reply is not None:
+        return call.reply
+    assert ask is not None, "a request without a recorded reply needs a model"
+    return ask(messages)
+
+
+def documents_for(query: str, index: Index | None, k: int) -> list[Document]:
+    """The recorded documents of the current request, or the k passages of the corpus that are closest to the query."""
+    call = current.get()
+    if call is not None and call.documents is not None:
+        return list(call.documents)
+    results = [] if index is None else index.search(query, k)
+    return [Document(chunk.id, chunk.text, score, {"topic": chunk.topic}) for chunk, score in results]
 
 
 def recorded() -> dict[tuple[str, str], Reply]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
 from ragtrace.evaluation import NOT_APPLICABLE
-from ragtrace.records import Score
 from ragtrace.reporting.formats import model_name
 from ragtrace.reporting.results import FAIL, PARSE_FAILURE, PASS, Metric, Result, Run
 from ragtrace.statistics import intervals
+from ragtrace.statistics.tally import Tally
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _REFUSAL = "refusal"
@@ -98,11 +97,13 @@ def summarise(run: Run, seed: int = 0) -> list[Summary]:
 def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> Summary:
     scores = [row.scores[metric.name] for row in rows if metric.name in row.scores]
     values = [score.value for score in scores if score.value is not None]
-    counts = _counts(scores)
+    tally = Tally()
+    for score in scores:
+        tally.add(score)
+    counts = _counts(tally)
     verdicts = counts.passed + counts.failed
     usable = sum(score.value is not None or score.label in (PASS, FAIL) for score in scores)
     quantiles = intervals.quantiles(values, QUANTILES) if values else ()
-    errors = Counter(s.error for s in scores if s.error is not None and s.error != PARSE_FAILURE)
     return Summary(
         model=model,
         metric=metric.name,
@@ -116,20 +117,20 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> S
         pass_rate=counts.passed / verdicts if verdicts else None,
         pass_interval=intervals.wilson(counts.passed / verdicts, verdicts) if verdicts else None,
         counts=counts,
-        not_applicable=sum(score.label == NOT_APPLICABLE for score in scores),
-        refusals=sum(score.label == _REFUSAL for score in scores),
-        errors=dict(errors.most_common()),
-        cost=sum(score.cost for score in scores),
+        not_applicable=tally.verdicts[NOT_APPLICABLE],
+        refusals=tally.verdicts[_REFUSAL],
+        errors={reason: n for reason, n in tally.errors.most_common() if reason != PARSE_FAILURE},
+        cost=tally.cost,
     )
 
 
-def _counts(scores: Sequence[Score]) -> VerdictCounts:
+def _counts(tally: Tally) -> VerdictCounts:
     return VerdictCounts(
-        passed=sum(score.label == PASS for score in scores),
-        failed=sum(score.label == FAIL for score in scores),
-        retrieval_failures=sum("retrieval" in score.failures for score in scores),
-        generation_failures=sum("generation" in score.failures for score in scores),
-        parse_failures=sum(score.error == PARSE_FAILURE for score in scores),
+        passed=tally.verdicts[PASS],
+        failed=tally.verdicts[FAIL],
+        retrieval_failures=tally.failures["retrieval"],
+        generation_failures=tally.failures["generation"],
+        parse_failures=tally.errors[PARSE_FAILURE],
     )
 
 

@@ -57,14 +57,15 @@ class Sums:
     def add(self, value: float, probability: float, most: float = MAX_WEIGHT) -> None:
         """Add one value that was chosen with this probability; its weight is clipped at `most`."""
         weight, clipped = weight_of(probability, most)
+        squared, product = weight * weight, weight * value
         self.count += 1
         self.clipped += clipped
         self.w += weight
-        self.w2 += weight * weight
-        self.wv += weight * value
-        self.wv2 += weight * value * value
-        self.w2v += weight * weight * value
-        self.w2v2 += weight * weight * value * value
+        self.w2 += squared
+        self.wv += product
+        self.wv2 += product * value
+        self.w2v += squared * value
+        self.w2v2 += product * product
 
     def __iadd__(self, other: Sums) -> Sums:
         for name in self.__slots__:

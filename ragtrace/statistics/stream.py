@@ -9,25 +9,29 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 
 from ragtrace.errors import DataError
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator
 from ragtrace.records import Evaluation, Score
 from ragtrace.statistics.change import Alarm, ChangeTest
 from ragtrace.statistics.estimates import Estimate, Sums, weight_of
+from ragtrace.statistics.tally import Tally
 
 HOUR, DAY, WEEK = 3_600, 86_400, 604_800
 WORST = 20
 """Number of answers that are kept as the worst of a day."""
 SERIES = 1_000
-"""Most pairs of application and evaluator; further ones count for the application `other`. One pair takes 70 KB."""
+"""Most pairs of application and evaluator; further ones count for the application `other`. One pair takes 80 KB."""
 _FINE, _COARSE = 300, 3_600
 _REASONS = 32
 """Most error reasons counted separately in an hour; further ones count as `other`."""
 VERDICTS = ("pass", "fail", "none", NOT_APPLICABLE, "error")
-# Columns of a bucket: the five verdicts, clipped weights, sums over passes and fails, sums over scores.
-_CLIPPED, _RATE, _SCORE, _COLUMNS = 5, 6, 10, 18
+_NONE = VERDICTS.index("none")
+# Columns of a bucket: the counts of the verdicts, the sums of passes and fails, the sums of values.
+_PASSES = len(VERDICTS)
+_VALUES = _PASSES + len(fields(Sums))
+_COLUMNS = _VALUES + len(fields(Sums))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +97,8 @@ class _Ring:
 class _Series:
     def __init__(self, lower_is_better: bool) -> None:
         self._fine, self._coarse = _Ring(_FINE, DAY // _FINE), _Ring(_COARSE, WEEK // _COARSE)
-        # The current bucket is separate until the next one starts: most scores cost additions to one list only.
-        self._current, self._stamp = [0.0] * _COLUMNS, -1
+        # The current bucket is separate until the next one starts: most scores change one tally only.
+        self._current, self._stamp = Tally(), -1
         self.errors: dict[int, Counter[str]] = {}
         self.worst: list[Worst] = []
         self.lower_is_better = lower_is_better
@@ -102,26 +106,19 @@ class _Series:
 
     def add(self, score: Score, trace_id: int, now: float) -> bool:
         """Count a score. Returns True if it raises the alarm."""
-        weight, clipped = weight_of(score.sampling_probability)
-        verdict = "error" if score.error is not None else score.label
-        column = _COLUMN.get(verdict or "none", 2)
-        value = None if score.error is not None else score.value
         if now // _FINE != self._stamp:
             self._fold()
             self._stamp = int(now // _FINE)
-        sums = self._current
-        sums[column] += 1.0
-        if clipped:
-            sums[_CLIPPED] += 1.0
-        if column <= 1:
-            _add_rate(sums, weight, column == 0)
-        if value is not None:
-            _add_value(sums, weight, value, clipped)
+        self._current.add(score)
         if score.error is not None:
             self._count_error(score.error, now)
-        if value is not None:
-            self._keep_worst(trace_id, value, now)
-        return column <= 1 and self.change.observe(column == 1, weight, now)
+            return False
+        if score.value is not None:
+            self._keep_worst(trace_id, score.value, now)
+        if score.label not in ("pass", "fail"):
+            return False
+        weight, _ = weight_of(score.sampling_probability)
+        return self.change.observe(score.label == "fail", weight, now)
 
     def total(self, now: float, seconds: int) -> list[float]:
         """The sums of the last hour, day or week."""
@@ -130,15 +127,16 @@ class _Series:
 
     def _fold(self) -> None:
         if self._stamp >= 0:
+            columns = _columns(self._current)
             for ring in (self._fine, self._coarse):
-                ring.add(self._stamp * _FINE, self._current)
-            self._current = [0.0] * _COLUMNS
+                ring.add(self._stamp * _FINE, columns)
+            self._current = Tally()
 
     def _count_error(self, reason: str, now: float) -> None:
         hour = int(now // _COARSE)
         if hour not in self.errors:
-            kept = range(hour - WEEK // _COARSE + 1, hour)
-            self.errors = {h: counts for h, counts in self.errors.items() if h in kept}
+            hours = range(hour - WEEK // _COARSE + 1, hour)
+            self.errors = {h: counts for h, counts in self.errors.items() if h in hours}
         counts = self.errors.setdefault(hour, Counter())
         counts[reason if reason in counts or len(counts) < _REASONS else "other"] += 1
 
@@ -160,27 +158,11 @@ class _Series:
         return value if self.lower_is_better else -value
 
 
-_COLUMN = {verdict: i for i, verdict in enumerate(VERDICTS)}
-
-
-def _add_rate(sums: list[float], weight: float, passed: bool) -> None:
-    sums[_RATE] += 1.0
-    sums[_RATE + 1] += weight
-    sums[_RATE + 2] += weight * weight
-    if passed:
-        sums[_RATE + 3] += weight
-
-
-def _add_value(sums: list[float], weight: float, value: float, clipped: bool) -> None:
-    heavy, product = weight * weight, weight * value
-    sums[_SCORE] += 1.0
-    sums[_SCORE + 1] += clipped
-    sums[_SCORE + 2] += weight
-    sums[_SCORE + 3] += heavy
-    sums[_SCORE + 4] += product
-    sums[_SCORE + 5] += product * value
-    sums[_SCORE + 6] += heavy * value
-    sums[_SCORE + 7] += product * product
+def _columns(tally: Tally) -> list[float]:
+    """A tally as the columns of a bucket; labels other than `VERDICTS` count as `none`."""
+    counts: list[float] = [tally.verdicts[verdict] for verdict in VERDICTS]
+    counts[_NONE] += tally.verdicts.total() - sum(counts)
+    return [*counts, *astuple(tally.passes), *astuple(tally.values)]
 
 
 class Stream:
@@ -252,13 +234,12 @@ class Stream:
             for hour, counts in series.errors.items():
                 if first < hour <= last:
                     errors.update(counts)
-        count, w, w2, wp = sums[_RATE : _RATE + 4]
         return Window(
             seconds,
-            {verdict: int(sums[i]) for verdict, i in _COLUMN.items()},
+            {verdict: int(count) for verdict, count in zip(VERDICTS, sums, strict=False)},
             dict(errors),
-            Sums(count, sums[_CLIPPED], w, w2, wp).rate(),
-            Sums(*sums[_SCORE:_COLUMNS]).mean(),
+            Sums(*sums[_PASSES:_VALUES]).rate(),
+            Sums(*sums[_VALUES:]).mean(),
         )
 
     def worst(self, app: str, evaluator: str) -> list[Worst]:

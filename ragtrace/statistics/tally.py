@@ -29,7 +29,8 @@ class Tally:
     def add(self, score: Score) -> None:
         """Count one score with the weight 1 / p."""
         self.cost += score.cost
-        self.failures.update(score.failures)
+        if score.failures:
+            self.failures.update(score.failures)
         if score.error is not None:
             self.verdicts["error"] += 1
             self.errors[score.error] += 1

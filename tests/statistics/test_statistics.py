@@ -251,6 +251,18 @@ def test_a_window_is_what_a_count_by_hand_gives(length: int) -> None:
     assert same(window.score, mean)
 
 
+def test_clipped_weights_count_where_they_are_used() -> None:
+    """A clipped weight of a score without a verdict is no clipped weight of the pass rate."""
+    stream = Stream(clock=Clock())
+    stream(evaluation(Score("good", 0.5, sampling_probability=1e-9)))
+    stream(evaluation(Score("good", 0.9, "pass")))
+    window = stream.window("rag", "good")
+    assert window.passes is not None
+    assert window.score is not None
+    assert (window.passes.count, window.passes.clipped) == (1, 0)
+    assert (window.score.count, window.score.clipped) == (2, 1)
+
+
 def test_the_worst_answers_of_a_day_are_known() -> None:
     """The worst 20 of the last day, worst first, by the evaluator's direction; older ones go."""
     clock = Clock()
