@@ -57,7 +57,7 @@ def main() -> None:
     traces = [made(chance) for _ in range(1_000)]
     checks = [plugins.load(name) for name in DEFAULT_SUITE]
     isolated = [] if options.threads else DEFAULT_SUITE
-    pipeline = Pipeline(checks, limits=Limits(items=2_000, bytes=16 << 20), isolated=isolated)
+    pipeline = Pipeline(checks, limits=Limits(items=2_000, bytes=16 << 20), isolated_names=isolated)
     pipeline.submit(traces[0])  # the models are loaded before anything is measured
     pipeline.flush(120.0)
     percentiles(lambda _i: work(), 2_000, options.rate)

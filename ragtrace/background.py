@@ -261,7 +261,7 @@ class Background(Generic[Item]):
         loss: Loss | None = None
         try:
             seconds = self._work([entry.item for entry in batch])  # type: ignore[misc]  # `put` took them as Item
-        except Exception:  # noqa: BLE001 a worker that ends would take all later items with it
+        except BaseException:  # noqa: BLE001 also SystemExit: a worker that ends would take all later items with it
             loss = "internal"
             self._report_failure(f"failed, and {len(batch)} items were lost", lock)
         with lock:

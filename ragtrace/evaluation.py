@@ -27,6 +27,14 @@ _REASON = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}\Z")
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The name that an evaluator was loaded by, and the function that it had then."""
+
+    name: str
+    fn: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluator:
     """A check with what the pipeline must know of it. A value: `dataclasses.replace` changes a threshold."""
 
@@ -56,9 +64,13 @@ class Evaluator:
     description: str = ""
     source: str = ""
     """Where the definition comes from."""
-    origin: str | None = field(default=None, compare=False)
-    """The name that `plugins.load` loaded it by, so that another process can load it, too; None for an object that the
-    application made."""
+    origin: Origin | None = field(default=None, compare=False, repr=False)
+    """Where `plugins.load` loaded it from; None for an object that the application made."""
+
+    @property
+    def importable_name(self) -> str | None:
+        """The name by which another process can load the function; None where it is the application's own."""
+        return self.origin.name if self.origin is not None and self.origin.fn is self.fn else None
 
     def __call__(self, trace: Trace) -> Any:
         """The bare check, for tests and for checks built from checks."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ragtrace.errors import SettingError
-from ragtrace.evaluation import Evaluator, evaluator
+from ragtrace.evaluation import Evaluator, Origin, evaluator
 
 GROUP = "ragtrace.evaluators"
 """Entry point group for evaluators of other distributions."""
@@ -140,10 +140,9 @@ def resolve(target: str, setting: str) -> Any:
 
 
 def _as_evaluator(value: Any, name: str) -> Evaluator:
-    if isinstance(value, Evaluator):
-        return replace(value, origin=name)
-    if callable(value):
-        return replace(evaluator(value), origin=name)
+    if isinstance(value, Evaluator) or callable(value):
+        check = value if isinstance(value, Evaluator) else evaluator(value)
+        return replace(check, origin=Origin(name, check.fn))
     raise SettingError(f"evaluators: {name!r} is a {type(value).__name__}, neither an evaluator nor a function")
 
 

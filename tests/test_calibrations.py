@@ -81,7 +81,7 @@ def test_a_changed_file_is_in_force_with_the_next_batch(path: Path, opened: list
 def test_evaluators_in_a_child_process_are_labelled_by_it_too(path: Path, opened: list[Running]) -> None:
     """What runs isolated keeps its own threshold there; the label that comes out is the file's."""
     check = plugins.load("looping_compression_ratio")
-    running = Running(path, [check], isolated=[check.name])
+    running = Running(path, [check], isolated_names=[check.name])
     opened.append(running)
     before = running.score("The pump is covered for 24 months.", check.name)
     assert before.value is not None

@@ -1,140 +1,202 @@
 """Evaluation in a process of its own, so that the application's threads never wait for the interpreter's lock.
 
 A thread that computes in Python makes every other thread wait for up to five milliseconds at a time. Evaluators that
-can be named (built in, by entry point, by `module:attribute`) therefore run in a child process; those that are objects
-of the application's run in a thread. A child that hangs or dies is replaced. It ends by itself when its parent does.
+were loaded by a name (built in, by entry point, by `module:attribute`) therefore run in a child process, which can also
+crash without harm; those that are objects of the application's run in a thread. A child that hangs or dies is replaced.
+It ends when its parent does.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 import os
-import pickle
-import select
+import socket
 import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, BinaryIO
+from dataclasses import fields, replace
+from multiprocessing.connection import Connection
+from typing import Any
 
+from ragtrace.background import after_fork
 from ragtrace.evaluation import Evaluator
+from ragtrace.online.messages import (
+    Batch,
+    EvaluationRequest,
+    Failure,
+    Message,
+    ProtocolError,
+    Scores,
+    receive,
+    send,
+)
 from ragtrace.records import Document, Facts, Score, Trace
 
-_HEADER = struct.Struct("!I")
+_log = logging.getLogger(__name__)
+COMMAND = (sys.executable, "-P", "-m", "ragtrace.online.child_main")
 _START = 180.0
 """Seconds that a child may take to be ready: it loads the models that the settings name."""
+_TRANSFER = 30
+"""Seconds that a child may take to read, or to write, one message that has begun."""
+_NOT_SENT = frozenset({"fn", "sampler", "origin"})
+"""Fields of an evaluator that the child loads itself or does not use."""
 
 Results = list[list[Score]]
+_is_child = False
+
+
+class ChildDiedError(ConnectionError):
+    """The child process ended while it evaluated."""
 
 
 class ProcessRunner:
-    """Runs named evaluators in a child process. For one thread at a time."""
+    """Runs evaluators that have an importable name in a child process. Calls from several threads take turns."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        """`environment` is set in the child beside what this process has."""
+    def __init__(self, environment: Mapping[str, str] | None = None, command: Sequence[str] = COMMAND) -> None:
+        """`environment` is set in the child beside what this process has. `command` starts it; the descriptor of its
+        connection is appended."""
         self._environment = dict(environment or {})
-        self._child: subprocess.Popen[bytes] | None = None
-        self._sent: Sequence[Trace] | None = None
+        self._command = tuple(command)
+        self._reset()
+        after_fork(self._reset)
+
+    def _reset(self) -> None:
+        # Also for a forked process: the child and its connection belong to the parent.
         self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._ready = False
+        self._batch: Sequence[Trace] | None = None
 
     def start(self) -> None:
-        """Start the child and do not wait for it."""
-        if self._child is None:
+        """Start the child and do not wait for it. Raises OSError if the system has no room for another process."""
+        if self._child is not None:
+            return
+        here, there = socket.socketpair()
+        with here, there:
+            limit = struct.pack("ll", _TRANSFER, 0)
+            here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+            here.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "ragtrace.online.child_process"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                [*self._command, str(there.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # the application's may be a protocol; see child_main
+                pass_fds=[there.fileno()],
                 env={**environment(), **self._environment},
                 start_new_session=True,  # a Ctrl-C at the terminal is the application's alone
             )
-            self._sent = None
+            self._connection = Connection(here.detach())
 
-    def evaluate(
-        self, check: Evaluator, batch: Sequence[Trace], wanted: Sequence[int], timeout: float
-    ) -> Results | None:
-        """The scores of the traces `wanted` (indexes into the batch); None if that takes longer than `timeout` seconds.
+    def evaluate(self, check: Evaluator, batch: Sequence[Trace], indexes: Sequence[int], timeout: float) -> Results:
+        """The scores of the traces at `indexes` in the batch. A batch is sent once for all evaluators.
 
-        Raises ConnectionError if the child dies. The batch is sent once for all evaluators.
+        Raises TimeoutError after `timeout` seconds, ChildDiedError if the child dies while it evaluates, another
+        ConnectionError if there is no working child, and RuntimeError if the evaluator cannot be loaded or run there.
         """
         with self._lock:
+            connection = self._prepare(batch)
+            name = check.importable_name or check.name
+            request = EvaluationRequest(name=name, options=_options(check), indexes=indexes)
             try:
-                fresh = self._child is None
-                self.start()
-                if (fresh or self._sent is None) and self._receive(_START) is None:
-                    raise TimeoutError
-                if self._sent is not batch:
-                    self._send(("batch", [_portable(trace) for trace in batch]))
-                    self._sent = batch
-                self._send(("run", check.name, check.threshold, check.direction, check.retries, list(wanted)))
-                found = self._receive(timeout)
-            except (OSError, EOFError, pickle.UnpicklingError) as error:
+                send(connection, request)
+                reply = _receive(connection, timeout)
+            except TimeoutError:
                 self.stop()
-                raise ConnectionError(f"the evaluating process ended ({type(error).__name__})") from error
-            if found is None:
+                raise
+            except (OSError, EOFError, ProtocolError) as error:
                 self.stop()
-            elif isinstance(found, BaseException):
-                raise found
-            return found  # type: ignore[no-any-return]
+                raise ChildDiedError(f"the evaluating process ended ({type(error).__name__})") from error
+        if not isinstance(reply, Scores):
+            raise RuntimeError(reply.description if isinstance(reply, Failure) else f"unexpected {reply!r}")
+        return reply.scores
+
+    def _prepare(self, batch: Sequence[Trace]) -> Connection:
+        """The connection to a child that is ready and has the batch."""
+        try:
+            self.start()
+            assert self._connection is not None  # start() has made it
+            if not self._ready:
+                _receive(self._connection, _START)
+                self._ready = True
+            if self._batch is not batch:
+                send(self._connection, Batch(traces=[portable(trace) for trace in batch]))
+                self._batch = batch
+        except ProtocolError as error:
+            self.stop()
+            _log.error(
+                "ragtrace: the evaluating process was refused, because it sent %s. Another one is started. If ragtrace "
+                "was upgraded while the application was running, restart the application.",
+                error,
+            )
+            raise ConnectionError(f"the evaluating process was refused: it sent {error}") from error
+        except (OSError, EOFError) as error:
+            self.stop()
+            raise ConnectionError(f"the evaluating process did not start ({type(error).__name__})") from error
+        return self._connection
 
     def stop(self) -> None:
         """End the child now. The next call starts another one."""
-        child, self._child, self._sent = self._child, None, None
+        child, connection = self._child, self._connection
+        self._child = self._connection = self._batch = None
+        self._ready = False
+        if connection is not None:
+            connection.close()
         if child is not None:
             child.kill()
-            for pipe in (child.stdin, child.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):  # what was not yet written has no reader any more
-                        pipe.close()
             child.wait()
 
-    def _send(self, message: Any) -> None:
-        assert self._child is not None and self._child.stdin is not None  # noqa: PT018 start() made both
-        _write(self._child.stdin, message)
 
-    def _receive(self, timeout: float) -> Any:
-        assert self._child is not None and self._child.stdout is not None  # noqa: PT018 as above
-        descriptor = self._child.stdout.fileno()
-        until = time.monotonic() + timeout
-        data = bytearray()
-        needed = _HEADER.size
-        while len(data) < needed:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([descriptor], [], [], left)[0]:
-                return None
-            piece = os.read(descriptor, needed - len(data))
-            if not piece:
-                raise EOFError
-            data += piece
-            if len(data) == _HEADER.size and needed == _HEADER.size:
-                needed += _HEADER.unpack(data)[0]
-        return pickle.loads(bytes(data[_HEADER.size :]))  # from our own child
+def _receive(connection: Connection, timeout: float) -> Message:
+    if not connection.poll(timeout):
+        raise TimeoutError(f"the evaluating process gave no answer within {timeout:g} s")
+    return receive(connection)
+
+
+def is_child() -> bool:
+    """Whether this process is an evaluating process: `ragtrace.init` starts nothing in it."""
+    return _is_child
+
+
+def become_child() -> None:
+    """Make this process an evaluating process."""
+    global _is_child  # noqa: PLW0603 a property of the process
+    _is_child = True
+
+
+def can_isolate(check: Evaluator) -> bool:
+    """Whether a child process can load this evaluator by a name. One in `__main__` is another module there."""
+    name = check.importable_name
+    return name is not None and not name.startswith("__main__:")
+
+
+def _options(check: Evaluator) -> dict[str, Any]:
+    """The evaluator as it is here, but for what the child loads itself."""
+    return {field.name: getattr(check, field.name) for field in fields(check) if field.name not in _NOT_SENT}
 
 
 _MAX_STEPS, _MAX_STEP_CHARS = 1_000, 4_000
 
 
-def _portable(trace: Trace) -> Trace:
-    """The trace with what evaluators read of it: an application's metadata may hold anything, also what cannot be
-    sent."""
+def portable(trace: Trace) -> Trace:
+    """The trace with what evaluators read of it. The application's metadata may hold values that cannot be sent."""
     documents = tuple(Document(d.id, d.content, d.score) for d in trace.documents)
     attributes = {"constraints": trace.constraints} if trace.constraints else {}
-    steps = tuple(_plain_step(step) for step in trace.steps[:_MAX_STEPS])
+    steps = tuple(_portable_step(step) for step in trace.steps[:_MAX_STEPS])
     facts = Facts(finish_reason=trace.facts.finish_reason, steps=steps)
     return replace(trace, documents=documents, attributes=attributes, facts=facts)
 
 
-def _plain_step(step: Any) -> Any:
-    """A tool call as JSON gives it back, none of it large: arguments and results are the application's objects."""
+def _portable_step(step: Any) -> Any:
+    """A tool call as JSON can hold it, cut to size: arguments and results are the application's objects."""
     if not isinstance(step, Mapping):
-        return type(step).__name__  # the evaluator says that it is no tool call
-    return {key: _plain_value(step[key]) for key in ("tool", "args", "result") if key in step}
+        return type(step).__name__  # the evaluator reports that it is no tool call
+    return {key: _portable_value(step[key]) for key in ("tool", "args", "result") if key in step}
 
 
-def _plain_value(value: Any) -> Any:
+def _portable_value(value: Any) -> Any:
     if isinstance(value, str):
         return value[:_MAX_STEP_CHARS]
     try:
@@ -145,57 +207,8 @@ def _plain_value(value: Any) -> Any:
 
 
 def environment() -> dict[str, str]:
-    """The parent's, without what would instrument the child and start ragtrace in it once more."""
+    """The parent's environment with its `sys.path`, without what would instrument the child or start ragtrace in it."""
     environment = {**os.environ, "RAGTRACE_ENABLED": "false", "OTEL_SDK_DISABLED": "true"}
-    paths = [p for p in sys.path if p and "auto_instrumentation" not in p]
+    paths = [os.path.abspath(path) for path in map(str, sys.path) if "auto_instrumentation" not in path]
     environment["PYTHONPATH"] = os.pathsep.join(paths)
     return environment
-
-
-def _write(pipe: BinaryIO | Any, message: Any) -> None:
-    body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-    pipe.write(_HEADER.pack(len(body)) + body)
-    pipe.flush()
-
-
-def _read(pipe: BinaryIO) -> Any:
-    header = pipe.read(_HEADER.size)
-    if len(header) < _HEADER.size:
-        raise EOFError
-    return pickle.loads(pipe.read(_HEADER.unpack(header)[0]))  # from our own parent
-
-
-def main() -> None:
-    """The child: answer until the parent closes its end."""
-    from ragtrace import plugins, settings
-    from ragtrace.errors import SettingError
-    from ragtrace.evaluation import run
-    from ragtrace.models import external
-
-    given, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what an evaluator prints must not end up among the answers
-    with contextlib.suppress(SettingError):  # an evaluator that asks for one says what is wrong with it
-        settings.use(settings.load())  # read once, not at each question
-    external.warm()  # an evaluator's own time is too short for it
-    _write(answers, "ready")
-    batch: list[Trace] = []
-    while True:
-        try:
-            message = _read(given)
-        except EOFError:
-            return
-        if message[0] == "batch":
-            batch = message[1]
-            continue
-        _, name, threshold, direction, retries, wanted = message
-        found: Any
-        try:
-            check = replace(plugins.load(name), threshold=threshold, direction=direction, retries=retries)
-            found = run(check, [batch[i] for i in wanted])
-        except Exception as error:  # noqa: BLE001 the parent makes a score of it
-            found = RuntimeError(f"{type(error).__name__}: {error}"[:300])
-        _write(answers, found)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ragtrace.background import QueueStats
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import INPUTS, Trace, has_input
 
@@ -31,6 +32,7 @@ class Stats:
     offered: int
     sampled_out: int
     settled: int
+    """Traces that were evaluated and delivered."""
     queued: int
     queued_bytes: int
     running: int
@@ -48,19 +50,55 @@ class Stats:
     internal_errors: int
 
 
-def counted(
-    check: Evaluator, sampled_out: Counter[int], dropped: Counter[int], outcomes: Counter[tuple[str, str]]
-) -> Counts:
-    """One evaluator's counts, from requests by the inputs that they had and outcomes by evaluator."""
-    needed = sum(1 << INPUTS.index(need) for need in check.needs)
-    out = sum(n for inputs, n in sampled_out.items() if inputs & needed == needed)
-    out += outcomes[check.name, "sampled_out"]
-    lost = sum(n for inputs, n in dropped.items() if inputs & needed == needed)
-    scored, failed = outcomes[check.name, "scored"], outcomes[check.name, "failed"]
-    return Counts(out + lost + scored + failed, out, scored, failed, lost)
+@dataclass(slots=True)
+class Tally:
+    """The pipeline's counters. Read and written under one lock."""
+
+    decisions: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    """By reason and whether the trace was kept."""
+    sampled_out: Counter[int] = field(default_factory=Counter)
+    """Traces that were not sampled, by `inputs_of`."""
+    dropped: Counter[int] = field(default_factory=Counter)
+    """Sampled traces that were not evaluated, by `inputs_of`."""
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By evaluator and outcome: `scored`, `failed`, `sampled_out`."""
+    errors: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Failed checks by evaluator and reason."""
+    busy: dict[str, float] = field(default_factory=dict)
+    """Seconds spent in each evaluator."""
+    sink_errors: Counter[str] = field(default_factory=Counter)
+    internal_errors: int = 0
+
+    def counts_of(self, check: Evaluator) -> Counts:
+        """One evaluator's counts: what had the inputs that it needs, and its own outcomes."""
+        needs = sum(1 << INPUTS.index(need) for need in check.needs)
+        sampled_out = sum(n for inputs, n in self.sampled_out.items() if inputs & needs == needs)
+        sampled_out += self.outcomes[check.name, "sampled_out"]
+        dropped = sum(n for inputs, n in self.dropped.items() if inputs & needs == needs)
+        scored, failed = self.outcomes[check.name, "scored"], self.outcomes[check.name, "failed"]
+        return Counts(sampled_out + dropped + scored + failed, sampled_out, scored, failed, dropped)
+
+    def stats(self, queue: QueueStats) -> Stats:
+        """All counters, with those of the queue."""
+        sampled_out = sum(self.sampled_out.values())
+        return Stats(
+            offered=sampled_out + queue.offered,
+            sampled_out=sampled_out,
+            settled=queue.done,
+            queued=queue.waiting,
+            queued_bytes=queue.waiting_bytes,
+            running=queue.running,
+            oldest_age=queue.oldest_age,
+            dropped={str(reason): count for reason, count in queue.dropped.items()},
+            decisions=dict(self.decisions),
+            errors=dict(self.errors),
+            busy=dict(self.busy),
+            sink_errors=dict(self.sink_errors),
+            internal_errors=self.internal_errors + queue.failures,
+        )
 
 
 def inputs_of(trace: Trace) -> int:
-    """Which inputs the trace has, as bits: cheap enough for the request's thread, and enough to tell later which
+    """Which inputs the trace has, as bits: cheap enough for the request's thread, and enough to find out later which
     evaluators could have scored it. Agrees with `Evaluator.applies`."""
     return sum(has_input(trace, name) << place for place, name in enumerate(INPUTS))

@@ -99,8 +99,9 @@ class Settings:
     workers: int = 1
     """Threads that evaluate; each has a child process of its own."""
     isolate: bool = True
-    """Run evaluators that have a name in a process of their own, so that the application's threads never wait for
-    them; those given as objects run in a thread."""
+    """Run evaluators that have an importable name (built in, entry point, `module:attribute`) in a process of their
+    own: the application's threads never wait for them, and one that crashes does not end the application. Evaluators
+    given as objects run in a thread."""
     exit_seconds: float = 2.0
     """How long a process that ends may still evaluate what waits."""
 

@@ -56,8 +56,11 @@ def init(
     ragtrace's.
 
     Raises SettingError for a wrong setting and MissingExtraError for one that needs a package that is not there.
-    A second call closes what the first one started.
+    A second call closes what the first one started. In an evaluating process, which imports the modules of evaluators,
+    it starts nothing.
     """
+    if child_process.is_child():
+        return Runtime(Settings(langchain=False, llama_index=False), Pipeline(()), None, None)
     if isinstance(redact, str):
         options["redact"] = redact
     used = settings.load(options, file=settings_file)
@@ -135,8 +138,8 @@ def _start(  # noqa: PLR0917 the parts, once made, in one place
         limits=limits,
         observers=observers,
         cause=cause,
-        timed=metrics.observe_duration if metrics is not None else None,
-        isolated=_isolated(used, checks),
+        observe_duration=metrics.observe_duration if metrics is not None else None,
+        isolated_names=_isolated_names(used, checks),
         environment=settings.for_evaluators(used),
         adjust=_followed(calibration, stored),
     )
@@ -200,16 +203,11 @@ def _calibration(used: Settings) -> Adjust | None:
         raise SettingError(str(error)) from error
 
 
-def _isolated(used: Settings, checks: Sequence[Evaluator]) -> list[str]:
-    """The evaluators that a child process can load: built-in ones, as they are but for the threshold."""
-    # A model given as an object, or loaded by name for this process, is not there in the child.
-    if not used.isolate or used.embedding_model:
+def _isolated_names(used: Settings, checks: Sequence[Evaluator]) -> list[str]:
+    """Names of the evaluators that run in a child process: those that it can load by name."""
+    if not used.isolate or used.embedding_model:  # the child does not load this model
         return []
-    return [check.name for check in checks if check.name in plugins.BUILT_IN and _is_built_in(check)]
-
-
-def _is_built_in(check: Evaluator) -> bool:
-    return plugins.load(check.name).fn is check.fn
+    return [check.name for check in checks if child_process.can_isolate(check)]
 
 
 def _telemetry(used: Settings, capture: ContentPolicy, tracer_provider: Any) -> Any:

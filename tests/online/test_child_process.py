@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ragtrace import plugins
 from ragtrace.evaluation import run
 from ragtrace.online.breaker import Breaker, Runners
-from ragtrace.online.child_process import ProcessRunner, _portable
+from ragtrace.online.child_process import ProcessRunner, portable
 from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.records import Facts
 from ragtrace.testing import Capture, make_trace
@@ -51,7 +54,7 @@ def test_what_a_request_took_is_not_sent() -> None:
     facts = Facts(
         stages={"tool": 1.0}, time_to_first_chunk=0.1, input_tokens=1, prompt_version="v1", finish_reason="stop"
     )
-    sent = _portable(make_trace(facts=facts, attributes={"plan": "paid"}))
+    sent = portable(make_trace(facts=facts, attributes={"plan": "paid"}))
     assert (sent.facts, sent.attributes) == (Facts(finish_reason="stop"), {})
 
 
@@ -74,7 +77,7 @@ def test_a_call_that_takes_too_long_is_given_up(runner: ProcessRunner) -> None:
     assert runner.evaluate(check, batch, [0], 60)
     assert runner._child is not None
     os.kill(runner._child.pid, signal.SIGSTOP)
-    runners = Runners(frozenset({check.name}))
+    runners = Runners({check.name})
     runners.process = runner
     breaker = Breaker()
     assert breaker.run(check, batch, [0], runners)[0][0].error == "timeout"
@@ -86,13 +89,13 @@ def test_a_pipeline_with_a_child() -> None:
     capture = Capture()
     mine = replace(plugins.load("looping_compression_ratio"), name="mine", fn=lambda trace: 0.5)
     checks = [*(plugins.load(name) for name in NAMES), mine]
-    pipeline = Pipeline(checks, [capture], limits=Limits(wait=0.01), isolated=NAMES)
+    pipeline = Pipeline(checks, [capture], limits=Limits(wait=0.01), isolated_names=NAMES)
     for _ in range(20):
         pipeline.submit(make_trace())
     evaluations = capture.wait(20, 60)
     assert all({s.name for s in e.scores} == {*NAMES, "mine"} for e in evaluations)
     assert not any(s.error for e in evaluations for s in e.scores)
-    child = pipeline._runners[0].process._child
+    child = next(iter(pipeline._runners.values())).process._child
     assert child is not None
     pipeline.close(5)
     deadline = time.monotonic() + 10
@@ -101,10 +104,72 @@ def test_a_pipeline_with_a_child() -> None:
     assert child.poll() is not None
 
 
+def test_a_child_can_be_replaced_while_many_descriptors_are_open(runner: ProcessRunner) -> None:
+    """A server with thousands of connections replaces a dead child, too: no descriptor's number is too large."""
+    check, batch = plugins.load("looping_compression_ratio"), [make_trace()]
+    assert runner.evaluate(check, batch, [0], 60)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, hard), hard))
+    null = os.open(os.devnull, os.O_RDONLY)
+    runner.stop()  # the descriptors of the next child come after all others
+    copies = [os.dup(null) for _ in range(1_200)]
+    try:
+        assert runner.evaluate(check, batch, [0], 60)
+        assert runner._connection is not None
+        assert runner._connection.fileno() > 1_024
+    finally:
+        runner.stop()
+        for descriptor in (null, *copies):
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_child_of_another_version_is_refused_and_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """After an upgrade under a running application the log says so; the next evaluation starts another child."""
+    flag = tmp_path / "upgraded"
+    code = (
+        "import pathlib, sys\nfrom ragtrace.online import child_main, messages\n"
+        f"flag = pathlib.Path({str(flag)!r})\n"
+        "if flag.exists():\n    child_main.main(int(sys.argv[1]))\n"
+        "flag.touch()\n"
+        "child_main.Ready = lambda: messages.Ready(protocol='1 of ragtrace 99.0')\n"
+        "child_main.main(int(sys.argv[1]))\n"
+    )
+    runner = ProcessRunner(command=(sys.executable, "-c", code))
+    check, batch = plugins.load("looping_compression_ratio"), [make_trace()]
+    try:
+        with pytest.raises(ConnectionError, match=r"protocol 1 of ragtrace 99\.0"):
+            runner.evaluate(check, batch, [0], 60)
+        assert "restart the application" in caplog.text
+        assert runner.evaluate(check, batch, [0], 60)
+    finally:
+        runner.stop()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_a_child_of_its_own(runner: ProcessRunner) -> None:
+    """It neither uses nor ends the child of its parent."""
+    check, batch = plugins.load("looping_compression_ratio"), [make_trace()]
+    assert runner.evaluate(check, batch, [0], 60)
+    assert runner._child is not None
+    process = runner._child.pid
+    fork = os.fork()
+    if not fork:
+        code = 1
+        try:
+            runner.stop()  # nothing is there to stop
+            scores = runner.evaluate(check, batch, [0], 60)
+            code = 0 if scores and runner._child is not None and runner._child.pid != process else 2
+            runner.stop()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 0
+    assert runner.evaluate(check, batch, [0], 60)
+    assert runner._child.pid == process
+
+
 def test_the_child_ends_with_its_parent(tmp_path: object) -> None:
     """A parent that is killed without a chance to say so leaves no child behind."""
-    import sys
-
     code = (
         "import os, time\nfrom ragtrace.online.child_process import ProcessRunner\nfrom ragtrace import plugins\n"
         "from ragtrace.testing import make_trace\nr = ProcessRunner()\n"

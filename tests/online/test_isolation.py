@@ -1,25 +1,28 @@
-"""Which evaluators run in the child process: every one that it can load by name."""
+"""Evaluators in the child process: every one that it can load by name, and none of them harms the application."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ragtrace import plugins
+from ragtrace.evaluation import Evaluator, Origin, evaluator
+from ragtrace.online.child_process import ProcessRunner, can_isolate
+from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.records import Score
+from ragtrace.testing import Capture, make_trace
 
-
-@pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of a module of the application's, on its sys.path alone."""
-    monkeypatch.syspath_prepend(tmp_path)
-    name = f"checks_{abs(hash(tmp_path))}"
-    (tmp_path / f"{name}.py").write_text(
-        """
-import ctypes, os, sys
+MODULE = """
+import ctypes, os, sys, time
 from ragtrace.evaluation import evaluator
+from ragtrace.records import Score
 
 @evaluator(threshold=0.5)
 def short(trace):
@@ -45,18 +48,188 @@ def leaves(trace):
     sys.exit("for the test")
 
 @evaluator(timeout=60)
+def hangs(trace):
+    print(os.getpid(), file=sys.stderr, flush=True)
+    time.sleep(600)
+
+@evaluator(timeout=60)
 def prints(trace):
     print("noise " * 10_000, flush=True)
-    os.write(1, b"noise" * 10_000)
+    os.write(1, b"noise " * 10_000)
     return sys.stdin.read() == ""
-""",
-        encoding="utf-8",
-    )
+
+@evaluator(timeout=60)
+def descriptors(trace):
+    return Score("descriptors", float(len(os.listdir("/proc/self/fd"))))
+
+@evaluator(timeout=60)
+def odd(trace):
+    return Score("odd", 1.0, explanation=lambda: None)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a module of the application's that is on its sys.path alone."""
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"checks_{abs(hash(tmp_path))}"
+    (tmp_path / f"{name}.py").write_text(MODULE, encoding="utf-8")
     yield name
     sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def runner() -> Iterator[ProcessRunner]:
+    process = ProcessRunner()
+    yield process
+    process.stop()
+
+
+def score_of(runner: ProcessRunner, check: Evaluator) -> Score:
+    ((score,),) = runner.evaluate(check, [make_trace()], [0], 60)
+    return score
 
 
 def test_an_evaluator_knows_the_name_that_it_was_loaded_by(module: str) -> None:
     """Built in, by `module:attribute`, as an evaluator or as a bare function: `load` notes the name."""
     for name in ("toxicity", f"{module}:short", f"{module}:bare"):
-        assert plugins.load(name).origin == name
+        assert plugins.load(name).importable_name == name
+
+
+def test_what_can_be_loaded_by_name_is_isolated(module: str) -> None:
+    """Also with another threshold or name; an object of the application's, or another function under the name of a
+    loaded one, is not."""
+    check = plugins.load(f"{module}:short")
+    assert all(
+        can_isolate(plugins.load(name)) for name in (*plugins.builtin_names(), f"{module}:short", f"{module}:bare")
+    )
+    assert can_isolate(replace(check, threshold=0.1, name="shorter"))
+    assert not can_isolate(replace(check, fn=lambda trace: True))
+    assert not can_isolate(evaluator(name="own")(lambda trace: True))
+    assert not can_isolate(replace(check, origin=Origin("__main__:short", check.fn)))
+
+
+def test_the_child_runs_the_evaluator_as_it_is_here(module: str, runner: ProcessRunner) -> None:
+    """Its module is on the application's sys.path alone; name, version and threshold are those of the application."""
+    check = replace(plugins.load(f"{module}:short"), name="own_name", version="7", threshold=2.0)
+    assert score_of(runner, check) == Score("own_name", 1.0, "fail", version="7")
+    assert score_of(runner, plugins.load(f"{module}:bare")).label == "pass"
+
+
+def test_an_evaluator_that_prints_or_reads_disturbs_nobody(module: str, runner: ProcessRunner) -> None:
+    """Neither its standard output nor its standard input is the connection to the application."""
+    assert score_of(runner, plugins.load(f"{module}:prints")).label == "pass"
+
+
+def test_the_child_inherits_no_descriptors(module: str, runner: ProcessRunner) -> None:
+    """Files and sockets of the application are closed there, even those that it lets others inherit."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    copies = [os.dup(null) for _ in range(100)]
+    for descriptor in copies:
+        os.set_inheritable(descriptor, True)
+    try:
+        value = score_of(runner, plugins.load(f"{module}:descriptors")).value
+    finally:
+        for descriptor in (null, *copies):
+            os.close(descriptor)
+    assert value is not None
+    assert value < 50
+
+
+def test_an_evaluator_that_leaves_or_returns_odd_values_has_an_error(module: str, runner: ProcessRunner) -> None:
+    """sys.exit() and a score that cannot be sent are errors of this evaluation; the child goes on."""
+    for name, description in (("leaves", "SystemExit: for the test"), ("odd", "cannot be sent")):
+        with pytest.raises(RuntimeError, match=description):
+            score_of(runner, plugins.load(f"{module}:{name}"))
+    assert score_of(runner, plugins.load(f"{module}:short")).error is None
+
+
+@pytest.mark.parametrize("name", ["exits", "crashes"])
+def test_an_evaluator_that_ends_its_process_costs_only_the_trace_that_made_it(module: str, name: str) -> None:
+    """The application goes on, and so do the other traces of the batch and the other evaluators."""
+    capture = Capture()
+    checks = [plugins.load(f"{module}:{name}"), plugins.load("looping_compression_ratio")]
+    names = [check.name for check in checks]
+    pipeline = Pipeline(checks, [capture], limits=Limits(batch=3, wait=60), isolated_names=names)
+    for answer in ("good", "bad", "good"):
+        pipeline.submit(make_trace(answer=answer))
+    evaluations = capture.wait(3, 90)
+    pipeline.close(5)
+    errors = {e.trace.answer: {s.name: s.error for s in e.scores} for e in evaluations}
+    assert errors["bad"] == {name: "ConnectionError", "looping_compression_ratio": None}
+    assert errors["good"] == {name: None, "looping_compression_ratio": None}
+
+
+APPLICATION = """
+import os, sys
+import ragtrace
+from ragtrace.evaluation import evaluator
+from ragtrace.testing import Capture, make_trace
+
+process = []
+
+@evaluator
+def own(trace):
+    process.append(os.getpid())
+    return True
+
+capture = Capture()
+runtime = ragtrace.init(
+    evaluators=[sys.argv[1] + ":exits", own], sinks=[capture], langchain=False, llama_index=False, sample_per_second=0
+)
+runtime.pipeline.submit(make_trace(answer="bad"))
+(evaluation,) = capture.wait(1, 90)
+runtime.close()
+print({s.name: s.error for s in evaluation.scores}, process == [os.getpid()])
+"""
+
+
+def test_an_application_outlives_the_evaluators_that_its_settings_name(module: str, tmp_path: Path) -> None:
+    """`module:attribute` in the settings runs in the child: one that calls os._exit() is a score with `error`. An
+    evaluator given as an object runs in the application."""
+    application = tmp_path / "application.py"
+    application.write_text(APPLICATION, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(application), module], capture_output=True, text=True, check=False, timeout=110
+    )
+    assert done.stdout.strip() == "{'exits': 'ConnectionError', 'own': None} True", done.stderr
+
+
+def test_the_child_imports_a_module_that_calls_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ragtrace.init` starts nothing in the evaluating process: no second pipeline, no port, no child of the child."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "whole_application.py").write_text(
+        "import threading, ragtrace\n"
+        "runtime = ragtrace.init(prometheus_port=0, evaluators=['toxicity'])\n"
+        "def idle(trace):\n"
+        "    names = {thread.name for thread in threading.enumerate()}\n"
+        "    return not any(name.startswith('ragtrace') for name in names) and not runtime.counts()\n",
+        encoding="utf-8",
+    )
+    runner = ProcessRunner()
+    try:
+        check = evaluator(name="idle")(lambda trace: None)
+        check = replace(check, origin=Origin("whole_application:idle", check.fn))
+        assert score_of(runner, check).label == "pass"
+    finally:
+        runner.stop()
+
+
+def test_a_child_whose_evaluator_hangs_ends_with_its_parent(module: str) -> None:
+    """The application is killed while an evaluator hangs: no process is left behind."""
+    code = (
+        "import sys\nfrom ragtrace import plugins\nfrom ragtrace.online.child_process import ProcessRunner\n"
+        "from ragtrace.testing import make_trace\n"
+        "ProcessRunner().evaluate(plugins.load(sys.argv[1] + ':hangs'), [make_trace()], [0], 600)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    parent = subprocess.Popen([sys.executable, "-c", code, module], stderr=subprocess.PIPE, text=True, env=environment)
+    assert parent.stderr is not None
+    with parent.stderr as lines:
+        child = int(lines.readline())
+        parent.kill()
+        parent.wait()
+        deadline = time.monotonic() + 30
+        while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert not Path(f"/proc/{child}").exists()

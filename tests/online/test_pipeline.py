@@ -123,6 +123,21 @@ def test_a_hanging_check_times_out_and_the_rest_goes_on(opened: list[Pipeline], 
     assert all(scores_of(e)["length"].value is not None for e in evaluations)
 
 
+def test_healthy_calls_in_several_workers_do_not_count_as_hanging(opened: list[Pipeline], capture: Capture) -> None:
+    """Three workers may be in the same evaluator at the same time: only a call that has timed out hangs."""
+    together = threading.Barrier(3, timeout=30)
+
+    @evaluator(timeout=60)
+    def meets(trace: Trace) -> bool:
+        together.wait()
+        return True
+
+    pipeline = make(opened, [meets], capture, limits=Limits(wait=0.0, batch=1, workers=3))
+    for _ in range(3):
+        pipeline.submit(make_trace())
+    assert [scores_of(e)["meets"].error for e in capture.wait(3, 40)] == [None, None, None]
+
+
 def test_a_check_that_keeps_failing_rests() -> None:
     """After five failures in a row an evaluator rests for thirty seconds, then may try once more."""
     clock, calls = Clock(), []
@@ -131,7 +146,7 @@ def test_a_check_that_keeps_failing_rests() -> None:
         calls.append(1)
         raise RuntimeError
 
-    check, breaker, runners = evaluator(broken), Breaker(clock), Runners(frozenset())
+    check, breaker, runners = evaluator(broken), Breaker(clock), Runners()
     for _ in range(8):
         breaker.run(check, [make_trace()], [0], runners)
     assert len(calls) == 5

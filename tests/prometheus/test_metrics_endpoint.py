@@ -339,7 +339,7 @@ def test_a_registry_takes_one_sink() -> None:
 
 def test_an_evaluators_time_is_observed_per_trace(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
     """Each trace of a micro-batch counts once, so that the count is that of the evaluations."""
-    pipeline = Pipeline([length], [sink], timed=sink.observe_duration)
+    pipeline = Pipeline([length], [sink], observe_duration=sink.observe_duration)
     stopping.append(pipeline)
     for i in range(5):
         pipeline.submit(make_trace(trace_id=i + 1), Decision(True, 1.0, "all"))
@@ -353,7 +353,7 @@ def test_a_broken_clock_costs_no_score(sink: PrometheusSink, stopping: list[Pipe
     def broken(_name: str, _seconds: float) -> None:
         raise RuntimeError
 
-    pipeline = Pipeline([length], [sink], timed=broken)
+    pipeline = Pipeline([length], [sink], observe_duration=broken)
     stopping.append(pipeline)
     pipeline.submit(make_trace(), Decision(True, 1.0, "all"))
     assert pipeline.flush(10)

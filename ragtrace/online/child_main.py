@@ -1,0 +1,86 @@
+"""The evaluating process: `python -m ragtrace.online.child_main DESCRIPTOR` answers until its parent is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection
+
+from ragtrace import plugins, settings
+from ragtrace.errors import SettingError
+from ragtrace.evaluation import run
+from ragtrace.online.child_process import become_child
+from ragtrace.online.messages import (
+    Batch,
+    EvaluationRequest,
+    Failure,
+    Message,
+    ProtocolError,
+    Ready,
+    Scores,
+    receive,
+    send,
+)
+from ragtrace.records import Trace
+
+
+def main(descriptor: int) -> None:
+    """Answer the requests that come over the connection with this file descriptor."""
+    from ragtrace.models import external
+
+    become_child()
+    os.set_inheritable(descriptor, False)  # a process that an evaluator starts must not keep the connection open
+    with contextlib.suppress(OSError):
+        os.dup2(2, 1)  # what an evaluator prints goes to the standard error
+    connection = Connection(descriptor)
+    messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    threading.Thread(target=_receive_all, args=(connection, messages), daemon=True).start()
+    with contextlib.suppress(SettingError):  # an evaluator that reads a setting reports what is wrong with it
+        settings.use(settings.load())  # read once, not for each request
+    external.warm()  # an evaluator's own timeout is too short for loading a model
+    _send(connection, Ready())
+    traces: Sequence[Trace] = ()
+    while True:
+        message = messages.get()
+        if isinstance(message, Batch):
+            traces = message.traces
+        elif isinstance(message, EvaluationRequest):
+            _send(connection, _evaluate(message, traces))
+
+
+def _receive_all(connection: Connection, messages: queue.SimpleQueue[Message]) -> None:
+    """Queue the parent's messages. Ends the process when the parent is gone, even while an evaluator hangs."""
+    try:
+        while True:
+            messages.put(receive(connection))
+    except ProtocolError as error:
+        print(f"ragtrace: the evaluating process ends, because it received {error}", file=sys.stderr, flush=True)
+    except (EOFError, OSError):
+        pass
+    os._exit(0)
+
+
+def _evaluate(request: EvaluationRequest, traces: Sequence[Trace]) -> Message:
+    try:
+        check = replace(plugins.load(request.name), **request.options)
+        return Scores(scores=run(check, [traces[i] for i in request.indexes]))
+    except BaseException as error:  # noqa: BLE001 also sys.exit() in an evaluator; the parent makes scores of it
+        return Failure(description=f"{type(error).__name__}: {error}"[:300])
+
+
+def _send(connection: Connection, message: Message) -> None:
+    try:
+        send(connection, message)
+    except OSError:
+        os._exit(0)  # the parent is gone
+    except Exception as error:  # noqa: BLE001 an evaluator may put values into a score that cannot be sent
+        send(connection, Failure(description=f"the scores cannot be sent: {type(error).__name__}: {error}"[:300]))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
