@@ -34,6 +34,7 @@ MODULES = {
     "demo": "process",
     "evaluators/test_reference_libraries.py": "external",
     "grafana": "process",
+    "house/test_minimal_install.py": "minimal",
     "house/test_rooms.py": "process",
     "judge": "server",
     "models/test_external.py": "external",

@@ -1,0 +1,122 @@
+"""ragtrace without extras, in an environment of its own: it evaluates, and its errors name the extra to install."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = ROOT / ".venv-minimal"
+"""Made once for each pyproject.toml and interpreter. The installation is editable: it runs the code of this tree."""
+EVALUATES = """
+import json, sys
+import ragtrace
+from ragtrace.evaluation import evaluator, run
+from ragtrace.testing import Capture, make_trace
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def short(trace):
+    return 1.0 if len(trace.answer) < 100 else 0.0
+
+trace = make_trace()
+((score,),) = run(short, [trace])
+capture = Capture()
+runtime = ragtrace.init(evaluators=[short, "looping_compression_ratio"], sinks=[capture])
+runtime.pipeline.submit(trace)
+(evaluation,) = capture.wait(1, 60)
+runtime.close()
+online = {s.name: [s.value, s.label, s.error] for s in evaluation.scores}
+print(json.dumps({"offline": [score.value, score.label], "online": online}))
+"""
+MISSING: dict[str, tuple[dict[str, Any], str]] = {
+    "Prometheus": ({"prometheus_port": 0}, "prometheus"),
+    "spans to a file": ({"spans_file": "spans.jsonl"}, "otlp"),
+    "spans to a collector": ({"otlp_endpoint": "http://127.0.0.1:1"}, "otlp"),
+    "a store": ({"store": "chatlogs.db"}, "store"),
+    "a judge": ({"evaluators": ["sexism"], "judge_model": "openai/judge"}, "judge"),
+}
+"""Settings of ragtrace.init that need an extra, and the extra."""
+TRIES = """
+import json, sys
+import ragtrace
+from ragtrace.errors import RagtraceError
+
+messages = {}
+for name, settings in json.loads(sys.argv[1]).items():
+    try:
+        ragtrace.init(**{"evaluators": ["looping_compression_ratio"], **settings})
+        messages[name] = "no error"
+    except RagtraceError as error:
+        messages[name] = str(error)
+print(json.dumps(messages))
+"""
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """The interpreter of an environment with ragtrace's own dependencies and nothing else."""
+    programs = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
+    key = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + sys.version.encode() + bytes(ROOT)).hexdigest()
+    key_file = ENVIRONMENT / "key"
+    if not key_file.exists() or key_file.read_text() != key:
+        shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
+        install = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        result = subprocess.run([*install, "--editable", str(ROOT)], check=False, capture_output=True, text=True)
+        if result.returncode and not os.environ.get("CI"):
+            pytest.skip(f"pip cannot install ragtrace into {ENVIRONMENT.name}: {result.stderr.strip()[-300:]}")
+        assert result.returncode == 0, result.stderr
+        key_file.write_text(key)
+    return programs / "python"
+
+
+def _result(python: Path, folder: Path, program: str, *arguments: str) -> Any:
+    """Returns what a program printed as JSON. It sees no PYTHONPATH and no settings of ours."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RAGTRACE_", "OTEL_"))}
+    command = [str(python), "-I", "-c", program, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_core_without_extras_evaluates(python: Path, tmp_path: Path) -> None:
+    """Without any extra, an evaluator of one's own and a built-in one score a trace offline and in the pipeline."""
+    scores = _result(python, tmp_path, EVALUATES)
+    assert scores["offline"] == [1.0, "pass"]
+    assert scores["online"] == {"short": [1.0, "pass", None], "looping_compression_ratio": [1.0, "pass", None]}
+
+
+@pytest.fixture(scope="module")
+def messages(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The error of each of MISSING's settings."""
+    settings = {name: each for name, (each, _) in MISSING.items()}
+    result: dict[str, str] = _result(python, tmp_path_factory.mktemp("missing"), TRIES, json.dumps(settings))
+    return result
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_error_names_the_missing_extra(messages: dict[str, str], name: str) -> None:
+    """A setting that needs an extra fails at the start with the command that installs this extra."""
+    assert f"pip install 'ragtrace-otel[{MISSING[name][1]}]'" in messages[name]
+
+
+def test_evaluator_without_its_model_names_the_extra(python: Path, tmp_path: Path) -> None:
+    """An evaluator that needs an embedded model says which extra brings the model."""
+    program = (
+        "import json\nfrom ragtrace import plugins\nfrom ragtrace.errors import MissingExtraError\n"
+        "from ragtrace.evaluation import run\nfrom ragtrace.testing import make_trace\n"
+        "try:\n    ((score,),) = run(plugins.load('language_mismatch'), [make_trace()])\n"
+        "    print(json.dumps(f'{score.error} {score.explanation}'))\n"
+        "except MissingExtraError as error:\n    print(json.dumps(str(error)))\n"
+    )
+    assert "pip install 'ragtrace-otel[models]'" in _result(python, tmp_path, program)
