@@ -53,8 +53,8 @@ def feedback(
             return False
         own = f"{trace_id:032x}" if isinstance(trace_id, int) else str(trace_id).strip().lower()
         words: dict[object, int] = {"up": 1, "down": -1, 1: 1, 0: 0, -1: -1}
-        given = (1 if thumbs else -1) if isinstance(thumbs, bool) else words.get(thumbs)
-        return runtime.feedback(Feedback(own, given, None if comment is None else str(comment), source))
+        value = (1 if thumbs else -1) if isinstance(thumbs, bool) else words.get(thumbs)
+        return runtime.feedback(Feedback(own, value, None if comment is None else str(comment), source))
     except Exception:  # noqa: BLE001 the application's thread, and whatever it gives
         return False
 

@@ -93,13 +93,13 @@ def _when(reason: str, matches: Callable[[Trace], bool]) -> Sampler:
 
 def stratified(key: str, ratios: Mapping[Hashable, float], default: float) -> Sampler:
     """A ratio per value of the attribute `key`, `default` for every other value."""
-    known = {value: ratio(_fraction(f"stratified ratio of {value!r}", p)) for value, p in ratios.items()}
+    samplers = {value: ratio(_fraction(f"stratified ratio of {value!r}", p)) for value, p in ratios.items()}
     other = ratio(_fraction("stratified default", default))
 
     def sample(trace: Trace) -> Decision:
         value = lookup(trace, key)
-        chosen = known.get(value, other) if isinstance(value, Hashable) else other
-        return replace(chosen(trace), reason=f"stratum:{key}")
+        sampler = samplers.get(value, other) if isinstance(value, Hashable) else other
+        return replace(sampler(trace), reason=f"stratum:{key}")
 
     return sample
 
@@ -115,11 +115,11 @@ def any_of(*samplers: Sampler) -> Sampler:
         for d in decisions:
             if not d.consistent:
                 probability += (1.0 - probability) * d.probability
-        kept = next((d for d in decisions if d.keep), None)
+        positive = next((d for d in decisions if d.keep), None)
         # Of equals the last: `errors()` and `slow()` stand first and say 0 of every other request.
         most_likely = max(reversed(decisions), key=lambda d: d.probability)
-        reason = (kept or most_likely).reason
-        return Decision(kept is not None, probability, reason, all(d.consistent for d in decisions))
+        reason = (positive or most_likely).reason
+        return Decision(positive is not None, probability, reason, all(d.consistent for d in decisions))
 
     return sample
 

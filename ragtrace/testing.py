@@ -18,8 +18,8 @@ def make_trace(
     """A trace with ids of its own; documents may be plain texts, which get the ids d0, d1, …"""
     fields.setdefault("trace_id", 0x0AF7651916CD43DD8448EB211C80319C)
     fields.setdefault("span_id", 0xB7AD6B7169203331)
-    made = tuple(d if isinstance(d, Document) else Document(f"d{i}", d) for i, d in enumerate(documents))
-    return Trace(query=query, documents=made, answer=answer, **fields)
+    chunks = tuple(d if isinstance(d, Document) else Document(f"d{i}", d) for i, d in enumerate(documents))
+    return Trace(query=query, documents=chunks, answer=answer, **fields)
 
 
 class Capture:
@@ -67,15 +67,15 @@ class ScriptedJudge:
         from ragtrace.judge import Answer, Usage
 
         self.asked.append((prompt.name, dict(fields), sample))
-        found = self.answers[prompt.name]
-        if isinstance(found, list):
-            found = found.pop(0)
-        if isinstance(found, BaseException):
-            raise found
+        answer = self.answers[prompt.name]
+        if isinstance(answer, list):
+            answer = answer.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
         usage = Usage(100, 10, 0.001)
-        if isinstance(found, tuple):
-            return Answer({}, found[0][0], usage, top=found)
-        return Answer({}, found, usage) if isinstance(found, str) else Answer(dict(found), "", usage)
+        if isinstance(answer, tuple):
+            return Answer({}, answer[0][0], usage, top=answer)
+        return Answer({}, answer, usage) if isinstance(answer, str) else Answer(dict(answer), "", usage)
 
 
 class Clock:

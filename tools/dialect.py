@@ -49,6 +49,8 @@ PARTICIPLES = frozenset(
         "whoever",
     )
 )
+# Names that others use: fields of files, and attributes of the public fakes.
+PUBLIC_NAMES = {"ragtrace/calibrations.py": {"made"}, "ragtrace/testing.py": {"asked"}}
 PHRASES = re.compile(
     r"\b(?:is none|are none|there is none|[Ww]hoever|whatever|somebody|dear|dearer|stands|lies|is said|gets to know"
     r"|what becomes|what became|nobody|[Tt]old|slip of the pen)\b"
@@ -57,6 +59,7 @@ PHRASES = re.compile(
 
 def names(module: Module) -> Iterator[tuple[int, str]]:
     """Yields (line, name) of each local, parameter, attribute and field that is a participle alone."""
+    allowed = next((names for path, names in PUBLIC_NAMES.items() if str(module.path).endswith(path)), set())
     for node in module.nodes:
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
             name = node.id if isinstance(node, ast.Name) else node.attr
@@ -64,7 +67,7 @@ def names(module: Module) -> Iterator[tuple[int, str]]:
             name = node.arg
         else:
             continue
-        if name.strip("_").lower() in PARTICIPLES:
+        if name.strip("_").lower() in PARTICIPLES and name not in allowed:
             yield node.lineno, name
 
 

@@ -17,12 +17,12 @@ def share(verdicts: Sequence[bool]) -> float | None:
 
 def average_precision(relevant: Sequence[bool]) -> float:
     """(1 / relevant items) Σₖ (relevant up to k / k) · rₖ over ranks k from 1; in [0, 1], 0 where none is relevant."""
-    seen, total = 0, 0.0
+    hits, total = 0, 0.0
     for k, hit in enumerate(relevant, 1):
         if hit:
-            seen += 1
-            total += seen / k
-    return total / seen if seen else 0.0
+            hits += 1
+            total += hits / k
+    return total / hits if hits else 0.0
 
 
 def f1(tp: int, fp: int, fn: int) -> float:
@@ -47,7 +47,7 @@ def majority(votes: Sequence[bool]) -> bool:
 def failures(answer_fails: bool, context_fails: bool) -> tuple[str, ...]:
     """`Score.failures` of a check that passes or fails: `retrieval` where the retrieved context fails it, `generation`
     where the answer does though the context does not."""
-    found = ["retrieval"] if context_fails else []
+    kinds = ["retrieval"] if context_fails else []
     if answer_fails and not context_fails:
-        found.append("generation")
-    return tuple(found)
+        kinds.append("generation")
+    return tuple(kinds)

@@ -35,9 +35,9 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
     usable = {s.name: s for s in scores if s.error is None and s.label != "not_applicable"}
     if not usable:
         return None
-    told = {s.cause for s in usable.values() if s.cause}
+    causes = {s.cause for s in usable.values() if s.cause}
     for leak in ("leak_by_model", "leak_from_context"):
-        if leak in told:
+        if leak in causes:
             return leak
     if trace.facts.finish_reason in _CUT_OFF:
         return "truncated"
@@ -47,9 +47,9 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
         return "wrong_refusal" if fits else "right_refusal"
     if not trace.documents and trace.query:
         return "nothing_retrieved"
-    if "contradicts_context" in told:
+    if "contradicts_context" in causes:
         return "contradicts_context"
-    if "unsupported" in told:
+    if "unsupported" in causes:
         if relevance is not None and not fits:
             return "irrelevant_context"
         return "context_ignored" if fits and _ignores_context(usable) else "unsupported"

@@ -34,11 +34,11 @@ def coverage(question: str, text: str) -> float | None:
 
     Words of more than five letters count as held where one begins alike. None for a question without words.
     """
-    wanted = {w.lower() for w in _WORD.findall(question)}
-    if not wanted:
+    words = {w.lower() for w in _WORD.findall(question)}
+    if not words:
         return None
     there = {w.lower() for w in _WORD.findall(text)}
     stems = {w[:_STEM] for w in there if len(w) >= _STEM}
-    weights = {w: _weight(w) for w in wanted}
-    held = sum(n for w, n in weights.items() if w in there or (len(w) > _STEM and w[:_STEM] in stems))
-    return held / sum(weights.values())
+    weights = {w: _weight(w) for w in words}
+    covered = sum(n for w, n in weights.items() if w in there or (len(w) > _STEM and w[:_STEM] in stems))
+    return covered / sum(weights.values())

@@ -21,11 +21,11 @@ def entities(text: str) -> list[str]:
     text = text[:_MAX_CHARS]
     spans = [m.span() for pattern in (_NUMBER, _ACRONYM, _PROPER) for m in pattern.finditer(text)]
     spans += [(n.start, n.end) for n in names(text)]
-    found: list[tuple[int, int]] = []
+    kept_spans: list[tuple[int, int]] = []
     for start, end in sorted(spans, key=lambda s: (s[0], -s[1])):
-        if not found or start >= found[-1][1]:
-            found.append((start, end))
-    return list(dict.fromkeys(text[a:b].strip(" .,:") for a, b in found if text[a:b].strip(" .,:")))
+        if not kept_spans or start >= kept_spans[-1][1]:
+            kept_spans.append((start, end))
+    return list(dict.fromkeys(text[a:b].strip(" .,:") for a, b in kept_spans if text[a:b].strip(" .,:")))
 
 
 @evaluator(
@@ -36,10 +36,10 @@ def entities(text: str) -> list[str]:
 )
 def context_entities_recall(trace: Trace) -> Score | None:
     """Entities of the reference that stand in the retrieved context / entities of the reference."""
-    wanted = entities(trace.reference or "")
-    if not wanted:
+    names = entities(trace.reference or "")
+    if not names:
         return None
-    known = "\n".join(d.content for d in trace.documents).lower()
-    missing = [e for e in wanted if re.search(rf"(?<!\w){re.escape(e.lower())}(?!\w)", known) is None]
-    said = f"not in the context: {', '.join(missing[:10])[:300]}" if missing else None
-    return Score("context_entities_recall", value=1 - len(missing) / len(wanted), explanation=said)
+    context = "\n".join(d.content for d in trace.documents).lower()
+    missing = [e for e in names if re.search(rf"(?<!\w){re.escape(e.lower())}(?!\w)", context) is None]
+    explanation = f"not in the context: {', '.join(missing[:10])[:300]}" if missing else None
+    return Score("context_entities_recall", value=1 - len(missing) / len(names), explanation=explanation)

@@ -36,28 +36,28 @@ def language_mismatch(trace: Trace) -> Score | None:
     """
     from ragtrace.models.language_id import likely
 
-    asked, answered = likely(trace.query), likely(trace.answer)
-    same = _same(asked, answered)
+    question, answer = likely(trace.query), likely(trace.answer)
+    same = _same(question, answer)
     if same is None:
         return None
     retrieved = likely("\n".join(d.content[:_READ] for d in trace.documents)[: 5 * _READ]) if trace.documents else {}
-    foreign = _same(asked, retrieved) is False
-    one, other = next(iter(asked)), next(iter(answered))
-    said = f"question {one} ({asked[one]:.2f}), answer {other} ({answered[other]:.2f})"
+    foreign = _same(question, retrieved) is False
+    one, other = next(iter(question)), next(iter(answer))
+    explanation = f"question {one} ({question[one]:.2f}), answer {other} ({answer[other]:.2f})"
     return Score(
         "language_mismatch",
         value=1.0 if same else 0.0,
-        explanation=f"{said}, context {next(iter(retrieved))}" if foreign else said,
+        explanation=f"{explanation}, context {next(iter(retrieved))}" if foreign else explanation,
         failures=failures(not same, foreign),
     )
 
 
-def _same(asked: dict[str, float], other: dict[str, float]) -> bool | None:
+def _same(question: dict[str, float], other: dict[str, float]) -> bool | None:
     """Whether two texts are in one language; None where one of them is not told."""
-    if not asked or not other or max(asked.values()) < _SURE or max(other.values()) < _SURE:
+    if not question or not other or max(question.values()) < _SURE or max(other.values()) < _SURE:
         return None
-    pair = {next(iter(asked)), next(iter(other))}
-    return len(pair) == 1 or any(pair <= group for group in _CLOSE) or _agreement(asked, other) >= _AGREE
+    pair = {next(iter(question)), next(iter(other))}
+    return len(pair) == 1 or any(pair <= group for group in _CLOSE) or _agreement(question, other) >= _AGREE
 
 
 def _agreement(asked: dict[str, float], answered: dict[str, float]) -> float:

@@ -56,8 +56,8 @@ bleu_1, bleu_2, bleu_3, bleu_4 = (_bleu(n) for n in (1, 2, 3, 4))
 def _rouge_of(reference: str, answer: str) -> dict[str, Any]:
     from rouge_score.rouge_scorer import RougeScorer
 
-    found: dict[str, Any] = RougeScorer(["rouge1", "rouge2", "rougeL"]).score(reference[:_CHARS], answer[:_CHARS])
-    return found
+    scores: dict[str, Any] = RougeScorer(["rouge1", "rouge2", "rougeL"]).score(reference[:_CHARS], answer[:_CHARS])
+    return scores
 
 
 def _rouge(kind: str, what: str) -> Evaluator:
@@ -65,9 +65,9 @@ def _rouge(kind: str, what: str) -> Evaluator:
 
     def rouge(trace: Trace) -> Score:
         _need("rouge_score", "rouge-score", "ROUGE")
-        found = _rouge_of(trace.reference or "", trace.answer)[f"rouge{kind}"]
-        said = f"precision {found.precision:.4f}, recall {found.recall:.4f}"
-        return Score(name, float(found.fmeasure), explanation=said)
+        score = _rouge_of(trace.reference or "", trace.answer)[f"rouge{kind}"]
+        explanation = f"precision {score.precision:.4f}, recall {score.recall:.4f}"
+        return Score(name, float(score.fmeasure), explanation=explanation)
 
     rouge.__doc__ = (
         f"ROUGE-{kind}: F1 of {what} of the answer and the reference, in rouge-score's tokens without stemming; the "
@@ -96,5 +96,5 @@ def as_label(text: str) -> str:
 def classification(trace: Trace) -> Score:
     """Whether the answer is the label that was expected: 1 (pass) or 0 (fail). Case and marks around a label do not
     count. Over a data set the mean is the accuracy; the report adds precision, recall, F1 and the confusion matrix."""
-    said, expected = as_label(trace.answer), as_label(trace.reference or "")
-    return Score("classification", float(said == expected), explanation=f"{said[:100]} for {expected[:100]}")
+    label, expected = as_label(trace.answer), as_label(trace.reference or "")
+    return Score("classification", float(label == expected), explanation=f"{label[:100]} for {expected[:100]}")

@@ -49,10 +49,10 @@ def looping_tool_calls(trace: Trace) -> Score:
     """
     steps = [_read(step, i) for i, step in enumerate(trace.steps[:_MAX_STEPS])]
     stretch = _longest(_weights(steps))
-    said = _told(steps, stretch) if stretch.weight else None
+    explanation = _explanation(steps, stretch) if stretch.weight else None
     if len(trace.steps) > _MAX_STEPS:
-        said = f"{said or 'no repetition'}; the first {_MAX_STEPS} steps were read"
-    return Score("looping_tool_calls", value=stretch.weight / (1 + stretch.weight), explanation=said)
+        explanation = f"{explanation or 'no repetition'}; the first {_MAX_STEPS} steps were read"
+    return Score("looping_tool_calls", value=stretch.weight / (1 + stretch.weight), explanation=explanation)
 
 
 _Step = tuple[str, str, str]
@@ -92,18 +92,18 @@ def _plain(text: str) -> str:
 
 def _weights(steps: Sequence[_Step]) -> list[float]:
     last = {(tool, args): result for tool, args, result in steps}
-    seen: Counter[_Step] = Counter()
+    counts: Counter[_Step] = Counter()
     calls: set[tuple[str, str]] = set()
     weights = []
     for tool, args, result in steps:
-        times = seen[tool, args, result]
+        times = counts[tool, args, result]
         if (tool, args) not in calls:
             weights.append(_NEW_CALL)
         elif not times or result != last[tool, args]:
             weights.append(_NEWS)
         else:
             weights.append(_SECOND if times == 1 else _AGAIN)
-        seen[tool, args, result] += 1
+        counts[tool, args, result] += 1
         calls.add((tool, args))
     return weights
 
@@ -121,8 +121,8 @@ def _longest(weights: Sequence[float]) -> _Stretch:
     return best
 
 
-def _told(steps: Sequence[_Step], stretch: _Stretch) -> str:
+def _explanation(steps: Sequence[_Step], stretch: _Stretch) -> str:
     inside = Counter(tool for tool, _, _ in steps[stretch.start : stretch.end + 1])
     tools = ", ".join(f"{tool[:60]} ({n})" for tool, n in inside.most_common(5))
-    said = f"steps {stretch.start + 1}-{stretch.end + 1} of {len(steps)}"
-    return f"{said} repeat earlier calls that had the same results: {tools}"
+    steps_range = f"steps {stretch.start + 1}-{stretch.end + 1} of {len(steps)}"
+    return f"{steps_range} repeat earlier calls that had the same results: {tools}"

@@ -66,11 +66,11 @@ def longest_repeated(text: str) -> str:
     best = ""
     while low < high:
         length = (low + high + 1) // 2
-        found = _repeated_of(text, length)
-        if found is None:
+        substring = _repeated_of(text, length)
+        if substring is None:
             high = length - 1
         else:
-            low, best = length, found
+            low, best = length, substring
     return best
 
 
@@ -79,8 +79,8 @@ def _repeated_of(text: str, length: int) -> str | None:
     # hash() of a slice costs its length; sliced windows of long texts are why the text is cut before.
     for i in range(len(text) - length + 1):
         piece = text[i : i + length]
-        seen = first.setdefault(hash(piece), i)
-        if i - seen >= length and text[seen : seen + length] == piece:
+        earlier = first.setdefault(hash(piece), i)
+        if i - earlier >= length and text[earlier : earlier + length] == piece:
             return piece
     return None
 
@@ -116,18 +116,18 @@ def _where(place: str, constraints: Sequence[Constraint]) -> str:
     return f"{place} misses {', '.join(str(c) for c in constraints)}"[:300] if constraints else ""
 
 
-def _checked(given: Any) -> list[Constraint]:
-    if isinstance(given, str):
-        given = [given]
-    if not isinstance(given, (list, tuple)):
+def _checked(constraints: Any) -> list[Constraint]:
+    if isinstance(constraints, str):
+        constraints = [constraints]
+    if not isinstance(constraints, (list, tuple)):
         raise ValueError("constraints is neither a text nor a list")
-    for constraint in given:
+    for constraint in constraints:
         for option in [constraint] if isinstance(constraint, str) else constraint:
             if not isinstance(option, str):
                 raise ValueError(f"constraint {option!r} is not a text")
             if option.startswith(_PREFIX):
                 re.compile(option.removeprefix(_PREFIX))
-    return list(given)
+    return list(constraints)
 
 
 def _met(constraint: Constraint, text: str) -> bool:
@@ -143,5 +143,5 @@ def _matches(pattern: str, text: str) -> bool:
     # threads their turn, and raises TimeoutError.
     import regex
 
-    found = regex.compile(pattern, regex.VERSION0).search(text, timeout=_PATTERN_SECONDS, concurrent=True)
-    return found is not None
+    match = regex.compile(pattern, regex.VERSION0).search(text, timeout=_PATTERN_SECONDS, concurrent=True)
+    return match is not None

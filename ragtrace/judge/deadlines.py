@@ -14,21 +14,21 @@ U = TypeVar("U")
 def within(seconds: float, call: Callable[[], T]) -> T:
     """The call's result. Raises TimeoutError after so many seconds: a server that sends a byte now and then keeps a
     reader's own timeout from ever ending it."""
-    found: list[Any] = []
+    results: list[Any] = []
     context = contextvars.copy_context()
 
     def work() -> None:
         try:
-            found.append((True, context.run(call)))
+            results.append((True, context.run(call)))
         except BaseException as error:  # noqa: BLE001 raised again in the caller's thread
-            found.append((False, error))
+            results.append((False, error))
 
     thread = threading.Thread(target=work, name="ragtrace-judge", daemon=True)
     thread.start()
     thread.join(seconds)
-    if not found:
+    if not results:
         raise TimeoutError(f"no answer in {seconds:g} s")
-    good, value = found[0]
+    good, value = results[0]
     if good:
         return value  # type: ignore[no-any-return]
     raise value

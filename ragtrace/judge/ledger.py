@@ -49,14 +49,14 @@ class Store:
         hour: float,
         day: float,
         clock: Callable[[], float] = time.time,
-        kept: int = 10_000,
+        max_answers: int = 10_000,
     ) -> None:
         """`path` is a file for both, `budget_file` one for the spending alone, which may then be shared without a text
-        on the disk; where both are empty, everything is in memory. `hour` and `day` are limits in US dollars; `kept`
-        answers are remembered. Raises SettingError for a file that cannot be used."""
+        on the disk; if both are empty, everything is in memory. `hour` and `day` are limits in US dollars. At most
+        `max_answers` answers are remembered. Raises SettingError for a file that cannot be used."""
         self._limits = {"hour": hour, "day": day}
         self._clock = clock
-        self._kept = kept
+        self._max_answers = max_answers
         self._path, self._budget_file = path, budget_file
         self._spending = "money.spending" if budget_file else "spending"
         self._lock = threading.Lock()
@@ -69,20 +69,20 @@ class Store:
             for path in filter(None, (self._path, self._budget_file)):
                 if not Path(path).exists():
                     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # answers may quote what users typed
-            made = sqlite3.connect(
+            database = sqlite3.connect(
                 self._path or ":memory:", timeout=_BUSY, isolation_level=None, check_same_thread=False
             )
             if self._path:
-                made.execute("PRAGMA main.journal_mode=WAL")
+                database.execute("PRAGMA main.journal_mode=WAL")
             if self._budget_file:
-                made.execute("ATTACH DATABASE ? AS money", (self._budget_file,))
-                made.execute("PRAGMA money.journal_mode=WAL")
-            made.execute(_SPENDING.format(self._spending))
-            made.execute(_ANSWERS)
+                database.execute("ATTACH DATABASE ? AS money", (self._budget_file,))
+                database.execute("PRAGMA money.journal_mode=WAL")
+            database.execute(_SPENDING.format(self._spending))
+            database.execute(_ANSWERS)
         except (OSError, sqlite3.Error) as error:
             names = " and ".join(filter(None, (self._path, self._budget_file)))
             raise SettingError(f"judge_store or judge_budget_file ({names}) cannot be used: {error}") from error
-        return made
+        return database
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -135,14 +135,14 @@ class Store:
         """In [0, 1]: how the share of the budgets that is left compares with the share of their windows that is left.
         1 where spending at the present pace lasts to the end, 0 where nothing is left."""
         now = self._clock()
-        found = 1.0
+        headroom = 1.0
         for window, seconds in _WINDOWS.items():
             limit = self._limits[window]
             if limit == float("inf"):
                 continue
             left = 1 - self.spent(window) / limit if limit else 0.0
-            found = min(found, max(0.0, left) / (1 - now % seconds / seconds))
-        return found
+            headroom = min(headroom, max(0.0, left) / (1 - now % seconds / seconds))
+        return headroom
 
     def get(self, key: str) -> str | None:
         """An answer given before."""
@@ -158,7 +158,7 @@ class Store:
             if self._puts % 100 == 0:
                 database.execute(
                     "DELETE FROM answers WHERE key NOT IN (SELECT key FROM answers ORDER BY made DESC LIMIT ?)",
-                    (self._kept,),
+                    (self._max_answers,),
                 )
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ def render(prompt: Prompt, fields: Mapping[str, str]) -> tuple[list[Message], bo
         body = value[:_FIELD_CHARS].replace(f"</{name}", f"<\\/{name}")
         filled[name] = f"<{name}>\n{body}\n</{name}>"
     # All at once: what one field holds is never taken for another's place.
-    text = _PLACE.sub(lambda found: filled.get(found[1], found[0]), prompt.text)
+    text = _PLACE.sub(lambda match: filled.get(match[1], match[0]), prompt.text)
     if prompt.schema:
         text += "\n\nAnswer with JSON alone, in this form:\n" + json.dumps(_form(prompt.schema), ensure_ascii=False)
     messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _sendable(text)}]
@@ -65,6 +65,6 @@ def _sendable(text: str) -> str:
 
 
 def again(messages: Sequence[Message], answered: str, problem: str) -> list[Message]:
-    asked = f"That cannot be used: {problem}. Answer once more, with the JSON alone."
-    said = {"role": "assistant", "content": _sendable(answered[:4_000]) or "(nothing)"}
-    return [*messages, said, {"role": "user", "content": asked}]
+    request = f"That cannot be used: {problem}. Answer once more, with the JSON alone."
+    reply = {"role": "assistant", "content": _sendable(answered[:4_000]) or "(nothing)"}
+    return [*messages, reply, {"role": "user", "content": request}]

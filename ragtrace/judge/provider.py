@@ -24,30 +24,30 @@ def load() -> Any:
 
 def prices(litellm: Any, settings: Settings) -> tuple[float, float]:
     """US dollars per token of prompt and of answer."""
-    given = (settings.judge_price_input, settings.judge_price_output)
-    if min(given) >= 0:
-        return given[0] / 1e6, given[1] / 1e6
+    configured = (settings.judge_price_input, settings.judge_price_output)
+    if min(configured) >= 0:
+        return configured[0] / 1e6, configured[1] / 1e6
     try:
         listed = litellm.get_model_info(settings.judge_model)
-        found: tuple[Any, Any] = (listed.get("input_cost_per_token"), listed.get("output_cost_per_token"))
+        listed_prices: tuple[Any, Any] = (listed.get("input_cost_per_token"), listed.get("output_cost_per_token"))
     except Exception:  # noqa: BLE001 litellm's own kinds vary with its versions; whatever it is, there is no price
-        found = (None, None)
-    if None in found:
+        listed_prices = (None, None)
+    if None in listed_prices:
         raise SettingError(
             f"judge_model is {settings.judge_model!r}, which has no listed price, so that no budget could hold; set "
             "judge_price_input and judge_price_output (US dollars for a million tokens; 0 if it costs nothing)"
         )
-    each = [g / 1e6 if g >= 0 else float(f or 0) for g, f in zip(given, found, strict=True)]
+    each = [g / 1e6 if g >= 0 else float(f or 0) for g, f in zip(configured, listed_prices, strict=True)]
     return each[0], each[1]
 
 
 def key(litellm: Any, settings: Settings) -> str | None:
-    found = litellm.validate_environment(model=settings.judge_model)
-    if found["keys_in_environment"] or not found["missing_keys"]:
+    environment = litellm.validate_environment(model=settings.judge_model)
+    if environment["keys_in_environment"] or not environment["missing_keys"]:
         return None
     if settings.judge_api_base:
         return "none"  # a server of one's own may want no key, but the client wants one to send
     raise SettingError(
         f"judge_model is {settings.judge_model!r}, whose key is not set; set the environment variable "
-        f"{' and '.join(found['missing_keys'])}"
+        f"{' and '.join(environment['missing_keys'])}"
     )

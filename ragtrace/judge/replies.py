@@ -36,9 +36,9 @@ def read(text: str, schema: Schema) -> dict[str, Any]:
             return _valid(_fitted(_parse(candidate), schema), schema)
         except UnreadableError as error:
             problem = str(error)
-    found = _verdict(bare, schema)
-    if found is not None:
-        return found
+    verdict = _verdict(bare, schema)
+    if verdict is not None:
+        return verdict
     raise UnreadableError(problem)
 
 
@@ -93,10 +93,10 @@ def _parse(text: str) -> Any:
     except ValueError:
         import json_repair
 
-        found = json_repair.loads(text)
-    if not isinstance(found, (dict, list)) or not found:
+        value = json_repair.loads(text)
+    if not isinstance(value, (dict, list)) or not value:
         raise UnreadableError("its JSON is broken")
-    return found
+    return value
 
 
 def _fitted(value: Any, schema: Schema) -> Any:
@@ -115,10 +115,10 @@ def _fitted(value: Any, schema: Schema) -> Any:
         # {"result": {"claims": […]}}: one wrapper more than was asked for
         inner = [v for v in value.values() if isinstance(v, dict) and needed <= set(v)]
         value = inner[0] if len(inner) == 1 else value
-    found = {name: _bent(item, properties[name]) for name, item in value.items() if name in properties}
+    fields = {name: _bent(item, properties[name]) for name, item in value.items() if name in properties}
     if _REMARK in properties:
-        found.setdefault(_REMARK, "")
-    return found
+        fields.setdefault(_REMARK, "")
+    return fields
 
 
 def _bent(value: Any, schema: Schema) -> Any:
@@ -153,5 +153,5 @@ def _verdict(text: str, schema: Schema) -> dict[str, Any] | None:
     required = schema["required"]
     if len(required) != 1 or schema["properties"][required[0]].get("type") != "boolean":
         return None
-    found = _BARE.match(text)
-    return {required[0]: _WORDS[found[1].lower()]} if found else None
+    match = _BARE.match(text)
+    return {required[0]: _WORDS[match[1].lower()]} if match else None

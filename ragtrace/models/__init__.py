@@ -69,10 +69,10 @@ def model_file(name: str) -> Path:
     package, filename, expected = FILES[name]
     folder = _DATA
     if package is not None:
-        found = importlib.util.find_spec(package)  # finds it without importing it
-        if found is None or found.origin is None:
+        spec = importlib.util.find_spec(package)  # finds it without importing it
+        if spec is None or spec.origin is None:
             raise MissingExtraError(package, "models", f"The embedded {name} model")
-        folder = Path(found.origin).parent
+        folder = Path(spec.origin).parent
     path = folder / filename
     try:
         actual = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -88,11 +88,11 @@ def model_file(name: str) -> Path:
 
 def inventory() -> list[tuple[str, Exception | None]]:
     """Every embedded model with what is wrong with it, if anything."""
-    found: list[tuple[str, Exception | None]] = []
+    problems: list[tuple[str, Exception | None]] = []
     for name in FILES:
         try:
             model_file(name)
-            found.append((name, None))
+            problems.append((name, None))
         except (ImportError, ModelError) as error:
-            found.append((name, error))
-    return found
+            problems.append((name, error))
+    return problems

@@ -36,8 +36,8 @@ def likely(text: str, count: int = 10) -> dict[str, float]:
     if len(_LETTERS.findall(prose)) < (4 if _IDEOGRAPHS.search(prose) else _MIN_LETTERS):
         return {}
     # "lite" is the model inside the package; any other name may start a download.
-    found = _detector.get().detect(prose.encode("utf-8", "replace").decode("utf-8"), model="lite", k=count)
-    return {str(f["lang"]): min(1.0, float(f["score"])) for f in found}
+    languages = _detector.get().detect(prose.encode("utf-8", "replace").decode("utf-8"), model="lite", k=count)
+    return {str(f["lang"]): min(1.0, float(f["score"])) for f in languages}
 
 
 def identify(text: str) -> tuple[str, float] | None:

@@ -72,33 +72,33 @@ class NameModel:
     def _read(self, text: str) -> list[tuple[int, int, str, float]]:
         import numpy as np
 
-        made = self._tokenizer.encode(text, add_special_tokens=False)
-        ids = np.array([[_CLS, *made.ids[:510], _SEP]], np.int64)
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        ids = np.array([[_CLS, *encoding.ids[:510], _SEP]], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         logits = self._session.run(None, {name: feed[name] for name in self._inputs})[0][0, 1:-1]
         raised = np.exp(logits - logits.max(1, keepdims=True))
         raised /= raised.sum(1, keepdims=True)
-        found = []
-        for (start, end), row in zip(made.offsets, raised, strict=False):
+        labels = []
+        for (start, end), row in zip(encoding.offsets, raised, strict=False):
             best = int(row.argmax())
             if best:
                 k = (best - 1) // 2
-                found.append((start, end, _LABELS[k], float(row[2 * k + 1] + row[2 * k + 2])))
-        return found
+                labels.append((start, end, _LABELS[k], float(row[2 * k + 1] + row[2 * k + 2])))
+        return labels
 
 
 def _joined(text: str, pieces: list[tuple[int, int, str]]) -> list[Named]:
     """Neighbouring pieces of a kind as one; an address needs a street: a city alone is nobody's address."""
-    found: list[Named] = []
+    spans: list[Named] = []
     group: list[tuple[int, int, str]] = []
 
     def close() -> None:
         labels = {label for _, _, label in group}
         if labels & _NAMES:
             if any(text[a:b][:1].isupper() for a, b, _ in group):
-                found.append(Named("person", group[0][0], group[-1][1]))
+                spans.append(Named("person", group[0][0], group[-1][1]))
         elif labels & _STREET:
-            found.append(Named("address", group[0][0], group[-1][1]))
+            spans.append(Named("address", group[0][0], group[-1][1]))
         group.clear()
 
     for piece in pieces:
@@ -112,7 +112,7 @@ def _joined(text: str, pieces: list[tuple[int, int, str]]) -> list[Named]:
             group.append(piece)
     if group:
         close()
-    return found
+    return spans
 
 
 _model = Lazy(NameModel)

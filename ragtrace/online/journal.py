@@ -56,7 +56,7 @@ class Journal:
         self._sanitizer = sanitizer or Sanitizer()
         self._clock = clock
         self._reset()
-        self._torn = False
+        self._line_is_incomplete = False
         self.lost = 0
         """Lines that could not be written."""
         try:
@@ -106,11 +106,11 @@ class Journal:
         state = os.fstat(self._file)
         if state.st_nlink == 0 or state.st_size + len(line) > self._half:
             self._rotate()
-        if self._torn:  # what follows half a line must not become its end
+        if self._line_is_incomplete:  # what follows half a line must not become its end
             line = b"\n" + line
         written = os.write(self._file, line)
-        self._torn = written < len(line)
-        if self._torn:
+        self._line_is_incomplete = written < len(line)
+        if self._line_is_incomplete:
             raise OSError(f"{written} of {len(line)} bytes were written")
 
     def _rotate(self) -> None:
@@ -122,7 +122,7 @@ class Journal:
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         old, self._file = self._file, self._opened()
-        self._torn = False
+        self._line_is_incomplete = False
         os.close(old)
 
     def _is_current(self) -> bool:
@@ -137,7 +137,7 @@ class Journal:
         if size:  # a process that died may have left half a line
             with self._path.open("rb") as end:
                 end.seek(size - 1)
-                self._torn = end.read(1) != b"\n"
+                self._line_is_incomplete = end.read(1) != b"\n"
         return file
 
     # --- the line ----------------------------------------------------------------------------------------
@@ -228,68 +228,68 @@ class Reading:
     files: list[Path] = field(default_factory=list)
 
 
-def read(path: str | os.PathLike[str], met: Reading | None = None) -> Iterator[Entry]:
+def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Iterator[Entry]:
     """The entries of a journal, the older file first. The last line is left out as long as it is not finished; others
-    that cannot be read are counted in `met`. Raises DataError if there is no such file."""
-    met = Reading() if met is None else met
+    that cannot be read are counted in `reading`. Raises DataError if there is no such file."""
+    reading = Reading() if reading is None else reading
     path = Path(path)
     for file in (before(path), path):
         try:
             with file.open("rb") as lines:
-                met.files.append(file)
+                reading.files.append(file)
                 for line in lines:
                     if line.endswith(b"\n") and line.strip():
-                        entry = _entry(line, met)
+                        entry = _entry(line, reading)
                         if entry is not None:
                             yield entry
         except FileNotFoundError:
             continue
         except OSError as error:
             raise DataError(f"{file} cannot be read: {error}") from error
-    if not met.files:
+    if not reading.files:
         raise DataError(f"there is no journal {path}; the setting report_file makes one")
 
 
-def _entry(line: bytes, met: Reading) -> Entry | None:
+def _entry(line: bytes, reading: Reading) -> Entry | None:
     try:
-        given = json.loads(line)
-        moment = float(given["time"])
+        fields = json.loads(line)
+        moment = float(fields["time"])
         if not math.isfinite(moment):
             raise ValueError("no time")
-        scores = given.get("scores", [])
+        scores = fields.get("scores", [])
         return Entry(
             moment,
-            str(given["app"]),
-            str(given.get("env", "")),
-            str(given.get("trace", "")),
-            str(given.get("model", "")),
-            str(given.get("prompt_version", "")),
-            _probability(given.get("probability", 1.0)),
-            given.get("cause"),
-            tuple(_scored(score, met) for score in scores),
+            str(fields["app"]),
+            str(fields.get("env", "")),
+            str(fields.get("trace", "")),
+            str(fields.get("model", "")),
+            str(fields.get("prompt_version", "")),
+            _probability(fields.get("probability", 1.0)),
+            fields.get("cause"),
+            tuple(_scored(score, reading) for score in scores),
             frozenset(str(score["name"]) for score in scores if score.get("lower_is_better")),
-            {str(reason): int(count) for reason, count in given.get("dropped", {}).items()},
+            {str(reason): int(count) for reason, count in fields.get("dropped", {}).items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-        met.damaged += 1
+        reading.damaged += 1
         return None
 
 
-def _scored(given: Mapping[str, Any], met: Reading) -> Score:
-    value, error, label = given.get("value"), given.get("error"), given.get("label")
+def _scored(fields: Mapping[str, Any], reading: Reading) -> Score:
+    value, error, label = fields.get("value"), fields.get("error"), fields.get("label")
     if value is not None and not math.isfinite(float(value)):
-        met.not_numbers += 1
+        reading.not_numbers += 1
         value, error, label = None, "not_a_number", None
     return Score(
-        str(given["name"]),
+        str(fields["name"]),
         None if value is None else float(value),
         None if label is None else str(label),
         error=None if error is None else str(error),
-        failures=tuple(str(kind) for kind in given.get("failures", ())),
-        version=str(given.get("version", "")),
-        method=str(given.get("method", "")),
-        cost=float(given.get("cost", 0.0)),
-        sampling_probability=_probability(given.get("probability", 1.0)),
+        failures=tuple(str(kind) for kind in fields.get("failures", ())),
+        version=str(fields.get("version", "")),
+        method=str(fields.get("method", "")),
+        cost=float(fields.get("cost", 0.0)),
+        sampling_probability=_probability(fields.get("probability", 1.0)),
     )
 
 

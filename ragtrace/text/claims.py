@@ -69,14 +69,14 @@ class Statement(NamedTuple):
 
 def statements(answer: str, limit: int = 400) -> list[Statement]:
     """The answer cut into statements, at most `limit`, each with its kind; sentences, compound ones cut further."""
-    found: list[Statement] = []
+    statements: list[Statement] = []
     for span in split(answer, limit):
         kind = _kind(answer[span.start : span.end])
         if kind == "claim":
-            found.extend(Statement(part.start, part.end, "claim") for part in _parts(answer, span))
+            statements.extend(Statement(part.start, part.end, "claim") for part in _parts(answer, span))
         else:
-            found.append(Statement(span.start, span.end, kind))
-    return found[:limit]
+            statements.append(Statement(span.start, span.end, kind))
+    return statements[:limit]
 
 
 def claims(answer: str, limit: int = 400) -> list[Statement]:

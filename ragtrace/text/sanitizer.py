@@ -39,8 +39,8 @@ class Sanitizer:
             return _FAILED
         if len(whole) <= limit + _MARGIN:
             return sendable(redacted, limit)
-        kept = redacted[: max(0, len(redacted) - _MARGIN // 2)][:limit]  # a secret at the end may be cut in two
-        return f"{kept}… [{len(whole) - limit} characters cut]"
+        head = redacted[: max(0, len(redacted) - _MARGIN // 2)][:limit]  # a secret at the end may be cut in two
+        return f"{head}… [{len(whole) - limit} characters cut]"
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Span or event attributes with every text in their values redacted. Keys are ours and stay."""
