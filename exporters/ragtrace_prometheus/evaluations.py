@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ragtrace import semconv
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator
 from ragtrace.records import Evaluation, Score
+from ragtrace.statistics import weight_of
 from ragtrace_prometheus.catalogue import Catalogue
 from ragtrace_prometheus.families import Source
 from ragtrace_prometheus.labels import Caps, Origin
@@ -27,8 +28,6 @@ _JUDGE_ERRORS = (
     "judge_refused",
     "no_judge",
 )
-_MAX_WEIGHT = 1_000.0
-"""A larger 1/p is cut to this, and the cut counted: one trace of a millionfold weight would be the whole average."""
 _UNKNOWN: Origin = ("", "")
 
 
@@ -120,11 +119,10 @@ class Evaluations:
             m.weighted_score.inc(name, *origin, by=weight * max(0.0, score.value))
 
     def _weight(self, score: Score, name: str) -> float:
-        weight = 1.0 / score.sampling_probability if score.sampling_probability > 0 else _MAX_WEIGHT
-        if weight <= _MAX_WEIGHT:
-            return weight
-        self._metrics.clipped.inc(name)  # also for NaN
-        return _MAX_WEIGHT
+        weight, clipped = weight_of(score.sampling_probability)
+        if clipped:
+            self._metrics.clipped.inc(name)
+        return weight
 
     def _count_judge(self, score: Score, name: str) -> None:
         m, dollars = self._metrics, amount(score.cost)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import math
 import os
 import re
 import socket
@@ -253,9 +254,10 @@ def test_nothing_falls_and_nothing_is_nan(sink: PrometheusSink) -> None:
             ), sample
 
 
-def test_a_weight_is_cut_and_the_cut_counted(sink: PrometheusSink) -> None:
-    """One trace of a millionfold weight does not become the average."""
-    sink(evaluated(p=1e-6))
+@pytest.mark.parametrize("p", [1e-6, 0.0, math.nan])
+def test_a_weight_is_cut_and_the_cut_counted(sink: PrometheusSink, p: float) -> None:
+    """One trace of a millionfold weight does not become the average; a number that is no probability counts as cut."""
+    sink(evaluated(p=p))
     scraped = Scraped(sink)
     assert scraped.value("ragtrace_evaluation_weight_total", evaluator="length", verdict="fail") == 1000
     assert scraped.value("ragtrace_evaluation_weight_clipped_total", evaluator="length") == 1
