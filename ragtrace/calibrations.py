@@ -63,14 +63,18 @@ class Calibrated:
         return f"{self.version}+c{self.number}"
 
 
-def own(version: str) -> str:
+def own_version(version: str) -> str:
     """The evaluator's own version: `3` for `3+c2`."""
     return _SUFFIX.sub("", version)
 
 
 def apply(check: Evaluator, calibration: Calibrated | None) -> Evaluator:
     """The evaluator with its calibration; unchanged if the calibration has another version or direction."""
-    if calibration is None or calibration.version != own(check.version) or calibration.direction != check.direction:
+    if (
+        calibration is None
+        or calibration.version != own_version(check.version)
+        or calibration.direction != check.direction
+    ):
         return check
     return replace(check, threshold=calibration.threshold, version=calibration.label)
 
@@ -148,7 +152,7 @@ def entry(name: str, fields: Any) -> Calibrated:
 
     return Calibrated(
         name,
-        get("version", str, lambda v: bool(v) and own(v) == v, "the evaluator's own version"),
+        get("version", str, lambda v: bool(v) and own_version(v) == v, "the evaluator's own version"),
         get("number", int, lambda v: v >= 1, "a whole number of at least 1"),
         float(get("threshold", (int, float), math.isfinite, "a number")),
         cast("Direction", get("direction", str, lambda v: v in ("higher", "lower"), "higher or lower")),
@@ -220,7 +224,7 @@ class File:
 
     def _warn(self, check: Evaluator, entry: Calibrated) -> None:
         key = (check.name, check.version)
-        if key not in self._warnings and own(check.version) != entry.version:
+        if key not in self._warnings and own_version(check.version) != entry.version:
             self._warnings.add(key)
             _log.warning(
                 "ragtrace: the calibration of %s is for version %s, but version %s runs: it keeps its own threshold",

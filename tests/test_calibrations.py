@@ -13,7 +13,7 @@ import pytest
 
 import ragtrace
 from ragtrace import plugins
-from ragtrace.calibrations import Calibrated, File, load, own, save
+from ragtrace.calibrations import Calibrated, File, load, own_version, save
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.online.pipeline import Limits, Pipeline
@@ -166,7 +166,7 @@ def test_what_is_saved_is_loaded(path: Path) -> None:
 
 def test_versions() -> None:
     """A calibration's version is told from the evaluator's own."""
-    assert [own(v) for v in ("3", "3+c2", "1.2+c10", "3+cx", "")] == ["3", "3", "1.2", "3+cx", ""]
+    assert [own_version(v) for v in ("3", "3+c2", "1.2+c10", "3+cx", "")] == ["3", "3", "1.2", "3+cx", ""]
 
 
 def test_a_broken_file_stops_init(path: Path) -> None:

@@ -97,7 +97,7 @@ def _calibrate(options: argparse.Namespace) -> int:
 
 
 def _fit(store: Store, options: argparse.Namespace, target: Path) -> tuple[list[Calibration], list[str]]:
-    from ragtrace.calibrations import own
+    from ragtrace.calibrations import own_version
     from ragtrace.review import calibration
     from ragtrace.review.rules import load_evaluators
     from ragtrace.review.weights import load_verdicts
@@ -117,7 +117,9 @@ def _fit(store: Store, options: argparse.Namespace, target: Path) -> tuple[list[
         if check is None:
             problems.append(f"{name}: the store has no score of this evaluator")
             continue
-        threshold = entry.threshold if entry is not None and entry.version == own(check.version) else check.threshold
+        threshold = (
+            entry.threshold if entry is not None and entry.version == own_version(check.version) else check.threshold
+        )
         verdicts = [row for row in rows if row.evaluator == name]
         direction: Direction = "higher" if check.higher else "lower"
         try:

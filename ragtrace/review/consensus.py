@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ragtrace.calibrations import own
+from ragtrace.calibrations import own_version
 from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.statistics import Estimate, Sums
 
@@ -58,8 +58,8 @@ def group_scored(rows: Iterable[ScoredVerdict], *, weighted: bool = True) -> lis
 def newest_version(rows: Sequence[ScoredVerdict]) -> tuple[str, list[ScoredVerdict]]:
     """Returns the evaluator's own version of the newest review, and the rows of this version; calibrations of one
     version count as this version. Raises ValueError without rows."""
-    version = own(max(rows, key=lambda row: row.created).version)
-    return version, [row for row in rows if own(row.version) == version]
+    version = own_version(max(rows, key=lambda row: row.created).version)
+    return version, [row for row in rows if own_version(row.version) == version]
 
 
 def weighted_rate(pairs: Sequence[tuple[float, float]]) -> Estimate | None:

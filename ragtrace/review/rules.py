@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Select, exists, func, select
 
-from ragtrace.calibrations import own
+from ragtrace.calibrations import own_version
 from ragtrace.chatlogs.schema import NO_VALUE, bucket, evaluators, feedback, items, scores, traces
 from ragtrace.review.policy import CERTAIN, Policy
 
@@ -61,7 +61,7 @@ def load_evaluators(connection: Connection) -> dict[str, StoredEvaluator]:
 def _default_threshold(name: str, version: str, before: StoredEvaluator | None) -> tuple[float | None, bool]:
     from ragtrace import plugins
 
-    if before is not None and own(before.version) == own(version):
+    if before is not None and own_version(before.version) == own_version(version):
         return before.threshold, before.higher
     if name in plugins.BUILT_IN:
         check = plugins.load(name)
