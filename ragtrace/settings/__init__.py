@@ -49,8 +49,8 @@ class Settings:
     explanations: bool = False
     """Explanations of scores on spans and events; they may quote the answer."""
     redact: str = ""
-    """`pii`, or `module:attribute` of a function from text to text. It is applied to every text that leaves the process:
-    content, exceptions, explanations, ids, tags, metadata and names. Evaluators read the unmasked texts."""
+    """`pii`, or `module:attribute` of a function from text to text. It is applied to every text that leaves the
+    process: content, exceptions, explanations, ids, tags, metadata and names. Evaluators read the unmasked texts."""
     openinference: bool = True
     """OpenInference's attributes beside OpenTelemetry's."""
 
