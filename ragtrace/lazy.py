@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from ragtrace.background import after_fork
 
 T = TypeVar("T")
 
@@ -21,8 +22,7 @@ class Lazy(Generic[T]):
         self._default = self._make = make
         self._limit = limit
         self._reset()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._reset)
+        after_fork(self._reset)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()

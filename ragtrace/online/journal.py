@@ -23,17 +23,17 @@ from ragtrace.text.sanitizer import Sanitizer
 
 _log = logging.getLogger(__name__)
 SIZE = 64 * 1024 * 1024
-"""Bytes of the two files together: the one that is written, and the one before it, which is `<name>.1`."""
+"""Bytes of the two files together: the current one, and the one before it, `<name>.1`."""
 _WORD = 200
-"""Characters of a name that somebody else chose."""
+"""Characters of a name that are kept: the application chooses its length."""
 
 
 class Journal:
     """A sink that appends each evaluation to a file.
 
-    Every line is one write in append mode, in the pipeline's thread: a process that is killed loses none, and several
-    processes may share the file. What the disk does not take is counted and logged once, never raised. Requests that
-    were dropped are counted and told with the next line: a flood of them must not push the history out.
+    Every line is one write in append mode, in the pipeline's thread: a process that is killed loses no line, and
+    several processes may share the file. A line that the disk does not take is counted and logged once; nothing is
+    raised. Dropped requests are counted and written with the next line: many of them must not push the history out.
     """
 
     def __init__(
@@ -78,15 +78,17 @@ class Journal:
                 if evaluation.status == "dropped":
                     self._dropped[evaluation.reason or "unknown"] += 1
                 else:
-                    self._append(_line(self._plain(evaluation)))
+                    self._append(_line(self._fields(evaluation)))
                     self._dropped.clear()
         except (OSError, ValueError) as error:
             self.lost += 1
             if self.lost == 1:
-                _log.warning("ragtrace: a line of %s was lost (%s); further ones are only counted", self._path, error)
+                _log.warning(
+                    "ragtrace: a line of %s was lost (%s). Further lost lines are only counted.", self._path, error
+                )
 
     def close(self) -> None:
-        """Tell what is left to be told, and close the file. Safe to call twice."""
+        """Write the counts of dropped requests that are left, and close the file. Safe to call twice."""
         with self._lock:
             if self._file < 0:
                 return
@@ -102,7 +104,7 @@ class Journal:
 
     def _append(self, line: bytes) -> None:
         if self._file < 0:
-            raise ValueError("it is closed")
+            raise ValueError("the journal is closed")
         state = os.fstat(self._file)
         if state.st_nlink == 0 or state.st_size + len(line) > self._half:
             self._rotate()
@@ -111,10 +113,10 @@ class Journal:
         written = os.write(self._file, line)
         self._line_is_incomplete = written < len(line)
         if self._line_is_incomplete:
-            raise OSError(f"{written} of {len(line)} bytes were written")
+            raise OSError(f"only {written} of {len(line)} bytes were written")
 
     def _rotate(self) -> None:
-        """Begin a new file, unless another process has done so: then the name belongs to another file than ours."""
+        """Start a new file, unless another process has done so: then the name belongs to another file already."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             if self._is_current() and os.fstat(self._file).st_size:
@@ -134,7 +136,7 @@ class Journal:
     def _opened(self) -> int:
         file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         size = os.fstat(file).st_size
-        if size:  # a process that died may have left half a line
+        if size:  # a process that died may have left an incomplete line
             with self._path.open("rb") as end:
                 end.seek(size - 1)
                 self._line_is_incomplete = end.read(1) != b"\n"
@@ -148,7 +150,7 @@ class Journal:
             head["dropped"] = dict(self._dropped)
         return head
 
-    def _plain(self, evaluation: Evaluation) -> dict[str, Any]:
+    def _fields(self, evaluation: Evaluation) -> dict[str, Any]:
         trace = evaluation.trace
         line = self._head(trace.started or self._clock(), self._word(trace.facts.app) or self._app)
         line["trace"] = f"{trace.trace_id:032x}"
@@ -165,8 +167,8 @@ class Journal:
         return self._sanitizer.text(value, _WORD) if value else None
 
     def _score(self, score: Score) -> dict[str, Any]:
-        """What differs from the usual, so that a line stays short."""
-        plain: dict[str, Any] = {"name": score.name, "version": score.version, "method": score.method}
+        """The fields that differ from their defaults, so that a line stays short."""
+        fields: dict[str, Any] = {"name": score.name, "version": score.version, "method": score.method}
         for name, value in (
             ("value", _finite(score.value)),
             ("label", self._word(score.label)),
@@ -176,13 +178,13 @@ class Journal:
             ("lower_is_better", score.name in self._lower),
         ):
             if value not in (None, [], 0.0, False) or (name == "value" and value is not None):
-                plain[name] = value
-        plain["probability"] = score.sampling_probability
-        return plain
+                fields[name] = value
+        fields["probability"] = score.sampling_probability
+        return fields
 
 
 def before(path: Path) -> Path:
-    """Where the lines before those of `path` lie."""
+    """The file with the lines before those of `path`."""
     return path.with_name(f"{path.name}.1")
 
 
@@ -190,9 +192,9 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _line(plain: Mapping[str, Any]) -> bytes:
-    # Escaped to ASCII, so that a lone surrogate in a name costs nothing, and no line end stands inside.
-    return json.dumps(plain, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+def _line(fields: Mapping[str, Any]) -> bytes:
+    # Escaped to ASCII: a lone surrogate in a name does no harm, and there is no line end inside.
+    return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 # --- reading -------------------------------------------------------------------------------------------------
@@ -200,7 +202,7 @@ def _line(plain: Mapping[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line: an evaluation with its scores, or (without a trace id) what was dropped."""
+    """One line: an evaluation with its scores, or (without a trace id) the number of dropped requests."""
 
     time: float
     """Unix time of the request."""
@@ -210,7 +212,7 @@ class Entry:
     model: str
     prompt_version: str
     probability: float
-    """With which the request was sampled, in (0, 1]."""
+    """Probability with which the request was sampled, in (0, 1]."""
     cause: str | None
     scores: tuple[Score, ...]
     lower_is_better: frozenset[str]
@@ -219,12 +221,12 @@ class Entry:
 
 @dataclass(slots=True)
 class Reading:
-    """What was met on the way."""
+    """Counts of problems while reading, and the files that were read."""
 
     damaged: int = 0
-    """Lines that are none of a journal."""
+    """Lines that are not lines of a journal."""
     not_numbers: int = 0
-    """Scores whose value was no finite number; they count as errors."""
+    """Scores whose value was not a finite number; they count as errors."""
     files: list[Path] = field(default_factory=list)
 
 
@@ -247,7 +249,7 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Iterat
         except OSError as error:
             raise DataError(f"{file} cannot be read: {error}") from error
     if not reading.files:
-        raise DataError(f"there is no journal {path}; the setting report_file makes one")
+        raise DataError(f"the journal {path} does not exist; the setting `report_file` makes ragtrace write one")
 
 
 def _entry(line: bytes, reading: Reading) -> Entry | None:
@@ -255,7 +257,7 @@ def _entry(line: bytes, reading: Reading) -> Entry | None:
         fields = json.loads(line)
         moment = float(fields["time"])
         if not math.isfinite(moment):
-            raise ValueError("no time")
+            raise ValueError("the time is not finite")
         scores = fields.get("scores", [])
         return Entry(
             moment,
@@ -266,7 +268,7 @@ def _entry(line: bytes, reading: Reading) -> Entry | None:
             str(fields.get("prompt_version", "")),
             _probability(fields.get("probability", 1.0)),
             fields.get("cause"),
-            tuple(_scored(score, reading) for score in scores),
+            tuple(_score_of(score, reading) for score in scores),
             frozenset(str(score["name"]) for score in scores if score.get("lower_is_better")),
             {str(reason): int(count) for reason, count in fields.get("dropped", {}).items()},
         )
@@ -275,7 +277,7 @@ def _entry(line: bytes, reading: Reading) -> Entry | None:
         return None
 
 
-def _scored(fields: Mapping[str, Any], reading: Reading) -> Score:
+def _score_of(fields: Mapping[str, Any], reading: Reading) -> Score:
     value, error, label = fields.get("value"), fields.get("error"), fields.get("label")
     if value is not None and not math.isfinite(float(value)):
         reading.not_numbers += 1
@@ -294,7 +296,7 @@ def _scored(fields: Mapping[str, Any], reading: Reading) -> Score:
 
 
 def _probability(value: Any) -> float:
-    p = float(value)
-    if not 0.0 < p <= 1.0:
-        raise ValueError("no probability")
-    return p
+    probability = float(value)
+    if not 0.0 < probability <= 1.0:
+        raise ValueError(f"{probability} is not in (0, 1]")
+    return probability

@@ -372,7 +372,7 @@ def test_bad_input_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     empty.touch()
     other.write_text("[1]\nnot json\n\n")
     for arguments, told in (
-        (["--file", str(tmp_path / "none")], "there is no journal"),
+        (["--file", str(tmp_path / "none")], "does not exist"),
         (["--file", str(empty)], "the file is empty"),
         (["--file", str(other)], "none of its 2 lines"),
         (["--file", str(tmp_path)], "cannot be read"),
