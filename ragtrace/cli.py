@@ -139,7 +139,6 @@ def _eval(options: argparse.Namespace) -> int:
     from ragtrace.offline.selection import parse_names
 
     limits = {name: _number(name, value) for name, value in _pairs("--fail-under", options.fail_under).items()}
-    settings.use(settings.load({"judge_model": options.judge}))
     plan = Plan(
         path=options.file,
         names=() if options.evaluators == "auto" else tuple(parse_names(options.evaluators)),
@@ -148,6 +147,7 @@ def _eval(options: argparse.Namespace) -> int:
         jobs=options.jobs,
         strict=options.strict,
         fresh=options.fresh,
+        settings=settings.load({"judge_model": options.judge}),
     )
     keep = options.report is not None or bool(limits)
     started = time.time()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import math
 import random
@@ -15,6 +16,7 @@ from typing import Any, Literal, overload
 from ragtrace.errors import EvaluationError, SettingError
 from ragtrace.records import INPUTS, Score, Trace, has_input
 from ragtrace.sampling import Sampler
+from ragtrace.settings import Settings, load
 
 Verdict = float | bool | Score | Iterable[Score] | None
 """What a check may return for one trace: a number, a verdict (True is good), a finished score, or None where the
@@ -67,6 +69,10 @@ class Evaluator:
     origin: Origin | None = field(default=None, compare=False, repr=False)
     """Where `plugins.load` loaded it from; None for an object that the application made."""
 
+    settings: Settings | None = field(default=None, repr=False)
+    """What `fn` is given if it has a keyword-only parameter `settings`; None for the settings of the environment and of
+    ragtrace.toml. `ragtrace.init` sets it where it is None."""
+
     @property
     def importable_name(self) -> str | None:
         """The name by which another process can load the function; None where it is the application's own."""
@@ -74,11 +80,28 @@ class Evaluator:
 
     def __call__(self, trace: Trace) -> Any:
         """The bare check, for tests and for checks built from checks."""
-        return self.fn([trace])[0] if self.batch else self.fn(trace)
+        fn = _with_settings(self)
+        return fn([trace])[0] if self.batch else fn(trace)
 
     def applies(self, trace: Trace) -> bool:
         """True if the trace has every input that this evaluator needs."""
         return all(has_input(trace, need) for need in self.needs)
+
+
+def _with_settings(check: Evaluator) -> Callable[..., Any]:
+    """The function of an evaluator, with the settings where it has a parameter for them."""
+    try:
+        parameter = inspect.signature(check.fn).parameters.get("settings")
+    except (TypeError, ValueError):  # a built-in function has no signature
+        return check.fn
+    if parameter is None or parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+        return check.fn
+    return functools.partial(check.fn, settings=check.settings or load())
+
+
+def configure(check: Evaluator, settings: Settings) -> Evaluator:
+    """The evaluator with these settings, unless it has its own."""
+    return check if check.settings is not None else replace(check, settings=settings)
 
 
 @overload
@@ -149,19 +172,20 @@ def _verdicts(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
 
 
 def _call(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
+    fn = _with_settings(check)
     if check.batch:
-        verdicts = _retried(check, lambda: _resolve(check.fn(traces)))
+        verdicts = _retried(check, lambda: _resolve(fn(traces)))
         if len(verdicts) != len(traces):
             raise ValueError(f"{len(verdicts)} verdicts for {len(traces)} traces")
         return list(verdicts)
-    if inspect.iscoroutinefunction(check.fn):
-        return asyncio.run(_gather(check, traces))
-    return [_one(check, trace) for trace in traces]
+    if inspect.iscoroutinefunction(fn):
+        return asyncio.run(_gather(fn, check.retries, traces))
+    return [_one(check, fn, trace) for trace in traces]
 
 
-def _one(check: Evaluator, trace: Trace) -> Any:
+def _one(check: Evaluator, fn: Callable[..., Any], trace: Trace) -> Any:
     try:
-        return _retried(check, lambda: _resolve(check.fn(trace)))
+        return _retried(check, lambda: _resolve(fn(trace)))
     except Exception as error:  # noqa: BLE001 as above; the exception itself is the verdict
         return error
 
@@ -174,14 +198,14 @@ async def _awaited(value: Awaitable[Any]) -> Any:
     return await value
 
 
-async def _gather(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
+async def _gather(fn: Callable[..., Any], retries: int, traces: Sequence[Trace]) -> list[Any]:
     async def one(trace: Trace) -> Any:
-        for attempt in range(check.retries):
+        for attempt in range(retries):
             try:
-                return await check.fn(trace)
+                return await fn(trace)
             except _PASSING:
                 await asyncio.sleep(_pause(attempt))
-        return await check.fn(trace)
+        return await fn(trace)
 
     return list(await asyncio.gather(*(one(trace) for trace in traces), return_exceptions=True))
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from ragtrace.errors import SettingError
-from ragtrace.evaluation import Evaluator, Origin, evaluator
+from ragtrace.evaluation import Evaluator, Origin, configure, evaluator
+from ragtrace.settings import Settings
 
 GROUP = "ragtrace.evaluators"
 """Entry point group for evaluators of other distributions."""
@@ -108,8 +109,16 @@ def builtin_names() -> list[str]:
     return sorted(BUILT_IN)
 
 
-def load(name: str) -> Evaluator:
-    """The evaluator of that name. Raises SettingError if there is none, or if what is there is no evaluator."""
+def load(name: str, settings: Settings | None = None) -> Evaluator:
+    """The evaluator of that name, with these settings if it has none of its own; see `Evaluator.settings`.
+
+    Raises SettingError if there is no such evaluator, or if the name is that of something else.
+    """
+    check = _load(name)
+    return check if settings is None else configure(check, settings)
+
+
+def _load(name: str) -> Evaluator:
     target = BUILT_IN.get(name) or (name if ":" in name else None)
     if target is not None:
         return _as_evaluator(resolve(target, "evaluators"), name)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cache, partial
 
 from ragtrace import plugins
 from ragtrace.errors import MissingExtraError, SettingError
-from ragtrace.evaluation import Evaluator, evaluator, run
+from ragtrace.evaluation import Evaluator, configure, evaluator, run
 from ragtrace.evaluators.judge_questions import TIMEOUT
 from ragtrace.judge import get_judge
 from ragtrace.records import Score, Trace
-from ragtrace.settings import in_force
+from ragtrace.settings import Settings
 
 CASCADES = (
     "answer_correctness",
@@ -32,28 +32,30 @@ CASCADES = (
 """Evaluators whose local form says how sure it is, and that have a judge's form."""
 
 
-def width() -> float:
+def width(settings: Settings) -> float:
     """Half the width of the band in which the judge is asked: the setting `cascade_band`, less where the judge's budget
     runs out faster than its hour and its day, 0 where nothing is left."""
-    return in_force().cascade_band * min(1.0, get_judge().store.headroom())
+    return settings.cascade_band * min(1.0, get_judge(settings).store.headroom())
 
 
 def cascade(
-    local: Evaluator, judge: Evaluator, *, name: str | None = None, band: Callable[[], float] = width
+    local: Evaluator, judge: Evaluator, *, name: str | None = None, band: Callable[[], float] | None = None
 ) -> Evaluator:
-    """An evaluator that answers with `local`, and with `judge` where the local value lies within `band()` of the local
-    threshold. The score's method says who answered: `model` or `code`, or `judge`. Where the judge fails, the local
-    score stands, and its explanation says so. Raises SettingError for a local evaluator without a threshold."""
+    """An evaluator that answers with `local`, and with `judge` where the local value is within `band()` of the local
+    threshold; without `band` within `width` of the settings. The score's method says who answered: `model` or `code`,
+    or `judge`. Where the judge fails, the score is the local one, and its explanation says so. Raises SettingError for
+    a local evaluator without a threshold."""
     threshold = local.threshold
     if threshold is None:
         raise SettingError(f"{local.name} has no threshold, so that no cascade can be built on it")
     called = name or f"{local.name}_cascade"
 
-    def check(traces: Sequence[Trace]) -> list[list[Score]]:
-        scores = [replace(found[0], name=called) for found in run(local, traces)]
-        doubtful = _doubtful(scores, threshold, band)
-        for i, found in zip(doubtful, run(judge, [traces[i] for i in doubtful]), strict=True):
-            scores[i] = _decided(scores[i], replace(found[0], name=called))
+    def check(traces: Sequence[Trace], *, settings: Settings) -> list[list[Score]]:
+        scores = [replace(first, name=called) for first, *_ in run(configure(local, settings), traces)]
+        doubtful = _doubtful(scores, threshold, band or partial(width, settings))
+        answers = run(configure(judge, settings), [traces[i] for i in doubtful])
+        for i, (first, *_) in zip(doubtful, answers, strict=True):
+            scores[i] = _decided(scores[i], replace(first, name=called))
         return [[score] for score in scores]
 
     check.__doc__ = (
@@ -101,8 +103,14 @@ def _decided(local: Score, judged: Score) -> Score:
     )
 
 
-def __getattr__(name: str) -> Any:
+@cache
+def _built_in(name: str) -> Evaluator:
+    """The cascade of that name: one object, by which a child process knows that it is built in."""
+    return cascade(plugins.load(name), plugins.load(f"{name}_judge"))
+
+
+def __getattr__(name: str) -> Evaluator:
     base = name.removesuffix("_cascade")
     if base in CASCADES and name != base:
-        return cascade(plugins.load(base), plugins.load(f"{base}_judge"))
+        return _built_in(base)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

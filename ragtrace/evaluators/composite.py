@@ -11,7 +11,7 @@ from ragtrace.evaluation import NOT_APPLICABLE, evaluator, run
 from ragtrace.evaluators.arithmetic import harmonic_mean, share
 from ragtrace.evaluators.groundedness import SUPPORTED, check
 from ragtrace.records import Score, Trace
-from ragtrace.settings import in_force
+from ragtrace.settings import Settings
 from ragtrace.text.sentences import prose, split
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ def _sentences(text: str, limit: int = _SENTENCES) -> list[str]:
     return [text[s.start : s.end] for s in (prose(text, limit) or split(text, limit)[:1])]
 
 
-def _embed(texts: Sequence[str]) -> Any:
+def _embed(texts: Sequence[str], settings: Settings) -> Any:
     from ragtrace.models.embedding import get_embedder
 
-    return get_embedder().embed(list(texts))
+    return get_embedder(settings.embedding_model).embed(list(texts))
 
 
 @evaluator(
@@ -47,15 +47,15 @@ def _embed(texts: Sequence[str]) -> Any:
     method="model",
     source=f"Ejento evaluation metrics, 1.2; {_H2O}, Answer Semantic Similarity Evaluator",
 )
-def answer_similarity(trace: Trace) -> float | Score:
+def answer_similarity(trace: Trace, *, settings: Settings) -> float | Score:
     """Cosine of the embeddings of answer and reference; below 0 counts as 0. With the setting `similarity_model` the
     score of the CrossEncoder that it names."""
     from ragtrace.models.external import similarity
 
-    scores = similarity([(trace.answer, trace.reference or "")])
-    if scores is not None:
-        return Score("answer_similarity", value=scores[0], explanation=f"by {in_force().similarity_model}")
-    a, b = _embed([trace.answer, trace.reference or ""])
+    if model := settings.similarity_model:
+        (value,) = similarity([(trace.answer, trace.reference or "")], model)
+        return Score("answer_similarity", value=value, explanation=f"by {model}")
+    a, b = _embed([trace.answer, trace.reference or ""], settings)
     return min(1.0, max(0.0, float(a @ b)))
 
 
@@ -65,13 +65,13 @@ def answer_similarity(trace: Trace) -> float | Score:
     method="model",
     source=f"RAG evaluation guide, Contextual Relevancy; {_H2O}, Context Relevancy Evaluator; by embeddings",
 )
-def context_relevancy(trace: Trace) -> Score | None:
+def context_relevancy(trace: Trace, *, settings: Settings) -> Score | None:
     """Context sentences that are relevant to the question / context sentences. A sentence is relevant if its cosine
     with the question is at least 0.5. The first 60 sentences of a chunk are looked at, 240 in all."""
     sentences = [s for d in trace.documents for s in _sentences(d.content)][:240]
     if not sentences:
         return None
-    own, *others = _embed([trace.query, *sentences])
+    own, *others = _embed([trace.query, *sentences], settings)
     near = [float(own @ other) >= _RELEVANT for other in others]
     return Score("context_relevancy", share(near), explanation=f"{sum(near)} of {len(near)} sentences")
 
@@ -133,7 +133,7 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
     method="model",
     source=f"{_H2O}, Summarization (Completeness and Faithfulness) Evaluator; by the embedded models",
 )
-def summary_completeness(trace: Trace) -> Score:
+def summary_completeness(trace: Trace, *, settings: Settings) -> Score:
     """Cosine of the source, which is the query, and the faithful part of the summary: its sentences that the source
     supports. 0 where there is none. The source is the mean of its sentences' embeddings, the first 240 of them."""
     found = check("", trace.answer, [trace.query])
@@ -143,7 +143,7 @@ def summary_completeness(trace: Trace) -> Score:
     said = f"{len(faithful)} of {len(found.claims)} statements are faithful"
     if not faithful:
         return Score("summary_completeness", 0.0, explanation=said)
-    source, kept = (_mean(_embed(texts)) for texts in (_sentences(trace.query, 240), faithful))
+    source, kept = (_mean(_embed(texts, settings)) for texts in (_sentences(trace.query, 240), faithful))
     return Score("summary_completeness", min(1.0, max(0.0, float(source @ kept))), explanation=said)
 
 
@@ -161,10 +161,10 @@ def _mean(vectors: Any) -> NDArray[np.float32]:
     method="model",
     source=f"{_H2O}, RAGAS Evaluator; of the local forms",
 )
-def ragas(trace: Trace) -> Score:
+def ragas(trace: Trace, *, settings: Settings) -> Score:
     """Harmonic mean of `faithfulness`, `answer_relevance`, `context_precision` and `context_recall`. Does not apply
     where one of them does not; a negative cosine counts as 0."""
-    return _harmonic("ragas", _PARTS, trace)
+    return _harmonic("ragas", _PARTS, trace, settings)
 
 
 @evaluator(
@@ -175,14 +175,14 @@ def ragas(trace: Trace) -> Score:
     timeout=180.0,
     source=f"{_H2O}, RAGAS Evaluator",
 )
-def ragas_judge(trace: Trace) -> Score:
+def ragas_judge(trace: Trace, *, settings: Settings) -> Score:
     """Harmonic mean of `faithfulness_judge`, `answer_relevancy_questions`, `context_precision_judge` and
     `context_recall_judge`. Does not apply where one of them does not; a negative cosine counts as 0."""
-    return _harmonic("ragas_judge", _JUDGED, trace)
+    return _harmonic("ragas_judge", _JUDGED, trace, settings)
 
 
-def _harmonic(name: str, parts: Sequence[str], trace: Trace) -> Score:
-    scores = [run(plugins.load(part), [trace])[0][0] for part in parts]
+def _harmonic(name: str, parts: Sequence[str], trace: Trace, settings: Settings) -> Score:
+    scores = [run(plugins.load(part, settings), [trace])[0][0] for part in parts]
     failed = next((s for s in scores if s.error is not None), None)
     absent = next((s for s in scores if s.value is None), None)
     if failed is not None:

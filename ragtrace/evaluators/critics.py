@@ -16,7 +16,6 @@ from ragtrace.evaluators.arithmetic import failures, majority
 from ragtrace.evaluators.judge_questions import FLAG, TEXT, Asker, chunks, judged, shape
 from ragtrace.judge import Prompt
 from ragtrace.records import Score, Trace
-from ragtrace.settings import in_force
 
 _H2O = "H2O Eval Studio"
 _VOTES = 3
@@ -209,7 +208,7 @@ def _own(name: str, prompt: str, trace: Trace, ask: Asker) -> Score:
 @judged(needs={"answer"}, threshold=0.5, source=f"{_H2O}, BYOP Evaluator")
 def judge(trace: Trace, ask: Asker) -> Score:
     """The prompt of the setting `judge_prompt`, answered with true (pass) or false by the judge."""
-    prompt = in_force().judge_prompt
+    prompt = ask.settings.judge_prompt
     try:
         byop(prompt)
     except ValueError as error:

@@ -15,7 +15,6 @@ from ragtrace.evaluators.arithmetic import mean
 from ragtrace.evaluators.judge_questions import TEXT, Asker, chunks, judged, shape
 from ragtrace.judge import Prompt
 from ragtrace.records import Score, Trace
-from ragtrace.settings import in_force
 
 _LOW, _HIGH = 1, 5
 _SAMPLES = 10
@@ -61,7 +60,7 @@ def g_eval(trace: Trace, ask: Asker) -> Score:
     gives none.
     """
     seen = tuple(need for need in _TAGS if getattr(trace, need))
-    return _rate(trace, ask, name="g_eval", criteria=in_force().g_eval_criteria, steps=(), seen=seen)
+    return _rate(trace, ask, name="g_eval", criteria=ask.settings.g_eval_criteria, steps=(), seen=seen)
 
 
 def _rate(trace: Trace, ask: Asker, *, name: str, criteria: str, steps: Sequence[str], seen: Sequence[str]) -> Score:

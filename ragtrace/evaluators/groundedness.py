@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
 from ragtrace.evaluators.causes import is_refusal
 from ragtrace.records import Evidence, Score, Trace
-from ragtrace.settings import in_force
+from ragtrace.settings import Settings
 from ragtrace.text.claims import Statement, statements
 
 if TYPE_CHECKING:
@@ -206,18 +206,18 @@ def groundedness(trace: Trace) -> Score:
 
 
 @_model(0.6, "H2O Eval Studio, Hallucination Evaluator; with the embedded model in place of HHEM")
-def hallucination_cross_encoder(trace: Trace) -> Score:
+def hallucination_cross_encoder(trace: Trace, *, settings: Settings) -> Score:
     """Calibrated probability that the whole answer is consistent with its context: one judgement over context and
     answer, not composed from claims.
 
     The setting `entailment_model` names another model for it: Vectara's HHEM or a CrossEncoder. A context that is too
     long for that one is read in windows of which the best counts, and the explanation says how much was read."""
-    if in_force().entailment_model:
-        return _by_named_model(trace)
+    if settings.entailment_model:
+        return _by_named_model(trace, settings.entailment_model)
     return _scored(hallucination_cross_encoder, trace, lambda c: 1 - c.judgement.ungrounded)
 
 
-def _by_named_model(trace: Trace) -> Score:
+def _by_named_model(trace: Trace, model: str) -> Score:
     from ragtrace.models.external import consistency
 
     name = hallucination_cross_encoder.name
@@ -226,9 +226,9 @@ def _by_named_model(trace: Trace) -> Score:
     if not any(s.kind == "claim" for s in statements(trace.answer)):
         return _none(name, "the answer claims nothing")
     context = "\n\n".join(d.content for d in trace.documents if d.content.strip())
-    found = consistency(context, trace.answer) if context else None
-    if found is None:
+    if not context:
         return _none(name, "the chunks hold no text")
+    found = consistency(context, trace.answer, model)
     said = f"by {found.model}"
     if found.windows_in_all > 1:
         said += f"; the context was read in {found.windows_in_all} windows, of which the best counts"

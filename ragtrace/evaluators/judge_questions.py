@@ -11,6 +11,7 @@ from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
 from ragtrace.evaluators.arithmetic import share
 from ragtrace.judge import Answer, Judge, Prompt, Usage, gather, get_judge
 from ragtrace.records import Document, Score, Trace
+from ragtrace.settings import Settings
 
 TIMEOUT = 180.0
 """Seconds for a micro-batch of questions to the judge, with all tries."""
@@ -19,10 +20,16 @@ TIMEOUT = 180.0
 class Asker:
     """Asks the judge on behalf of one evaluator about one trace, and adds up what that cost."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, settings: Settings) -> None:
+        self.settings = settings
         self._judge = judge
         self.usage = Usage()
         self.cut = False
+
+    @property
+    def model(self) -> str:
+        """The judge's model."""
+        return self._judge.model
 
     @property
     def gives_logprobs(self) -> bool:
@@ -64,13 +71,15 @@ def judged(
     def make(ask: Ask) -> Evaluator:
         called = name or ask.__name__
 
-        def check(traces: Sequence[Trace]) -> list[Any]:
+        def check(traces: Sequence[Trace], *, settings: Settings) -> list[Any]:
             try:
-                judge = get_judge()
+                judge = get_judge(settings)
             except (SettingError, MissingExtraError) as error:
                 found = Score(called, error="no_judge", explanation=str(error), method="judge")
                 return [found for _ in traces]
-            return gather(lambda trace: _asked(called, ask, judge, trace), list(traces), judge.concurrency)
+            return gather(
+                lambda trace: _asked(called, ask, Asker(judge, settings), trace), list(traces), judge.concurrency
+            )
 
         check.__doc__ = ask.__doc__
         made = evaluator(
@@ -91,8 +100,7 @@ def judged(
     return make
 
 
-def _asked(name: str, ask: Ask, judge: Judge, trace: Trace) -> Score:
-    asker = Asker(judge)
+def _asked(name: str, ask: Ask, asker: Asker, trace: Trace) -> Score:
     try:
         found = ask(trace, asker) or Score(name, label=NOT_APPLICABLE)
     except EvaluationError as error:
@@ -105,7 +113,7 @@ def _asked(name: str, ask: Ask, judge: Judge, trace: Trace) -> Score:
         found,
         name=name,
         method="judge",
-        model=judge.model,
+        model=asker.model,
         input_tokens=asker.usage.input_tokens,
         output_tokens=asker.usage.output_tokens,
         cost=asker.usage.cost,

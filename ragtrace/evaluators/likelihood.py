@@ -13,18 +13,19 @@ from dataclasses import replace
 from ragtrace.errors import EvaluationError, MissingExtraError, ModelError, SettingError
 from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.records import Score, Trace
+from ragtrace.settings import Settings
 
 _INFINITY = float("inf")
 _H2O = "H2O Eval Studio"
 _TIMEOUT = 120.0
 
 
-def _read(name: str, parts: Iterable[tuple[str, str]], value_of: str = "nats") -> Score | None:
+def _read(name: str, parts: Iterable[tuple[str, str]], settings: Settings, value_of: str = "nats") -> Score | None:
     """The score of (prefix, text) pairs: the mean of their cross-entropies; with `perplexity`, its exponential."""
     from ragtrace.models.causal import get_causal, likelihood
 
     try:
-        model = get_causal()
+        model = get_causal(settings.likelihood_model)
     except (MissingExtraError, ModelError, SettingError) as error:
         raise EvaluationError("no_model", str(error)) from error
     found = [likelihood(model, text, prefix) for prefix, text in parts]
@@ -48,12 +49,12 @@ def _read(name: str, parts: Iterable[tuple[str, str]], value_of: str = "nats") -
     timeout=_TIMEOUT,
     source=f"{_H2O}, Perplexity Evaluator",
 )
-def perplexity(trace: Trace) -> Score | None:
+def perplexity(trace: Trace, *, settings: Settings) -> Score | None:
     """Exponential of the mean cross-entropy of the answer's tokens, in a sliding window; at least 1.
 
     The threshold is the seed's, which no text can meet: set one that fits the model and the traffic.
     """
-    return _read("perplexity", [("", trace.answer)], "perplexity")
+    return _read("perplexity", [("", trace.answer)], settings, "perplexity")
 
 
 _QA = {
@@ -141,8 +142,8 @@ def _gptscore(family: str, aspect: str) -> Evaluator:
     instructions, parts, needs, source = _FAMILIES[family]
     name, instruction = f"{family}_{aspect}", instructions[aspect]
 
-    def check(trace: Trace) -> Score | None:
-        return _read(name, parts(instruction, trace))
+    def check(trace: Trace, *, settings: Settings) -> Score | None:
+        return _read(name, parts(instruction, trace), settings)
 
     tokens = {
         qa_parts: "`Answer: Yes`",

@@ -8,6 +8,7 @@ from ragtrace.evaluation import NOT_APPLICABLE, evaluator
 from ragtrace.evaluators.arithmetic import average_precision, f1
 from ragtrace.evaluators.groundedness import SUPPORTED, Checked, check
 from ragtrace.records import Score, Trace
+from ragtrace.settings import Settings
 
 _RELEVANT = 0.5
 """Cosine of a chunk's best sentence with the query from which the chunk counts as relevant where there is no
@@ -100,7 +101,7 @@ def noise_sensitivity_irrelevant(trace: Trace) -> Score:
     method="model",
     source="Ejento evaluation metrics, 1.1; RAGAS answer correctness, by the embedded models",
 )
-def answer_correctness(trace: Trace) -> Score:
+def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     """0.75 · F1 over statements + 0.25 · cosine of answer and reference.
 
     F1 = TP / (TP + 0.5 (FP + FN)): TP are the answer's claims that the reference supports, FP its others, FN the
@@ -115,7 +116,7 @@ def answer_correctness(trace: Trace) -> Score:
     tp = sum(p >= SUPPORTED for p in said.supported())
     fp = len(said.claims) - tp
     fn = 0 if isinstance(expected, str) else sum(p < SUPPORTED for p in expected.supported())
-    a, b = get_embedder().embed([trace.answer, trace.reference or ""])
+    a, b = get_embedder(settings.embedding_model).embed([trace.answer, trace.reference or ""])
     value = _CLAIMS_WEIGHT * f1(tp, fp, fn) + _SIMILARITY_WEIGHT * max(0.0, float(a @ b))
     said_so = f"{tp} claims agree, {fp} are not in the reference, {fn} of the reference are missing"
     return Score("answer_correctness", value=min(1.0, value), explanation=said_so)
@@ -127,7 +128,7 @@ def answer_correctness(trace: Trace) -> Score:
     method="model",
     source="RAG evaluation guide; RAGAS context precision, by the embedded models",
 )
-def context_precision(trace: Trace) -> Score:
+def context_precision(trace: Trace, *, settings: Settings) -> Score:
     """Average precision of the chunks' order: (1 / relevant chunks) Σₖ (relevant up to k / k) · rₖ.
 
     A chunk is relevant if it supports a claim of the reference; without a reference, if one of its sentences is near
@@ -138,7 +139,7 @@ def context_precision(trace: Trace) -> Score:
         relevant = [any(_entails(c, trace.query, trace.reference)) if c.strip() else False for c in chunks]
         by = "supports the reference"
     else:
-        relevant = [c >= _RELEVANT for c in _nearness(trace.query, chunks)]
+        relevant = [c >= _RELEVANT for c in _nearness(trace.query, chunks, settings)]
         by = "near the question"
     ranks = ", ".join(str(k) for k, r in enumerate(relevant) if r) or "none"
     return Score(
@@ -146,12 +147,12 @@ def context_precision(trace: Trace) -> Score:
     )
 
 
-def _nearness(query: str, chunks: Sequence[str]) -> list[float]:
+def _nearness(query: str, chunks: Sequence[str], settings: Settings) -> list[float]:
     from ragtrace.models.embedding import get_embedder
     from ragtrace.text.sentences import prose, split
 
     groups = [[c[s.start : s.end] for s in (prose(c, 60) or split(c, 1))] for c in chunks]
-    vectors = get_embedder().embed([query, *(s for g in groups for s in g)])
+    vectors = get_embedder(settings.embedding_model).embed([query, *(s for g in groups for s in g)])
     found, at = [], 1
     for group in groups:
         found.append(float((vectors[at : at + len(group)] @ vectors[0]).max()) if group else -1.0)

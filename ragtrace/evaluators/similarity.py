@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.evaluators.coverage import coverage
 from ragtrace.records import Evidence, Score, Trace
-from ragtrace.settings import in_force
+from ragtrace.settings import Settings
 from ragtrace.text.sentences import Span, prose, split
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ def _context_sentences(trace: Trace) -> list[_Sentence]:
     return found
 
 
-def _embed(groups: Sequence[Sequence[str]]) -> list[Vectors]:
+def _embed(groups: Sequence[Sequence[str]], settings: Settings) -> list[Vectors]:
     """Each group's vectors; all of a micro-batch in one call, so that what recurs is embedded once."""
     from ragtrace.models.embedding import get_embedder
 
-    vectors = get_embedder().embed([text for group in groups for text in group])
+    vectors = get_embedder(settings.embedding_model).embed([text for group in groups for text in group])
     found, start = [], 0
     for group in groups:
         found.append(vectors[start : start + len(group)])
@@ -61,29 +61,29 @@ def _embed(groups: Sequence[Sequence[str]]) -> list[Vectors]:
     return found
 
 
-def _answer_to_query(traces: Sequence[Trace]) -> list[Any]:
+def _answer_to_query(traces: Sequence[Trace], settings: Settings) -> list[Any]:
     """Per trace the cosines of its answer's sentences with the query, or what the model that `similarity_model` names
     says of them."""
-    if in_force().similarity_model:
-        return [_by_named_model(trace) for trace in traces]
+    if settings.similarity_model:
+        return [_by_named_model(trace, settings.similarity_model) for trace in traces]
     groups: list[list[str]] = []
     for trace in traces:
         groups.append([trace.query])
         groups.append([trace.answer[s.start : s.end] for s in _answer_sentences(trace)])
-    vectors = _embed(groups)
+    vectors = _embed(groups, settings)
     return [vectors[i + 1] @ vectors[i][0] for i in range(0, len(vectors), 2)]
 
 
-def _by_named_model(trace: Trace) -> Any:
+def _by_named_model(trace: Trace, model: str) -> Any:
     import numpy as np
 
     from ragtrace.models.external import similarity
 
-    return np.array(similarity([(trace.query, trace.answer[s.start : s.end]) for s in _answer_sentences(trace)]))
+    pairs = [(trace.query, trace.answer[s.start : s.end]) for s in _answer_sentences(trace)]
+    return np.array(similarity(pairs, model))
 
 
-def _relevant(check: Evaluator, value: float) -> float | Score:
-    model = in_force().similarity_model
+def _relevant(check: Evaluator, value: float, model: str) -> float | Score:
     return Score(check.name, value=value, explanation=f"by {model}") if model else value
 
 
@@ -95,11 +95,14 @@ def _relevant(check: Evaluator, value: float) -> float | Score:
     batch=True,
     source="Ejento evaluation metrics, 1.3",
 )
-def answer_relevance(traces: Sequence[Trace]) -> list[float | Score | None]:
+def answer_relevance(traces: Sequence[Trace], *, settings: Settings) -> list[float | Score | None]:
     """Mean over the answer's sentences of cos(sentence, query), or of the scores of the CrossEncoder that the setting
     `similarity_model` names."""
-    found = _answer_to_query(traces)
-    return [_relevant(answer_relevance, _clipped(c.mean(), -1.0)) if len(c) else None for c in found]
+    found = _answer_to_query(traces, settings)
+    return [
+        _relevant(answer_relevance, _clipped(c.mean(), -1.0), settings.similarity_model) if len(c) else None
+        for c in found
+    ]
 
 
 @evaluator(
@@ -110,25 +113,28 @@ def answer_relevance(traces: Sequence[Trace]) -> list[float | Score | None]:
     batch=True,
     source=f"{_H2O}, Answer Relevancy (Sentence Similarity)",
 )
-def answer_relevance_max(traces: Sequence[Trace]) -> list[float | Score | None]:
+def answer_relevance_max(traces: Sequence[Trace], *, settings: Settings) -> list[float | Score | None]:
     """Maximum over the answer's sentences of cos(sentence, query), or of the scores of the CrossEncoder that the
     setting `similarity_model` names."""
-    found = _answer_to_query(traces)
-    return [_relevant(answer_relevance_max, _clipped(c.max(), -1.0)) if len(c) else None for c in found]
+    found = _answer_to_query(traces, settings)
+    return [
+        _relevant(answer_relevance_max, _clipped(c.max(), -1.0), settings.similarity_model) if len(c) else None
+        for c in found
+    ]
 
 
-def _chunk_relevance(traces: Sequence[Trace]) -> list[list[float]]:
+def _chunk_relevance(traces: Sequence[Trace], settings: Settings) -> list[list[float]]:
     """Per trace, for each chunk with text, how relevant it is to the query: see `_blended`."""
     from ragtrace.models.embedding import OnnxEmbedder, get_embedder
 
-    if get_embedder().name == OnnxEmbedder.name:
-        return [_relevance_in_place(trace) for trace in traces]
+    if get_embedder(settings.embedding_model).name == OnnxEmbedder.name:
+        return [_relevance_in_place(trace, settings) for trace in traces]
     contexts = [_context_sentences(trace) for trace in traces]
     groups: list[list[str]] = []
     for trace, sentences in zip(traces, contexts, strict=True):
         groups.append([trace.query])
         groups.append([s.text for s in sentences])
-    vectors = _embed(groups)
+    vectors = _embed(groups, settings)
     found = []
     for i, sentences in enumerate(contexts):
         best: dict[int, float] = {}
@@ -146,12 +152,12 @@ def _blended(trace: Trace, rank: int, cosine: float) -> float:
     return cosine if covered is None else (cosine + 2 * covered) / 3
 
 
-def _relevance_in_place(trace: Trace) -> list[float]:
+def _relevance_in_place(trace: Trace, settings: Settings) -> list[float]:
     """With the embedded encoder a sentence's vector is the mean of its pieces where it stands in its chunk: the
     groundedness model needs the same encodings, so they are made once for both, and are remembered."""
     from ragtrace.models.alignment import sentence_vectors
 
-    (query,) = _embed([[trace.query]])
+    (query,) = _embed([[trace.query]], settings)
     found = []
     left = _CONTEXT_SENTENCES
     for rank, document in enumerate(trace.documents):
@@ -168,22 +174,22 @@ _SOFT = f"{_H2O}, Context Relevancy Evaluator (Soft Recall and Precision)"
 
 
 @evaluator(needs={"query", "documents"}, threshold=0.5, method="model", batch=True, source=_SOFT)
-def context_relevancy_recall(traces: Sequence[Trace]) -> list[float | None]:
+def context_relevancy_recall(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
     """Maximum over the chunks of S(query, chunk): a third the cosine of the query and the chunk's nearest sentence, two
     thirds the share of the query's words that the chunk holds, rare words weighing more.
 
     The source's S is a cosine and its threshold 0.75. Here 0.5 is from dev: of questions with their own chunks 95 % are
     above it, with the chunks of others 7 %.
     """
-    return [max(chunks) if chunks else None for chunks in _chunk_relevance(traces)]
+    return [max(chunks) if chunks else None for chunks in _chunk_relevance(traces, settings)]
 
 
 @evaluator(needs={"query", "documents"}, threshold=0.5, method="model", batch=True, source=_SOFT)
-def context_relevancy_precision(traces: Sequence[Trace]) -> list[float | None]:
+def context_relevancy_precision(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
     """Mean over the chunks of S(query, chunk): a third the cosine of the query and the chunk's nearest sentence, two
     thirds the share of the query's words that the chunk holds, rare words weighing more; the threshold as for
     `context_relevancy_recall`."""
-    return [sum(chunks) / len(chunks) if chunks else None for chunks in _chunk_relevance(traces)]
+    return [sum(chunks) / len(chunks) if chunks else None for chunks in _chunk_relevance(traces, settings)]
 
 
 @evaluator(
@@ -193,7 +199,7 @@ def context_relevancy_precision(traces: Sequence[Trace]) -> list[float | None]:
     batch=True,
     source=f"{_H2O}, Groundedness Evaluator",
 )
-def groundedness_cosine(traces: Sequence[Trace]) -> list[Score | None]:
+def groundedness_cosine(traces: Sequence[Trace], *, settings: Settings) -> list[Score | None]:
     """Minimum over the answer's sentences of the maximum over the context's sentences of their cosine.
 
     The explanation names the least grounded sentence; the evidence has every sentence with its closest passage.
@@ -206,7 +212,7 @@ def groundedness_cosine(traces: Sequence[Trace]) -> list[Score | None]:
     for trace, spans, sentences in zip(traces, answers, contexts, strict=True):
         groups.append([trace.answer[s.start : s.end] for s in spans])
         groups.append([s.text for s in sentences])
-    vectors = _embed(groups)
+    vectors = _embed(groups, settings)
     return [
         _grounded(trace, answers[i], contexts[i], vectors[2 * i], vectors[2 * i + 1]) for i, trace in enumerate(traces)
     ]

@@ -16,7 +16,7 @@ from ragtrace.judge.ledger import NANO, Reservation, Store
 from ragtrace.judge.prompts import Message, Prompt, again, render
 from ragtrace.judge.replies import Schema, UnreadableError, read
 from ragtrace.lazy import Lazy
-from ragtrace.settings import Settings, in_force
+from ragtrace.settings import Settings, only
 
 _PER_MESSAGE = 32
 """Tokens that a chat template may add to a message, generously."""
@@ -360,15 +360,22 @@ def _brief(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
 
 
-_current = Lazy(lambda: Judge(in_force()))
+_judges: Lazy[Judge] = Lazy(Judge)
 
 
-def get_judge() -> Judge:
-    """The process's judge, made on first use from the settings in force. Raises what `Judge` raises."""
-    judge: Judge = _current.get()
-    return judge
+def get_judge(settings: Settings) -> Judge:
+    """The judge of these settings, made on first use: one in a process for all that have the same `judge_…` settings.
+    Raises what `Judge` raises."""
+    return _judges.get(only(settings, "judge_"))
+
+
+def close_judge(settings: Settings) -> None:
+    """Forget the judge of these settings, and close its store."""
+    judge = _judges.forget(only(settings, "judge_"))
+    if judge is not None:
+        judge.store.close()
 
 
 def use_judge(judge: Judge | None) -> None:
-    """Set the process's judge; None for the one that the settings name."""
-    _current.use(None if judge is None else lambda: judge)
+    """Use this judge whatever the settings are; None for those that the settings name."""
+    _judges.use(None if judge is None else lambda _: judge)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
 from ragtrace.lazy import Lazy
-from ragtrace.settings import in_force
 
 if TYPE_CHECKING:
     import numpy as np
@@ -158,15 +157,14 @@ def load_causal(name: str = "") -> CausalModel:
     return LlamaModel(weights[0])
 
 
-_current = Lazy(lambda: load_causal(in_force().likelihood_model))
+_models: Lazy[CausalModel] = Lazy(load_causal)
 
 
-def get_causal() -> CausalModel:
-    """The process's model, loaded on first use."""
-    model: CausalModel = _current.get()
-    return model
+def get_causal(name: str = "") -> CausalModel:
+    """The model of that name as `load_causal` makes it, loaded on first use."""
+    return _models.get(name)
 
 
 def use_causal(model: CausalModel | None) -> None:
-    """Set the process's model; None for the one that the settings name."""
-    _current.use(None if model is None else lambda: model)
+    """Use this model whatever the settings are; None for those that they name."""
+    _models.use(None if model is None else lambda _: model)

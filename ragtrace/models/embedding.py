@@ -209,24 +209,19 @@ def encoder_session() -> Any:
     return _encoder.get()
 
 
-def load_embedder(name: str | None = None) -> Embedder:
+def load_embedder(name: str = "") -> Embedder:
     """The embedded model, or the sentence-transformers model `name`; without a cache."""
     return SentenceTransformersEmbedder(name) if name else OnnxEmbedder()
 
 
-_current = Lazy(lambda: CachedEmbedder(load_embedder()))
+_embedders: Lazy[CachedEmbedder] = Lazy(lambda name: CachedEmbedder(load_embedder(name)))
 
 
-def get_embedder() -> Embedder:
-    """The process's embedder, which the evaluators use. Loaded on first use."""
-    embedder: Embedder = _current.get()
-    return embedder
+def get_embedder(name: str = "") -> Embedder:
+    """The embedder of a sentence-transformers model, or the embedded one; loaded on first use, with a cache."""
+    return _embedders.get(name)
 
 
-def use_embedder(model: str | Embedder | None) -> None:
-    """Set the process's embedder: a model's name, an object, or None for the embedded one."""
-    if model is None:
-        _current.use(None)
-    else:
-        _current.use(lambda: CachedEmbedder(load_embedder(model) if isinstance(model, str) else model))
-        _current.get()  # a model that cannot be loaded is an error here
+def use_embedder(embedder: Embedder | None) -> None:
+    """Use this embedder whatever the settings are; None for those that they name."""
+    _embedders.use(None if embedder is None else lambda _: CachedEmbedder(embedder))

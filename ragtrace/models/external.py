@@ -12,36 +12,31 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
 from ragtrace.lazy import Lazy
 from ragtrace.models.person_names import Named
-from ragtrace.settings import in_force
+from ragtrace.settings import Settings
 
 HHEM = "vectara/hallucination_evaluation_model"
 _RUN = 8
 """Pairs or texts that a model is given at once."""
 
 
-def _named(setting: str) -> Any:
-    """The model that the setting names, loaded; None where it names none."""
-    name = getattr(in_force(), setting)
-    return _lazy(setting, name).get() if name else None
-
-
-@lru_cache(maxsize=16)
-def _lazy(setting: str, name: str) -> Lazy[Any]:
-    return Lazy(lambda: _LOADERS[setting](name))
-
-
-def warm() -> None:
-    """Load what the settings name now, not when the first request waits for it. What cannot be loaded says so then."""
-    for setting in _LOADERS:
-        with contextlib.suppress(Exception):
-            _named(setting)
+def warm(settings: Settings) -> None:
+    """Load the models that the settings name now, so that the first request need not wait. An evaluator whose model
+    cannot be loaded says so in its scores."""
+    for models, name in (
+        (_toxicity_models, settings.toxicity_model),
+        (_entailment_models, settings.entailment_model),
+        (_similarity_models, settings.similarity_model),
+        (_pii_engines, settings.pii_engine),
+    ):
+        if name:
+            with contextlib.suppress(Exception):
+                models.get(name)
 
 
 def _package(module: str, extra: str, purpose: str) -> Any:
@@ -181,22 +176,22 @@ class Consistency:
     parts_in_all: int
 
 
+_entailment_models: Lazy[CrossEncoder | Hhem] = Lazy(_entailment_model)
+_similarity_models: Lazy[CrossEncoder] = Lazy(lambda name: CrossEncoder(name, f"similarity_model {name!r}"))
 _PAIRS = 64
 """Pairs that are judged for one answer at most."""
 _PARTS = 8
 _WORD = re.compile(r"\w{3,}")
 
 
-def consistency(context: str, answer: str) -> Consistency | None:
-    """What the model that `entailment_model` names says of a context and an answer; None where none is named.
+def consistency(context: str, answer: str, name: str) -> Consistency:
+    """How consistent an answer is with a context by the model `name`, a value of the setting `entailment_model`.
 
     A context that is too long for the model is read in windows, and the one that supports the answer best counts; of
     an answer that is too long, the part that is supported least. Of very many windows, those are read that share
     most words with the answer.
     """
-    model: CrossEncoder | Hhem | None = _named("entailment_model")
-    if model is None:
-        return None
+    model = _entailment_models.get(name)
     context, answer = _clean(context), _clean(answer)
     parts = windows(answer, max(16, model.room // 2), model.tokens)
     longest = max((model.tokens(part) for part in parts), default=0)
@@ -205,7 +200,6 @@ def consistency(context: str, answer: str) -> Consistency | None:
     scores = model.entails([(piece, part) for part in parts[:_PARTS] for piece in read])
     best = [max(scores[i : i + len(read)]) for i in range(0, len(scores), len(read))]
     value = min(1.0, max(0.0, min(best)))
-    name = in_force().entailment_model
     return Consistency(value, name, len(read), len(pieces), len(best), len(parts))
 
 
@@ -247,12 +241,10 @@ def _nearest(pieces: Sequence[str], answer: str, most: int) -> list[str]:
     return [pieces[i] for i in sorted(chosen)]
 
 
-def similarity(pairs: Sequence[tuple[str, str]]) -> list[float] | None:
-    """Per pair of texts how similar they are, or how much the second is on the first, in [0, 1]: by the model that
-    `similarity_model` names. None where none is named. The model cuts off what is too long for it."""
-    model: CrossEncoder | None = _named("similarity_model")
-    if model is None:
-        return None
+def similarity(pairs: Sequence[tuple[str, str]], name: str) -> list[float]:
+    """Per pair of texts how similar they are, or how much the second is on the first, in [0, 1], by the model `name`, a
+    value of the setting `similarity_model`. The model cuts off what is too long for it."""
+    model = _similarity_models.get(name)
     return model.scores([(_clean(a), _clean(b)) for a, b in pairs]) if pairs else []
 
 
@@ -275,7 +267,7 @@ class Detoxifier:
         with _loading(f"the toxicity model {name!r}"):
             self._model = detoxify.Detoxify(name.removeprefix(_DETOXIFY))
 
-    def judge(self, texts: Sequence[str]) -> list[dict[str, float]]:
+    def probabilities(self, texts: Sequence[str]) -> list[dict[str, float]]:
         """Per text the probability of each label, under the names of `ragtrace.models.heads.toxicity`."""
         pieces = [(i, t[at : at + _TOXIC_CHARS]) for i, t in enumerate(texts) for at in range(0, len(t), _TOXIC_CHARS)]
         found: list[dict[str, float]] = [dict.fromkeys(_LABELS, 0.0) for _ in texts]
@@ -289,11 +281,13 @@ class Detoxifier:
         return found
 
 
-def toxicity(texts: Sequence[str]) -> list[dict[str, float]] | None:
+_toxicity_models: Lazy[Detoxifier] = Lazy(Detoxifier)
+
+
+def toxicity(texts: Sequence[str], name: str) -> list[dict[str, float]]:
     """Per text the probability in [0, 1] of `toxicity`, `severe`, `obscene`, `threat`, `insult`, `identity_attack`, by
-    the model that `toxicity_model` names; None where none is named."""
-    model: Detoxifier | None = _named("toxicity_model")
-    return None if model is None else model.judge([_clean(text) for text in texts])
+    the model `name`, a value of the setting `toxicity_model`."""
+    return _toxicity_models.get(name).probabilities([_clean(text) for text in texts])
 
 
 # --- personal data ----------------------------------------------------------------------------------------------------
@@ -390,15 +384,18 @@ def _pii_engine(name: str) -> Presidio | Gliner:
     raise SettingError(f"pii_engine is {name!r}; give presidio or gliner:NAME")
 
 
-def personal(text: str) -> list[Named]:
-    """Personal data by the engine that `pii_engine` names, in order, not overlapping; nothing where none is named.
+_pii_engines: Lazy[Presidio | Gliner] = Lazy(_pii_engine)
+
+
+def personal(text: str, name: str) -> list[Named]:
+    """Personal data by the engine `name`, a value of the setting `pii_engine`, in order, not overlapping.
 
     The kinds are those of `find_personal_data` (ragtrace/text/personal_data.py) and `person`, `address`, and the
     engine's own in lower case. The first 200,000 characters are read.
     """
-    engine: Presidio | Gliner | None = _named("pii_engine")
-    if engine is None or not text.strip():
+    if not text.strip():
         return []
+    engine = _pii_engines.get(name)
     taken: list[Named] = []
     for kind, start, end, _ in sorted(
         engine.find(_clean(text[:_MAX_CHARS])), key=lambda f: (-f.score, f.start - f.end)
@@ -406,11 +403,3 @@ def personal(text: str) -> list[Named]:
         if not any(start < t.end and t.start < end for t in taken):
             taken.append(Named(kind, start, end))
     return sorted(taken, key=lambda t: t.start)
-
-
-_LOADERS: dict[str, Callable[[str], Any]] = {
-    "toxicity_model": Detoxifier,
-    "entailment_model": _entailment_model,
-    "similarity_model": lambda name: CrossEncoder(name, f"similarity_model {name!r}"),
-    "pii_engine": _pii_engine,
-}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.embedding import OnnxEmbedder
+from ragtrace.models.embedding import OnnxEmbedder, get_embedder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,16 +74,13 @@ class Head:
         return raised
 
 
-_toxicity = Lazy(lambda: Head("toxicity"))
-_refusal = Lazy(lambda: Head("refusal"))
+_heads: Lazy[Head] = Lazy(Head)
 _embedder = Lazy(OnnxEmbedder)
 
 
 def _vectors(texts: Sequence[str]) -> Any:
-    from ragtrace.models.embedding import get_embedder
-
+    """Embeddings by the embedded model: the heads are trained on its vectors."""
     embedder = get_embedder()
-    # The heads know the embedded model's space alone.
     own = embedder if embedder.name == OnnxEmbedder.name else _embedder.get()
     return own.embed(texts)
 
@@ -93,7 +90,7 @@ def toxicity(texts: Sequence[str]) -> list[dict[str, float]]:
     `identity_attack`, `bias`."""
     import numpy as np
 
-    head: Head = _toxicity.get()
+    head = _heads.get("toxicity")
     logits = head.logits(texts, _vectors(texts))
     slope, shift = head.platt
     logits[:, 0] = slope * mixture(logits[:, :_INNER]) + shift
@@ -117,6 +114,6 @@ def refusal(answers: Sequence[str]) -> list[float]:
     """Per answer the probability in [0, 1] that it declines to do what was asked, in part or in whole."""
     import numpy as np
 
-    head: Head = _refusal.get()
+    head = _heads.get("refusal")
     logits = head.logits([a[:SAID] for a in answers], _vectors([a[:OPENING] for a in answers]))[:, 0]
     return [float(p) for p in 1 / (1 + np.exp(-logits))]

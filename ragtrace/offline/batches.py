@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
 
-from ragtrace import plugins, settings
+from ragtrace import plugins
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Evaluator, run
 from ragtrace.offline.rows import Item, Row
 from ragtrace.records import Score
+from ragtrace.settings import Settings
 
 BATCH = 16
 """Rows of a batch."""
@@ -33,23 +34,22 @@ class ScoredRow:
 class Workers:
     """Evaluates batches: in this process, or in a pool of processes that ends with the ExitStack."""
 
-    def __init__(self, names: Sequence[str], checks: Sequence[Evaluator], processes: int, stack: ExitStack) -> None:
-        """`checks` are the evaluators called `names`. `processes` is 0 to evaluate in this process."""
-        self._names, self._checks = tuple(names), checks
+    def __init__(self, names: Sequence[str], settings: Settings, processes: int, stack: ExitStack) -> None:
+        """`processes` is 0 to evaluate in this process."""
+        self._names, self._settings = tuple(names), settings
+        self._checks = _load(self._names, settings)
         self.ahead = _AHEAD * processes
         """Batches that may wait for their turn or their results."""
         self._pool: ProcessPoolExecutor | None = None
         if processes:
-            self._pool = ProcessPoolExecutor(
-                processes, get_context("spawn"), initializer=settings.use, initargs=(settings.in_force(),)
-            )
+            self._pool = ProcessPoolExecutor(processes, get_context("spawn"))
             # After an error nobody waits for batches that have not started.
             stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
 
     def submit(self, batch: Sequence[Item]) -> Future[list[dict[str, Score]]]:
         """Start the evaluation of a batch; without processes it is finished when this returns."""
         if self._pool is not None:
-            return self._pool.submit(_score_by_name, self._names, batch)
+            return self._pool.submit(_score_by_name, self._names, self._settings, batch)
         result: Future[list[dict[str, Score]]] = Future()
         result.set_result(_score(self._checks, batch))
         return result
@@ -71,8 +71,12 @@ def _lines(batch: Sequence[Item], result: Future[list[dict[str, Score]]]) -> lis
     return [ScoredRow(item, next(scores)) if isinstance(item, Row) else item for item in batch]
 
 
-def _score_by_name(names: Sequence[str], batch: Sequence[Item]) -> list[dict[str, Score]]:
-    return _score([plugins.load(name) for name in names], batch)
+def _load(names: Sequence[str], settings: Settings) -> list[Evaluator]:
+    return [plugins.load(name, settings) for name in names]
+
+
+def _score_by_name(names: Sequence[str], settings: Settings, batch: Sequence[Item]) -> list[dict[str, Score]]:
+    return _score(_load(names, settings), batch)
 
 
 def _score(checks: Sequence[Evaluator], batch: Sequence[Item]) -> list[dict[str, Score]]:

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
-from ragtrace import plugins, settings
+from ragtrace import plugins
 from ragtrace._version import __version__
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Evaluator
@@ -25,6 +25,7 @@ from ragtrace.offline.selection import needs_judge, suitable
 from ragtrace.records import Score
 from ragtrace.reporting.perturb import perturbed
 from ragtrace.reporting.results import Info, Metric, Result, Run
+from ragtrace.settings import Settings, for_evaluators, load
 
 _HEAD = 256
 """Rows that are read first: the evaluators are selected by them, and only longer files are worth several processes,
@@ -48,6 +49,8 @@ class Plan:
     """Stop at the first line that cannot be used."""
     fresh: bool = False
     """Start again even if a part of this run is saved."""
+    settings: Settings | None = None
+    """What the evaluators use; None for the settings of the environment and of ragtrace.toml."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ def evaluate(
     Raises SettingError for an unknown evaluator or a judge that is not usable, before any row is evaluated.
     """
     start = time.monotonic()
+    settings = plan.settings or load()
     names = plan.names
     checks = tuple(plugins.load(name) for name in names)
     items = _with_perturbed(read(plan.path, plan.columns), plan.perturb)
@@ -95,11 +99,11 @@ def evaluate(
     target = out if isinstance(out, Path) else None
     with ExitStack() as stack:
         if needs_judge(checks):
-            _prepare_judge(target, parallel, stack)
-        checkpoint = None if target is None else _checkpoint(plan, names, target)
+            settings = _prepare_judge(settings, target, parallel, stack)
+        checkpoint = None if target is None else _checkpoint(plan, names, settings, target)
         stream = stack.enter_context(_open(out)) if isinstance(out, Path) else out
         writer = _Writer(stream, errors or sys.stderr, strict=plan.strict, keep=keep)
-        workers = Workers(names, checks, count if parallel else 0, stack)
+        workers = Workers(names, settings, count if parallel else 0, stack)
         for batch in _resumed(chain(head, items), checkpoint, workers):
             writer.write(batch)
             if progress is not None:
@@ -168,8 +172,8 @@ def _open(target: Path) -> IO[str]:
         raise DataError(f"{target} cannot be written: {error}") from error
 
 
-def _checkpoint(plan: Plan, names: Sequence[str], target: Path) -> Checkpoint:
-    evaluator_settings = settings.for_evaluators(settings.in_force())
+def _checkpoint(plan: Plan, names: Sequence[str], settings: Settings, target: Path) -> Checkpoint:
+    evaluator_settings = for_evaluators(settings)
     try:
         run = run_id(plan.path, (names, sorted(plan.columns.items()), plan.perturb, evaluator_settings, __version__))
     except OSError as error:
@@ -177,25 +181,20 @@ def _checkpoint(plan: Plan, names: Sequence[str], target: Path) -> Checkpoint:
     return Checkpoint(target.with_name(target.name + ".part"), run, fresh=plan.fresh)
 
 
-def _prepare_judge(target: Path | None, parallel: bool, stack: ExitStack) -> None:
+def _prepare_judge(settings: Settings, target: Path | None, parallel: bool, stack: ExitStack) -> Settings:
     """Open the judge, so that a missing setting is reported before any row is evaluated. Its replies and its spending
     are in a file that all processes of this run share, and the next run after a kill. Without an output file, only the
-    spending is shared."""
-    from ragtrace.judge import get_judge, use_judge
+    spending is shared. Returns the settings with these files."""
+    from ragtrace.judge import close_judge, get_judge
 
-    current = settings.in_force()
-    own = current
-    if not current.judge_store and target is not None:
-        own = replace(current, judge_store=str(_judge_store(target)))
-    elif parallel and not current.judge_store and not current.judge_budget_file:
+    if not settings.judge_store and target is not None:
+        settings = replace(settings, judge_store=str(_judge_store(target)))
+    elif parallel and not settings.judge_store and not settings.judge_budget_file:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ragtrace-"))
-        own = replace(current, judge_budget_file=str(Path(folder) / "spending"))
-    if own != current:
-        stack.enter_context(settings.using(own))
-        use_judge(None)
-        stack.callback(use_judge, None)
-        stack.callback(get_judge().store.close)
-    get_judge()
+        settings = replace(settings, judge_budget_file=str(Path(folder) / "spending"))
+    stack.callback(close_judge, settings)
+    get_judge(settings)
+    return settings
 
 
 def _resumed(

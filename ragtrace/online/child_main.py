@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
-from ragtrace import plugins, settings
+from ragtrace import plugins
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import run
 from ragtrace.online.child_process import become_child
@@ -27,6 +27,7 @@ from ragtrace.online.messages import (
     send,
 )
 from ragtrace.records import Trace
+from ragtrace.settings import Settings, load
 
 
 def main(descriptor: int) -> None:
@@ -40,9 +41,11 @@ def main(descriptor: int) -> None:
     connection = Connection(descriptor)
     messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
     threading.Thread(target=_receive_all, args=(connection, messages), daemon=True).start()
-    with contextlib.suppress(SettingError):  # an evaluator that reads a setting reports what is wrong with it
-        settings.use(settings.load())  # read once, not for each request
-    external.warm()  # an evaluator's own timeout is too short for loading a model
+    settings: Settings | None = None
+    with contextlib.suppress(SettingError):  # an evaluator that uses a setting reports what is wrong with it
+        settings = load()  # once, not for each request
+    if settings is not None:
+        external.warm(settings)  # an evaluator's own timeout is too short for loading a model
     _send(connection, Ready())
     traces: Sequence[Trace] = ()
     while True:
@@ -50,7 +53,7 @@ def main(descriptor: int) -> None:
         if isinstance(message, Batch):
             traces = message.traces
         elif isinstance(message, EvaluationRequest):
-            _send(connection, _evaluate(message, traces))
+            _send(connection, _evaluate(message, traces, settings))
 
 
 def _receive_all(connection: Connection, messages: queue.SimpleQueue[Message]) -> None:
@@ -65,9 +68,9 @@ def _receive_all(connection: Connection, messages: queue.SimpleQueue[Message]) -
     os._exit(0)
 
 
-def _evaluate(request: EvaluationRequest, traces: Sequence[Trace]) -> Message:
+def _evaluate(request: EvaluationRequest, traces: Sequence[Trace], settings: Settings | None) -> Message:
     try:
-        check = replace(plugins.load(request.name), **request.options)
+        check = replace(plugins.load(request.name, settings), **request.options)
         return Scores(scores=run(check, [traces[i] for i in request.indexes]))
     except BaseException as error:  # noqa: BLE001 also sys.exit() in an evaluator; the parent makes scores of it
         return Failure(description=f"{type(error).__name__}: {error}"[:300])

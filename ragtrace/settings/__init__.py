@@ -7,11 +7,10 @@ the same file: each is a `Section`.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -258,32 +257,6 @@ def load(
     return _SECTION.load(arguments, environ, file)
 
 
-_in_force: Settings | None = None
-
-
-def in_force() -> Settings:
-    """What `use` was given last; otherwise what environment and ragtrace.toml say. Evaluators that can be set ask
-    here."""
-    return _in_force if _in_force is not None else load()
-
-
-def use(settings: Settings | None) -> None:
-    """Set what `in_force` returns in this process; None for environment and file."""
-    global _in_force  # noqa: PLW0603 settings of the process
-    _in_force = settings
-
-
-@contextlib.contextmanager
-def using(settings: Settings) -> Iterator[None]:
-    """`use`, for a while."""
-    before = _in_force
-    use(settings)
-    try:
-        yield
-    finally:
-        use(before)
-
-
 _OF_EVALUATORS = (
     "embedding_model",
     "toxicity_model",
@@ -297,13 +270,15 @@ _OF_EVALUATORS = (
 )
 
 
+def only(settings: Settings, beginnings: str | tuple[str, ...]) -> Settings:
+    """The settings whose names begin so; the others have their defaults."""
+    return Settings(**{f.name: getattr(settings, f.name) for f in fields(Settings) if f.name.startswith(beginnings)})
+
+
 def for_evaluators(settings: Settings) -> dict[str, str]:
-    """The settings that evaluators ask for, as environment variables: how a process that evaluates gets them."""
-    found = {}
-    for f in fields(Settings):
-        if f.name.startswith(_OF_EVALUATORS):
-            found[PREFIX + f.name.upper()] = str(getattr(settings, f.name))
-    return found
+    """The settings that evaluators use, as environment variables: a process that evaluates gets them so."""
+    names = [f.name for f in fields(Settings) if f.name.startswith(_OF_EVALUATORS)]
+    return {PREFIX + name.upper(): str(getattr(settings, name)) for name in names}
 
 
 def describe() -> list[tuple[str, Any]]:

@@ -13,22 +13,31 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as otel
 
 from ragtrace import calibrations, plugins, sampling, settings
 from ragtrace.errors import DataError, MissingExtraError, SettingError
-from ragtrace.evaluation import Evaluator
+from ragtrace.evaluation import Evaluator, configure
 from ragtrace.online import child_process
-from ragtrace.online.pipeline import Adjust, Limits, Observer, Pipeline, Sink
+from ragtrace.online.pipeline import Adjust, Limits, Pipeline, Sink
 from ragtrace.settings import Settings
 from ragtrace.startup import runtime as running
-from ragtrace.startup.runtime import Runtime
+from ragtrace.startup.runtime import Parts, Runtime
 from ragtrace.text import redaction
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.tracing import recorder
 from ragtrace.tracing.content import ContentPolicy
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+    from ragtrace.chatlogs.sink import StoreSink
+    from ragtrace.online.journal import Journal
+    from ragtrace.review.feedback import FeedbackSink
+    from ragtrace_otlp import Telemetry
+    from ragtrace_prometheus import PrometheusSink
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
@@ -64,98 +73,95 @@ def init(
     if isinstance(redact, str):
         options["redact"] = redact
     used = settings.load(options, file=settings_file)
-    mask = redact if callable(redact) else _redaction(used.redact)
-    capture = _capture(used, mask)
+    capture = _capture(used, redact if callable(redact) else _redaction(used.redact))
     checks = [_evaluator(name) for name in used.evaluators] if used.evaluators else _default_suite()
     _check_unique(checks)
     _check_judge(used, checks)
-    chosen = sampler or _sampler(used)
     with _lock:
         before = running.current()
         if before is not None:
             before.close()
-        used, forget_spending = _shared_budget(used, checks)
-        settings.use(used)
-        if used.embedding_model:
-            from ragtrace.models.embedding import use_embedder
+        used, remove_spending = _shared_budget(used, checks)
+        if used.embedding_model:  # one that cannot be loaded is an error at start, not one on every score
+            from ragtrace.models.embedding import get_embedder
 
-            use_embedder(used.embedding_model)
-        started = _start(used, capture, checks, chosen, tuple(sinks), tracer_provider)
-        running.set_current(started)
-        started.at_close(forget_spending)
-    return started
+            get_embedder(used.embedding_model)
+        checks = [configure(check, used) for check in checks]
+        runtime = _start(used, capture, checks, sampler or _sampler(used), tuple(sinks), tracer_provider)
+        running.instrument(runtime, True, capture)
+        running.close_at_exit(runtime)
+        running.set_current(runtime)
+        runtime.at_close(remove_spending)
+    return runtime
 
 
-def _start(  # noqa: PLR0917 the parts, once made, in one place
+def _start(  # noqa: PLR0917 each is a part of the runtime
     used: Settings,
     capture: ContentPolicy,
     checks: Sequence[Evaluator],
     sampler: sampling.Sampler,
     sinks: tuple[Sink, ...],
-    tracer_provider: Any,
+    tracer_provider: TracerProvider | None,
 ) -> Runtime:
-    calibration = _calibration(used)
-    now = checks if calibration is None else calibration(checks)
-    telemetry = _telemetry(used, capture, tracer_provider)
-    metrics = None
-    observers: tuple[Observer, ...] = ()
-    if used.prometheus_port >= 0:
-        _require("prometheus_client", "prometheus", "prometheus_port")
-        from ragtrace_prometheus import PrometheusSink
-        from ragtrace_prometheus.watcher import JudgeLimits
-
-        metrics = PrometheusSink(
-            app=used.app,
-            env=used.env,
-            evaluators=now,
-            prices=settings.prices(used.model_prices),
-            strata=_strata(used),
-            directory=os.environ.get("PROMETHEUS_MULTIPROC_DIR"),  # as prometheus_client: empty is unset
-            judge=JudgeLimits(
-                used.judge_model, used.judge_budget_hour, used.judge_budget_day, shared=bool(used.judge_budget_file)
-            ),
-        )
-        sinks += (metrics,)
-        observers = (metrics.observe_request,)
-    if telemetry is not None:
-        sinks += tuple(telemetry.sinks)
-    journal = None
-    if used.report_file:
-        from ragtrace.online.journal import Journal
-
-        journal = Journal(used.report_file, app=used.app, env=used.env, evaluators=checks, sanitizer=capture.sanitizer)
-        sinks += (journal,)
-    stored = _store(used, now)
-    if stored is not None:
-        sinks += (stored,)
+    """Start the pipeline and what receives its evaluations."""
     from ragtrace.evaluators.causes import cause
 
-    limits = Limits(used.queue_items, used.queue_bytes, used.batch, used.batch_wait, used.workers)
+    calibration = _calibration(used)
+    calibrated = checks if calibration is None else calibration(checks)
+    telemetry = _telemetry(used, capture, tracer_provider)
+    metrics = _metrics(used, calibrated)
+    journal = _journal(used, capture, checks)
+    store = _store(used, calibrated)
+    parts: list[Sink | None] = [metrics, *(telemetry.sinks if telemetry is not None else ()), journal, store]
     pipeline = Pipeline(
         checks,
-        sinks,
+        (*sinks, *(part for part in parts if part is not None)),
         sampler=sampler,
-        limits=limits,
-        observers=observers,
+        limits=Limits(used.queue_items, used.queue_bytes, used.batch, used.batch_wait, used.workers),
+        observers=() if metrics is None else (metrics.observe_request,),
         cause=cause,
-        observe_duration=metrics.observe_duration if metrics is not None else None,
+        observe_duration=None if metrics is None else metrics.observe_duration,
         isolated_names=_isolated_names(used, checks),
         environment=settings.for_evaluators(used),
-        adjust=_followed(calibration, stored),
+        adjust=_with_store(calibration, store),
     )
     if metrics is not None:
         metrics.watch(pipeline, telemetry)
         metrics.serve(used.prometheus_port, used.prometheus_host)
-    runtime = Runtime(used, pipeline, telemetry, metrics, journal)
-    runtime.store, runtime.said = stored, _said(used)
     pipeline.start()
     recorder.set_consumer(pipeline)
-    running.instrument(runtime, True, capture)
-    running.close_at_exit(runtime)
-    return runtime
+    return Runtime(used, pipeline, Parts(telemetry, metrics, journal, store, _feedback(used)))
 
 
-def _store(used: Settings, checks: Sequence[Evaluator]) -> Any:
+def _metrics(used: Settings, checks: Sequence[Evaluator]) -> PrometheusSink | None:
+    if used.prometheus_port < 0:
+        return None
+    _require("prometheus_client", "prometheus", "prometheus_port")
+    from ragtrace_prometheus import PrometheusSink
+    from ragtrace_prometheus.watcher import JudgeLimits
+
+    return PrometheusSink(
+        app=used.app,
+        env=used.env,
+        evaluators=checks,
+        prices=settings.prices(used.model_prices),
+        strata=_strata(used),
+        directory=os.environ.get("PROMETHEUS_MULTIPROC_DIR"),  # as prometheus_client: empty is unset
+        judge=JudgeLimits(
+            used.judge_model, used.judge_budget_hour, used.judge_budget_day, shared=bool(used.judge_budget_file)
+        ),
+    )
+
+
+def _journal(used: Settings, capture: ContentPolicy, checks: Sequence[Evaluator]) -> Journal | None:
+    if not used.report_file:
+        return None
+    from ragtrace.online.journal import Journal
+
+    return Journal(used.report_file, app=used.app, env=used.env, evaluators=checks, sanitizer=capture.sanitizer)
+
+
+def _store(used: Settings, checks: Sequence[Evaluator]) -> StoreSink | None:
     if not used.store:
         return None
     _require("sqlalchemy", "store", "store")
@@ -167,7 +173,7 @@ def _store(used: Settings, checks: Sequence[Evaluator]) -> Any:
     return StoreSink(used.store, key=key, app=used.app, env=used.env, evaluators=checks, retention=retention)
 
 
-def _said(used: Settings) -> Any:
+def _feedback(used: Settings) -> FeedbackSink | None:
     if not used.store:
         return None
     from ragtrace.chatlogs.encryption import read_keys
@@ -176,22 +182,22 @@ def _said(used: Settings) -> Any:
     return FeedbackSink(used.store, key=read_keys(used.store_key))
 
 
-def _followed(calibration: Adjust | None, stored: Any) -> Adjust | None:
-    """The calibration, and the store told of each new version: its threshold belongs to its scores."""
-    if calibration is None or stored is None:
+def _with_store(calibration: Adjust | None, store: StoreSink | None) -> Adjust | None:
+    """The calibration, which also gives the store each new version: scores belong to a version's threshold."""
+    if calibration is None or store is None:
         return calibration
     last: list[tuple[str, float | None]] = []
 
-    def adjusted(checks: Sequence[Evaluator]) -> Sequence[Evaluator]:
+    def adjust(checks: Sequence[Evaluator]) -> Sequence[Evaluator]:
         nonlocal last
-        found = calibration(checks)
-        now = [(check.version, check.threshold) for check in found]
-        if now != last:
-            last = now
-            stored.update_evaluators(found)
-        return found
+        calibrated = calibration(checks)
+        versions = [(check.version, check.threshold) for check in calibrated]
+        if versions != last:
+            last = versions
+            store.update_evaluators(calibrated)
+        return calibrated
 
-    return adjusted
+    return adjust
 
 
 def _calibration(used: Settings) -> Adjust | None:
@@ -210,7 +216,7 @@ def _isolated_names(used: Settings, checks: Sequence[Evaluator]) -> list[str]:
     return [check.name for check in checks if child_process.can_isolate(check)]
 
 
-def _telemetry(used: Settings, capture: ContentPolicy, tracer_provider: Any) -> Any:
+def _telemetry(used: Settings, capture: ContentPolicy, tracer_provider: TracerProvider | None) -> Telemetry | None:
     endpoint = used.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
     if importlib.util.find_spec("opentelemetry.sdk") is None:
         if endpoint or used.spans_file:
@@ -274,7 +280,7 @@ def _check_judge(used: Settings, checks: Sequence[Evaluator]) -> None:
     again: litellm is large, and the application's process shall not have it where the judge is asked elsewhere."""
     if not any(check.asks_judge for check in checks):
         return
-    code = "from ragtrace.judge import get_judge\nget_judge()"
+    code = "from ragtrace.judge import get_judge\nfrom ragtrace.settings import load\nget_judge(load())"
     environment = {**child_process.environment(), **settings.for_evaluators(used)}
     try:
         done = subprocess.run(

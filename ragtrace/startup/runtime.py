@@ -8,8 +8,9 @@ import importlib.util
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ragtrace.online.counts import Counts
 from ragtrace.online.pipeline import Pipeline
@@ -25,19 +26,55 @@ _ADAPTERS = (
 )
 
 
+class _Closes(Protocol):
+    def close(self) -> None: ...
+
+
+class _Metrics(_Closes, Protocol):
+    @property
+    def url(self) -> str | None: ...
+
+    def observe_feedback(self, value: str) -> None: ...
+
+
+class _Waits(Protocol):
+    def flush(self, timeout: float = ...) -> bool: ...
+
+    def close(self, timeout: float = ...) -> object: ...
+
+
+class _Telemetry(_Waits, Protocol):
+    tracer_provider: Any
+    logger_provider: Any
+
+    def stats(self) -> Any: ...
+
+
+class _Feedback(_Waits, Protocol):
+    def __call__(self, message: Feedback, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What runs beside the pipeline; None for what the settings leave out."""
+
+    telemetry: _Telemetry | None = None
+    metrics: _Metrics | None = None
+    journal: _Closes | None = None
+    store: _Waits | None = None
+    feedback: _Feedback | None = None
+
+
 class Runtime:
     """A running ragtrace: what `init` returns. Everything it does goes on without it; keep it to stop or to look."""
 
-    def __init__(self, used: Settings, pipeline: Pipeline, telemetry: Any, metrics: Any, journal: Any = None) -> None:
+    def __init__(self, used: Settings, pipeline: Pipeline, parts: Parts) -> None:
         self.settings = used
         self.pipeline = pipeline
-        self.telemetry = telemetry
-        self._metrics = metrics
-        self._journal = journal
-        self.store: Any = None
+        self.telemetry = parts.telemetry
+        self.store: Any = parts.store
         """The sink of the setting `store`, with its counters; None without."""
-        self.said: Any = None
-        """The sink of what users say, beside the store; None without one."""
+        self._parts = parts
         self._closed = False
         self._at_close: list[Callable[[], None]] = []
 
@@ -49,7 +86,7 @@ class Runtime:
     @property
     def metrics_url(self) -> str | None:
         """Where /metrics is served, or None."""
-        return getattr(self._metrics, "url", None)
+        return self._parts.metrics.url if self._parts.metrics is not None else None
 
     @property
     def export(self) -> Any:
@@ -63,23 +100,27 @@ class Runtime:
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until all that was accepted is evaluated and sent; False if `timeout` seconds did not do."""
         done = self.pipeline.flush(timeout)
-        if self.telemetry is not None:
-            done = self.telemetry.flush(timeout) and done
-        for each in (self.store, self.said):
-            if each is not None:
-                done = each.flush(timeout) and done
+        for part in self._waiting():
+            done = part.flush(timeout) and done
         return done
 
-    def feedback(self, given: Feedback) -> bool:
+    def _waiting(self) -> Iterator[_Waits]:
+        """The parts that have queues, in the order in which they are flushed and closed."""
+        for part in (self._parts.telemetry, self._parts.store, self._parts.feedback):
+            if part is not None:
+                yield part
+
+    def feedback(self, message: Feedback) -> bool:
         """Take what a user said of an answer; False where nobody keeps it: neither store nor metrics, or after `close`.
         See `ragtrace.feedback`, which never raises."""
         if self._closed:
             return False
-        if self._metrics is not None:
-            self._metrics.observe_feedback({1: "up", -1: "down"}.get(given.thumbs or 0, "other"))
-        if self.said is not None:
-            self.said(given)
-        return self._metrics is not None or self.said is not None
+        metrics, sink = self._parts.metrics, self._parts.feedback
+        if metrics is not None:
+            metrics.observe_feedback({1: "up", -1: "down"}.get(message.thumbs or 0, "other"))
+        if sink is not None:
+            sink(message)
+        return metrics is not None or sink is not None
 
     def close(self, timeout: float | None = None) -> None:
         """Stop: instrumentation off, open requests ended, what waits evaluated for up to `timeout` seconds, the rest
@@ -94,15 +135,11 @@ class Runtime:
             recorder.set_consumer(None)
         seconds = self.settings.exit_seconds if timeout is None else timeout
         self.pipeline.close(seconds)
-        if self.telemetry is not None:
-            self.telemetry.close(max(seconds, 1.0))
-        if self._metrics is not None:
-            self._metrics.close()
-        if self._journal is not None:
-            self._journal.close()
-        for each in (self.store, self.said):
-            if each is not None:
-                each.close(max(seconds, 1.0))
+        for ended in (self._parts.metrics, self._parts.journal):
+            if ended is not None:
+                ended.close()
+        for part in self._waiting():
+            part.close(max(seconds, 1.0))
         for action in self._at_close:
             action()
 

@@ -49,7 +49,7 @@ class Uniform:
 @pytest.fixture(autouse=True)
 def _as_it_was() -> Iterator[None]:
     yield
-    for use in (settings.use, use_judge, use_embedder, use_causal):
+    for use in (use_judge, use_embedder, use_causal):
         use(None)  # type: ignore[operator]
 
 
@@ -72,13 +72,12 @@ def test_row(row: str) -> None:
 def test_arithmetic(example: Example) -> None:
     """With claims and verdicts scripted, the value is the source's."""
     pytest.importorskip("jsonschema", reason="jsonschema is not installed: pip install 'ragtrace-otel[judge]'")
-    settings.use(settings.load(example.settings, environ={}))
     judge: Any = ScriptedJudge({k: list(v) if isinstance(v, list) else v for k, v in example.answers.items()})
     use_judge(judge)
     use_causal(Uniform())
     if example.cosines:
         use_embedder(Cosines(example.cosines))
-    holds(example)
+    holds(example, settings.load(example.settings, environ={}))
 
 
 @pytest.mark.parametrize("example", EXACT, ids=lambda e: f"{e.name}-{e.value:.3g}")
@@ -89,8 +88,8 @@ def test_definition(example: Example) -> None:
     holds(example)
 
 
-def holds(example: Example) -> None:
-    ((score,),) = run(plugins.load(example.name), [make_trace(**example.trace)])
+def holds(example: Example, used: settings.Settings | None = None) -> None:
+    ((score,),) = run(plugins.load(example.name, used), [make_trace(**example.trace)])
     assert score.error is None, score.explanation
     assert score.value == pytest.approx(example.value, abs=1e-6)
     assert score.failures == example.failures

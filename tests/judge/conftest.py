@@ -22,7 +22,6 @@ def _own_judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         if name.endswith("_API_KEY") or name.startswith("RAGTRACE_JUDGE"):
             monkeypatch.delenv(name)
     yield
-    settings.use(None)
     use_judge(None)
 
 
@@ -42,7 +41,6 @@ def judging() -> Callable[..., Judge]:
             **options,
         }
         used = settings.load(given, environ={})
-        settings.use(used)
         judge = Judge(used, store)
         use_judge(judge)
         return judge

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace import plugins, settings
+from ragtrace import plugins
 from ragtrace.evaluation import run
 from ragtrace.evaluators.critics import byop
 from ragtrace.evaluators.g_eval import expected, g_eval_of
@@ -21,7 +21,6 @@ from tests.judge import server as s
 def _as_it_was() -> Iterator[None]:
     yield
     use_judge(None)
-    settings.use(None)
 
 
 def scripted(**answers: Any) -> Any:

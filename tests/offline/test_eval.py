@@ -44,7 +44,6 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> Any:
         if name.endswith("_API_KEY") or name.startswith("RAGTRACE_"):
             monkeypatch.delenv(name)
     yield
-    settings.use(None)
     use_judge(None)
 
 
@@ -260,7 +259,7 @@ def test_processes_have_one_budget(
     scores = [json.loads(line)["scores"]["sexism"] for line in capsys.readouterr().out.splitlines()]
     assert len(served.requests) == 3
     assert [score["error"] for score in scores].count(None) == 3
-    assert not settings.in_force().judge_budget_file
+    assert not settings.load().judge_budget_file
 
 
 @pytest.mark.server
