@@ -229,7 +229,7 @@ def grounding(folder: Path, limit: int) -> None:
             "groundedness": (by(lambda c: 1 - min(c.supported())), bound("groundedness"), False),
             "faithfulness": (by(lambda c: 1 - sum(c.supported()) / len(c.claims)), bound("faithfulness"), False),
             "hallucination_cross_encoder": (
-                by(lambda c: c.judgement.ungrounded),
+                by(lambda c: c.support.ungrounded),
                 bound("hallucination_cross_encoder"),
                 True,
             ),
@@ -270,7 +270,7 @@ def character_f1(found: list[tuple[Row, Checked]]) -> float:
         gold, mine = np.zeros(len(row["answer"]), bool), np.zeros(len(row["answer"]), bool)
         for s in row["spans"]:
             gold[s["start"] : s["end"]] = True
-        for a, b in checked.judgement.spans:
+        for a, b in checked.support.spans:
             mine[a:b] = True
         hit, said, true = hit + int((gold & mine).sum()), said + int(mine.sum()), true + int(gold.sum())
     return 2 * hit / max(1, said + true)

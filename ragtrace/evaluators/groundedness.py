@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
+from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator, label
 from ragtrace.evaluators.causes import is_refusal
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.claims import Statement, statements
 
 if TYPE_CHECKING:
-    from ragtrace.models.support import Judged, Judgement
+    from ragtrace.models.support import AnswerSupport, StatementSupport
 
 REFUSAL = "refusal"
 _LANGUAGE = "en"
@@ -35,8 +35,8 @@ marked, one claim in twelve is bad, and what is likely to be good at four to one
 class Checked:
     """An answer's claims with what the model says of each."""
 
-    claims: tuple[tuple[Statement, Judged], ...]
-    judgement: Judgement
+    claims: tuple[tuple[Statement, StatementSupport], ...]
+    support: AnswerSupport
     text: str
 
     def supported(self) -> list[float]:
@@ -49,9 +49,9 @@ _lock = threading.Lock()
 
 
 def check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
-    """The claims of an answer judged against chunks, or why there is nothing to judge.
+    """The claims of an answer compared with chunks, or the reason why none can be.
 
-    Several evaluators ask this of one trace: the last answers are remembered.
+    Several evaluators need it for one trace: the last 256 results are remembered.
     """
     digest = hashlib.blake2b(digest_size=16)
     for text in (query, answer, *chunks):
@@ -61,108 +61,105 @@ def check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
         if key in _recent:
             _recent.move_to_end(key)
             return _recent[key]
-    made = _check(query, answer, chunks)
+    result = _check(query, answer, chunks)
     with _lock:
-        _recent[key] = made
+        _recent[key] = result
         while len(_recent) > _KEPT:
             _recent.popitem(last=False)
-    return made
+    return result
 
 
 def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
-    from ragtrace.models.support import Question, judge
+    from ragtrace.models.support import Question, assess
 
     if is_refusal(answer):
         return REFUSAL
-    said = statements(answer)
-    if not any(s.kind == "claim" for s in said):
+    parts = statements(answer)
+    if not any(s.kind == "claim" for s in parts):
         return "the answer claims nothing"
     if not any(c.strip() for c in chunks):
         return "the chunks hold no text"
     for text, what in ((answer, "answer"), (" ".join(c[:500] for c in chunks[:4]), "context")):
         if (language := _foreign(text)) is not None:
             return f"the model knows English; the {what} is in {language}"
-    (judgement,) = judge([Question(query, answer, [(s.start, s.end) for s in said], chunks)])
-    if judgement is None:
+    (support,) = assess([Question(query, answer, [(s.start, s.end) for s in parts], chunks)])
+    if support is None:
         return "the answer or the chunks hold no words"
-    claims = tuple((s, j) for s, j in zip(said, judgement.statements, strict=True) if s.kind == "claim")
-    return Checked(claims, judgement, answer)
+    claims = tuple((s, j) for s, j in zip(parts, support.statements, strict=True) if s.kind == "claim")
+    return Checked(claims, support, answer)
 
 
 def _foreign(text: str) -> str | None:
     """The language of a text that the model was not trained on; None for English and where it cannot be told."""
     from ragtrace.models.language_id import identify
 
-    found = identify(text)
-    return found[0] if found is not None and found[0] != _LANGUAGE and found[1] >= _SURE else None
+    language, probability = identify(text) or (_LANGUAGE, 1.0)
+    return language if language != _LANGUAGE and probability >= _SURE else None
 
 
-def _of_trace(trace: Trace) -> Checked | str:
+def _check_trace(trace: Trace) -> Checked | str:
     return check(trace.query, trace.answer, [d.content for d in trace.documents])
 
 
-def _none(name: str, why: str) -> Score:
-    if why == REFUSAL:
+def not_scored(name: str, reason: str) -> Score:
+    """The score where `check` gives a reason: a refusal, or not applicable."""
+    if reason == REFUSAL:
         return Score(name, label=REFUSAL, explanation="the answer declines; nothing is claimed")
-    return Score(name, label=NOT_APPLICABLE, explanation=why)
+    return Score(name, label=NOT_APPLICABLE, explanation=reason)
 
 
 def _evidence(checked: Checked, trace: Trace) -> tuple[Evidence, ...]:
-    found = []
-    for statement, judged in checked.claims:
-        chunk = judged.chunk
-        found.append(
-            Evidence(
-                statement.start,
-                statement.end,
-                verdict(judged),
-                judged.supported,
-                trace.documents[chunk].id if chunk is not None else None,
-                chunk,
-                judged.start,
-                judged.end,
-            )
+    return tuple(
+        Evidence(
+            statement.start,
+            statement.end,
+            verdict(claim),
+            claim.supported,
+            trace.documents[claim.chunk].id if claim.chunk is not None else None,
+            claim.chunk,
+            claim.start,
+            claim.end,
         )
-    return tuple(found)
+        for statement, claim in checked.claims
+    )
 
 
-def verdict(judged: Judged) -> str:
+def verdict(claim: StatementSupport) -> str:
     """`supported`, `unsupported` or `contradicted`: supported from SUPPORTED on, else the likelier of the other two."""
-    if judged.supported >= SUPPORTED:
-        return "supported"
-    return "contradicted" if judged.contradicted > judged.unsupported else "unsupported"
+    return "supported" if claim.supported >= SUPPORTED else _failure(claim)
 
 
-def _cause(checked: Checked, passed: bool) -> str | None:
-    if passed:
-        return None
+def _failure(claim: StatementSupport) -> str:
+    return "contradicted" if claim.contradicted > claim.unsupported else "unsupported"
+
+
+def _cause(checked: Checked) -> str:
     _, worst = min(checked.claims, key=lambda c: c[1].supported)
-    return "contradicts_context" if worst.contradicted > worst.unsupported else "unsupported"
+    return "contradicts_context" if _failure(worst) == "contradicted" else "unsupported"
 
 
-def _worst(checked: Checked) -> str:
-    statement, judged = min(checked.claims, key=lambda c: c[1].supported)
+def _explanation(checked: Checked) -> str:
+    """Quotes the least supported claim and the words that are not supported."""
+    statement, claim = min(checked.claims, key=lambda c: c[1].supported)
     sentence = checked.text[statement.start : statement.end][:300]
-    words = ", ".join(f"“{checked.text[a:b][:80]}”" for a, b in judged.spans[:5])
-    kind = "contradicted" if judged.contradicted > judged.unsupported else "not supported"
-    said = f"least supported: “{sentence}” (supported with probability {judged.supported:.2f}"
-    said += f"; {kind}: {words})" if words else ")"
-    share = checked.judgement.share
-    return said if share >= 1.0 else f"{said}; compared with the nearest {share:.0%} of the context"
+    words = ", ".join(f"“{checked.text[a:b][:80]}”" for a, b in claim.spans[:5])
+    kind = "contradicted" if _failure(claim) == "contradicted" else "not supported"
+    text = f"least supported: “{sentence}” (supported with probability {claim.supported:.2f}"
+    text += f"; {kind}: {words})" if words else ")"
+    share = checked.support.share
+    return text if share >= 1.0 else f"{text}; compared with the nearest {share:.0%} of the context"
 
 
-def _scored(check_: Evaluator, trace: Trace, value: Callable[[Checked], float]) -> Score:
-    checked = _of_trace(trace)
+def _score(evaluator_: Evaluator, trace: Trace, value: Callable[[Checked], float]) -> Score:
+    checked = _check_trace(trace)
     if isinstance(checked, str):
-        return _none(check_.name, checked)
+        return not_scored(evaluator_.name, checked)
     number = min(1.0, max(0.0, value(checked)))
-    threshold = check_.threshold or 0.0
-    passed = number >= threshold if check_.direction == "higher" else number <= threshold
     return Score(
-        check_.name,
+        evaluator_.name,
         value=number,
-        explanation=_worst(checked),
-        cause=_cause(checked, passed),
+        explanation=_explanation(checked),
+        cause=_cause(checked) if label(evaluator_, number) == "fail" else None,
         evidence=_evidence(checked, trace),
         method="model",
     )
@@ -188,13 +185,13 @@ def faithfulness(trace: Trace) -> Score:
     The evidence has every claim with its verdict and its closest passage; the explanation quotes the least supported
     one and the words that are not supported.
     """
-    return _scored(faithfulness, trace, lambda c: sum(c.supported()) / len(c.claims))
+    return _score(faithfulness, trace, lambda c: sum(c.supported()) / len(c.claims))
 
 
 @_model(0.1, "RAG generator metrics, hallucination; by the embedded model", "lower")
 def hallucination(trace: Trace) -> Score:
     """Expected share of the answer's claims that the context does not support: 1 - faithfulness."""
-    return _scored(hallucination, trace, lambda c: 1 - sum(c.supported()) / len(c.claims))
+    return _score(hallucination, trace, lambda c: 1 - sum(c.supported()) / len(c.claims))
 
 
 @_model(0.8, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
@@ -202,7 +199,7 @@ def groundedness(trace: Trace) -> Score:
     """Minimum over the answer's claims of the probability that the context supports it; names the least grounded one.
 
     `groundedness_cosine` is the form with sentence embeddings."""
-    return _scored(groundedness, trace, lambda c: min(c.supported()))
+    return _score(groundedness, trace, lambda c: min(c.supported()))
 
 
 @_model(0.6, "H2O Eval Studio, Hallucination Evaluator; with the embedded model in place of HHEM")
@@ -214,7 +211,7 @@ def hallucination_cross_encoder(trace: Trace, *, settings: Settings) -> Score:
     long for that one is read in windows of which the best counts, and the explanation says how much was read."""
     if settings.entailment_model:
         return _by_named_model(trace, settings.entailment_model)
-    return _scored(hallucination_cross_encoder, trace, lambda c: 1 - c.judgement.ungrounded)
+    return _score(hallucination_cross_encoder, trace, lambda c: 1 - c.support.ungrounded)
 
 
 def _by_named_model(trace: Trace, model: str) -> Score:
@@ -222,24 +219,24 @@ def _by_named_model(trace: Trace, model: str) -> Score:
 
     name = hallucination_cross_encoder.name
     if is_refusal(trace.answer):
-        return _none(name, REFUSAL)
+        return not_scored(name, REFUSAL)
     if not any(s.kind == "claim" for s in statements(trace.answer)):
-        return _none(name, "the answer claims nothing")
+        return not_scored(name, "the answer claims nothing")
     context = "\n\n".join(d.content for d in trace.documents if d.content.strip())
     if not context:
-        return _none(name, "the chunks hold no text")
-    found = consistency(context, trace.answer, model)
-    said = f"by {found.model}"
-    if found.windows_in_all > 1:
-        said += f"; the context was read in {found.windows_in_all} windows, of which the best counts"
-    if found.windows < found.windows_in_all:
-        said += f"; {found.windows} of them were judged: those that share most words with the answer"
-    if found.parts_in_all > 1:
-        said += f"; the answer was read in {found.parts_in_all} parts, of which the worst counts"
-    if found.parts < found.parts_in_all:
-        said += f"; the first {found.parts} of them were judged"
-    cause = None if found.value >= (hallucination_cross_encoder.threshold or 0.0) else "unsupported"
-    return Score(name, value=found.value, explanation=said, cause=cause, method="model")
+        return not_scored(name, "the chunks hold no text")
+    result = consistency(context, trace.answer, model)
+    parts = [f"by {model}"]
+    if result.windows_in_all > 1:
+        parts.append(f"the context was read in {result.windows_in_all} windows, of which the best counts")
+    if result.windows < result.windows_in_all:
+        parts.append(f"{result.windows} of them were judged: those that share most words with the answer")
+    if result.parts_in_all > 1:
+        parts.append(f"the answer was read in {result.parts_in_all} parts, of which the worst counts")
+    if result.parts < result.parts_in_all:
+        parts.append(f"the first {result.parts} of them were judged")
+    cause = "unsupported" if label(hallucination_cross_encoder, result.value) == "fail" else None
+    return Score(name, value=result.value, explanation="; ".join(parts), cause=cause, method="model")
 
 
 @_model(0.25, "RAG evaluation guide, Hallucination Check; by the embedded model", "lower")
@@ -247,10 +244,10 @@ def context_contradiction(trace: Trace) -> Score:
     """Chunks that the answer contradicts / chunks. A contradiction belongs to the chunk closest to its claim."""
 
     def share(checked: Checked) -> float:
-        hit = {j.chunk for _, j in checked.claims if verdict(j) == "contradicted" and j.chunk is not None}
-        return len(hit) / len(trace.documents)
+        chunks = {c.chunk for _, c in checked.claims if verdict(c) == "contradicted" and c.chunk is not None}
+        return len(chunks) / len(trace.documents)
 
-    return _scored(context_contradiction, trace, share)
+    return _score(context_contradiction, trace, share)
 
 
 @evaluator(
@@ -263,7 +260,7 @@ def context_recall(trace: Trace) -> Score:
     """Expected share of the reference answer's claims that the retrieved context supports."""
     checked = check(trace.query, trace.reference or "", [d.content for d in trace.documents])
     if isinstance(checked, str):
-        return _none("context_recall", checked)
+        return not_scored("context_recall", checked)
     missing = [checked.text[s.start : s.end] for s, j in checked.claims if j.supported < SUPPORTED]
-    said = f"not in the context: “{missing[0][:300]}”" if missing else None
-    return Score("context_recall", value=sum(checked.supported()) / len(checked.claims), explanation=said)
+    explanation = f"not in the context: “{missing[0][:300]}”" if missing else None
+    return Score("context_recall", value=sum(checked.supported()) / len(checked.claims), explanation=explanation)

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
 from ragtrace.evaluators.causes import is_refusal
-from ragtrace.models.alignment import FUNCTION_WORDS, normal
+from ragtrace.models.answer_features import FUNCTION_WORDS, normal
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.text.claims import Statement, statements
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragtrace.evaluation import NOT_APPLICABLE, evaluator
+from ragtrace.evaluation import evaluator
 from ragtrace.evaluators.arithmetic import average_precision, f1
-from ragtrace.evaluators.groundedness import SUPPORTED, Checked, check
+from ragtrace.evaluators.groundedness import SUPPORTED, Checked, check, not_scored
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
 
@@ -16,10 +16,6 @@ reference."""
 _CLAIMS_WEIGHT, _SIMILARITY_WEIGHT = 0.75, 0.25
 _CHUNKS = 20
 _RAGAS = "RAGAS; by the embedded model"
-
-
-def _none(name: str, why: str) -> Score:
-    return Score(name, label=NOT_APPLICABLE if why != "refusal" else "refusal", explanation=why)
 
 
 def _correct(trace: Trace) -> Checked | str:
@@ -44,7 +40,7 @@ def noise_sensitivity(trace: Trace) -> Score:
     """Incorrect claims / claims of the answer; a claim is incorrect if the reference does not support it."""
     found = _correct(trace)
     if isinstance(found, str):
-        return _none("noise_sensitivity", found)
+        return not_scored("noise_sensitivity", found)
     wrong = sum(p < SUPPORTED for p in found.supported())
     return Score(
         "noise_sensitivity", value=wrong / len(found.claims), explanation=f"{wrong} of {len(found.claims)} claims"
@@ -54,7 +50,7 @@ def noise_sensitivity(trace: Trace) -> Score:
 def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
     found = _correct(trace)
     if isinstance(found, str):
-        return _none(name, found)
+        return not_scored(name, found)
     wrong = [p < SUPPORTED for p in found.supported()]
     blamed = [False] * len(wrong)
     for document in trace.documents[:_CHUNKS]:
@@ -112,7 +108,7 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     said = _correct(trace)
     expected = check(trace.query, trace.reference or "", [trace.answer])
     if isinstance(said, str):
-        return _none("answer_correctness", said)
+        return not_scored("answer_correctness", said)
     tp = sum(p >= SUPPORTED for p in said.supported())
     fp = len(said.claims) - tp
     fn = 0 if isinstance(expected, str) else sum(p < SUPPORTED for p in expected.supported())
@@ -170,5 +166,5 @@ def summary_faithfulness_zs(trace: Trace) -> Score:
     """Mean over the summary's sentences of the probability that the source supports them; the source is the query."""
     found = check("", trace.answer, [trace.query])
     if isinstance(found, str):
-        return _none("summary_faithfulness_zs", found)
+        return not_scored("summary_faithfulness_zs", found)
     return Score("summary_faithfulness_zs", value=sum(found.supported()) / len(found.claims))

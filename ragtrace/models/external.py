@@ -98,29 +98,28 @@ class CrossEncoder:
         """Per pair the probability that the first text supports the second."""
         if self.labels == 1:
             return self.scores(pairs)
-        made = self._model.predict(list(pairs), batch_size=_RUN, show_progress_bar=False, apply_softmax=True)
+        rows = self._model.predict(list(pairs), batch_size=_RUN, show_progress_bar=False, apply_softmax=True)
         column = self._entailment()
-        return [float(row[column]) for row in made]
+        return [float(row[column]) for row in rows]
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Per pair the model's one score, put into [0, 1] by the logistic function."""
         if self.labels != 1:
             raise ModelError(f"the cross-encoder gives {self.labels} numbers for a pair; one that gives one is needed")
         torch = _package("torch", "sentence-transformers", "a cross-encoder")
-        made = self._model.predict(
-            list(pairs), batch_size=_RUN, show_progress_bar=False, activation_fn=torch.nn.Sigmoid()
-        )
-        return [float(score) for score in made]
+        sigmoid = torch.nn.Sigmoid()
+        scores = self._model.predict(list(pairs), batch_size=_RUN, show_progress_bar=False, activation_fn=sigmoid)
+        return [float(score) for score in scores]
 
     def _entailment(self) -> int:
-        """Which of the labels says that the first text supports the second."""
-        named = {int(i): str(label).lower() for i, label in self._config.id2label.items()}
-        found = [i for i, label in named.items() if _SUPPORTS.fullmatch(label)]
-        if len(found) == 1:
-            return found[0]
-        if self.labels == 2 and all(label.startswith("label_") for label in named.values()):
-            return 1  # without names, 1 says yes by convention
-        raise ModelError(f"none of the cross-encoder's labels {sorted(named.values())} says entailment")
+        """The number of the label that says that the first text supports the second."""
+        labels = {int(i): str(label).lower() for i, label in self._config.id2label.items()}
+        matches = [i for i, label in labels.items() if _SUPPORTS.fullmatch(label)]
+        if len(matches) == 1:
+            return matches[0]
+        if self.labels == 2 and all(label.startswith("label_") for label in labels.values()):
+            return 1  # of two labels without names, 1 says yes by convention
+        raise ModelError(f"none of the cross-encoder's labels {sorted(labels.values())} says entailment")
 
 
 _SUPPORTS = re.compile(r"entail(?:ment|ed|s)?|support(?:ed|s)?|consistent|grounded|factual|yes|true")
@@ -145,10 +144,8 @@ class Hhem:
 
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Per pair how consistent the second text is with the first."""
-        found: list[float] = []
-        for start in range(0, len(pairs), _RUN):
-            found.extend(float(score) for score in self._model.predict(list(pairs[start : start + _RUN])))
-        return found
+        runs = [list(pairs[start : start + _RUN]) for start in range(0, len(pairs), _RUN)]
+        return [float(score) for run in runs for score in self._model.predict(run)]
 
 
 def _entailment_model(name: str) -> CrossEncoder | Hhem:
@@ -168,7 +165,6 @@ class Consistency:
 
     value: float
     """In [0, 1]."""
-    model: str
     windows: int
     windows_in_all: int
     parts: int
@@ -200,7 +196,7 @@ def consistency(context: str, answer: str, name: str) -> Consistency:
     scores = model.entails([(piece, part) for part in parts[:_PARTS] for piece in read])
     best = [max(scores[i : i + len(read)]) for i in range(0, len(scores), len(read))]
     value = min(1.0, max(0.0, min(best)))
-    return Consistency(value, name, len(read), len(pieces), len(best), len(parts))
+    return Consistency(value, len(read), len(pieces), len(best), len(parts))
 
 
 def windows(text: str, room: int, tokens: Callable[[str], int]) -> list[str]:
@@ -209,7 +205,7 @@ def windows(text: str, room: int, tokens: Callable[[str], int]) -> list[str]:
     if tokens(text) <= room:
         return [text]
     size = max(1, len(text) * room // tokens(text))
-    found = []
+    pieces = []
     start = 0
     while start < len(text):
         end = min(len(text), start + size)
@@ -217,11 +213,11 @@ def windows(text: str, room: int, tokens: Callable[[str], int]) -> list[str]:
             end = start + max(1, (end - start) * 4 // 5)
         if end < len(text):
             end = _space(text, start + (end - start) // 2, end)
-        found.append(text[start:end])
+        pieces.append(text[start:end])
         if end == len(text):
             break
         start = max(start + 1, _space(text, start + (end - start) // 2, end - (end - start) // 4))
-    return found
+    return pieces
 
 
 def _space(text: str, low: int, high: int) -> int:
@@ -270,15 +266,15 @@ class Detoxifier:
     def probabilities(self, texts: Sequence[str]) -> list[dict[str, float]]:
         """Per text the probability of each label, under the names of `ragtrace.models.heads.toxicity`."""
         pieces = [(i, t[at : at + _TOXIC_CHARS]) for i, t in enumerate(texts) for at in range(0, len(t), _TOXIC_CHARS)]
-        found: list[dict[str, float]] = [dict.fromkeys(_LABELS, 0.0) for _ in texts]
+        highest: list[dict[str, float]] = [dict.fromkeys(_LABELS, 0.0) for _ in texts]
         for start in range(0, len(pieces), _RUN):
             run = pieces[start : start + _RUN]
-            made = self._model.predict([text for _, text in run])
-            for label, theirs in _LABELS.items():
-                values = made[theirs] if isinstance(made[theirs], list) else [made[theirs]]  # of one text: a number
+            results = self._model.predict([text for _, text in run])
+            for label, name in _LABELS.items():
+                values = results[name] if isinstance(results[name], list) else [results[name]]  # of one text: a number
                 for (i, _), value in zip(run, values, strict=True):
-                    found[i][label] = max(found[i][label], float(value))
-        return found
+                    highest[i][label] = max(highest[i][label], float(value))
+        return highest
 
 
 _toxicity_models: Lazy[Detoxifier] = Lazy(Detoxifier)
@@ -294,10 +290,10 @@ def toxicity(texts: Sequence[str], name: str) -> list[dict[str, float]]:
 
 _MAX_CHARS = 200_000
 _SURE = 0.5
-"""Score from which a find counts. Presidio gives less to what has the shape alone: nine digits, say."""
+"""Score from which an entity counts. Presidio gives less to text that has only the shape: nine digits, for example."""
 
 
-class _Found(NamedTuple):
+class _Entity(NamedTuple):
     kind: str
     start: int
     end: int
@@ -327,14 +323,15 @@ class Presidio:
             # It asks the net for the list of top-level domains; ours finds e-mail addresses without.
             self._analyzer.registry.remove_recognizer("EmailRecognizer")
 
-    def find(self, text: str) -> list[_Found]:
-        """What Presidio is sure of, in no particular order."""
-        found = []
-        for result in self._analyzer.analyze(text=text, language="en", score_threshold=_SURE):
-            kind = result.entity_type.lower()
-            if kind not in self._NO_LEAK:
-                found.append(_Found(self._KINDS.get(kind, kind), result.start, result.end, float(result.score)))
-        return found
+    def find(self, text: str) -> list[_Entity]:
+        """The entities with a score of at least 0.5, in no particular order."""
+        results = self._analyzer.analyze(text=text, language="en", score_threshold=_SURE)
+        kinds = [(result.entity_type.lower(), result) for result in results]
+        return [
+            _Entity(self._KINDS.get(kind, kind), result.start, result.end, float(result.score))
+            for kind, result in kinds
+            if kind not in self._NO_LEAK
+        ]
 
 
 class Gliner:
@@ -364,16 +361,15 @@ class Gliner:
         with _loading(f"the GLiNER model {name!r}"):
             self._model = gliner.GLiNER.from_pretrained(name, local_files_only=_local(name))
 
-    def find(self, text: str) -> list[_Found]:
-        """What the model is sure of, in no particular order."""
+    def find(self, text: str) -> list[_Entity]:
+        """The entities with a score of at least 0.5, in no particular order."""
         labels = list(self._LABELS)
-        found = []
+        entities = []
         for begin in range(0, max(1, len(text) - self._OVERLAP), self._WINDOW - self._OVERLAP):
             for entity in self._model.predict_entities(text[begin : begin + self._WINDOW], labels, threshold=_SURE):
-                kind = self._LABELS[entity["label"]]
                 start, end = begin + int(entity["start"]), begin + int(entity["end"])
-                found.append(_Found(kind, start, end, float(entity["score"])))
-        return found
+                entities.append(_Entity(self._LABELS[entity["label"]], start, end, float(entity["score"])))
+        return entities
 
 
 def _pii_engine(name: str) -> Presidio | Gliner:
@@ -396,10 +392,9 @@ def personal(text: str, name: str) -> list[Named]:
     if not text.strip():
         return []
     engine = _pii_engines.get(name)
-    taken: list[Named] = []
-    for kind, start, end, _ in sorted(
-        engine.find(_clean(text[:_MAX_CHARS])), key=lambda f: (-f.score, f.start - f.end)
-    ):
-        if not any(start < t.end and t.start < end for t in taken):
-            taken.append(Named(kind, start, end))
-    return sorted(taken, key=lambda t: t.start)
+    chosen: list[Named] = []
+    entities = engine.find(_clean(text[:_MAX_CHARS]))
+    for kind, start, end, _ in sorted(entities, key=lambda e: (-e.score, e.start - e.end)):
+        if not any(start < other.end and other.start < end for other in chosen):
+            chosen.append(Named(kind, start, end))
+    return sorted(chosen, key=lambda n: n.start)

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.alignment import (
+from ragtrace.models.alignment import Pieces, part, reader
+from ragtrace.models.answer_features import (
     ANSWER_FEATURES,
+    Column,
     Context,
-    Pieces,
     content_words,
     context_surface,
     lexical,
     nearness,
-    part,
-    reader,
     surface,
 )
 from ragtrace.models.embedding import open_session
@@ -42,13 +41,13 @@ _ENCODED = 6_000
 _MEMORY = 1_600
 """Word pieces of the context that the answer is compared with at most: the nearest of those. As in training."""
 _BLOCK = 400
-"""Word pieces of the answer that are judged together."""
+"""Word pieces of the answer that are assessed together."""
 _PIECE = 0.35
 """Probability from which a piece is pointed at as unsupported; from dev, for the spans' F1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class StatementSupport:
     """What the model says of one statement. The three probabilities sum to 1."""
 
     supported: float
@@ -63,12 +62,12 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class AnswerSupport:
     """What the model says of an answer."""
 
     ungrounded: float
     """Calibrated probability that some of the answer is not supported."""
-    statements: tuple[Judged, ...]
+    statements: tuple[StatementSupport, ...]
     """In the order of the statements that were asked about."""
     spans: tuple[tuple[int, int], ...]
     """All unsupported spans of the answer."""
@@ -78,7 +77,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to judge: the statements are characters (start, end) of the answer, in order, not overlapping."""
+    """What to assess: the statements are characters (start, end) of the answer, in order, not overlapping."""
 
     query: str
     answer: str
@@ -86,7 +85,7 @@ class Question:
     chunks: Sequence[str]
 
 
-class GroundingModel:
+class SupportModel:
     """The encoder, the head and the calibration."""
 
     def __init__(self) -> None:
@@ -98,54 +97,56 @@ class GroundingModel:
         with np.load(model_file("groundedness_calibration")) as saved:
             self._sentence, self._answer = saved["sentence"], saved["answer"]
 
-    def judge(self, questions: Sequence[Question]) -> list[Judgement | None]:
-        """Judge answers against their chunks. None where the statements or the chunks hold no word."""
-        return [self._judge(q) for q in questions]
+    def assess(self, questions: Sequence[Question]) -> list[AnswerSupport | None]:
+        """Assess answers against their chunks. None where the statements or the chunks hold no word."""
+        return [self._assess(q) for q in questions]
 
-    def _judge(self, asked: Question) -> Judgement | None:
+    def _assess(self, question: Question) -> AnswerSupport | None:
         import numpy as np
 
-        answer = self._restated(asked)
-        query = self._reader.read(asked.query[:2_000]) if asked.query.strip() else None
+        answer = self._restated(question)
+        query = self._reader.read(question.query[:2_000]) if question.query.strip() else None
         query_hidden = self._reader.encode([query])[0] if query is not None else np.zeros((0, 384), np.float32)
-        windows = [(part(c, a, b), i) for i, c in enumerate(map(self._read, asked.chunks)) for a, b in c.windows]
+        windows = [(part(c, a, b), i) for i, c in enumerate(map(self._read, question.chunks)) for a, b in c.windows]
         if not windows or all(number < 0 for number in answer.sentence):
             return None
         memory, share = self._memory(windows, answer)
-        share *= sum(len(c[:_READ]) for c in asked.chunks) / sum(map(len, asked.chunks))
+        share *= sum(len(c[:_READ]) for c in question.chunks) / sum(map(len, question.chunks))
         pieces = np.tile(np.array([1, 0, 0], np.float32), (len(answer.ids), 1))
-        statements = np.tile(np.array([1, 0, 0], np.float32), (len(asked.statements), 1))
+        statements = np.tile(np.array([1, 0, 0], np.float32), (len(question.statements), 1))
         surfaces = np.zeros((len(answer.ids), ANSWER_FEATURES), np.float32)
         logits = []
         for a, b in _blocks(answer):
             block = part(answer, a, b)
             numbers = sorted(set(answer.sentence[a:b]))
-            pieces[a:b], judged, logit, surfaces[a:b] = self._head(block, len(numbers), memory, query, query_hidden)
-            statements[[k for k in numbers if k >= 0]] = judged[[i for i, k in enumerate(numbers) if k >= 0]]
+            pieces[a:b], probabilities, logit, surfaces[a:b] = self._head(
+                block, len(numbers), memory, query, query_hidden
+            )
+            statements[[k for k in numbers if k >= 0]] = probabilities[[i for i, k in enumerate(numbers) if k >= 0]]
             logits.append(logit)
         features = answer_features(max(logits), statements, pieces, lexical(surfaces, answer.sentence))
         ungrounded = float(1 / (1 + np.exp(-(features @ self._answer[:-1] + self._answer[-1]))))
         calibrated = _softmax(np.log(statements + 1e-9) * self._sentence[0] + self._sentence[1:])
         spans = _spans(answer, 1 - pieces[:, 0] >= _PIECE)
-        places = memory.closest(answer, self._hidden_of(answer), len(asked.statements))
-        found = []
-        for (start, end), p, place in zip(asked.statements, calibrated, places, strict=True):
+        places = memory.closest(answer, self._hidden_of(answer), len(question.statements))
+        assessed = []
+        for (start, end), p, place in zip(question.statements, calibrated, places, strict=True):
             inside = tuple((max(a, start), min(b, end)) for a, b in spans if a < end and b > start)
-            found.append(Judged(float(p[0]), float(p[1]), float(p[2]), inside, *place))
-        return Judgement(ungrounded, tuple(found), tuple(spans), share)
+            assessed.append(StatementSupport(float(p[0]), float(p[1]), float(p[2]), inside, *place))
+        return AnswerSupport(ungrounded, tuple(assessed), tuple(spans), share)
 
-    def _restated(self, asked: Question) -> Pieces:
+    def _restated(self, question: Question) -> Pieces:
         """The answer's pieces, each with its statement's number in place of its sentence's; -1 between statements."""
-        read = self._reader.read(asked.answer)
-        number = [-1] * len(read.ids)
+        pieces = self._reader.read(question.answer)
+        number = [-1] * len(pieces.ids)
         at = 0
-        for i, start in enumerate(read.starts):
-            while at < len(asked.statements) and asked.statements[at][1] <= start:
+        for i, start in enumerate(pieces.starts):
+            while at < len(question.statements) and question.statements[at][1] <= start:
                 at += 1
-            if at < len(asked.statements) and asked.statements[at][0] <= start:
+            if at < len(question.statements) and question.statements[at][0] <= start:
                 number[i] = at
-        spans = tuple(Span(a, b) for a, b in asked.statements)
-        return replace(read, sentence=tuple(number), sentences=(*spans, Span(0, 0)))  # the last one is number -1
+        spans = tuple(Span(a, b) for a, b in question.statements)
+        return replace(pieces, sentence=tuple(number), sentences=(*spans, Span(0, 0)))  # the last one is number -1
 
     def _read(self, chunk: str) -> Pieces:
         return self._reader.read(chunk[:_READ], _READ_SENTENCES)
@@ -179,13 +180,13 @@ class GroundingModel:
 
         hidden = self._hidden_of(block)
         features = surface(block, memory.words, query)
-        features[:, -3:] = nearness(block, hidden, memory.ids, memory.hidden)
+        features[:, Column.COSINE :] = nearness(block, hidden, memory.ids, memory.hidden)
         context_features = np.zeros((len(memory.ids) + len(query_hidden), 5), np.float32)
         context_features[: len(memory.ids), :4] = context_surface([w for w, _ in memory.windows], block, query)
         context_features[len(memory.ids) :, 4] = 1
         context_ids = np.concatenate([memory.ids, np.array(query.ids if query else [], np.int64)])
         # One piece of padding on either side: the head looks at neighbours, and there may be a single piece.
-        pieces, judged, logit = self._session.run(
+        pieces, assessed, logit = self._session.run(
             None,
             {
                 "hidden": _padded(hidden),
@@ -198,7 +199,7 @@ class GroundingModel:
                 "index": np.arange(statements),
             },
         )
-        return _softmax(pieces[:-1]), _softmax(judged), float(logit), features
+        return _softmax(pieces[:-1]), _softmax(assessed), float(logit), features
 
 
 class _Memory:
@@ -224,19 +225,19 @@ class _Memory:
                 places.append((chunk, span.start, span.end))
                 means.append(self.hidden[at : at + len(window.ids)][number == k].mean(0))
             at += len(window.ids)
-        known = _unit(np.stack(means))
+        units = _unit(np.stack(means))
         number = np.array(answer.sentence)
-        found: list[Place] = []
+        closest: list[Place] = []
         for k in range(statements):
             if not (number == k).any():
-                found.append((None, None, None))
+                closest.append((None, None, None))
                 continue
             span = answer.sentences[k]
-            mine = content_words(answer.text[span.start : span.end])
-            shared = [len(mine & words) / max(1, len(mine)) for words in self.words.sentence_words]
-            cosines = known @ _unit(hidden[number == k].mean(0)[None])[0]
-            found.append(places[int(np.argmax(cosines + np.array(shared)))])
-        return found
+            own = content_words(answer.text[span.start : span.end])
+            shared = [len(own & words) / max(1, len(own)) for words in self.words.sentence_words]
+            cosines = units @ _unit(hidden[number == k].mean(0)[None])[0]
+            closest.append(places[int(np.argmax(cosines + np.array(shared)))])
+        return closest
 
 
 Place = tuple[int | None, int | None, int | None]
@@ -332,10 +333,9 @@ def _logit(p: float) -> float:
     return math.log(p / (1 - p))
 
 
-_model = Lazy(GroundingModel)
+_model = Lazy(SupportModel)
 
 
-def judge(questions: Sequence[Question]) -> list[Judgement | None]:
-    """Judge answers with the process's model, which is loaded on first use."""
-    model: GroundingModel = _model.get()
-    return model.judge(questions)
+def assess(questions: Sequence[Question]) -> list[AnswerSupport | None]:
+    """Assess answers with the process's model, which is loaded on first use."""
+    return _model.get().assess(questions)

@@ -219,7 +219,7 @@ def test_a_contradiction_belongs_to_its_chunk() -> None:
 
 def test_recurring_chunks_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second answer over the same chunks encodes the answer alone."""
-    model = support.GroundingModel()
+    model = support.SupportModel()
     encoded: list[int] = []
     original = model._reader.encode
 
@@ -229,9 +229,9 @@ def test_recurring_chunks_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(model._reader, "encode", counting)
     asked = [support.Question(QUESTION, GOOD, [(0, len(GOOD))], CHUNKS)]
-    first = model.judge(asked)
+    first = model.assess(asked)
     encoded.clear()
-    assert model.judge(asked) == first
+    assert model.assess(asked) == first
     assert sum(encoded) == len(reader().read(QUESTION).ids)
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention as attend
 
-from ragtrace.models.alignment import ANSWER_FEATURES, CONTEXT_FEATURES
+from ragtrace.models.answer_features import ANSWER_FEATURES, CONTEXT_FEATURES
 
 
 class Attention(nn.Module):

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ragtrace.models.alignment import Context, Pieces, Reader, context_surface, nearness, surface
+from ragtrace.models.alignment import Pieces, Reader
+from ragtrace.models.answer_features import Context, context_surface, nearness, surface
 from ragtrace.text.sentences import split
 
 DEV = ("ragtruth_dev", "qags_cnndm", "begin_cmu", "begin_wow", "wice", "wice_tokens")

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from model import Groundedness
 from sklearn.metrics import roc_auc_score
 
-from ragtrace.models.alignment import lexical
+from ragtrace.models.answer_features import lexical
 
 MAX_CONTEXT, MAX_ANSWER = 1600, 420
 
