@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 from ragtrace import plugins
 from ragtrace.errors import MissingExtraError, SettingError
@@ -103,14 +103,8 @@ def _decided(local: Score, judged: Score) -> Score:
     )
 
 
-@cache
-def _built_in(name: str) -> Evaluator:
-    """The cascade of that name: one object, by which a child process knows that it is built in."""
-    return cascade(plugins.load(name), plugins.load(f"{name}_judge"))
-
-
 def __getattr__(name: str) -> Evaluator:
     base = name.removesuffix("_cascade")
     if base in CASCADES and name != base:
-        return _built_in(base)
+        return cascade(plugins.load(base), plugins.load(f"{base}_judge"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
