@@ -69,7 +69,7 @@ def init(
     it starts nothing.
     """
     if child_process.is_child():
-        return Runtime(Settings(langchain=False, llama_index=False), Pipeline(()), None, None)
+        return Runtime(Settings(langchain=False, llama_index=False), Pipeline(()), Parts())
     if isinstance(redact, str):
         options["redact"] = redact
     used = settings.load(options, file=settings_file)
