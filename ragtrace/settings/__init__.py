@@ -275,6 +275,11 @@ def only(settings: Settings, beginnings: str | tuple[str, ...]) -> Settings:
     return Settings(**{f.name: getattr(settings, f.name) for f in fields(Settings) if f.name.startswith(beginnings)})
 
 
+def evaluator_settings(settings: Settings) -> Settings:
+    """The settings that evaluators use; the others have their defaults."""
+    return only(settings, _OF_EVALUATORS)
+
+
 def for_evaluators(settings: Settings) -> dict[str, str]:
     """The settings that evaluators use, as environment variables: a process that evaluates gets them so."""
     names = [f.name for f in fields(Settings) if f.name.startswith(_OF_EVALUATORS)]

@@ -86,7 +86,8 @@ def init(
             from ragtrace.models.embedding import get_embedder
 
             get_embedder(used.embedding_model)
-        checks = [configure(check, used) for check in checks]
+        own = settings.evaluator_settings(used)  # goes to other processes, to which objects among the settings cannot
+        checks = [configure(check, own) for check in checks]
         runtime = _start(used, capture, checks, sampler or _sampler(used), tuple(sinks), tracer_provider)
         running.instrument(runtime, True, capture)
         running.close_at_exit(runtime)
