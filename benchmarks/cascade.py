@@ -47,26 +47,26 @@ def main() -> None:
         for i, r in enumerate(rows)
     ]
     scores = [score for (score,) in run(check, traces)]
-    kept = [i for i, score in enumerate(scores) if score.value is not None]
-    value = np.array([scores[i].value for i in kept])
-    bad = np.array([bool(rows[i]["label"]) for i in kept])
+    valid = [i for i, score in enumerate(scores) if score.value is not None]
+    value = np.array([scores[i].value for i in valid])
+    bad = np.array([bool(rows[i]["label"]) for i in valid])
     local = value < check.threshold
-    print(f"{options.evaluator} on {options.set} {options.task}: {len(kept)} rows, {bad.mean():.2f} bad, threshold "
+    print(f"{options.evaluator} on {options.set} {options.task}: {len(valid)} rows, {bad.mean():.2f} bad, threshold "
           f"{check.threshold:g}\n")  # fmt: skip
     heads = " | ".join(f"judge {accuracy:.2f}" for accuracy in JUDGES)
     print(f"| half the band | asked | {heads} |\n|---|---|" + "---|" * len(JUDGES))
     for band in BANDS:
-        asked = np.abs(value - check.threshold) < band
+        uncertain = np.abs(value - check.threshold) < band
         cells = []
         for accuracy in JUDGES:
             chance = np.random.default_rng(7)
-            drawn = []
+            samples = []
             for _ in range(DRAWS):
                 judge = bad ^ (chance.random(len(bad)) >= accuracy)
-                drawn.append(balanced(bad, np.where(asked, judge, local)))
-            cells.append(f"{np.mean(drawn):.3f}")
+                samples.append(balanced(bad, np.where(uncertain, judge, local)))
+            cells.append(f"{np.mean(samples):.3f}")
         name = "all" if band > 1 else f"{band:.2f}"
-        print(f"| {name} | {asked.mean():.0%} | {' | '.join(cells)} |")
+        print(f"| {name} | {uncertain.mean():.0%} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

@@ -39,14 +39,14 @@ def evaluations(rng: np.random.Generator, fails: float, hourly: float, span: flo
     failed = rng.random(requests) < fails
     suspicious = rng.random(requests) < np.where(failed, 0.85, 0.05)
     p = np.where(suspicious, rng.uniform(0.8, 1.0, requests), rng.uniform(0.05, 0.15, requests))
-    chosen = rng.random(requests) < p
-    return np.sort(rng.uniform(0, span, chosen.sum())), failed[chosen], 1 / p[chosen]
+    sampled = rng.random(requests) < p
+    return np.sort(rng.uniform(0, span, sampled.sum())), failed[sampled], 1 / p[sampled]
 
 
-def feed(test: ChangeTest, found: Arrays, start: float) -> Iterator[float]:
+def feed(test: ChangeTest, arrays: Arrays, start: float) -> Iterator[float]:
     """Put evaluations to the test; the times of its alarms, each acknowledged at once."""
     observe = test.observe
-    for moment, failed, weight in zip(found[0].tolist(), found[1].tolist(), found[2].tolist(), strict=True):
+    for moment, failed, weight in zip(arrays[0].tolist(), arrays[1].tolist(), arrays[2].tolist(), strict=True):
         if observe(failed, weight, start + moment):
             yield moment
             test.acknowledge()
@@ -59,15 +59,15 @@ def learnt(rng: np.random.Generator, hourly: float, biased: bool) -> tuple[Chang
     return test, sum(1 for _ in feed(test, evaluations(rng, BASE, hourly, span, biased), -span))
 
 
-def usual_rule(found: Arrays, span: float) -> np.ndarray:
+def usual_rule(arrays: Arrays, span: float) -> np.ndarray:
     """The minutes at which the usual rule begins to hold."""
     minutes = int(span // 60)
-    at = np.minimum(minutes - 1, (found[0] // 60).astype(int))
-    fails = np.concatenate([[0], np.cumsum(np.bincount(at, weights=found[1], minlength=minutes))])
+    at = np.minimum(minutes - 1, (arrays[0] // 60).astype(int))
+    fails = np.concatenate([[0], np.cumsum(np.bincount(at, weights=arrays[1], minlength=minutes))])
     counts = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=minutes))])
     begin = np.maximum(0, np.arange(1, minutes + 1) - 15)
-    failed, seen = fails[1:] - fails[begin], counts[1:] - counts[begin]
-    holds = np.divide(failed, seen, out=np.zeros(minutes), where=seen > 0) > 0.1
+    failed, counts_in_window = fails[1:] - fails[begin], counts[1:] - counts[begin]
+    holds = np.divide(failed, counts_in_window, out=np.zeros(minutes), where=counts_in_window > 0) > 0.1
     return np.flatnonzero(holds & ~np.concatenate([[False], holds[:-1]]))
 
 
@@ -76,13 +76,13 @@ def false_alarms(rng: np.random.Generator, hourly: float, biased: bool, runs: in
     the usual rule in 30 days."""
     ours, early, usual = [], [], []
     for _ in range(runs):
-        found = evaluations(rng, BASE, hourly, MONTH, biased)
+        arrays = evaluations(rng, BASE, hourly, MONTH, biased)
         test, alarms = learnt(rng, hourly, biased)
         early.append(alarms)
-        ours.append(sum(1 for _ in feed(test, found, 0.0)))
-        usual.append(len(usual_rule(found, MONTH)))
-    told = f"{np.mean(ours):.2f} ({max(ours)} at most, {runs} runs)"
-    return told, f"{np.mean(early):.2f} ({max(early)} at most)", float(np.mean(usual))
+        ours.append(sum(1 for _ in feed(test, arrays, 0.0)))
+        usual.append(len(usual_rule(arrays, MONTH)))
+    summary = f"{np.mean(ours):.2f} ({max(ours)} at most, {runs} runs)"
+    return summary, f"{np.mean(early):.2f} ({max(early)} at most)", float(np.mean(usual))
 
 
 def delays(
@@ -128,11 +128,11 @@ def main() -> None:
         (200, True, 30, 20),
         (2_000, False, 20, 3),
     ):
-        found = [delays(rng, hourly, biased, rise, runs) for rise in RISES]
+        arrays = [delays(rng, hourly, biased, rise, runs) for rise in RISES]
         ours, early, usual = false_alarms(rng, hourly, biased, months * options.quiet)
         name = f"{hourly} an hour{', biased' if biased else ''}"
-        print(f"| {name} | change test | {' | '.join(told(o) for o, _ in found)} | {ours} | {early} |")
-        print(f"| | 15 min > 10 % | {' | '.join(told(u) for _, u in found)} | {usual:.0f} | |", flush=True)
+        print(f"| {name} | change test | {' | '.join(told(o) for o, _ in arrays)} | {ours} | {early} |")
+        print(f"| | 15 min > 10 % | {' | '.join(told(u) for _, u in arrays)} | {usual:.0f} | |", flush=True)
     print(f"\nHours from the rise to the alarm, median / 90 % of the runs. {time.perf_counter() - started:.0f} s")
 
 

@@ -65,13 +65,13 @@ def evaluations(count: int, seed: int = 1) -> Iterator[Evaluation]:
             Evidence(0, first, "supported", 0.9, "d0", 0, 0, 60),
             Evidence(first + 1, len(answer), "unsupported", 0.3, "d1", 1, 20, 90),
         )
-        known = {
+        cookies = {
             "app": f"app-{n % 7}", "model": f"model-{n % 4}", "prompt_version": f"v{n % 9}", "user_id": f"u{n % 5_000}"
         }  # fmt: skip
         started = now - 30 * 86_400 * (1 - n / count)
         trace = Trace(
             chance.getrandbits(128), n + 1, text(9), chunks, answer, None, started, chance.expovariate(0.5),
-            "TimeoutError" if chance.random() < 0.01 else None, 0.2, known,
+            "TimeoutError" if chance.random() < 0.01 else None, 0.2, cookies,
         )  # fmt: skip
         scores = tuple(_score(check, chance.betavariate(4, 1.3), evidence) for check in CHECKS)
         yield Evaluation(trace, scores, cause="unsupported" if scores[0].label == "fail" else None, lag=0.5)
@@ -80,9 +80,9 @@ def evaluations(count: int, seed: int = 1) -> Iterator[Evaluation]:
 def _score(check: Evaluator, value: float, evidence: tuple[Evidence, ...]) -> Score:
     value = value if check.direction == "higher" else 1 - value
     good = value >= (check.threshold or 0) if check.direction == "higher" else value <= (check.threshold or 0)
-    shown = evidence if check.name == "faithfulness" else ()
+    passages = evidence if check.name == "faithfulness" else ()
     return Score(
-        check.name, value, "pass" if good else "fail", evidence=shown, method="model", sampling_probability=0.2
+        check.name, value, "pass" if good else "fail", evidence=passages, method="model", sampling_probability=0.2
     )
 
 
@@ -98,8 +98,8 @@ def filled(path: Path, count: int) -> Store:
                 store.write(batch, CHECKS)
                 batch = []
         store.write(batch, CHECKS)
-        taken = time.monotonic() - began
-        print(f"{count:,} traces written in {taken:.0f} s ({count / taken:,.0f} a second)", flush=True)
+        seconds = time.monotonic() - began
+        print(f"{count:,} traces written in {seconds:.0f} s ({count / seconds:,.0f} a second)", flush=True)
     picked = fill(store, Policy(quota=400, random=0.5, topics=0.0, disagreement=0.0))
     print(f"{picked} logs picked for review", flush=True)
     return store

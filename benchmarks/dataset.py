@@ -29,11 +29,11 @@ def tree(root: int) -> list[int]:
             except OSError:
                 continue
             children.setdefault(parent, []).append(int(entry.name))
-    found, waiting = [], [root]
+    objects, waiting = [], [root]
     while waiting:
-        found.append(waiting[0])
+        objects.append(waiting[0])
         waiting.extend(children.get(waiting.pop(0), []))
-    return found
+    return objects
 
 
 def resident(pids: list[int]) -> float:
@@ -63,13 +63,13 @@ def main() -> None:
         data.write_bytes(b"".join(rows))
         command = [sys.executable, "-m", "ragtrace", "eval", str(data), "--evaluators", options.evaluators]
         command += ["--out", str(Path(folder) / "out.jsonl"), "--jobs", str(options.jobs)]
-        before, begun = os.times(), time.monotonic()
+        before, start = os.times(), time.monotonic()
         process = subprocess.Popen(command)
         sizes = []
         while process.poll() is None:
             sizes.append(resident(tree(process.pid)))
             time.sleep(1.0)
-        after, seconds = os.times(), time.monotonic() - begun
+        after, seconds = os.times(), time.monotonic() - start
     busy = after.children_user + after.children_system - before.children_user - before.children_system
     cores = options.jobs or os.cpu_count() or 1
     print(f"{len(rows)} rows, {seconds:.0f} s, {len(rows) / seconds:.1f} rows/s, exit code {process.returncode}")

@@ -25,14 +25,14 @@ def traces(count: int, chance: random.Random) -> list[Trace]:
     text = "\n".join(pydoc_data.topics.topics.values())
     words = text.split()
     sentences = [s for s in (text[p.start : p.end] for p in prose(text, 20_000)) if 8 <= len(s.split()) <= 25]
-    made = []
+    traces = []
     for i in range(count):
         start = (i * 600) % (len(words) - 600)
         chunks = [" ".join(words[start + 120 * k : start + 120 * (k + 1)]) for k in range(5)]
         documents = tuple(Document(f"{i}-{k}", chunk) for k, chunk in enumerate(chunks))
         answer = " ".join(" ".join(s.split()) for s in chance.sample(sentences, 5))
-        made.append(Trace(i + 1, 1, "How does this statement work in a class body?", documents, answer))
-    return made
+        traces.append(Trace(i + 1, 1, "How does this statement work in a class body?", documents, answer))
+    return traces
 
 
 def timed(work: Callable[[], object]) -> float:

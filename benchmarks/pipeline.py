@@ -36,9 +36,9 @@ def made(chance: random.Random) -> Trace:
 def percentiles(run: Callable[[int], object], count: int, rate: float) -> tuple[float, float]:
     """Median and 99th percentile of the calls' durations, in microseconds; the waiting between them is not counted."""
     walls = []
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for i in range(count):
-        time.sleep(max(0.0, begun + i / rate - time.perf_counter()))
+        time.sleep(max(0.0, start + i / rate - time.perf_counter()))
         started = time.perf_counter_ns()
         run(i)
         walls.append(time.perf_counter_ns() - started)

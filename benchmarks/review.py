@@ -49,15 +49,15 @@ class Reviewing:
 
     def one(self, user: int) -> bool:
         """One log; False where nothing waits."""
-        begun = time.perf_counter()
+        start = time.perf_counter()
         task = next_task(self.store, user, self.now)
-        self.takes.append(time.perf_counter() - begun)
+        self.takes.append(time.perf_counter() - start)
         if task is None:
             return False
-        said = Review(task.trace_id, (Verdict("faithfulness", "fail"),), "a comment")
-        begun = time.perf_counter()
-        submit(self.store, task, said, user, self.now)
-        self.submits.append(time.perf_counter() - begun)
+        review = Review(task.trace_id, (Verdict("faithfulness", "fail"),), "a comment")
+        start = time.perf_counter()
+        submit(self.store, task, review, user, self.now)
+        self.submits.append(time.perf_counter() - start)
         return True
 
     def many(self, user: int, count: int, think: float) -> None:
@@ -70,19 +70,19 @@ class Reviewing:
             self.errors.append(error)
 
 
-def filled(store: Store, wanted: int) -> float:
+def filled(store: Store, target: int) -> float:
     """Fill the queue, say how long it took; the time that it is in the store."""
     with store.reading() as connection:
         count = connection.scalar(select(func.count()).select_from(traces))
         newest = connection.scalar(select(func.max(traces.c.stored))) or time.time()
     print(f"{count} traces")
     now = newest + 60
-    begun = time.perf_counter()
-    new = fill(store, Policy(quota=wanted, random=0.4, worst=0.2, threshold=0.2, topics=0.05, feedback=0), now)
-    print(f"fill: {new} logs in {time.perf_counter() - begun:.1f} s")
-    begun = time.perf_counter()
-    fill(store, Policy(quota=wanted, random=0.4, worst=0, threshold=0, disagreement=0, topics=0, feedback=0), now)
-    print(f"fill with nothing to do: {1_000 * (time.perf_counter() - begun):.0f} ms")
+    start = time.perf_counter()
+    new = fill(store, Policy(quota=target, random=0.4, worst=0.2, threshold=0.2, topics=0.05, feedback=0), now)
+    print(f"fill: {new} logs in {time.perf_counter() - start:.1f} s")
+    start = time.perf_counter()
+    fill(store, Policy(quota=target, random=0.4, worst=0, threshold=0, disagreement=0, topics=0, feedback=0), now)
+    print(f"fill with nothing to do: {1_000 * (time.perf_counter() - start):.0f} ms")
     return now
 
 

@@ -145,9 +145,9 @@ def main() -> None:
         ("all, text, nothing has changed", False, options.apps, lambda: None),
     ):
         median, least = measure(lambda o=openmetrics, c=count: texts(o, c), before, options.rounds)
-        found = b"".join(texts(openmetrics, count))
-        series = sum(not line.startswith(b"#") for line in found.splitlines())
-        print(f"{name:46}{median:10.1f}{least:9.1f}{len(found):12,}{series:9,}")
+        body = b"".join(texts(openmetrics, count))
+        series = sum(not line.startswith(b"#") for line in body.splitlines())
+        print(f"{name:46}{median:10.1f}{least:9.1f}{len(body):12,}{series:9,}")
     for name, work in (
         ("all, prometheus_client's encoder, text", lambda: [generate_latest(r) for r in registries]),
         ("all, prometheus_client's encoder, OpenMetrics", lambda: [generate_openmetrics(r) for r in registries]),

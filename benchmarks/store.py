@@ -35,47 +35,47 @@ NOW = 1_800_000_000.0
 
 def made(count: int) -> Iterator[Evaluation]:
     """As many evaluations, over 30 days, oldest first."""
-    drawn = random.Random(7)
-    vocabulary = ["".join(drawn.choices("abcdefghijklmnopqrstuvwxyz", k=drawn.randint(3, 9))) for _ in range(20_000)]
+    rng = random.Random(7)
+    vocabulary = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9))) for _ in range(20_000)]
     weights = list(itertools.accumulate(1 / (rank + 2) for rank in range(len(vocabulary))))
-    phrases = [" ".join(drawn.choices(vocabulary, cum_weights=weights, k=8)) for _ in range(60_000)]
+    phrases = [" ".join(rng.choices(vocabulary, cum_weights=weights, k=8)) for _ in range(60_000)]
     for i in range(count):
-        started = NOW - DAYS * 86_400 * (1 - i / count) + drawn.random()
-        words = drawn.choices(phrases, k=10)
-        failed = drawn.random() < 0.02
+        started = NOW - DAYS * 86_400 * (1 - i / count) + rng.random()
+        words = rng.choices(phrases, k=10)
+        failed = rng.random() < 0.02
         trace = Trace(
-            trace_id=drawn.getrandbits(128),
-            span_id=drawn.getrandbits(64),
+            trace_id=rng.getrandbits(128),
+            span_id=rng.getrandbits(64),
             query=f"{words[0]} case{i}",
-            documents=tuple(Document(f"d{j}", words[j], drawn.random()) for j in (1, 2, 3)),
+            documents=tuple(Document(f"d{j}", words[j], rng.random()) for j in (1, 2, 3)),
             answer=" ".join(words[4:8]),
             started=started,
-            duration=drawn.lognormvariate(0.5, 0.6),
+            duration=rng.lognormvariate(0.5, 0.6),
             error="TimeoutError" if failed else None,
             sampling_probability=0.1,
             facts=Facts(
-                app=f"app{min(int(drawn.expovariate(1)), 5)}",
-                env="prod" if drawn.random() < 0.95 else "staging",
-                model=drawn.choice(("alpha-large", "alpha-small", "beta")) if i > count // 100 else "gamma",
+                app=f"app{min(int(rng.expovariate(1)), 5)}",
+                env="prod" if rng.random() < 0.95 else "staging",
+                model=rng.choice(("alpha-large", "alpha-small", "beta")) if i > count // 100 else "gamma",
                 prompt_version=f"v{i * 8 // count}",
-                user_id=f"user{drawn.randrange(50_000)}",
+                user_id=f"user{rng.randrange(50_000)}",
                 session_id=f"session{i // 5}",
             ),
         )
-        yield Evaluation(trace, tuple(_score(drawn, k) for k in range(SCORES)), cause=_cause(drawn), lag=0.4)
+        yield Evaluation(trace, tuple(_score(rng, k) for k in range(SCORES)), cause=_cause(rng), lag=0.4)
 
 
-def _score(drawn: random.Random, k: int) -> Score:
-    if drawn.random() < 0.003:
+def _score(rng: random.Random, k: int) -> Score:
+    if rng.random() < 0.003:
         return Score(f"check_{k}", error="timeout", sampling_probability=0.1)
     # Some are all the same, some are spread, some are skewed.
-    value = 1.0 if k < 2 and drawn.random() < 0.97 else drawn.betavariate(8 - k / 2, 1 + k / 3)
-    label = "not_applicable" if drawn.random() < 0.01 else "pass" if value >= 0.5 else "fail"
+    value = 1.0 if k < 2 and rng.random() < 0.97 else rng.betavariate(8 - k / 2, 1 + k / 3)
+    label = "not_applicable" if rng.random() < 0.01 else "pass" if value >= 0.5 else "fail"
     return Score(f"check_{k}", value, label, sampling_probability=0.1)
 
 
-def _cause(drawn: random.Random) -> str | None:
-    return drawn.choice(("retrieval", "hallucination")) if drawn.random() < 0.05 else None
+def _cause(rng: random.Random) -> str | None:
+    return rng.choice(("retrieval", "hallucination")) if rng.random() < 0.05 else None
 
 
 DAY = 86_400.0
@@ -120,19 +120,19 @@ PAGES: dict[str, Callable[[Store, random.Random], object]] = {
 
 
 def _vocabulary() -> list[str]:
-    drawn = random.Random(7)
-    return ["".join(drawn.choices("abcdefghijklmnopqrstuvwxyz", k=drawn.randint(3, 9))) for _ in range(20_000)]
+    rng = random.Random(7)
+    return ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9))) for _ in range(20_000)]
 
 
 _VOCABULARY = _vocabulary()
 
 
-def _word(drawn: random.Random, first: int, last: int) -> str:
-    return _VOCABULARY[drawn.randrange(first, last)]
+def _word(rng: random.Random, first: int, last: int) -> str:
+    return _VOCABULARY[rng.randrange(first, last)]
 
 
-def _hours(drawn: random.Random, hours: float, **more: object) -> Filter:
-    since = NOW - drawn.random() * (DAYS - 1) * DAY - hours * 3_600
+def _hours(rng: random.Random, hours: float, **more: object) -> Filter:
+    since = NOW - rng.random() * (DAYS - 1) * DAY - hours * 3_600
     return Filter(since=since, until=since + hours * 3_600, **more)  # type: ignore[arg-type]
 
 
@@ -142,8 +142,8 @@ def _deep(store: Store, pages: int) -> object:
     return find(store, Filter(), after=str(first.rows[0].id - pages * (10 << 22)))
 
 
-def _some(store: Store, drawn: random.Random) -> int:
-    page = find(store, _hours(drawn, 2), limit=1)
+def _some(store: Store, rng: random.Random) -> int:
+    page = find(store, _hours(rng, 2), limit=1)
     return page.rows[0].id if page.rows else 0
 
 
@@ -152,9 +152,9 @@ def ingest(store: Store, count: int) -> None:
     spent, done, slowest = 0.0, 0, 0.0
     everything = made(count)
     while batch := list(itertools.islice(everything, BATCH)):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         store.write(batch)
-        took = time.perf_counter() - begun
+        took = time.perf_counter() - start
         spent, done, slowest = spent + took, done + len(batch), max(slowest, took)
         if done % 100_000 == 0:
             print(f"  {done:>9,}  {done / spent:8,.0f} traces/s so far", file=sys.stderr, flush=True)
@@ -170,12 +170,12 @@ def pages(store: Store, repeats: int, only: str) -> None:
     for name, page in PAGES.items():
         if only and only not in name:
             continue
-        drawn, took, rows = random.Random(11), [], 0
+        rng, took, rows = random.Random(11), [], 0
         for _ in range(repeats):
-            begun = time.perf_counter()
-            found = page(store, drawn)
-            took.append((time.perf_counter() - begun) * 1000)
-            rows += len(getattr(found, "rows", ()))
+            start = time.perf_counter()
+            rows_found = page(store, rng)
+            took.append((time.perf_counter() - start) * 1000)
+            rows += len(getattr(rows_found, "rows", ()))
         everything += took
         print(f"{name:28} {statistics.median(took):10.1f} {_p99(took):10.1f} {rows / repeats:6.1f}", flush=True)
     print(f"{'all':28} {statistics.median(everything):10.1f} {_p99(everything):10.1f}")
@@ -194,15 +194,15 @@ def people(store: Store, count: int, seconds: float) -> None:
         own = list(connection.scalars(select(traces.c.id).order_by(traces.c.id.desc()).limit(count * 50)))
 
     def person(number: int) -> None:
-        drawn = random.Random(number)
+        rng = random.Random(number)
         while time.monotonic() < until:
-            begun = time.perf_counter()
+            start = time.perf_counter()
             try:
-                find(store, Filter(evaluator=f"check_{drawn.randrange(SCORES)}", label="fail"))
-                _judge(store, own[drawn.randrange(len(own))], number)
+                find(store, Filter(evaluator=f"check_{rng.randrange(SCORES)}", label="fail"))
+                _judge(store, own[rng.randrange(len(own))], number)
             except Exception as error:  # noqa: BLE001 counted and shown
                 errors.append(repr(error)[:200])
-            took.append((time.perf_counter() - begun) * 1000)
+            took.append((time.perf_counter() - start) * 1000)
 
     def writer() -> None:
         coming = made(10_000_000)
@@ -226,8 +226,10 @@ def people(store: Store, count: int, seconds: float) -> None:
 
 def _judge(store: Store, trace: int, number: int) -> None:
     with store.writing() as connection:
-        found = connection.execute(select(items.c.id).where(items.c.trace == trace, items.c.slot == number)).first()
-        if found is None:
+        rows_found = connection.execute(
+            select(items.c.id).where(items.c.trace == trace, items.c.slot == number)
+        ).first()
+        if rows_found is None:
             values = {"trace": trace, "slot": number, "reason": "uniform", "priority": 0.0, "state": "done"}
             connection.execute(insert(items).values(created=time.time(), **values))
             connection.execute(insert(reviews).values(trace=trace, source="console", created=time.time()))

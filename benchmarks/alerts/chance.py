@@ -18,13 +18,13 @@ DAY = 1_440
 TESTS = (("pooled", 5.0), ("pooled", 4.0), ("h", 4.0), ("h", 3.75), ("h", 3.5))
 
 
-def scores(kind: str, failed: Array, seen: Array, share: float, before: float) -> Array:
+def scores(kind: str, failed: Array, counts: Array, share: float, before: float) -> Array:
     """Standard errors by which `failed` of `seen` lie above `share` of `before`."""
-    rate = failed / np.maximum(seen, 1)
-    width = 1 / np.maximum(seen, 1) + 1 / before
+    rate = failed / np.maximum(counts, 1)
+    width = 1 / np.maximum(counts, 1) + 1 / before
     if kind == "h":
         return 2 * (np.arcsin(np.sqrt(rate)) - np.arcsin(np.sqrt(share))) / np.sqrt(width)
-    pooled = (failed + share * before) / (seen + before)
+    pooled = (failed + share * before) / (counts + before)
     return (rate - share) / np.sqrt(np.maximum(pooled * (1 - pooled), 1e-4) * width)
 
 
@@ -37,11 +37,11 @@ def alarms(high: Array) -> int:
 def monthly(random: np.random.Generator, share: float, rate: float, window: int, months: int) -> list[float]:
     """Alarms of each test in 30 days, with so many evaluations a minute."""
     steps = months * 30 * DAY
-    seen = random.poisson(rate, steps)
-    failed = random.binomial(seen, share)
-    seen, failed = (np.convolve(x, np.ones(window), "valid") for x in (seen, failed))
-    there = (seen >= 30) & (failed - share * seen > 0.05 * seen)
-    return [alarms(there & (scores(kind, failed, seen, share, rate * DAY) > least)) / months for kind, least in TESTS]
+    counts = random.poisson(rate, steps)
+    failed = random.binomial(counts, share)
+    counts, failed = (np.convolve(x, np.ones(window), "valid") for x in (counts, failed))
+    there = (counts >= 30) & (failed - share * counts > 0.05 * counts)
+    return [alarms(there & (scores(kind, failed, counts, share, rate * DAY) > least)) / months for kind, least in TESTS]
 
 
 def main() -> None:
@@ -53,8 +53,8 @@ def main() -> None:
     rows = []
     for share in (0.02, 0.08):
         for rate, window in ((1, 60), (1, 120), (4, 15), (10, 15)):
-            found = monthly(random, share, rate, window, o.months)
-            rows.append((f"{share:.0%}", rate, f"{window} min", *(f"{n:.2f}" for n in found)))
+            rates = monthly(random, share, rate, window, o.months)
+            rows.append((f"{share:.0%}", rate, f"{window} min", *(f"{n:.2f}" for n in rates)))
     print(report.table(("fail", "evaluations a minute", "window", *(f"{k} > {z:g}" for k, z in TESTS)), rows))
 
 

@@ -39,6 +39,8 @@ def errors(usual: float, sampling: str, runs: int, seed: int) -> Errors:
         truth[f"run{i}"] = counts.bad[1:].sum() / counts.requests[1:].sum()
         history.application(writer, counts, f"run{i}", whole=True)
     with history.served(writer) as url:
-        found = [history.asked(url, expr, [float(DROP)], 60) for expr in (shipped.records()[RATE], RAW)]
-    weighted, raw = ([100 * (v[0][1] - truth[dict(labels)["app"]]) for labels, v in answer.items()] for answer in found)
+        answers = [history.asked(url, expr, [float(DROP)], 60) for expr in (shipped.records()[RATE], RAW)]
+    weighted, raw = (
+        [100 * (v[0][1] - truth[dict(labels)["app"]]) for labels, v in answer.items()] for answer in answers
+    )
     return Errors(usual, sampling, weighted, raw)

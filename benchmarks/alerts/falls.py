@@ -61,9 +61,9 @@ def axis(fall: Fall) -> tuple[Array, replay.Grid]:
 def phase(random: np.random.Generator, when: str) -> int:
     """How far the week has come when the application falls."""
     while True:
-        found = int(random.integers(0, WEEK // 60)) * 60
-        if when != "busy" or rhythm(np.array([DROP + found]))[0] >= 1:
-            return found
+        offset = int(random.integers(0, WEEK // 60)) * 60
+        if when != "busy" or rhythm(np.array([DROP + offset]))[0] >= 1:
+            return offset
 
 
 def delays(fall: Fall, runs: int, seed: int, *severities: str) -> Delays:
@@ -79,10 +79,10 @@ def delays(fall: Fall, runs: int, seed: int, *severities: str) -> Delays:
         history.application(writer, counted(random, times, story, DROP), f"run{i}", whole=False)
     alerts = [a for a in shipped.alerts(*severities) if a.name.startswith("Quality")]
     fired = replay.fired(writer, [*alerts, replay.NAIVE], grid, since=DROP)
-    found = {
+    results = {
         name: [min(((e.start - DROP) / 60 for e in by.get(f"run{i}", ())), default=math.inf) for i in range(runs)]
         for name, by in fired.items()
     }
-    naive = found.pop("naive")
-    pages = [found[a.name] for a in alerts if a.severity == "page"]
-    return Delays(fall, found, [min(first) for first in zip(*pages, strict=True)], naive)
+    naive = results.pop("naive")
+    pages = [results[a.name] for a in alerts if a.severity == "page"]
+    return Delays(fall, results, [min(first) for first in zip(*pages, strict=True)], naive)

@@ -19,7 +19,7 @@ def episodes(times: Sequence[float], active: Iterable[float], wait: float, keep:
     holding = set(active)
     if not holding:
         return []
-    found: list[Episode] = []
+    episodes: list[Episode] = []
     since: float | None = None
     firing: float | None = None
     over: float | None = None
@@ -33,19 +33,19 @@ def episodes(times: Sequence[float], active: Iterable[float], wait: float, keep:
         else:
             over = at if over is None else over
             if at - over >= keep:
-                found.append(Episode(firing, at))
+                episodes.append(Episode(firing, at))
                 since = firing = over = None
     if firing is not None:
-        found.append(Episode(firing, times[-1]))
-    return found
+        episodes.append(Episode(firing, times[-1]))
+    return episodes
 
 
 def merged(several: Iterable[Episode]) -> list[Episode]:
     """Episodes that overlap made one: a pager groups the alerts of an application."""
-    found: list[Episode] = []
+    episodes: list[Episode] = []
     for episode in sorted(several, key=lambda e: e.start):
-        if found and episode.start <= found[-1].end:
-            found[-1] = Episode(found[-1].start, max(found[-1].end, episode.end))
+        if episodes and episode.start <= episodes[-1].end:
+            episodes[-1] = Episode(episodes[-1].start, max(episodes[-1].end, episode.end))
         else:
-            found.append(episode)
-    return found
+            episodes.append(episode)
+    return episodes

@@ -28,7 +28,7 @@ _spec.loader.exec_module(simulate)
 
 POINTS = 4_000
 """Evaluations in one question: Prometheus holds an answer in memory, and takes two minutes at most."""
-Found = dict[tuple[tuple[str, str], ...], list[tuple[float, float]]]
+SeriesByLabels = dict[tuple[tuple[str, str], ...], list[tuple[float, float]]]
 """By labels, times and values."""
 
 
@@ -43,10 +43,10 @@ class Writer:
         """A series; where its value is not a number, it is absent."""
         text = name + "{" + ",".join(f'{k}="{v}"' for k, v in labels.items()) + "} "
         there = ~np.isnan(values)
-        shown = values[there]
-        if (shown == np.floor(shown)).all():
-            shown = shown.astype(np.int64)
-        lines = [f"{text}{v} {t}\n" for v, t in zip(shown.tolist(), self.times[there].tolist(), strict=True)]
+        numbers = values[there]
+        if (numbers == np.floor(numbers)).all():
+            numbers = numbers.astype(np.int64)
+        lines = [f"{text}{v} {t}\n" for v, t in zip(numbers.tolist(), self.times[there].tolist(), strict=True)]
         family = self._families.setdefault(name.removesuffix("_total"), (kind, []))
         family[1].extend(lines)
 
@@ -113,16 +113,16 @@ def served(writer: Writer) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def asked(url: str, expr: str, times: Sequence[float], step: int, points: int = POINTS) -> Found:
+def asked(url: str, expr: str, times: Sequence[float], step: int, points: int = POINTS) -> SeriesByLabels:
     """An expression's values at `times`, which are `step` seconds apart."""
-    found: Found = {}
+    by_labels: SeriesByLabels = {}
     for at in range(0, len(times), points):
         part = times[at : at + points]
         body = {"query": expr, "start": part[0], "end": part[-1], "step": step, "timeout": "10m"}
         for series in _post(f"{url}/api/v1/query_range", body)["result"]:
             labels = tuple(sorted((k, v) for k, v in series["metric"].items() if k != "__name__"))
-            found.setdefault(labels, []).extend((float(t), float(v)) for t, v in series["values"])
-    return found
+            by_labels.setdefault(labels, []).extend((float(t), float(v)) for t, v in series["values"])
+    return by_labels
 
 
 def _post(url: str, body: Mapping[str, Any]) -> Any:

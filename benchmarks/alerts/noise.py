@@ -26,9 +26,9 @@ def main() -> None:
     threshold = plugins.load("faithfulness").threshold or 0.0
     failed: dict[bool, list[bool]] = {True: [], False: []}
     for row in rows:
-        found = check(row["query"] or "", row["answer"], row["contexts"])
-        if not isinstance(found, str):
-            failed[bool(row["label"])].append(sum(found.supported()) / len(found.claims) < threshold)
+        result = check(row["query"] or "", row["answer"], row["contexts"])
+        if not isinstance(result, str):
+            failed[bool(row["label"])].append(sum(result.supported()) / len(result.claims) < threshold)
     bad, good = failed[True], failed[False]
     print(f"{len(rows)} answers, {len(bad) + len(good)} with a verdict, {len(bad)} of them bad")
     print(f"sensitivity {sum(bad) / len(bad):.3f}, specificity {1 - sum(good) / len(good):.3f}")

@@ -32,9 +32,9 @@ def fired(writer: history.Writer, alerts: Sequence[shipped.Alert], grid: Grid, s
     over and over again takes too long. Alerts that read exported counters are asked the first Prometheus, others the
     last.
     """
-    known = shipped.records()
-    levels = _levels(known)
-    plain = {a.name: a.expr for a in shipped.alerts(known={})}
+    records = shipped.records()
+    levels = _levels(records)
+    plain = {a.name: a.expr for a in shipped.alerts(recorded={})}
     second = [a for a in alerts if a.name in plain and not _RAW.search(plain[a.name])]
     late = [(step, times[times > since]) for step, times in grid]
     late = [(step, times) for step, times in late if len(times)]
@@ -46,11 +46,11 @@ def fired(writer: history.Writer, alerts: Sequence[shipped.Alert], grid: Grid, s
             if alert not in second:
                 active[alert.name] = _active(url, alert.expr, late)
         for level in range(1, max(levels.values()) + 1):
-            deeper = {name: expr for name, expr in known.items() if levels[name] > level}
-            read = _shifts(a.expr for a in shipped.alerts(known=deeper) if a.name in {s.name for s in second})
+            deeper = {name: expr for name, expr in records.items() if levels[name] > level}
+            read = _shifts(a.expr for a in shipped.alerts(recorded=deeper) if a.name in {s.name for s in second})
             for name in sorted(name for name in read if levels[name] == level):
                 for step, times in _read(grid, read[name], since):
-                    for labels, values in history.asked(url, known[name], times.tolist(), step).items():
+                    for labels, values in history.asked(url, records[name], times.tolist(), step).items():
                         recorded.put(name, values, **dict(labels))
             stack.close()
             url = stack.enter_context(history.served(recorded))
@@ -60,36 +60,36 @@ def fired(writer: history.Writer, alerts: Sequence[shipped.Alert], grid: Grid, s
     return {a.name: {app: episodes(moments, at, a.wait, a.keep) for app, at in active[a.name].items()} for a in alerts}
 
 
-def _levels(known: dict[str, str]) -> dict[str, int]:
+def _levels(records: dict[str, str]) -> dict[str, int]:
     """How deep each recorded name stands: 1 if it reads exported counters alone, else below all that it reads."""
 
     @functools.cache
     def level(name: str) -> int:
-        return 1 + max((level(read) for read, _ in _RECORDED.findall(known[name])), default=0)
+        return 1 + max((level(read) for read, _ in _RECORDED.findall(records[name])), default=0)
 
-    return {name: level(name) for name in known}
+    return {name: level(name) for name in records}
 
 
 def _shifts(exprs: Iterable[str]) -> dict[str, set[int]]:
     """The recorded names in expressions, and by which offsets they are read."""
-    found: dict[str, set[int]] = {}
+    rules: dict[str, set[int]] = {}
     for expr in exprs:
         for name, offset in _RECORDED.findall(expr):
-            found.setdefault(name, set()).add(int(offset or 0))
-    return found
+            rules.setdefault(name, set()).add(int(offset or 0))
+    return rules
 
 
 def _read(grid: Grid, shifts: Iterable[int], since: float) -> Grid:
     """The part of the grid that is read with these offsets by what is evaluated after `since`."""
     end = max(times[-1] for _, times in grid)
-    found = []
+    spans = []
     for step, times in grid:
-        wanted = np.zeros(len(times), dtype=bool)
+        needed = np.zeros(len(times), dtype=bool)
         for shift in shifts:
-            wanted |= (times >= since - shift - RANGE - 600) & (times <= end - shift)
-        edges = np.flatnonzero(np.diff(wanted.astype(int), prepend=0, append=0))
-        found += [(step, times[a:b]) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-    return found
+            needed |= (times >= since - shift - RANGE - 600) & (times <= end - shift)
+        edges = np.flatnonzero(np.diff(needed.astype(int), prepend=0, append=0))
+        spans += [(step, times[a:b]) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    return spans
 
 
 def _active(url: str, expr: str, grid: Grid) -> dict[str, list[float]]:

@@ -39,10 +39,10 @@ def spread(values: Sequence[float]) -> tuple[str, str, str]:
     return minutes(quantile(values, 0.5)), minutes(quantile(values, 0.9)), f"{missed:.0%}"
 
 
-def quiet(found: Sequence[Pages]) -> str:
+def quiet(results: Sequence[Pages]) -> str:
     """False pages in 30 days, by scenario."""
     rows = []
-    for p in found:
+    for p in results:
         month = 30 / p.days
         mean = float(np.mean(p.pager)) * month
         rows.append(
@@ -62,22 +62,22 @@ def quiet(found: Sequence[Pages]) -> str:
     return table(head, rows)
 
 
-def quiet_rules(found: Sequence[Pages]) -> str:
+def quiet_rules(results: Sequence[Pages]) -> str:
     """False pages in 30 days, by rule, over all scenarios."""
-    months = sum(len(p.pager) * p.days / 30 for p in found)
-    totals = {name: sum(sum(p.rules[name]) for p in found) for name in found[0].rules}
+    months = sum(len(p.pager) * p.days / 30 for p in results)
+    totals = {name: sum(sum(p.rules[name]) for p in results) for name in results[0].rules}
     rows = [(name, n, f"{n / months:.3f}") for name, n in totals.items()]
-    naive = sum(sum(p.naive) for p in found)
+    naive = sum(sum(p.naive) for p in results)
     return table(
         ("rule", f"pages in {months:.0f} months", "a month"), [*rows, ("naive", naive, f"{naive / months:.1f}")]
     )
 
 
-def falls(found: Sequence[Delays]) -> str:
+def falls(results: Sequence[Delays]) -> str:
     """Delays to the first page, by scenario."""
     rows = [
         (f"{d.fall.rate:g}", d.fall.sampling, f"{d.fall.after:.2f}", _kind(d), *spread(d.pages), *spread(d.naive))
-        for d in found
+        for d in results
     ]
     head = ("requests a minute", "sampling", "0.92 to", "how", "median", "p90", "missed",
             "naive median", "p90", "missed")  # fmt: skip
@@ -88,37 +88,40 @@ def _kind(d: Delays) -> str:
     return d.fall.shape + (", noisy" if d.fall.noisy else "")
 
 
-def targets(found: Sequence[Delays]) -> str:
+def targets(results: Sequence[Delays]) -> str:
     """Shares of runs that page in time."""
     rows = []
-    for d in found:
+    for d in results:
         limit = TARGETS[int(d.fall.rate), d.fall.after]
         share = sum(p <= limit for p in d.pages) / len(d.pages)
         median, p95 = (minutes(quantile(d.pages, q)) for q in (0.5, 0.95))
-        met = "yes" if share >= 0.95 else "no"
+        verdict = "yes" if share >= 0.95 else "no"
         rows.append(
             (f"{d.fall.rate:g}", f"{d.fall.after:.2f}", d.fall.when, len(d.pages), minutes(limit), f"{share:.1%}",
-             median, p95, met)
+             median, p95, verdict)
         )  # fmt: skip
     head = ("requests a minute", "0.92 to", "when", "runs", "within", "share", "median", "p95", "95 % in time")
     return table(head, rows)
 
 
-def rules(found: Sequence[Delays]) -> str:
+def rules(results: Sequence[Delays]) -> str:
     """Delays by rule."""
-    names = list(found[0].rules)
-    head = ["rule", *(f"to {d.fall.after:.2f}{'' if d.fall.shape == 'sudden' else ', ' + d.fall.shape}" for d in found)]
+    names = list(results[0].rules)
+    head = [
+        "rule",
+        *(f"to {d.fall.after:.2f}{'' if d.fall.shape == 'sudden' else ', ' + d.fall.shape}" for d in results),
+    ]
     rows = []
     for name in [*names, "naive"]:
-        cells = [spread(d.naive if name == "naive" else d.rules[name]) for d in found]
+        cells = [spread(d.naive if name == "naive" else d.rules[name]) for d in results]
         rows.append((name, *(f"{a} / {b}, {c} missed" if a + b != "--" else "never" for a, b, c in cells)))
     return table(head, rows)
 
 
-def estimates(found: Sequence[Errors]) -> str:
+def estimates(results: Sequence[Errors]) -> str:
     """How far weighted and plain shares are from the truth."""
     rows = []
-    for e in found:
+    for e in results:
         weighted, raw = np.abs(e.weighted), np.abs(e.raw)
         rows.append(
             (e.sampling, f"{1 - e.usual:.0%}", len(weighted), f"{np.mean(e.weighted):+.2f}",
@@ -130,9 +133,9 @@ def estimates(found: Sequence[Errors]) -> str:
     return table(head, rows)
 
 
-def troubles(found: Sequence[Harm]) -> str:
+def troubles(results: Sequence[Harm]) -> str:
     """What troubles do."""
-    rows = [(h.kind, f"{h.rate:g}", h.runs, h.troubles, h.wrong, h.lost, h.pages, f"{h.counted:.1%}") for h in found]
+    rows = [(h.kind, f"{h.rate:g}", h.runs, h.troubles, h.wrong, h.lost, h.pages, f"{h.counted:.1%}") for h in results]
     head = ("what", "requests a minute", "applications", "times", "rates outside 0 to 1", "minutes without a rate",
             "pages", "weight counted")  # fmt: skip
     return table(head, rows)

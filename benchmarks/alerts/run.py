@@ -47,22 +47,22 @@ def calm_jobs(o: argparse.Namespace) -> list[Job]:
 
 def fall_jobs(o: argparse.Namespace) -> list[Job]:
     """Sudden falls under every sampling, others at 5 %."""
-    found = [falls.Fall(r, s, level) for r in o.rates for s in o.sampling for level in LEVELS]
+    jobs = [falls.Fall(r, s, level) for r in o.rates for s in o.sampling for level in LEVELS]
     others = ("creeping", False), ("tenant", False), ("sudden", True)
-    found += [falls.Fall(r, "5%", level, shape, noisy=n) for shape, n in others for r in o.rates for level in LEVELS]
-    return [(falls.delays, (fall, o.runs, o.seed, "page")) for fall in found]
+    jobs += [falls.Fall(r, "5%", level, shape, noisy=n) for shape, n in others for r in o.rates for level in LEVELS]
+    return [(falls.delays, (fall, o.runs, o.seed, "page")) for fall in jobs]
 
 
 def target_jobs(o: argparse.Namespace) -> list[Job]:
     """The falls for which there is a target."""
-    found = [falls.Fall(r, "5%", level, when=w) for w in falls.WHEN for r, level in report.TARGETS]
-    return [(falls.delays, (fall, 5 * o.runs, o.seed + 1, "page")) for fall in found]
+    jobs = [falls.Fall(r, "5%", level, when=w) for w in falls.WHEN for r, level in report.TARGETS]
+    return [(falls.delays, (fall, 5 * o.runs, o.seed + 1, "page")) for fall in jobs]
 
 
 def rule_jobs(o: argparse.Namespace) -> list[Job]:
     """Falls whose delays are shown by rule."""
-    found = [falls.Fall(200, "5%", level) for level in LEVELS] + [falls.Fall(200, "5%", 0.75, "creeping")]
-    return [(falls.delays, (fall, o.runs, o.seed + 2, "page", "ticket")) for fall in found]
+    jobs = [falls.Fall(200, "5%", level) for level in LEVELS] + [falls.Fall(200, "5%", 0.75, "creeping")]
+    return [(falls.delays, (fall, o.runs, o.seed + 2, "page", "ticket")) for fall in jobs]
 
 
 def estimate_jobs(o: argparse.Namespace) -> list[Job]:
@@ -73,7 +73,7 @@ def estimate_jobs(o: argparse.Namespace) -> list[Job]:
 
 def jobs(o: argparse.Namespace) -> dict[str, list[Job]]:
     """All that is to be done, by part."""
-    found: dict[str, list[Job]] = {
+    jobs: dict[str, list[Job]] = {
         "quiet": calm_jobs(o),
         "falls": fall_jobs(o),
         "targets": target_jobs(o),
@@ -81,7 +81,7 @@ def jobs(o: argparse.Namespace) -> dict[str, list[Job]]:
         "estimates": estimate_jobs(o),
         "troubles": [(troubles.harm, (kind, rate, 4, o.seed)) for kind in troubles.KINDS for rate in (20, 200)],
     }
-    return {part: found[part] for part in PARTS if part in o.only}
+    return {part: jobs[part] for part in PARTS if part in o.only}
 
 
 TITLES: dict[str, tuple[str, tuple[Callable[..., str], ...]]] = {
@@ -127,10 +127,15 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--step", type=int, default=60, help="seconds between evaluations where nothing happens")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--seed", type=int, default=1)
-    found = parser.parse_args(arguments)
-    if found.quick:
-        found.runs, found.months, found.step, found.sampling = 8, 1, 300, [s for s in found.sampling if s != "20%"]
-    return found
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.runs, options.months, options.step, options.sampling = (
+            8,
+            1,
+            300,
+            [s for s in options.sampling if s != "20%"],
+        )
+    return options
 
 
 def main() -> None:

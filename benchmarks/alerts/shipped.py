@@ -44,12 +44,12 @@ def _rules() -> list[dict[str, Any]]:
 
 def constants() -> list[tuple[str, dict[str, str], float]]:
     """Rules that record a number, as series: the objectives."""
-    found = []
+    rules = []
     for rule in _rules():
         value = re.fullmatch(r"vector\(([0-9.]+)\)", rule["expr"].strip())
         if "record" in rule and value:
-            found.append((rule["record"], rule.get("labels", {}), float(value[1])))
-    return found
+            rules.append((rule["record"], rule.get("labels", {}), float(value[1])))
+    return rules
 
 
 def records() -> dict[str, str]:
@@ -57,23 +57,25 @@ def records() -> dict[str, str]:
     return {r["record"]: r["expr"] for r in _rules() if "record" in r and r["record"] not in CONSTANTS}
 
 
-def inline(expr: str, known: dict[str, str], shift: int = 0, match: str = "") -> str:
+def inline(expr: str, records: dict[str, str], shift: int = 0, match: str = "") -> str:
     """The expression with each recorded name replaced by what records it.
 
     `shift` is an offset in seconds and `match` matchers without braces, for all that it reads.
     """
 
-    def put(found: re.Match[str]) -> str:
-        name, own = found["name"], (found["match"] or "")[1:-1]
-        moved = shift + seconds(found["offset"] or "0s")
+    def put(reference: re.Match[str]) -> str:
+        name, own = reference["name"], (reference["match"] or "")[1:-1]
+        moved = shift + seconds(reference["offset"] or "0s")
         matchers = ",".join(m for m in (own, match) if m)
-        if name in known:
-            step = ":5m]" if found["range"] else ""
-            return f"({inline(known[name], known, moved, matchers)})" + (found["range"] or "").replace("]", step)
+        if name in records:
+            step = ":5m]" if reference["range"] else ""
+            return f"({inline(records[name], records, moved, matchers)})" + (reference["range"] or "").replace(
+                "]", step
+            )
         constant = name in CONSTANTS
         inner = own if constant else matchers
         offset = f" offset {moved}s" if moved and not constant else ""
-        return name + (f"{{{inner}}}" if inner else "") + (found["range"] or "") + offset
+        return name + (f"{{{inner}}}" if inner else "") + (reference["range"] or "") + offset
 
     return _USED.sub(put, expr)
 
@@ -81,23 +83,23 @@ def inline(expr: str, known: dict[str, str], shift: int = 0, match: str = "") ->
 CONSTANTS = {name for name, _, _ in constants()}
 
 
-def alerts(*severities: str, known: dict[str, str] | None = None) -> list[Alert]:
+def alerts(*severities: str, recorded: dict[str, str] | None = None) -> list[Alert]:
     """The alerts of these severities, or of all. What is not `known` they read by its name; usually all is."""
-    known = records() if known is None else known
-    found = []
+    recorded = records() if recorded is None else recorded
+    rules = []
     for rule in _rules():
         if "alert" not in rule or (severities and rule["labels"]["severity"] not in severities):
             continue
         labels = rule["labels"]
         ticket = "(ticket)" if labels["severity"] == "ticket" else ""
         name = " ".join(x for x in (rule["alert"].removeprefix("Ragtrace"), labels.get("long_window"), ticket) if x)
-        found.append(
+        rules.append(
             Alert(
                 name=name,
                 severity=labels["severity"],
-                expr=inline(rule["expr"], known),
+                expr=inline(rule["expr"], recorded),
                 wait=seconds(rule.get("for", "0s")),
                 keep=seconds(rule.get("keep_firing_for", "0s")),
             )
         )
-    return found
+    return rules

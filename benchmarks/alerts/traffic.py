@@ -97,9 +97,9 @@ def bad_share(random: np.random.Generator, times: Array, story: Story, drop: flo
         base = np.where((local % DAY >= 1 * HOUR) & (local % DAY < 4 * HOUR), base + 0.15, base)
     if story.after is not None:
         since = np.maximum(0.0, times - drop)
-        gone = (since > 0) * 1.0 if story.shape != "creeping" else np.minimum(1.0, since / (2 * DAY))
+        damage = (since > 0) * 1.0 if story.shape != "creeping" else np.minimum(1.0, since / (2 * DAY))
         part = 0.1 if story.shape == "tenant" else 1.0
-        base = base + gone * part * (story.usual - story.after)
+        base = base + damage * part * (story.usual - story.after)
     return np.clip(base, 0.0, 1.0)
 
 
@@ -121,19 +121,19 @@ def counted(random: np.random.Generator, times: Array, story: Story, drop: float
     flow = 1.0 if story.steady else rhythm(times + story.phase)
     requests = random.poisson(story.rate * minutes * flow)
     bad = random.binomial(requests, bad_share(random, times, story, drop))
-    chosen = SAMPLINGS[story.sampling]
+    sampling = SAMPLINGS[story.sampling]
     zero = np.zeros(len(times))
     sampled = zero.astype(np.int64)
-    found = Counted(requests, bad, sampled, *({"pass": zero.copy(), "fail": zero.copy()} for _ in range(3)))
+    counted = Counted(requests, bad, sampled, *({"pass": zero.copy(), "fail": zero.copy()} for _ in range(3)))
     for is_bad, answers in ((True, bad), (False, requests - bad)):
-        looked = random.binomial(answers, SUSPICIOUS[is_bad])
-        for part, p in ((looked, chosen.suspicious), (answers - looked, chosen.usual)):
-            taken = random.binomial(part, p)
+        reviewed = random.binomial(answers, SUSPICIOUS[is_bad])
+        for part, p in ((reviewed, sampling.suspicious), (answers - reviewed, sampling.usual)):
+            sampled_part = random.binomial(part, p)
             wrong = (SENSITIVITY if is_bad else 1 - SPECIFICITY) if story.noisy else float(is_bad)
-            failed = random.binomial(taken, wrong)
-            sampled += taken
-            for verdict, events in (("fail", failed), ("pass", taken - failed)):
-                found.evaluations[verdict] += events
-                found.weights[verdict] += events / p
-                found.squares[verdict] += events / p**2
-    return found
+            failed = random.binomial(sampled_part, wrong)
+            sampled += sampled_part
+            for verdict, events in (("fail", failed), ("pass", sampled_part - failed)):
+                counted.evaluations[verdict] += events
+                counted.weights[verdict] += events / p
+                counted.squares[verdict] += events / p**2
+    return counted

@@ -67,18 +67,18 @@ def harm(kind: str, rate: float, runs: int, seed: int, days: int = 3) -> Harm:
     fired = replay.fired(writer, alerts, grid)
     wrong = 0
     with history.served(writer) as url:
-        known = shipped.records()
+        records = shipped.records()
         for window in WINDOWS:
-            expr = f"({known[RATE + window]}) < 0 or ({known[RATE + window]}) > 1"
+            expr = f"({records[RATE + window]}) < 0 or ({records[RATE + window]}) > 1"
             wrong += sum(map(len, history.asked(url, expr, times.tolist(), 60).values()))
-        there = history.asked(url, known[RATE + "15m"], times.tolist(), 60)
+        there = history.asked(url, records[RATE + "15m"], times.tolist(), 60)
         grown = history.asked(url, f"sum(increase(ragtrace_evaluation_weight_total[{days}d]))", [float(times[-1])], 60)
     recent = np.convolve(scraped, np.ones(5), "full")[: len(times)] >= 2
     expected = int(recent[15:].sum()) * runs
-    seen = sum(int(recent[(int(t) - DROP) // 60]) for v in there.values() for t, _ in v if t >= times[15])
+    failures = sum(int(recent[(int(t) - DROP) // 60]) for v in there.values() for t, _ in v if t >= times[15])
     (value,) = (v[0][1] for v in grown.values())
     pages = sum(len(e) for by in fired.values() for e in by.values())
-    return Harm(kind, rate, runs, troubles, wrong, expected - seen, pages, value / truth)
+    return Harm(kind, rate, runs, troubles, wrong, expected - failures, pages, value / truth)
 
 
 def _lives(

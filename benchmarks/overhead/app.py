@@ -105,7 +105,7 @@ def langchain() -> Callable[[str], str]:
     prompt = ChatPromptTemplate.from_messages([("system", "Use the context."), ("human", "{context}\n\n{question}")])
     chain = (
         {
-            "context": Fixed() | (lambda found: "\n\n".join(d.page_content for d in found)),
+            "context": Fixed() | (lambda documents: "\n\n".join(d.page_content for d in documents)),
             "question": RunnablePassthrough(),
         }
         | prompt
@@ -212,14 +212,14 @@ def main() -> None:
     exporter.spans = 0
     gc.collect()
     walls = []
-    begun = time.process_time()
+    start = time.process_time()
     for i in range(requests):
         started = time.perf_counter_ns()
         ask(f"How long is tree {i} guaranteed?")
         walls.append((time.perf_counter_ns() - started) / 1000)
     if provider is not None:
         provider.force_flush()
-    cpu = (time.process_time() - begun) / requests * 1e6
+    cpu = (time.process_time() - start) / requests * 1e6
     walls.sort()
     print(
         json.dumps(

@@ -52,8 +52,8 @@ def measure(python: str, framework: str, library: str, requests: int) -> dict[st
         text=True,
         check=True,
     )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 def main() -> None:
