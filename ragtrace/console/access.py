@@ -53,14 +53,14 @@ class Identity:
 
 def settings_of(request: Request) -> ConsoleSettings:
     """The settings that the application runs under."""
-    found: ConsoleSettings = request.app.state.settings
-    return found
+    settings: ConsoleSettings = request.app.state.settings
+    return settings
 
 
 def store_of(request: Request) -> Store:
     """The store that the application shows."""
-    found: Store = request.app.state.store
-    return found
+    store: Store = request.app.state.store
+    return store
 
 
 def cookie_name(request: Request) -> str:
@@ -77,10 +77,10 @@ async def identity(request: Request) -> Identity | None:
     """Who asks; None for a stranger. Looked up once for each request."""
     if not hasattr(request.state, "identity"):
         request.state.identity = await run_in_threadpool(_identity, request)
-    found: Identity | None = request.state.identity
-    if found is not None:
-        audit.note(request, user=found.user.name)
-    return found
+    identity_: Identity | None = request.state.identity
+    if identity_ is not None:
+        audit.note(request, user=identity_.user.name)
+    return identity_
 
 
 def _identity(request: Request) -> Identity | None:
@@ -125,22 +125,22 @@ def is_open(request: Request) -> bool:
 
 async def known(request: Request) -> Identity:
     """Anybody who is known, whatever they may do; the CSRF token is looked at here, so on every route."""
-    found = await identity(request)
-    if found is None:
+    identity_ = await identity(request)
+    if identity_ is None:
         raise LoginNeededError()
-    if request.method not in SAFE and found.via != "token":
-        await _check_csrf(request, found)
-    return found
+    if request.method not in SAFE and identity_.via != "token":
+        await _check_csrf(request, identity_)
+    return identity_
 
 
-async def _check_csrf(request: Request, found: Identity) -> None:
-    given = request.headers.get("x-csrf-token")
-    if given is None and _is_form(request):
+async def _check_csrf(request: Request, identity_: Identity) -> None:
+    token = request.headers.get("x-csrf-token")
+    if token is None and _is_form(request):
         value = (await request.form(max_fields=1_000, max_files=4)).get("csrf")
-        given = value if isinstance(value, str) else None
-    if given is None and found.via == "open" and not _from_browser(request):
+        token = value if isinstance(value, str) else None
+    if token is None and identity_.via == "open" and not _from_browser(request):
         return
-    if given is None or not hmac.compare_digest(given.encode(), found.csrf.encode()):
+    if token is None or not hmac.compare_digest(token.encode(), identity_.csrf.encode()):
         await request.close()  # files of the form
         raise Problem(403, "The form is older than your session", "Load the page again, and repeat what you did.")
 
@@ -156,12 +156,12 @@ def _from_browser(request: Request) -> bool:
 
 
 def _needs(role: str, scope: str) -> Callable[[Request, Identity], Awaitable[User]]:
-    async def dependency(request: Request, found: Annotated[Identity, Depends(known)]) -> User:
-        if not found.user.may(role):
-            raise Problem(403, "Not for your role", f"This needs the role {role}; you are {found.user.role}.")
-        if found.via == "token" and scope not in found.scopes:
+    async def dependency(request: Request, identity_: Annotated[Identity, Depends(known)]) -> User:
+        if not identity_.user.may(role):
+            raise Problem(403, "Not for your role", f"This needs the role {role}; you are {identity_.user.role}.")
+        if identity_.via == "token" and scope not in identity_.scopes:
             raise Problem(403, "Not for this token", f"This needs a token with the scope {scope}.")
-        return found.user
+        return identity_.user
 
     dependency.__name__ = f"needs_{role}_{scope}"
     return dependency

@@ -74,11 +74,11 @@ def add(store: Store, name: str, role: str, password: str | None = None, subject
     if not _NAME.fullmatch(name) or (name == LOCAL and (password or subject)):
         raise SettingError("a user's name has 1 to 100 letters, digits or . _ @ + - and is not 'local'")
     _check_role(role)
-    kept = None if password is None else hash_password(password)
+    password_hash = None if password is None else hash_password(password)
     with store.writing() as connection:
         if connection.execute(select(schema.users.c.id).where(schema.users.c.name == name)).first():
             raise DataError(f"there is a user {name!r} already")
-        row = {"name": name, "role": role, "password": kept, "subject": subject, "disabled": False}
+        row = {"name": name, "role": role, "password": password_hash, "subject": subject, "disabled": False}
         connection.execute(insert(schema.users).values(**row, created=time.time()))
         return find(connection, name)
 
@@ -129,15 +129,15 @@ def verify(store: Store, name: str, password: str) -> Account | None:
 
     with store.reading() as connection:
         row = connection.execute(select(schema.users).where(schema.users.c.name == name)).mappings().one_or_none()
-    kept = row["password"] if row is not None and row["password"] else _dummy()
+    password_hash = row["password"] if row is not None and row["password"] else _dummy()
     try:
         with _turns:
-            _hasher().verify(kept, password[: LONGEST + 1])
+            _hasher().verify(password_hash, password[: LONGEST + 1])
     except (VerificationError, InvalidHashError):
         return None
     if row is None or not row["password"] or row["disabled"]:
         return None
-    if _hasher().check_needs_rehash(kept):
+    if _hasher().check_needs_rehash(password_hash):
         better = _hasher().hash(password)
         with store.writing() as connection:
             connection.execute(update(schema.users).where(schema.users.c.id == row["id"]).values(password=better))

@@ -29,13 +29,13 @@ def begin(store: Store, name: str, address: str, now: float | None = None) -> in
     now = time.time() if now is None else now
     table = schema.attempts
     who, whence = _name(name), table.c.address == address[:60]
-    named = table.c.name == who
+    of_name = table.c.name == who
     with store.writing() as connection:
         connection.execute(delete(table).where(table.c.time < now - WINDOW))
         waits = [
-            _wait(connection, and_(named, whence), PER_NAME_AND_ADDRESS, now),
+            _wait(connection, and_(of_name, whence), PER_NAME_AND_ADDRESS, now),
             _wait(connection, whence, PER_ADDRESS, now),
-            _wait(connection, named, PER_NAME, now),
+            _wait(connection, of_name, PER_NAME, now),
         ]
         if not any(waits):
             connection.execute(insert(table).values(time=now, name=who, address=address[:60]))

@@ -84,10 +84,10 @@ class Line:
 
 def note(request: Request, *, user: str | None = None, object: str | None = None, **detail: object) -> None:
     """Say more of this request's line: whose it is, which object, and numbers or fixed words, never content."""
-    kept = _of(request.scope)
-    kept.user = user or kept.user
-    kept.object = object or kept.object
-    kept.detail = {**(kept.detail or {}), **detail} or None
+    entry = _of(request.scope)
+    entry.user = user or entry.user
+    entry.object = object or entry.object
+    entry.detail = {**(entry.detail or {}), **detail} or None
 
 
 def failed_login(request: Request, why: str) -> None:
@@ -111,10 +111,10 @@ def write(
     address: str | None = None,
 ) -> None:
     """One line, now."""
-    told = json.dumps(dict(detail), default=str) if detail else None
+    detail_json = json.dumps(dict(detail), default=str) if detail else None
     row = {"time": time.time(), "user": user, "action": action[:60], "object": object and object[:300]}
     with store.writing() as connection:
-        connection.execute(insert(schema.audit).values(**row, detail=told, address=address and address[:60]))
+        connection.execute(insert(schema.audit).values(**row, detail=detail_json, address=address and address[:60]))
 
 
 def read(
@@ -164,16 +164,16 @@ class Auditing:
         await self.app(scope, receive, recorded)
 
     async def _record(self, scope: Scope, status: int) -> None:
-        kept, action = _of(scope), action_of(scope)
-        if action is None or (kept.user is None and kept.action is None):
+        entry, action = _of(scope), action_of(scope)
+        if action is None or (entry.user is None and entry.action is None):
             return  # a stranger who was not let in; failed logins bring a note of their own
-        detail = dict(kept.detail or {})
+        detail = dict(entry.detail or {})
         if status >= 400:
             detail["status"] = status
         client = scope.get("client")
         parameters = scope.get("path_params") or {}
-        shown = kept.object or ", ".join(str(value) for value in parameters.values()) or None
-        line = partial(write, self.store, kept.user, kept.action or action, shown, detail=detail)
+        subject = entry.object or ", ".join(str(value) for value in parameters.values()) or None
+        line = partial(write, self.store, entry.user, entry.action or action, subject, detail=detail)
         await run_in_threadpool(line, address=client[0] if client else None)
 
 
@@ -184,8 +184,8 @@ def action_of(scope: Scope) -> str | None:
         return None
     path = str(path).removeprefix("/api")
     method = str(scope["method"])
-    if named := CHANGES.get(f"{method} {path}"):
-        return named
+    if change := CHANGES.get(f"{method} {path}"):
+        return change
     if method in {"GET", "HEAD"}:
         return READS.get(path)
     return f"{method} {path}"

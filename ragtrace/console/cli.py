@@ -52,7 +52,7 @@ def _with_store(parser: argparse.ArgumentParser) -> None:
 
 
 def _users(actions: Any) -> None:
-    for name, run, told in (
+    for name, run, text in (
         ("add", _user_add, "a new user; the password is asked for"),
         ("list", _user_list, "all users"),
         ("disable", _user_disable, "shut somebody out, now"),
@@ -60,7 +60,7 @@ def _users(actions: Any) -> None:
         ("role", _user_role, "give another role"),
         ("password", _user_password, "set a new password; it is asked for"),
     ):
-        action = actions.add_parser(name, help=told)
+        action = actions.add_parser(name, help=text)
         if name != "list":
             action.add_argument("name")
         if name == "add":
@@ -97,11 +97,11 @@ def opened(options: argparse.Namespace) -> Iterator[Store]:
     from ragtrace.chatlogs.encryption import read_keys
     from ragtrace.chatlogs.store import open_store
 
-    found = settings.load()
-    url = options.store or found.store
+    settings_ = settings.load()
+    url = options.store or settings_.store
     if not url:
         raise SettingError("name the store with --store, or with the setting store")
-    store = open_store(url, key=read_keys(found.store_key))
+    store = open_store(url, key=read_keys(settings_.store_key))
     try:
         yield store
     finally:

@@ -97,11 +97,11 @@ class HostCheck:
         text = "This console does not answer to that name. Whoever runs it can add it: ragtrace serve --allow-host NAME"
         await PlainTextResponse(text, 421)(scope, receive, send)
 
-    def _ours(self, given: list[str]) -> bool:
-        found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
-        if found is None:
+    def _ours(self, hosts: list[str]) -> bool:
+        match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if match is None:
             return False
-        name = found[1].lower().strip("[]").rstrip(".")
+        name = match[1].lower().strip("[]").rstrip(".")
         if name in self.names:
             return True
         try:
@@ -166,9 +166,9 @@ class BodyLimit:
 
 
 def _too_long(scope: Scope, receive: Receive, limit: int) -> Response:
-    made = answer(Request(scope, receive), 413, "Too long", f"A body may have {limit} bytes here.")
-    made.headers["Connection"] = "close"
-    return made
+    response = answer(Request(scope, receive), 413, "Too long", f"A body may have {limit} bytes here.")
+    response.headers["Connection"] = "close"
+    return response
 
 
 def _bounded(receive: Receive, limit: int, seconds: float) -> Receive:

@@ -18,9 +18,9 @@ Stranger = Annotated["access.Identity | None", Depends(identity)]
 
 
 @router.get("/login")
-def form(request: Request, known: Stranger, next: Annotated[str, Query(max_length=2_000)] = "/") -> Response:
+def form(request: Request, identity: Stranger, next: Annotated[str, Query(max_length=2_000)] = "/") -> Response:
     """The form; who is signed in already goes on."""
-    if known is not None:
+    if identity is not None:
         return RedirectResponse(inside(next), 303)
     return _page(request, inside(next))
 
@@ -51,10 +51,10 @@ def _sign_in(request: Request, name: str, password: str, next: str) -> Response:
     if wait := attempts.begin(store, name, address):
         audit.failed_login(request, "rate_limit")
         minutes = -(-wait // 60)
-        told = f"Too many attempts. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
-        made = _page(request, inside(next), told, 429)
-        made.headers["Retry-After"] = str(wait)
-        return made
+        message = f"Too many attempts. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
+        response = _page(request, inside(next), message, 429)
+        response.headers["Retry-After"] = str(wait)
+        return response
     account = accounts.verify(store, name, password)
     if account is None:
         audit.failed_login(request, "password")
@@ -67,12 +67,12 @@ def _sign_in(request: Request, name: str, password: str, next: str) -> Response:
 
 def start(request: Request, user: int, next: str) -> Response:
     """Sign that user in, and send them on."""
-    made = RedirectResponse(next, 303)
-    set_session(request, made, user)
-    return made
+    response = RedirectResponse(next, 303)
+    set_session(request, response, user)
+    return response
 
 
-def set_session(request: Request, made: Response, user: int) -> None:
+def set_session(request: Request, response: Response, user: int) -> None:
     """Begin a session of that user with this answer; the one that the request came with ends."""
     store, settings = store_of(request), settings_of(request)
     lifetime, name = settings.session_hours * 3600, cookie_name(request)
@@ -81,19 +81,19 @@ def set_session(request: Request, made: Response, user: int) -> None:
             sessions.end(connection, old)
         cookie = sessions.begin(connection, user, lifetime)
     secure = request.url.scheme == "https"
-    made.set_cookie(name, cookie, int(lifetime), path="/", secure=secure, httponly=True, samesite="lax")
+    response.set_cookie(name, cookie, int(lifetime), path="/", secure=secure, httponly=True, samesite="lax")
 
 
 @router.post("/logout")
-def sign_out(request: Request, known: Known) -> Response:
+def sign_out(request: Request, identity: Known) -> Response:
     """End the session here and in the database."""
     name = cookie_name(request)
     if cookie := request.cookies.get(name):
         with store_of(request).writing() as connection:
             sessions.end(connection, cookie)
-    made = RedirectResponse("/login", 303)
-    made.delete_cookie(name, path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax")
-    return made
+    response = RedirectResponse("/login", 303)
+    response.delete_cookie(name, path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax")
+    return response
 
 
 def inside(next: str) -> str:

@@ -72,7 +72,7 @@ def _queue(store: Store, now: float) -> Iterator[Any]:
         )
 
 
-def _figures(found: Agreement) -> Iterator[Any]:
+def _figures(results: Agreement) -> Iterator[Any]:
     from prometheus_client.core import GaugeMetricFamily
 
     figures = GaugeMetricFamily(
@@ -86,13 +86,13 @@ def _figures(found: Agreement) -> Iterator[Any]:
     alphas = GaugeMetricFamily(
         "ragtrace_reviewer_alpha", "Krippendorff's alpha of the reviewers over 30 days", labels=["evaluator"]
     )
-    for each in found.evaluators:
+    for each in results.evaluators:
         logs.add_metric([each.evaluator], each.logs)
         for name, estimate in _estimates(each):
             for bound, value in zip(_BOUNDS, _numbers(estimate), strict=True):
                 if value is not None:
                     figures.add_metric([each.evaluator, name, bound], value)
-    for name, alpha in found.alphas.items():
+    for name, alpha in results.alphas.items():
         if name and alpha.value is not None:
             alphas.add_metric([name], alpha.value)
     yield from (figures, logs, alphas)

@@ -39,18 +39,18 @@ _MINUTES = 10
 @router.get("/login/oidc")
 async def leave(request: Request, next: Annotated[str, Query(max_length=2_000)] = "/") -> Response:
     """To the provider."""
-    found = _configured(request)
+    provider = _configured(request)
     request.scope["session"] = remembered = {"next": login.inside(next)}
     try:
-        client = await _client(request, found)
-        made: Response = await client.authorize_redirect(request, _way_back(request))
+        client = await _client(request, provider)
+        response: Response = await client.authorize_redirect(request, _way_back(request))
     except Exception as error:  # noqa: BLE001 the network, and whatever the provider sends
         raise _failed(error) from None
-    sealed = _box(found).encrypt(json.dumps(remembered).encode()).decode()
+    cookie = _box(provider).encrypt(json.dumps(remembered).encode()).decode()
     secure = request.url.scheme == "https"
     # Lax: the way back begins on the provider's site.
-    made.set_cookie(_cookie(request), sealed, _MINUTES * 60, path="/", secure=secure, httponly=True, samesite="lax")
-    return made
+    response.set_cookie(_cookie(request), cookie, _MINUTES * 60, path="/", secure=secure, httponly=True, samesite="lax")
+    return response
 
 
 @router.get("/login/oidc/callback")
@@ -58,12 +58,15 @@ async def come_back(request: Request) -> Response:
     """From the provider: check what it says, and sign the user in."""
     from authlib.integrations.base_client import OAuthError  # type: ignore[import-untyped]
 
-    found = _configured(request)
-    request.scope["session"] = remembered = _remembered(request, found)
+    provider = _configured(request)
+    request.scope["session"] = remembered = _remembered(request, provider)
     try:
-        client = await _client(request, found)
+        client = await _client(request, provider)
         issuer = client.server_metadata["issuer"]
-        must = {"iss": {"essential": True, "values": [issuer]}, "aud": {"essential": True, "values": [found.client_id]}}
+        must = {
+            "iss": {"essential": True, "values": [issuer]},
+            "aud": {"essential": True, "values": [provider.client_id]},
+        }
         token = await client.authorize_access_token(request, claims_options=must)
         claims: Mapping[str, Any] = token["userinfo"]
         subject = f"{claims['iss']} {claims['sub']}"
@@ -74,13 +77,15 @@ async def come_back(request: Request) -> Response:
     except Exception as error:  # noqa: BLE001 the network, and whatever the provider sends
         audit.failed_login(request, "oidc")
         raise _failed(error) from None
-    made = await run_in_threadpool(_enter, request, found, claims, subject, str(remembered.get("next", "/")))
-    made.delete_cookie(_cookie(request), path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax")
-    return made
+    response = await run_in_threadpool(_enter, request, provider, claims, subject, str(remembered.get("next", "/")))
+    response.delete_cookie(
+        _cookie(request), path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax"
+    )
+    return response
 
 
-def _enter(request: Request, found: Oidc, claims: Mapping[str, Any], subject: str, next: str) -> Response:
-    store, role = store_of(request), role_of(claims, found)
+def _enter(request: Request, provider: Oidc, claims: Mapping[str, Any], subject: str, next: str) -> Response:
+    store, role = store_of(request), role_of(claims, provider)
     if role is None:
         audit.failed_login(request, "role")
         raise Problem(403, "You have no role here", "You are known, but nobody gave you access to this console.")
@@ -104,35 +109,39 @@ def _enter(request: Request, found: Oidc, claims: Mapping[str, Any], subject: st
     return login.start(request, account.id, login.inside(next))
 
 
-def role_of(claims: Mapping[str, Any], found: Oidc) -> str | None:
+def role_of(claims: Mapping[str, Any], provider: Oidc) -> str | None:
     """The highest role that the claim gives; None for nobody's."""
     value: Any = claims
-    for part in filter(None, found.claim.split(".")):
+    for part in filter(None, provider.claim.split(".")):
         value = value.get(part) if isinstance(value, Mapping) else None
-    said = value if isinstance(value, (list, tuple)) else [value]
-    given = {found.roles[str(each)] for each in said if found.claim and str(each) in found.roles and each is not None}
-    if not given and "*" in found.roles:
-        given = {found.roles["*"]}
-    return max(given, key=ROLES.index, default=None)
+    values = value if isinstance(value, (list, tuple)) else [value]
+    roles = {
+        provider.roles[str(each)]
+        for each in values
+        if provider.claim and str(each) in provider.roles and each is not None
+    }
+    if not roles and "*" in provider.roles:
+        roles = {provider.roles["*"]}
+    return max(roles, key=ROLES.index, default=None)
 
 
 def _free_name(request: Request, claims: Mapping[str, Any], subject: str) -> str:
     """What the provider calls them; somebody of the same name who is here already is somebody else."""
-    said = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
-    name = re.sub(r"[^\w.@+-]", "-", said)[:80] or "user"
+    preferred = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
+    name = re.sub(r"[^\w.@+-]", "-", preferred)[:80] or "user"
     with store_of(request).reading() as connection:
-        taken = connection.execute(select(schema.users.c.id).where(schema.users.c.name == name)).first() is not None
-    return f"{name}-{sessions.hashed(subject)[:8]}" if taken or name == accounts.LOCAL else name
+        exists = connection.execute(select(schema.users.c.id).where(schema.users.c.name == name)).first() is not None
+    return f"{name}-{sessions.hashed(subject)[:8]}" if exists or name == accounts.LOCAL else name
 
 
 def _configured(request: Request) -> Oidc:
-    found = settings_of(request).oidc
-    if found is None:
+    provider = settings_of(request).oidc
+    if provider is None:
         raise Problem(404, "Not Found")
-    return found
+    return provider
 
 
-async def _client(request: Request, found: Oidc) -> Any:
+async def _client(request: Request, provider: Oidc) -> Any:
     """Authlib's client, one for the application: it remembers the provider's description and keys."""
     state = request.app.state
     if getattr(state, "oidc", None) is None:
@@ -140,17 +149,17 @@ async def _client(request: Request, found: Oidc) -> Any:
 
         client = OAuth().register(
             "ragtrace",
-            client_id=found.client_id,
-            client_secret=found.client_secret,
-            server_metadata_url=found.issuer.rstrip("/") + "/.well-known/openid-configuration",
-            client_kwargs={"scope": found.scopes, "code_challenge_method": "S256", "timeout": 10},
+            client_id=provider.client_id,
+            client_secret=provider.client_secret,
+            server_metadata_url=provider.issuer.rstrip("/") + "/.well-known/openid-configuration",
+            client_kwargs={"scope": provider.scopes, "code_challenge_method": "S256", "timeout": 10},
         )
         described = await client.load_server_metadata()
-        if str(described["issuer"]).rstrip("/") != found.issuer.rstrip("/"):
+        if str(described["issuer"]).rstrip("/") != provider.issuer.rstrip("/"):
             raise ValueError("the provider describes itself as another issuer")
         # A provider may list `none`, and HS256, whose key would be a public one here.
-        offered = described.get("id_token_signing_alg_values_supported", [])
-        described["id_token_signing_alg_values_supported"] = [a for a in offered if a in _SIGNED] or ["RS256"]
+        algorithms = described.get("id_token_signing_alg_values_supported", [])
+        described["id_token_signing_alg_values_supported"] = [a for a in algorithms if a in _SIGNED] or ["RS256"]
         state.oidc = client
     return state.oidc
 
@@ -164,19 +173,19 @@ def _cookie(request: Request) -> str:
     return "__Host-ragtrace-oidc" if request.url.scheme == "https" else "ragtrace-oidc"
 
 
-def _box(found: Oidc) -> Fernet:
+def _box(provider: Oidc) -> Fernet:
     from cryptography.fernet import Fernet
 
-    key = hashlib.sha256(b"ragtrace console, on the way to the provider\0" + found.client_secret.encode()).digest()
+    key = hashlib.sha256(b"ragtrace console, on the way to the provider\0" + provider.client_secret.encode()).digest()
     return Fernet(base64.urlsafe_b64encode(key))
 
 
-def _remembered(request: Request, found: Oidc) -> dict[str, Any]:
+def _remembered(request: Request, provider: Oidc) -> dict[str, Any]:
     from cryptography.fernet import InvalidToken
 
     try:
-        sealed = request.cookies.get(_cookie(request), "").encode()
-        opened: dict[str, Any] = json.loads(_box(found).decrypt(sealed, ttl=_MINUTES * 60))
+        cookie = request.cookies.get(_cookie(request), "").encode()
+        opened: dict[str, Any] = json.loads(_box(provider).decrypt(cookie, ttl=_MINUTES * 60))
         return opened
     except (InvalidToken, ValueError):
         detail = "This browser did not begin to sign in here, or it took too long. Begin again."

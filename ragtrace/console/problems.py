@@ -75,17 +75,17 @@ async def _http(request: Request, error: Exception) -> Response:
     title = error.title if isinstance(error, Problem) else http.HTTPStatus(error.status_code).phrase
     # The framework's own details quote what was sent.
     detail = error.detail if isinstance(error, Problem) else ""
-    made = answer(request, error.status_code, title, detail)
-    made.headers.update(error.headers or {})
-    return made
+    response = answer(request, error.status_code, title, detail)
+    response.headers.update(error.headers or {})
+    return response
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     """Where and why; what was sent (pydantic's `input`) is not sent back."""
     assert isinstance(error, RequestValidationError)
     errors = [{"where": _place(one["loc"]), "why": str(one["msg"])[:200]} for one in error.errors()[:20]]
-    told = "; ".join(f"{one['where']}: {one['why']}" for one in errors)
-    return answer(request, 422, "Not what is expected here", told[:2_000], errors=errors)
+    text = "; ".join(f"{one['where']}: {one['why']}" for one in errors)
+    return answer(request, 422, "Not what is expected here", text[:2_000], errors=errors)
 
 
 def _place(where: tuple[int | str, ...]) -> str:
@@ -113,9 +113,9 @@ async def _database(request: Request, error: Exception) -> Response:
 
 def _away(request: Request, why: str) -> Response:
     _log.error("ragtrace console: %s", why)
-    made = answer(request, 503, "The database is away", "Nothing was changed. Try again in a moment.")
-    made.headers["Retry-After"] = "5"
-    return made
+    response = answer(request, 503, "The database is away", "Nothing was changed. Try again in a moment.")
+    response.headers["Retry-After"] = "5"
+    return response
 
 
 def where(error: BaseException) -> str:
@@ -134,11 +134,11 @@ class Catching:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun = False
+        started = False
 
         async def sending(message: Message) -> None:
-            nonlocal begun
-            begun = begun or message["type"] == "http.response.start"
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
             await send(message)
 
         try:
@@ -147,13 +147,13 @@ class Catching:
             return  # nobody is there to be answered: somebody left the page
         except Exception as error:  # noqa: BLE001 the last place where it can be kept from the log
             _log.error("ragtrace console: %s", where(error))
-            if begun:
+            if started:
                 return  # the server sees an answer without end, and closes the connection
             request = Request(scope, receive)
             if isinstance(error, StoreError):
-                made = _away(request, str(error))
+                response = _away(request, str(error))
             elif isinstance(error, SQLAlchemyError):
-                made = await _database(request, error)
+                response = await _database(request, error)
             else:
-                made = answer(request, 500, "Something went wrong", "The server's log says where.")
-            await made(scope, receive, send)
+                response = answer(request, 500, "Something went wrong", "The server's log says where.")
+            await response(scope, receive, send)

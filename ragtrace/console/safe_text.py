@@ -28,15 +28,15 @@ def visible(text: object) -> Markup:
     """A text as markup in which every character is seen: what has no shape of its own stands as its code point, in a
     `span` of class `ctl`; a run of the same one stands once, with its length. Any string will do, lone surrogates
     among them."""
-    told = str(text)
-    if len(told) > SHOWN:
-        left = len(told) - SHOWN
-        return visible(told[:SHOWN]) + Markup(' <span class="ctl">{:,} more characters</span>').format(left)
-    made, at = [], 0
-    for run in _RUN.finditer(told):
-        made += [escape(told[at : run.start()]), _coded(run[1], len(run[0]))]
+    string = str(text)
+    if len(string) > SHOWN:
+        left = len(string) - SHOWN
+        return visible(string[:SHOWN]) + Markup(' <span class="ctl">{:,} more characters</span>').format(left)
+    parts, at = [], 0
+    for run in _RUN.finditer(string):
+        parts += [escape(string[at : run.start()]), _coded(run[1], len(run[0]))]
         at = run.end()
-    return Markup("").join([*made, escape(told[at:])])
+    return Markup("").join([*parts, escape(string[at:])])
 
 
 def _coded(character: str, count: int) -> Markup:

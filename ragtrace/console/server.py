@@ -51,9 +51,9 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
     with _bound(server, settings) as listening:
         # The address stands in what people click; the port may have been 0.
         host, port = listening.getsockname()[:2]
-        shown = f"[{host}]" if ":" in str(host) else host
+        name = f"[{host}]" if ":" in str(host) else host
         scheme = "https" if certificate else "http"
-        _log.info("ragtrace console: %s://%s:%s", scheme, shown, port)
+        _log.info("ragtrace console: %s://%s:%s", scheme, name, port)
         if not settings.loopback and not certificate and not settings.url.startswith("https://"):
             _log.warning("ragtrace console: without https, passwords can be read on the way; see docs/console.md")
         with Filler(store, settings.policy), _telling(store):

@@ -49,14 +49,14 @@ def find(store: Store, cookie: str, idle: float, now: float | None = None) -> Se
     """The session of that cookie, unless it ended or its user is disabled."""
     now = time.time() if now is None else now
     sessions, users = schema.sessions, schema.users
-    found = (
+    query = (
         select(sessions.c.user, users.c.name, users.c.role, sessions.c.csrf, sessions.c.hash, sessions.c.seen)
         .join(users, users.c.id == sessions.c.user)
         .where(sessions.c.hash == hashed(cookie), users.c.disabled.is_(False))
         .where(sessions.c.expires > now, sessions.c.seen > now - idle)
     )
     with store.reading() as connection:
-        row = connection.execute(found).one_or_none()
+        row = connection.execute(query).one_or_none()
     if row is None:
         return None
     if row.seen < now - min(_SEEN_EVERY, idle / 10):  # not a write for every click
@@ -78,18 +78,18 @@ def end_all(connection: Connection, user: int) -> None:
 def local(store: Store, user: int) -> Session:
     """The one session of the open console, kept so that a page survives a restart and works beside several workers."""
     sessions, users = schema.sessions, schema.users
-    found = (
+    query = (
         select(sessions.c.user, users.c.name, users.c.role, sessions.c.csrf, sessions.c.hash)
         .join(users, users.c.id == sessions.c.user)
         .where(sessions.c.hash == _LOCAL)
     )
     with store.reading() as connection:
-        row = connection.execute(found).one_or_none()
+        row = connection.execute(query).one_or_none()
     if row is None:
         with store.writing() as connection:
-            if (row := connection.execute(found).one_or_none()) is None:
+            if (row := connection.execute(query).one_or_none()) is None:
                 times = {"created": 0.0, "seen": 0.0, "expires": 1e18}
-                made = insert(sessions).values(hash=_LOCAL, user=user, csrf=secrets.token_urlsafe(32), **times)
-                connection.execute(made)
-                row = connection.execute(found).one()
+                statement = insert(sessions).values(hash=_LOCAL, user=user, csrf=secrets.token_urlsafe(32), **times)
+                connection.execute(statement)
+                row = connection.execute(query).one()
     return Session(*row)

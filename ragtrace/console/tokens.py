@@ -45,10 +45,10 @@ def add(store: Store, name: str, user: str, scopes: Sequence[str], days: float |
 
     Raises SettingError for a name, scope or time that will not do, DataError for a user that is not there.
     """
-    wanted = [scope for scope in SCOPES if scope in scopes]
+    granted = [scope for scope in SCOPES if scope in scopes]
     if unknown := sorted(set(scopes) - set(SCOPES)):
         raise SettingError(f"there is no scope {unknown[0]!r}; give some of {', '.join(SCOPES)}")
-    if not wanted:
+    if not granted:
         raise SettingError(f"a token needs a scope: some of {', '.join(SCOPES)}")
     if not 1 <= len(name) <= 100 or not name.isprintable():
         raise SettingError("a token's name has 1 to 100 printable characters")
@@ -59,11 +59,11 @@ def add(store: Store, name: str, user: str, scopes: Sequence[str], days: float |
         owner = accounts.find(connection, user)
         if owner.disabled or owner.sign_in == "none":
             raise DataError(f"the user {user!r} cannot sign in, and so has no tokens")
-        row = {"name": name, "user": owner.id, "scopes": ",".join(wanted), "created": now, "revoked": False}
+        row = {"name": name, "user": owner.id, "scopes": ",".join(granted), "created": now, "revoked": False}
         expires = None if days is None else now + days * 86_400
-        made = connection.execute(insert(schema.tokens).values(hash=hashed(secret), expires=expires, **row))
-        (found,) = _rows(connection, made.inserted_primary_key[0])  # type: ignore[index]
-    return found, secret
+        result = connection.execute(insert(schema.tokens).values(hash=hashed(secret), expires=expires, **row))
+        (token,) = _rows(connection, result.inserted_primary_key[0])  # type: ignore[index]
+    return token, secret
 
 
 def find(store: Store, secret: str, now: float | None = None) -> Token | None:
@@ -81,13 +81,13 @@ def find(store: Store, secret: str, now: float | None = None) -> Token | None:
         row = connection.execute(good).one_or_none()
         if row is None:
             return None
-        (found,) = _rows(connection, row.id)
-    if found.expires is not None and found.expires <= now:
+        (token,) = _rows(connection, row.id)
+    if token.expires is not None and token.expires <= now:
         return None
-    if found.used is None or found.used < now - _USED_EVERY:
+    if token.used is None or token.used < now - _USED_EVERY:
         with store.writing() as connection:
-            connection.execute(update(table).where(table.c.id == found.id).values(used=now))
-    return found
+            connection.execute(update(table).where(table.c.id == token.id).values(used=now))
+    return token
 
 
 def every(store: Store) -> list[Token]:

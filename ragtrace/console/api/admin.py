@@ -130,9 +130,9 @@ def revoke_token(request: Request, user: Admin, token: Annotated[int, Path(ge=1,
 
 
 @router.get("/audit")
-def get_audit(request: Request, user: Admin, asked: Annotated[AuditQuery, Query()]) -> list[audit.Line]:
+def get_audit(request: Request, user: Admin, query: Annotated[AuditQuery, Query()]) -> list[audit.Line]:
     """Who saw and changed what, newest first."""
-    return list(audit.read(store_of(request), **asked.model_dump()))
+    return list(audit.read(store_of(request), **query.model_dump()))
 
 
 def _shown(token: tokens.Token) -> dict[str, Any]:

@@ -72,22 +72,24 @@ class CalibrationOut(BaseModel):
 
 @router.get("/evaluators/{name}/consequences")
 def get_consequences(
-    request: Request, user: Viewer, name: Name, asked: Annotated[Candidates, Query()]
+    request: Request, user: Viewer, name: Name, query: Annotated[Candidates, Query()]
 ) -> list[threshold_effects.ThresholdEffect]:
     """What candidate thresholds would do, on the logs that people reviewed."""
     store = store_of(request)
     about = _known(store, name)
     direction = "higher" if about.higher else "lower"
     judged = queue.load_verdicts(store, name)
-    return threshold_effects.measure_thresholds(judged, asked.threshold or None, direction, weighted=asked.weighted)  # type: ignore[arg-type]
+    return threshold_effects.measure_thresholds(judged, query.threshold or None, direction, weighted=query.weighted)  # type: ignore[arg-type]
 
 
 @router.get("/evaluators/{name}/calibrations")
 def list_calibrations(request: Request, user: Viewer, name: Name) -> list[CalibrationOut]:
     """The evaluator's calibrations, newest first."""
-    wanted = select(calibrations).where(calibrations.c.evaluator == name).order_by(calibrations.c.id.desc()).limit(100)
+    statement = (
+        select(calibrations).where(calibrations.c.evaluator == name).order_by(calibrations.c.id.desc()).limit(100)
+    )
     with store_of(request).reading() as connection:
-        rows = connection.execute(wanted).mappings().all()
+        rows = connection.execute(statement).mappings().all()
     return [CalibrationOut(**{**row, "content": json.loads(row["content"])}) for row in rows]
 
 
@@ -99,23 +101,23 @@ def fit_calibration(request: Request, user: Admin, name: Name, how: Fit) -> Fitt
     file = _file(request) if how.activate else ""
     direction = "higher" if about.higher else "lower"
     judged = queue.load_verdicts(store, name)
-    made = calibration.fit(judged, about.threshold, direction, weighted=how.weighted)  # type: ignore[arg-type]
+    fitted = calibration.fit(judged, about.threshold, direction, weighted=how.weighted)  # type: ignore[arg-type]
     number = None
     if file:
-        (entry,) = calibration.save(file, [made], store=store, user=user.name)
+        (entry,) = calibration.save(file, [fitted], store=store, user=user.name)
         number = entry.number
-    audit.note(request, threshold=made.threshold, number=number)
+    audit.note(request, threshold=fitted.threshold, number=number)
     return Fitted(
-        evaluator=made.evaluator,
-        version=made.version,
-        threshold=made.threshold,
-        previous=made.previous,
-        direction=made.direction,
-        aim=made.aim,
-        count=made.count,
-        curve=made.curve.as_json(),
-        before=made.before,
-        after=made.after,
+        evaluator=fitted.evaluator,
+        version=fitted.version,
+        threshold=fitted.threshold,
+        previous=fitted.previous,
+        direction=fitted.direction,
+        aim=fitted.aim,
+        count=fitted.count,
+        curve=fitted.curve.as_json(),
+        before=fitted.before,
+        after=fitted.after,
         number=number,
     )
 
@@ -141,10 +143,10 @@ def activate_calibration(
 
 def _known(store: Store, name: str) -> StoredEvaluator:
     with store.reading() as connection:
-        found = load_evaluators(connection).get(name)
-    if found is None:
+        evaluator = load_evaluators(connection).get(name)
+    if evaluator is None:
         raise Problem(404, "There is no such evaluator", "Nothing in this store was scored by one of that name.")
-    return found
+    return evaluator
 
 
 def _file(request: Request) -> str:

@@ -56,37 +56,37 @@ _SECURITY = {
 def described(app: FastAPI) -> dict[str, Any]:
     """The document of the routes under /api, made once."""
     if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        for methods in found["paths"].values():
+        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        for methods in schema["paths"].values():
             for operation in methods.values():
                 _complete(operation)
-        parts = found.setdefault("components", {})
+        parts = schema.setdefault("components", {})
         parts.setdefault("schemas", {})["Problem"] = _PROBLEM
         for name in ("HTTPValidationError", "ValidationError"):
             parts["schemas"].pop(name, None)
         parts["securitySchemes"] = _SECURITY
-        found["security"] = [{name: []} for name in _SECURITY]
-        app.openapi_schema = found
+        schema["security"] = [{name: []} for name in _SECURITY]
+        app.openapi_schema = schema
     return app.openapi_schema
 
 
 def _complete(operation: dict[str, Any]) -> None:
     reference = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    for status, told in _ERRORS.items():
-        operation["responses"][str(status)] = {"description": told, "content": reference}
+    for status, reason in _ERRORS.items():
+        operation["responses"][str(status)] = {"description": reason, "content": reference}
 
 
 async def only_known_parameters(request: Request) -> None:
     """A parameter that is not known is refused: a misspelt filter that is ignored would show everything."""
     operation = _operation(request)
-    known = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
-    if unknown := sorted(set(request.query_params) - known):
-        named = ", ".join(sorted(known)) or "none"
-        raise Problem(422, "Not what is expected here", f"{unknown[0][:60]!r} is no parameter; there are: {named}.")
+    parameters = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
+    if unknown := sorted(set(request.query_params) - parameters):
+        names = ", ".join(sorted(parameters)) or "none"
+        raise Problem(422, "Not what is expected here", f"{unknown[0][:60]!r} is no parameter; there are: {names}.")
 
 
 def _operation(request: Request) -> dict[str, Any]:
     path = getattr(request.scope.get("route"), "path", "")
     methods = described(request.app)["paths"].get(path, {})
-    found: dict[str, Any] = methods.get(request.method.lower(), {})
-    return found
+    operation: dict[str, Any] = methods.get(request.method.lower(), {})
+    return operation

@@ -112,12 +112,12 @@ class ExportQuery(BaseModel):
 
 
 @router.post("/feedback", status_code=201)
-def give_feedback(request: Request, user: GivesFeedback, said: FeedbackIn) -> Kept:
+def give_feedback(request: Request, user: GivesFeedback, payload: FeedbackIn) -> Kept:
     """Keep what a user of the application said. Needs a token with the scope `feedback`."""
-    audit.note(request, object=said.trace_id, thumbs=said.thumbs)
-    given = Feedback(said.trace_id, said.thumbs, said.comment, said.source or user.name)
+    audit.note(request, object=payload.trace_id, thumbs=payload.thumbs)
+    entry = Feedback(payload.trace_id, payload.thumbs, payload.comment, payload.source or user.name)
     policy = settings_of(request).policy
-    return Kept(stored=feedback.add_feedback(store_of(request), given, policy=policy))
+    return Kept(stored=feedback.add_feedback(store_of(request), entry, policy=policy))
 
 
 @router.post("/alerts", include_in_schema=False)  # the same under a shorter name
@@ -143,21 +143,21 @@ async def import_labels(
         with path.open("wb") as file:
             async for part in request.stream():
                 file.write(part)
-        made = await run_in_threadpool(_import, request, path, probability)
-    audit.note(request, labels=made.labels, refused=made.refused)
-    return made
+        result = await run_in_threadpool(_import, request, path, probability)
+    audit.note(request, labels=result.labels, refused=result.refused)
+    return result
 
 
 def _import(request: Request, path: Path, probability: float | None) -> LabelsOut:
     try:
-        found = label_import.import_labels(store_of(request), path, probability=probability)
+        result = label_import.import_labels(store_of(request), path, probability=probability)
     except DataError as error:
         raise Problem(422, "The labels cannot be read", _said(error, path)) from None
     errors = []
-    for wrong in found.errors[:100]:
+    for wrong in result.errors[:100]:
         line, _, why = _said(wrong, path).removeprefix("line ").partition(": ")
         errors.append(LineError(line=int(line), why=why))
-    return LabelsOut(labels=found.labels, logs=found.logs, refused=len(found.errors), errors=errors)
+    return LabelsOut(labels=result.labels, logs=result.logs, refused=len(result.errors), errors=errors)
 
 
 def _said(error: DataError, path: Path) -> str:

@@ -34,6 +34,6 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def trace_key(given: str) -> str | int:
+def trace_key(text: str) -> str | int:
     """What `Store.get` takes."""
-    return given if len(given) == 32 else int(given)
+    return text if len(text) == 32 else int(text)

@@ -81,17 +81,19 @@ def next_review(request: Request, user: Reviewer) -> Next:
 
 
 @router.post("/review/submit")
-def submit_review(request: Request, user: Reviewer, said: Submission) -> Submitted:
+def submit_review(request: Request, user: Reviewer, payload: Submission) -> Submitted:
     """Keep a review. A person has one review of a trace; a second one replaces it."""
     store = store_of(request)
-    audit.note(request, object=said.trace_id, verdicts=len(said.verdicts))
-    if not (said.verdicts or said.comment or said.corrected):
+    audit.note(request, object=payload.trace_id, verdicts=len(payload.verdicts))
+    if not (payload.verdicts or payload.comment or payload.corrected):
         raise Problem(422, "Nothing was said", "Give verdicts, a comment or a corrected answer.")
-    stored = content.get_trace(request, user, said.trace_id)
-    verdicts = tuple(Verdict(name, label) for name, label in said.verdicts.items())
-    made = Review(said.trace_id, verdicts, said.comment, said.corrected, seconds=said.seconds, source="api")
-    task = said.trace_id if said.item is None else Task(said.item, stored.id, said.trace_id, "", 0.0)
-    return Submitted(review=queue.submit(store, task, made, user.id))
+    stored = content.get_trace(request, user, payload.trace_id)
+    verdicts = tuple(Verdict(name, label) for name, label in payload.verdicts.items())
+    review = Review(
+        payload.trace_id, verdicts, payload.comment, payload.corrected, seconds=payload.seconds, source="api"
+    )
+    task = payload.trace_id if payload.item is None else Task(payload.item, stored.id, payload.trace_id, "", 0.0)
+    return Submitted(review=queue.submit(store, task, review, user.id))
 
 
 @router.post("/review/{item}/skip", status_code=204)
@@ -117,6 +119,6 @@ def fill_queue(request: Request, user: Admin) -> Picked:
 
 
 @router.get("/agreement")
-def get_agreement(request: Request, user: Viewer, asked: Annotated[Period, Query()]) -> agreements.Agreement:
+def get_agreement(request: Request, user: Viewer, query: Annotated[Period, Query()]) -> agreements.Agreement:
     """How far each evaluator agrees with people, and people with each other."""
-    return agreements.agreement(store_of(request), asked.evaluator, asked.since, asked.until, weighted=asked.weighted)
+    return agreements.agreement(store_of(request), query.evaluator, query.since, query.until, weighted=query.weighted)

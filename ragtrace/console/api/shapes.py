@@ -127,9 +127,9 @@ class TraceOut(BaseModel):
     feedback: list[FeedbackOut]
 
 
-def page(found: Page) -> TracePage:
+def page(page_: Page) -> TracePage:
     """A page of rows."""
-    return TracePage(rows=[_row(row) for row in found.rows], after=found.after, total=found.total)
+    return TracePage(rows=[_row(row) for row in page_.rows], after=page_.after, total=page_.total)
 
 
 def _row(row: Row) -> TraceRow:
@@ -151,16 +151,16 @@ def _row(row: Row) -> TraceRow:
     )
 
 
-def whole(found: StoredTrace) -> TraceOut:
+def whole(stored: StoredTrace) -> TraceOut:
     """A stored trace."""
-    trace = found.trace
+    trace = stored.trace
     return TraceOut(
-        id=found.id,
+        id=stored.id,
         trace_id=f"{trace.trace_id:032x}",
         span_id=f"{trace.span_id:016x}",
         started=trace.started,
         duration=trace.duration,
-        stored=found.stored,
+        stored=stored.stored,
         query=clean(trace.query),
         answer=clean(trace.answer),
         reference=None if trace.reference is None else clean(trace.reference),
@@ -170,21 +170,21 @@ def whole(found: StoredTrace) -> TraceOut:
         ],
         attributes=plain({**trace.attributes, **facts_as_dict(trace.facts)}),
         error=trace.error,
-        cause=found.evaluation.cause,
+        cause=stored.evaluation.cause,
         sampling_probability=trace.sampling_probability,
-        thumbs=found.thumbs,
-        reviewed=found.reviewed,
-        scores=[ScoreOut(**_score(score)) for score in found.evaluation.scores],
+        thumbs=stored.thumbs,
+        reviewed=stored.reviewed,
+        scores=[ScoreOut(**_score(score)) for score in stored.evaluation.scores],
         feedback=[
             FeedbackOut(thumbs=f.thumbs, comment=f.comment and clean(f.comment), source=f.source, created=f.created)
-            for f in found.feedback
+            for f in stored.feedback
         ],
     )
 
 
-def history(found: StoredTrace) -> list[DatedScore]:
+def history(stored: StoredTrace) -> list[DatedScore]:
     """Every score that was ever made of a trace, oldest first."""
-    return [DatedScore(scored=when, **_score(score)) for when, score in found.history]
+    return [DatedScore(scored=when, **_score(score)) for when, score in stored.history]
 
 
 def _score(score: Score) -> dict[str, Any]:

@@ -51,11 +51,11 @@ class Health(BaseModel):
 
 
 @router.get("/overview")
-def get_overview(request: Request, user: Viewer, asked: Annotated[Period, Query()]) -> overview.Overview:
+def get_overview(request: Request, user: Viewer, query: Annotated[Period, Query()]) -> overview.Overview:
     """Requests, pass rates with their intervals over time, causes, and where it is worst."""
-    until = time.time() if asked.until is None else asked.until
-    since = until - _DAY if asked.since is None else asked.since
-    return overview.overview(store_of(request), since, until, asked.app, asked.buckets)
+    until = time.time() if query.until is None else query.until
+    since = until - _DAY if query.since is None else query.since
+    return overview.overview(store_of(request), since, until, query.app, query.buckets)
 
 
 @router.get("/health")

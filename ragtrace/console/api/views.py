@@ -51,16 +51,16 @@ class NewPassword(Body):
 
 
 @router.get("/me")
-def get_me(known: Known) -> Me:
+def get_me(identity: Known) -> Me:
     """Who asks, and how they are known."""
-    return Me(name=known.user.name, role=known.user.role, via=known.via, scopes=sorted(known.scopes))  # type: ignore[arg-type]
+    return Me(name=identity.user.name, role=identity.user.role, via=identity.via, scopes=sorted(identity.scopes))  # type: ignore[arg-type]
 
 
 @router.post("/me/password", status_code=204)
-def change_password(request: Request, known: Known, new: NewPassword) -> Response:
+def change_password(request: Request, identity: Known, new: NewPassword) -> Response:
     """A new password for oneself. Every session ends but this one, which goes on under a new cookie."""
-    store, user = store_of(request), known.user
-    if known.via != "session":
+    store, user = store_of(request), identity.user
+    if identity.via != "session":
         raise Problem(403, "Only where you are signed in", "A password is changed in a session, not with a token.")
     if wait := attempts.begin(store, user.name, address_of(request)):
         raise Problem(403, "Too many attempts", f"Try again in {wait} seconds.", {"Retry-After": str(wait)})
@@ -69,18 +69,18 @@ def change_password(request: Request, known: Known, new: NewPassword) -> Respons
     accounts.set_password(store, user.name, new.new)
     with store.writing() as connection:
         attempts.forget(connection, user.name, address_of(request))
-    made = Response(status_code=204)
-    login.set_session(request, made, user.id)
-    return made
+    response = Response(status_code=204)
+    login.set_session(request, response, user.id)
+    return response
 
 
 @router.get("/views")
 def list_views(request: Request, user: Viewer) -> list[View]:
     """One's own saved views, by name."""
     table = schema.views
-    wanted = select(table).where(table.c.user == user.id).order_by(table.c.name)
+    statement = select(table).where(table.c.user == user.id).order_by(table.c.name)
     with store_of(request).reading() as connection:
-        return [View(id=row.id, name=row.name, query=row.query) for row in connection.execute(wanted)]
+        return [View(id=row.id, name=row.name, query=row.query) for row in connection.execute(statement)]
 
 
 @router.post("/views", status_code=201)
@@ -92,8 +92,8 @@ def save_view(request: Request, user: Viewer, view: NewView) -> View:
         connection.execute(delete(table).where(own, table.c.name == view.name))
         if connection.execute(select(func.count()).where(own)).scalar_one() >= _MOST:
             raise Problem(409, "Too many views", f"There may be {_MOST} of them; delete one.")
-        made = insert(table).values(user=user.id, name=view.name, query=view.query).returning(table.c.id)
-        own_id = connection.execute(made).scalar_one()
+        statement = insert(table).values(user=user.id, name=view.name, query=view.query).returning(table.c.id)
+        own_id = connection.execute(statement).scalar_one()
     audit.note(request, object=str(own_id))
     return View(id=own_id, name=view.name, query=view.query)
 

@@ -50,30 +50,30 @@ def agreement(request: Request, user: Viewer, evaluator: str = "", range: str = 
     """The page; `view=reviewed` gives the reviewed logs as they are."""
     store, weighted = store_of(request), view != "reviewed"
     since = time.time() - RANGES[range] if range in RANGES else None
-    found = figures.agreement(store, evaluator[:100], since, weighted=weighted)
-    by_name = {each.evaluator: each for each in found.evaluators}
+    result = figures.agreement(store, evaluator[:100], since, weighted=weighted)
+    by_name = {each.evaluator: each for each in result.evaluators}
     lines = [_line(by_name[name], weighted) for name in ordered(list(by_name))]
     return render(
         request,
         "agreement.html.j2",
         lines=lines,
-        pairs=sorted(found.pairs, key=lambda pair: -pair.count),
-        alpha=found.alphas.get("", Alpha(None, None, 0)),
-        alphas=[(name, alpha) for name, alpha in sorted(found.alphas.items()) if name and alpha.units],
+        pairs=sorted(result.pairs, key=lambda pair: -pair.count),
+        alpha=result.alphas.get("", Alpha(None, None, 0)),
+        alphas=[(name, alpha) for name, alpha in sorted(result.alphas.items()) if name and alpha.units],
         names=_judged_names(store),
         evaluator=evaluator,
         range=range if range in RANGES else "",
         ranges=RANGE_NAMES,
         weighted=weighted,
-        reliable=_reliable(found.alphas.get("")),
+        reliable=_reliable(result.alphas.get("")),
     )
 
 
 def _judged_names(store: Store) -> list[str]:
     table = schema.verdicts
     with store.reading() as connection:
-        found = connection.execute(select(table.c.evaluator, func.count()).group_by(table.c.evaluator))
-        return ordered([name for name, _ in found])
+        counts = connection.execute(select(table.c.evaluator, func.count()).group_by(table.c.evaluator))
+        return ordered([name for name, _ in counts])
 
 
 def _line(of: EvaluatorAgreement, weighted: bool) -> Line:
@@ -95,9 +95,9 @@ def _sentence(of: EvaluatorAgreement) -> str:
     """What precision and recall say, for people."""
     if of.recall is None and of.precision is None:
         return "No bad answer was judged yet, so nothing can be said of how well it finds them."
-    found = f"It finds {_of_ten(of.recall)} bad answers" if of.recall else "No bad answer was judged yet"
+    recall = f"It finds {_of_ten(of.recall)} bad answers" if of.recall else "No bad answer was judged yet"
     right = f"{_of_ten(of.precision)} that it fails are bad" if of.precision else "it failed none"
-    return f"{found}; {right}."
+    return f"{recall}; {right}."
 
 
 def _of_ten(estimate: Estimate) -> str:

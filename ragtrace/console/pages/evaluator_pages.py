@@ -83,10 +83,10 @@ class Asked(BaseModel):
     def number(self) -> float | None:
         """The threshold."""
         try:
-            found = float(self.threshold)
+            value = float(self.threshold)
         except ValueError:
             return None
-        return found if math.isfinite(found) else None
+        return value if math.isfinite(value) else None
 
     @property
     def place(self) -> int | None:
@@ -99,43 +99,43 @@ def evaluators(request: Request, user: Viewer) -> Response:
     """The list."""
     store = store_of(request)
     with store.reading() as connection:
-        found = load_evaluators(connection)
+        stored = load_evaluators(connection)
         table = schema.evaluators
         about = {row.name: row for row in connection.execute(select(table).order_by(table.c.first_seen))}
-        said = schema.verdicts.c.evaluator
-        counts = {row[0]: row[1] for row in connection.execute(select(said, func.count()).group_by(said))}
+        column = schema.verdicts.c.evaluator
+        counts = {row[0]: row[1] for row in connection.execute(select(column, func.count()).group_by(column))}
         active = set(connection.scalars(select(schema.calibrations.c.evaluator).where(schema.calibrations.c.active)))
     rows = [
         Listed(
             name,
             question(name, about[name].description or ""),
             about[name].method,
-            found[name].version,
-            found[name].threshold,
-            found[name].higher,
+            stored[name].version,
+            stored[name].threshold,
+            stored[name].higher,
             counts.get(name, 0),
             name in active,
         )
-        for name in ordered(list(found))
+        for name in ordered(list(stored))
     ]
     return render(request, "evaluators.html.j2", rows=rows, rates={})
 
 
 @router.get("/evaluators/{name}")
-def evaluator(request: Request, user: Viewer, name: str, asked: Annotated[Asked, Query()]) -> Response:
+def evaluator(request: Request, user: Viewer, name: str, query: Annotated[Asked, Query()]) -> Response:
     """One evaluator, with a candidate threshold: as a number, or by its place among the candidates."""
-    return _page(request, name, asked)
+    return _page(request, name, query)
 
 
-def _page(request: Request, name: str, asked: Asked, proposal: object = None) -> Response:
-    store, weighted = store_of(request), asked.view != "reviewed"
+def _page(request: Request, name: str, query: Asked, proposal: object = None) -> Response:
+    store, weighted = store_of(request), query.view != "reviewed"
     about, versions = _known(store, name)
     judged = queue.load_verdicts(store, name)
     direction: Direction = "higher" if about.higher else "lower"
-    shown = board(judged, about.threshold, direction, asked.number, weighted=weighted)
-    if shown is not None and (at := asked.place) is not None:
-        place = min(at, len(shown.steps) - 1)
-        shown = board(judged, about.threshold, direction, shown.steps[place].threshold, weighted=weighted)
+    board_ = board(judged, about.threshold, direction, query.number, weighted=weighted)
+    if board_ is not None and (at := query.place) is not None:
+        place = min(at, len(board_.steps) - 1)
+        board_ = board(judged, about.threshold, direction, board_.steps[place].threshold, weighted=weighted)
     history = _history(store, name)
     active = next((entry.calibrated for entry in history if entry.active), None)
     return render(
@@ -147,7 +147,7 @@ def _page(request: Request, name: str, asked: Asked, proposal: object = None) ->
         question=question(name, _description(store, name)),
         direction=direction,
         versions=versions,
-        board=shown,
+        board=board_,
         weighted=weighted,
         judged=len({row.trace for row in judged}),
         reliability=_reliability(judged, active, weighted),
@@ -172,12 +172,12 @@ def _reliability(judged: Sequence[ScoredVerdict], active: Calibrated | None, wei
 def _known(store: Store, name: str) -> tuple[StoredEvaluator, tuple[Version, ...]]:
     table = schema.evaluators
     with store.reading() as connection:
-        found = load_evaluators(connection).get(name)
+        evaluator = load_evaluators(connection).get(name)
         rows = connection.execute(select(table).where(table.c.name == name).order_by(table.c.first_seen.desc())).all()
-    if found is None:
+    if evaluator is None:
         raise Problem(404, "There is no such evaluator", "Nothing in this store was scored by one of that name.")
-    made = [Version(row.version, row.threshold, row.direction, row.method, row.first_seen) for row in rows]
-    return found, tuple(made[:_VERSIONS])
+    versions = [Version(row.version, row.threshold, row.direction, row.method, row.first_seen) for row in rows]
+    return evaluator, tuple(versions[:_VERSIONS])
 
 
 def _description(store: Store, name: str) -> str:
@@ -192,14 +192,14 @@ def _history(store: Store, name: str) -> tuple[Entry, ...]:
     query = select(table).where(table.c.evaluator == name).order_by(table.c.id.desc()).limit(_VERSIONS)
     with store.reading() as connection:
         rows = connection.execute(query).all()
-    made = []
+    entries = []
     for row in rows:
         try:
             entry = calibration_file.entry(name, json.loads(row.content))
         except ValueError:  # of a later release
             continue
-        made.append(Entry(row.id, entry, row.made, row.user, bool(row.active)))
-    return tuple(made)
+        entries.append(Entry(row.id, entry, row.made, row.user, bool(row.active)))
+    return tuple(entries)
 
 
 def _cost(store: Store, name: str) -> float:
@@ -225,21 +225,21 @@ def calibrate(
     about, _ = _known(store, name)
     direction: Direction = "higher" if about.higher else "lower"
     try:
-        made = calibration.fit(
+        result = calibration.fit(
             queue.load_verdicts(store, name), about.threshold, direction, weighted=view != "reviewed"
         )
     except DataError as error:
         return _page(request, name, Asked(view=view), str(error))
     if do == "fit":
-        return _page(request, name, Asked(threshold=str(made.threshold), view=view), made)
+        return _page(request, name, Asked(threshold=str(result.threshold), view=view), result)
     if not path:
         raise Problem(409, "There is no calibration file", "Start the console with --calibration FILE.")
-    (entry,) = calibration.save(path, [made], store=store, user=user.name)
+    (entry,) = calibration.save(path, [result], store=store, user=user.name)
     audit.note(request, object=name, number=entry.number, threshold=entry.threshold)
     return RedirectResponse(f"/evaluators/{name}", 303)
 
 
-def figures_of(made: Any) -> list[tuple[str, Any, Any, str]]:
+def figures_of(calibration: Any) -> list[tuple[str, Any, Any, str]]:
     """(name, before, after, what it says) of a calibration."""
     names = (
         ("balanced_accuracy", "balanced accuracy", "mean of the shares of bad and of good answers that it tells right"),
@@ -248,6 +248,11 @@ def figures_of(made: Any) -> list[tuple[str, Any, Any, str]]:
         ("ece", "calibration error", "mean distance of its probabilities from what came true; lower is better"),
     )
     return [
-        (title, getattr(made.before, name) if made.before else None, getattr(made.after, name), told)
-        for name, title, told in names
+        (
+            title,
+            getattr(calibration.before, name) if calibration.before else None,
+            getattr(calibration.after, name),
+            meaning,
+        )
+        for name, title, meaning in names
     ]

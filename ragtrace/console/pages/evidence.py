@@ -62,43 +62,43 @@ def answer_text(answer: str, evidence: Sequence[Evidence], chunks: Sequence[Docu
     spans = [
         (max(0, e.start), min(len(answer), e.end), number, e) for number, e in enumerate(evidence[:_CUTS], start=1)
     ]
-    made = []
+    pieces = []
     opened: set[int] = set()
     for start, end, over in _cut(answer, spans):
         claims = tuple(number for number, _ in over)
         opens = tuple(n for n in claims if n not in opened)
         opened.update(opens)
         if not over:
-            made.append(Piece(answer[start:end]))
+            pieces.append(Piece(answer[start:end]))
             continue
         number, worst = over[0]
         ends = min(len(answer), worst.end) == end
         target = f"p{number}" if _passage(worst, chunks) else ""
-        made.append(Piece(answer[start:end], claims, _verdict(worst), opens, ends, _told(worst), target))
-    return _fold(made, bool(spans))
+        pieces.append(Piece(answer[start:end], claims, _verdict(worst), opens, ends, _told(worst), target))
+    return _fold(pieces, bool(spans))
 
 
 def chunk_texts(chunks: Sequence[Document], evidence: Sequence[Evidence]) -> tuple[Chunk, ...]:
     """The chunks by rank, the passages in them marked."""
     by_rank: dict[int, list[tuple[int, int, int, Evidence]]] = {}
     for number, e in enumerate(evidence[:_CUTS], start=1):
-        if (found := _passage(e, chunks)) is not None:
-            by_rank.setdefault(found[0], []).append((found[1], found[2], number, e))
+        if (passage := _passage(e, chunks)) is not None:
+            by_rank.setdefault(passage[0], []).append((passage[1], passage[2], number, e))
     return tuple(_chunk(rank, document, by_rank.get(rank, [])) for rank, document in enumerate(chunks))
 
 
 def _chunk(rank: int, document: Document, spans: list[tuple[int, int, int, Evidence]]) -> Chunk:
-    text, made = document.content, []
+    text, pieces = document.content, []
     opened: set[int] = set()
     for start, end, over in _cut(text, spans):
         claims = tuple(number for number, _ in over)
         opens = tuple(n for n in claims if n not in opened)
         opened.update(opens)
         if not over:
-            made.append(Piece(text[start:end]))
+            pieces.append(Piece(text[start:end]))
         else:
-            made.append(Piece(text[start:end], claims, _verdict(over[0][1]), opens, target=f"s{claims[0]}"))
-    return Chunk(rank + 1, document, _fold(made, bool(spans)), tuple(sorted(opened)))
+            pieces.append(Piece(text[start:end], claims, _verdict(over[0][1]), opens, target=f"s{claims[0]}"))
+    return Chunk(rank + 1, document, _fold(pieces, bool(spans)), tuple(sorted(opened)))
 
 
 _Span = tuple[int, int, int, Evidence]
@@ -108,15 +108,15 @@ def _cut(text: str, spans: Sequence[_Span]) -> list[tuple[int, int, list[tuple[i
     usable = [span for span in spans if span[0] < span[1]]
     cuts = sorted({0, len(text), *(at for a, b, *_ in usable for at in (a, b))})
     starts = sorted(usable, key=lambda span: span[0])
-    found, active, at = [], [], 0
+    stretches, active, at = [], [], 0
     for start, end in pairwise(cuts):
         while at < len(starts) and starts[at][0] <= start:
             active.append(starts[at])
             at += 1
         active = [span for span in active if span[1] > start]
         over = sorted(((n, e) for _, _, n, e in active), key=lambda pair: (_badness(pair[1]), pair[0]))
-        found.append((start, end, over))
-    return found
+        stretches.append((start, end, over))
+    return stretches
 
 
 def _fold(pieces: list[Piece], marked: bool) -> Text:
@@ -124,19 +124,19 @@ def _fold(pieces: list[Piece], marked: bool) -> Text:
     limit = 4 * _FOLD if marked else _FOLD
     if sum(len(piece.text) for piece in pieces) <= limit + 400:
         return Text(tuple(pieces))
-    shown: list[Piece] = []
+    visible: list[Piece] = []
     room = limit
     for i, piece in enumerate(pieces):
         if len(piece.text) > room:
             if not piece.claims:
-                shown.append(Piece(piece.text[:room]))
+                visible.append(Piece(piece.text[:room]))
                 rest = (Piece(piece.text[room:]), *pieces[i + 1 :])
             else:
                 rest = tuple(pieces[i:])
-            return Text(tuple(shown), rest, sum(len(p.text) for p in rest))
-        shown.append(piece)
+            return Text(tuple(visible), rest, sum(len(p.text) for p in rest))
+        visible.append(piece)
         room -= len(piece.text)
-    return Text(tuple(shown))
+    return Text(tuple(visible))
 
 
 def _passage(e: Evidence, chunks: Sequence[Document]) -> tuple[int, int, int] | None:

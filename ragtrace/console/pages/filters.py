@@ -60,63 +60,63 @@ class Chosen:
     def chips(self) -> list[tuple[str, str, str]]:
         """(name, value, the query without it) of every filter that is set."""
         ranges = dict(RANGE_NAMES)
-        found = []
+        result = []
         for name, value in self.values.items():
             if name == "order":
                 continue
-            told = _TOLD.get((name, value), ranges.get(value, value))
+            text = _TOLD.get((name, value), ranges.get(value, value))
             rest = urlencode({k: v for k, v in self.values.items() if k != name})
-            found.append((_NAMES.get(name, name), told, rest))
-        return found
+            result.append((_NAMES.get(name, name), text, rest))
+        return result
 
 
 def chosen(query: Mapping[str, str], now: float, evaluator: str = "") -> Chosen:
     """Read an address's query at a Unix time; `evaluator` is meant where one is needed and none is named."""
-    given = {name: value.strip()[:_LONGEST] for name, value in query.items() if value.strip()}
-    if "evaluator" not in given and (given.get("order") == "worst" or not _ABOUT.isdisjoint(given)):
-        given["evaluator"] = evaluator
+    parameters = {name: value.strip()[:_LONGEST] for name, value in query.items() if value.strip()}
+    if "evaluator" not in parameters and (parameters.get("order") == "worst" or not _ABOUT.isdisjoint(parameters)):
+        parameters["evaluator"] = evaluator
     values: dict[str, str] = {}
-    asked = Filter()
-    if text := given.get("q"):
-        values["q"], asked = text, replace(asked, text=text)
+    filter = Filter()
+    if text := parameters.get("q"):
+        values["q"], filter = text, replace(filter, text=text)
     for name in TEXTS:
-        if value := given.get(name):
+        if value := parameters.get(name):
             changed: dict[str, Any] = {name: value}
-            values[name], asked = value, replace(asked, **changed)
-    if (length := RANGES.get(given.get("range", ""))) is not None:
-        values["range"], asked = given["range"], replace(asked, since=now - length)
-    asked = _bounds(asked, given, values)
-    if given.get("order") == "worst" and asked.evaluator:
+            values[name], filter = value, replace(filter, **changed)
+    if (length := RANGES.get(parameters.get("range", ""))) is not None:
+        values["range"], filter = parameters["range"], replace(filter, since=now - length)
+    filter = _bounds(filter, parameters, values)
+    if parameters.get("order") == "worst" and filter.evaluator:
         values["order"] = "worst"
-    return Chosen(values, asked, values.get("order", "newest"), given.get("after"))
+    return Chosen(values, filter, values.get("order", "newest"), parameters.get("after"))
 
 
-def _bounds(asked: Filter, given: Mapping[str, str], values: dict[str, str]) -> Filter:
-    found: dict[str, Any] = {}
+def _bounds(filter: Filter, parameters: Mapping[str, str], values: dict[str, str]) -> Filter:
+    bounds: dict[str, Any] = {}
     for name in ("since", "until"):
-        if (time := _time(given.get(name, ""))) is not None:
-            found[name] = time
+        if (time := _time(parameters.get(name, ""))) is not None:
+            bounds[name] = time
     for name in ("low", "high"):
-        if (number := _number(given.get(name, ""))) is not None:
-            found[name] = number
-    for name, known in (("thumbs", _THUMBS), ("reviewed", _YES), ("errors", _YES)):
-        if given.get(name, "") in known:
-            found[name] = known[given[name]]
-    values.update({name: given[name] for name in found})
-    return replace(asked, **found)
+        if (number := _number(parameters.get(name, ""))) is not None:
+            bounds[name] = number
+    for name, words in (("thumbs", _THUMBS), ("reviewed", _YES), ("errors", _YES)):
+        if parameters.get(name, "") in words:
+            bounds[name] = words[parameters[name]]
+    values.update({name: parameters[name] for name in bounds})
+    return replace(filter, **bounds)
 
 
 def _time(text: str) -> float | None:
     try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
 
 
 def _number(text: str) -> float | None:
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return value if math.isfinite(value) else None

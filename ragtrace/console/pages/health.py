@@ -96,14 +96,16 @@ def health(request: Request, user: Viewer) -> Response:
 
 
 def _problems(database: Database, checks: Sequence[Check], quiet: bool) -> list[str]:
-    found = []
+    messages = []
     if quiet:
-        found.append("No trace has come in for more than an hour: does the application run, and does it store here?")
+        messages.append("No trace has come in for more than an hour: does the application run, and does it store here?")
     if database.low:
-        found.append("The store's disk is nearly full: shorten store_days or store_bytes, or make room.")
+        messages.append("The store's disk is nearly full: shorten store_days or store_bytes, or make room.")
     failing = [check for check in checks if check.bad]
-    found += [f"{check.name}: {check.failed:.0f} of {check.done:.0f} checks failed to run today" for check in failing]
-    return found
+    messages += [
+        f"{check.name}: {check.failed:.0f} of {check.done:.0f} checks failed to run today" for check in failing
+    ]
+    return messages
 
 
 def _database(store: Store) -> Database:
@@ -128,11 +130,11 @@ def _room(store: Store) -> tuple[int | None, int | None, bool]:
     path = Path(store.engine.url.database or "")
     parts = [Path(f"{path}{end}") for end in ("", "-wal", "-shm")]
     try:
-        taken = sum(part.stat().st_size for part in parts if part.exists())
+        size = sum(part.stat().st_size for part in parts if part.exists())
         disk = shutil.disk_usage(path.parent)
     except OSError:
         return None, None, False
-    return taken, disk.free, disk.free < _LOW_DISK * disk.total
+    return size, disk.free, disk.free < _LOW_DISK * disk.total
 
 
 def _requests(connection: Connection, since: float, step: int) -> float:
@@ -143,22 +145,22 @@ def _requests(connection: Connection, since: float, step: int) -> float:
 def _lag(connection: Connection) -> float | None:
     """Seconds from answer to scores, the median of the last thousand."""
     query = select(traces.c.lag).where(traces.c.lag.is_not(None)).order_by(traces.c.id.desc()).limit(1_000)
-    found = sorted(connection.scalars(query))
-    return found[len(found) // 2] if found else None
+    lags = sorted(connection.scalars(query))
+    return lags[len(lags) // 2] if lags else None
 
 
 def _checks(connection: Connection, now: float) -> list[Check]:
-    wanted = ("value", "error", "cost")
+    kinds = ("value", "error", "cost")
     query = (
         select(sums.c.name, sums.c.kind, func.sum(sums.c.count), func.sum(sums.c.wv))
-        .where(sums.c.kind.in_(wanted), sums.c.step == _HOUR, sums.c.start >= now - _DAY)
+        .where(sums.c.kind.in_(kinds), sums.c.step == _HOUR, sums.c.start >= now - _DAY)
         .group_by(sums.c.name, sums.c.kind)
     )
     by_name: dict[str, dict[str, tuple[float, float]]] = {}
     for name, kind, count, total in connection.execute(query):
         by_name.setdefault(name, {})[kind] = (count, total)
-    made = []
+    checks = []
     for name, of in sorted(by_name.items()):
-        good, failed, cost = (of.get(kind, (0.0, 0.0)) for kind in wanted)
-        made.append(Check(name, good[0] + failed[0], failed[0], cost[1]))
-    return sorted(made, key=lambda check: -check.share)
+        good, failed, cost = (of.get(kind, (0.0, 0.0)) for kind in kinds)
+        checks.append(Check(name, good[0] + failed[0], failed[0], cost[1]))
+    return sorted(checks, key=lambda check: -check.share)

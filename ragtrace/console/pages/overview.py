@@ -50,21 +50,21 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
     store, now = store_of(request), time.time()
     range = range if range in RANGES else _DEFAULT
     since = now - RANGES[range]
-    found = _begun(figures.overview(store, since, now, app[:200]), now)
+    figures_ = _begun(figures.overview(store, since, now, app[:200]), now)
     before = _rates_of(store, since - RANGES[range], since, app[:200])
-    cards = _cards(store, found, before, {"range": range, "app": app} if app else {"range": range})
+    cards = _cards(store, figures_, before, {"range": range, "app": app} if app else {"range": range})
     return render(
         request,
         "overview.html.j2",
-        o=found,
+        o=figures_,
         cards=cards[:SHOWN],
         more=cards[SHOWN:],
         main=next((card for card in cards if card.check.passes), None),
-        requests=_requests(found.traffic),
-        latency=_latency(found.traffic),
-        causes=page_charts.shares([(name, n) for name, n in found.causes.items() if name != "none"][:8]),
-        cost=sum(check.cost for check in found.checks),
-        failed=sum(check.errors for check in found.checks),
+        requests=_requests(figures_.traffic),
+        latency=_latency(figures_.traffic),
+        causes=page_charts.shares([(name, n) for name, n in figures_.causes.items() if name != "none"][:8]),
+        cost=sum(check.cost for check in figures_.checks),
+        failed=sum(check.errors for check in figures_.checks),
         range=range,
         ranges=RANGE_NAMES,
         app=app,
@@ -89,25 +89,27 @@ def _rates_of(store: Store, since: float, until: float, app: str) -> dict[str, E
     return {row[0]: Sums(*(float(value) for value in row[1:])).rate() for row in rows}
 
 
-def _begun(found: Overview, now: float) -> Overview:
+def _begun(figures_: Overview, now: float) -> Overview:
     """Without a last point of time that has hardly begun: its few requests would look like a turn."""
-    starts = [step.start for step in found.traffic]
+    starts = [step.start for step in figures_.traffic]
     if len(starts) < 2 or now - starts[-1] > 0.5 * (starts[-1] - starts[-2]):
-        return found
-    checks = tuple(replace(check, line=check.line[:-1]) for check in found.checks)
-    return replace(found, traffic=found.traffic[:-1], checks=checks)
+        return figures_
+    checks = tuple(replace(check, line=check.line[:-1]) for check in figures_.checks)
+    return replace(figures_, traffic=figures_.traffic[:-1], checks=checks)
 
 
-def _cards(store: Store, found: Overview, past: Mapping[str, Estimate | None], kept: Mapping[str, str]) -> list[Card]:
-    switches = _switches(store, found)
-    by_name = {check.evaluator: check for check in found.checks if check.passes is not None}
-    made = []
+def _cards(
+    store: Store, figures_: Overview, past: Mapping[str, Estimate | None], state: Mapping[str, str]
+) -> list[Card]:
+    switches = _switches(store, figures_)
+    by_name = {check.evaluator: check for check in figures_.checks if check.passes is not None}
+    cards = []
     for name in ordered(list(by_name)):
         check = by_name[name]
-        address = "/traces?" + urlencode({"evaluator": name, "label": "fail", **kept})
-        drawn = _rates(check, switches.get(name, ()))
-        made.append(Card(check, past.get(name), _change(check.passes, past.get(name)), drawn, address))
-    return made
+        address = "/traces?" + urlencode({"evaluator": name, "label": "fail", **state})
+        rates = _rates(check, switches.get(name, ()))
+        cards.append(Card(check, past.get(name), _change(check.passes, past.get(name)), rates, address))
+    return cards
 
 
 def _change(now: Estimate | None, before: Estimate | None) -> str:
@@ -118,19 +120,19 @@ def _change(now: Estimate | None, before: Estimate | None) -> str:
     return "worse" if now.interval[1] < before.interval[0] else ""
 
 
-def _switches(store: Store, found: Overview) -> dict[str, list[tuple[float, str]]]:
+def _switches(store: Store, figures_: Overview) -> dict[str, list[tuple[float, str]]]:
     """Versions after the first that began to score in this time: what looks like a change of the answers may be one of
     the ruler."""
     table = schema.evaluators
     query = select(table.c.name, table.c.version, table.c.first_seen).order_by(table.c.first_seen)
-    made: dict[str, list[tuple[float, str]]] = {}
-    known: set[str] = set()
+    switches: dict[str, list[tuple[float, str]]] = {}
+    versions: set[str] = set()
     with store.reading() as connection:
         for name, version, first in connection.execute(query):
-            if name in known and found.since <= first < found.until:
-                made.setdefault(name, []).append((first, f"version {version[:40]} since {moment(first)}"))
-            known.add(name)
-    return made
+            if name in versions and figures_.since <= first < figures_.until:
+                switches.setdefault(name, []).append((first, f"version {version[:40]} since {moment(first)}"))
+            versions.add(name)
+    return switches
 
 
 def _rates(check: Check, switches: Sequence[tuple[float, str]]) -> str:
@@ -142,8 +144,8 @@ def _point(start: float, passes: Estimate | None) -> Point:
     if passes is None:
         return Point(start, None)
     low, high = passes.interval or (None, None)
-    told = f"{moment(start)}: {percent(passes.value)} ({range_percent(passes.interval)}), {passes.count:,} checks"
-    return Point(start, passes.value, low, high, told)
+    label = f"{moment(start)}: {percent(passes.value)} ({range_percent(passes.interval)}), {passes.count:,} checks"
+    return Point(start, passes.value, low, high, label)
 
 
 def _requests(traffic: Sequence[Traffic]) -> str:
@@ -162,7 +164,7 @@ def _latency(traffic: Sequence[Traffic]) -> str:
         points = []
         for step in traffic:
             value = step.latency.get(quantile)
-            known = ", ".join(f"{100 * q:.0f} % within {seconds(v)}" for q, v in sorted(step.latency.items()))
-            points.append(Point(step.start, value, title=f"{moment(step.start)}: {known}" if known else ""))
+            quantiles = ", ".join(f"{100 * q:.0f} % within {seconds(v)}" for q, v in sorted(step.latency.items()))
+            points.append(Point(step.start, value, title=f"{moment(step.start)}: {quantiles}" if quantiles else ""))
         lines.append((f"{quantile:g}", points))
     return page_charts.lines(lines, "Duration of half and of nine in ten requests over time", "s")

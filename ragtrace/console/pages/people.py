@@ -83,9 +83,9 @@ async def add_token(request: Request, user: Admin) -> Response:
     if days and not days.isdigit():
         raise Problem(422, "Not a number of days", "Give a whole number, or nothing for a token without an end.")
     name, owner = str(form.get("name") or "").strip(), str(form.get("user") or "")
-    made = await run_in_threadpool(tokens.add, store_of(request), name, owner, scopes, float(days) if days else None)
-    audit.note(request, object=str(made[0].id))
-    return await run_in_threadpool(_users, request, made[1])
+    result = await run_in_threadpool(tokens.add, store_of(request), name, owner, scopes, float(days) if days else None)
+    audit.note(request, object=str(result[0].id))
+    return await run_in_threadpool(_users, request, result[1])
 
 
 @router.post("/tokens/{token}/revoke")

@@ -60,24 +60,24 @@ class Ask:
 
 def question(evaluator: str, description: str = "") -> str:
     """An evaluator's question for people."""
-    if told := _ASKED.get(evaluator):
-        return told
+    if text := _ASKED.get(evaluator):
+        return text
     if evaluator.startswith("looping_"):
         return _LOOPS
     first = clip(description.split("\n", maxsplit=1)[0], 140)
     return first or f"{evaluator.replace('_', ' ').capitalize()}: is it good?"
 
 
-def asks(stored: StoredTrace, main: str, given: Review | None, descriptions: Mapping[str, str]) -> tuple[Ask, ...]:
+def asks(stored: StoredTrace, main: str, review: Review | None, descriptions: Mapping[str, str]) -> tuple[Ask, ...]:
     """What is asked of a log: every evaluator that passed or failed it, or could not be put to it. The main one first,
     then those that a model or a judge decides, then the others."""
-    said = {verdict.evaluator: verdict.label for verdict in given.verdicts} if given else {}
+    labels = {verdict.evaluator: verdict.label for verdict in review.verdicts} if review else {}
     scores = {score.name: score for score in stored.evaluation.scores}
     names = [name for name, score in scores.items() if score.label in ("pass", "fail", "refusal") or score.error]
     places = {name: i for i, name in enumerate(_in_order(names, main))}
     by_method = sorted(places, key=lambda name: (name != main, scores[name].method == "code", places[name]))
     return tuple(
-        Ask(name, question(name, descriptions.get(name, "")), i == 0, said.get(name, ""))
+        Ask(name, question(name, descriptions.get(name, "")), i == 0, labels.get(name, ""))
         for i, name in enumerate(by_method)
     )
 

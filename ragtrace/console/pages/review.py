@@ -82,23 +82,23 @@ def _context(request: Request, user: User, task: Task | None, stored: StoredTrac
     store = store_of(request)
     trace_id = f"{stored.trace.trace_id:032x}"
     audit.note(request, object=trace_id)
-    given = content.find_own_review(request, user, stored)
-    asked = asks(stored, main, given, _descriptions(store))
+    review_ = content.find_own_review(request, user, stored)
+    questions = asks(stored, main, review_, _descriptions(store))
     return {
         "task": task,
         "trace_id": trace_id,
         "reviewing": True,
-        "case": cases.case(stored, asked[0].evaluator if asked else "", load_limits(store, stored)),
+        "case": cases.case(stored, questions[0].evaluator if questions else "", load_limits(store, stored)),
         "question": cases.plain_text(stored.trace.query),
         "reference": cases.plain_text(stored.trace.reference or ""),
         "reason": REASONS.get(task.reason, task.reason) if task else "",
-        "asks": asked,
+        "asks": questions,
         "main": main,
-        "given": given or Review(trace_id, ()),
+        "given": review_ or Review(trace_id, ()),
         "choices": CHOICES,
         "skip_reasons": SKIP_REASONS,
         "folded_from": FOLDED_FROM,
-        "open": any(ask.given for ask in asked[FOLDED_FROM - 1 :]),
+        "open": any(ask.given for ask in questions[FOLDED_FROM - 1 :]),
         "shown_at": f"{time.time():.3f}",
     }
 
@@ -173,9 +173,9 @@ def _review(trace_id: str, form: FormData) -> Review:
 
 def _seconds(form: FormData) -> float | None:
     """From sight to verdict: as the page measured it, else since it was made."""
-    measured, shown = _number(_field(form, "seconds"), float), _number(_field(form, "shown"), float)
-    found = measured if measured is not None else time.time() - shown if shown is not None else None
-    return found if found is not None and math.isfinite(found) and 0 <= found < _DAY else None
+    measured, start = _number(_field(form, "seconds"), float), _number(_field(form, "shown"), float)
+    seconds = measured if measured is not None else time.time() - start if start is not None else None
+    return seconds if seconds is not None and math.isfinite(seconds) and 0 <= seconds < _DAY else None
 
 
 def _field(form: FormData, name: str) -> str:

@@ -73,10 +73,10 @@ def percent(value: float | None, places: int = 1) -> str:
     """A share in [0, 1]; 0 and 100 only where it is exactly that."""
     if value is None:
         return NONE
-    told = f"{100 * value:.{places}f}"
-    if 0 < value < 1 and float(told) in (0.0, 100.0):
-        told = f"{'<' if value < 0.5 else '>'}{10**-places if value < 0.5 else 100 - 10**-places:.{places}f}"
-    return f"{told} %"
+    text = f"{100 * value:.{places}f}"
+    if 0 < value < 1 and float(text) in (0.0, 100.0):
+        text = f"{'<' if value < 0.5 else '>'}{10**-places if value < 0.5 else 100 - 10**-places:.{places}f}"
+    return f"{text} %"
 
 
 def range_percent(interval: tuple[float, float] | None) -> str:
@@ -120,8 +120,8 @@ def words(name: str) -> str:
 def sentence(text: str) -> str:
     """The first sentence of a description that may have been cut off."""
     whole = clip(text, 600)
-    found = re.match(r"(.{20,}?[.:])(\s|$)", whole)
-    return found[1].rstrip(":") if found else whole if whole.endswith(".") or not whole else f"{whole} …"
+    match = re.match(r"(.{20,}?[.:])(\s|$)", whole)
+    return match[1].rstrip(":") if match else whole if whole.endswith(".") or not whole else f"{whole} …"
 
 
 def urlencode(value: object) -> str:
@@ -138,15 +138,15 @@ def _finalize(value: object) -> object:
 
 def install() -> None:
     """Give the one environment what the templates need. Before the first template is loaded."""
-    made = template_engine.environment()
-    made.finalize = _finalize
-    made.filters |= {
+    environment = template_engine.environment()
+    environment.finalize = _finalize
+    environment.filters |= {
         "visible": visible, "clip": clip, "link": link, "moment": moment, "iso": iso, "clock": clock, "ago": ago,
         "percent": percent, "range_percent": range_percent, "figure": figure, "count": count, "size": size,
         "words": words, "urlencode": urlencode, "sentence": sentence, "seconds": seconds, "svg": Markup,
         "host": lambda url: urlsplit(url).hostname or "",
     }  # fmt: skip
-    made.globals |= {"static": static, "signs": SIGNS}
+    environment.globals |= {"static": static, "signs": SIGNS}
 
 
 install()

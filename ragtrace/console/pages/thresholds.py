@@ -48,7 +48,7 @@ def board(
     judged: Sequence[ScoredVerdict],
     threshold: float | None,
     direction: Direction,
-    wanted: float | None,
+    candidate: float | None,
     *,
     weighted: bool,
 ) -> Board | None:
@@ -64,68 +64,70 @@ def board(
         (now,) = measure_thresholds(judged, [threshold], direction, weighted=weighted)
         if all(step.threshold != threshold for step in steps):
             steps = tuple(sorted((*steps, now), key=lambda step: step.threshold))
-    aim = wanted if wanted is not None else threshold if threshold is not None else steps[len(steps) // 2].threshold
+    aim = (
+        candidate if candidate is not None else threshold if threshold is not None else steps[len(steps) // 2].threshold
+    )
     at = min(range(len(steps)), key=lambda i: abs(steps[i].threshold - aim))
-    found = _usable(judged, weighted)
-    scale = _scale(found)
-    picture = _picture(found, scale, steps[at].threshold)
+    logs = _usable(judged, weighted)
+    scale = _scale(logs)
+    picture = _picture(logs, scale, steps[at].threshold)
     place = (page_charts.WIDE.left, page_charts.WIDE.x(1.0), scale.low, scale.high)
-    return Board(steps, at, now, picture, place, len(found), len(_usable(judged, False)))
+    return Board(steps, at, now, picture, place, len(logs), len(_usable(judged, False)))
 
 
 def _usable(judged: Sequence[ScoredVerdict], weighted: bool) -> list[ReviewedLog]:
     if not judged:
         return []
-    found = group_by_log(newest_version(judged)[1], weighted=weighted)
-    return [log for log in found if log.value is not None and math.isfinite(log.value)]
+    logs = group_by_log(newest_version(judged)[1], weighted=weighted)
+    return [log for log in logs if log.value is not None and math.isfinite(log.value)]
 
 
-def _scale(found: Sequence[ReviewedLog]) -> svg.Axis:
-    values = [log.value or 0.0 for log in found]
+def _scale(logs: Sequence[ReviewedLog]) -> svg.Axis:
+    values = [log.value or 0.0 for log in logs]
     low, high = min(values), max(values)
     if low >= 0.0 and high <= 1.0:
         return svg.Axis(0.0, 1.0)
     return svg.Axis(low, high if high > low else low + 1.0)
 
 
-def _picture(found: Sequence[ReviewedLog], scale: svg.Axis, threshold: float) -> str:
+def _picture(logs: Sequence[ReviewedLog], scale: svg.Axis, threshold: float) -> str:
     passed, failed = [0.0] * BINS, [0.0] * BINS
-    total = sum(log.weight for log in found) or 1.0
-    for log in found:
+    total = sum(log.weight for log in logs) or 1.0
+    for log in logs:
         at = scale.bin(log.value or 0.0, BINS)
         passed[at] += 100.0 * log.weight * (1 - log.bad) / total
         failed[at] += 100.0 * log.weight * log.bad / total
-    told = f"Scores of logs that people passed (upwards) and failed (downwards), {len(found)} logs"
-    return page_charts.distribution(passed, failed, scale, threshold, told)
+    label = f"Scores of logs that people passed (upwards) and failed (downwards), {len(logs)} logs"
+    return page_charts.distribution(passed, failed, scale, threshold, label)
 
 
 def reliability(judged: Sequence[ScoredVerdict], curve: Curve | None, *, weighted: bool) -> str:
     """How often people fail answers of which so much was said: of the curve's probability, or of the bare score where
     there is no curve and scores lie in [0, 1]. Empty where nothing can be shown."""
-    found = _usable(judged, weighted)
-    if not found:
+    logs = _usable(judged, weighted)
+    if not logs:
         return ""
-    values = [log.value or 0.0 for log in found]
+    values = [log.value or 0.0 for log in logs]
     if curve is not None:
-        said, what = curve(values), "calibrated probability of a bad answer"
+        predictions, what = curve(values), "calibrated probability of a bad answer"
     elif min(values) >= 0.0 and max(values) <= 1.0:
-        said, what = values, "score"
+        predictions, what = values, "score"
     else:
         return ""
-    outcome = [log.bad if curve is not None else 1 - log.bad for log in found]
+    outcome = [log.bad if curve is not None else 1 - log.bad for log in logs]
     label = f"Calibration: {what} against what people say"
-    return page_charts.reliability(_bins(said, outcome, [log.weight for log in found]), label)
+    return page_charts.reliability(_bins(predictions, outcome, [log.weight for log in logs]), label)
 
 
-def _bins(said: Sequence[float], outcome: Sequence[float], weights: Sequence[float]) -> list[Point]:
+def _bins(predictions: Sequence[float], outcome: Sequence[float], weights: Sequence[float]) -> list[Point]:
     points = []
     for part in range(_PARTS):
-        inside = [i for i, p in enumerate(said) if min(_PARTS - 1, int(p * _PARTS)) == part]
+        inside = [i for i, p in enumerate(predictions) if min(_PARTS - 1, int(p * _PARTS)) == part]
         estimate = weighted_rate([(outcome[i], weights[i]) for i in inside])
         if estimate is None:
             continue
-        x = sum(said[i] * weights[i] for i in inside) / sum(weights[i] for i in inside)
-        told = f"said {percent(x)}, came true {percent(estimate.value)} ({range_percent(estimate.interval)}), "
+        x = sum(predictions[i] * weights[i] for i in inside) / sum(weights[i] for i in inside)
+        label = f"said {percent(x)}, came true {percent(estimate.value)} ({range_percent(estimate.interval)}), "
         low, high = estimate.interval or (None, None)
-        points.append(Point(x, estimate.value, low, high, f"{told}{len(inside)} logs"))
+        points.append(Point(x, estimate.value, low, high, f"{label}{len(inside)} logs"))
     return points

@@ -84,13 +84,13 @@ def case(stored: StoredTrace, evidence_by: str = "", limits: Limits | None = Non
     any."""
     trace, scores = stored.trace, stored.evaluation.scores
     having = ordered([score.name for score in scores if score.evidence])
-    chosen = evidence_by if evidence_by in having else having[0] if having else ""
-    evidence: Sequence[Evidence] = next((s.evidence for s in scores if s.name == chosen), ())
+    evaluator = evidence_by if evidence_by in having else having[0] if having else ""
+    evidence: Sequence[Evidence] = next((s.evidence for s in scores if s.name == evaluator), ())
     return Case(
         stored,
         answer_text(trace.answer, evidence, trace.documents),
         chunk_texts(trace.documents, evidence),
-        chosen,
+        evaluator,
         tuple(having),
         _told(stored, limits or {}),
         bars(trace),
@@ -111,14 +111,14 @@ def ordered(names: Sequence[str]) -> list[str]:
 
 
 def _told(stored: StoredTrace, limits: Limits) -> tuple[Told, ...]:
-    made = []
+    results = []
     for score in stored.evaluation.scores:
         history = tuple(pair for pair in reversed(stored.history) if pair[1].name == score.name)
         threshold, direction = limits.get((score.name, score.version), (None, ""))
-        made.append(Told(score, history, threshold, direction))
+        results.append(Told(score, history, threshold, direction))
     rank = {"fail": 0, "error": 1, "pass": 2, "none": 3, "refusal": 3, NOT_APPLICABLE: 4}
-    place = {name: i for i, name in enumerate(ordered([told.score.name for told in made]))}
-    return tuple(sorted(made, key=lambda told: (rank.get(told.label, 3), place[told.score.name])))
+    place = {name: i for i, name in enumerate(ordered([result.score.name for result in results]))}
+    return tuple(sorted(results, key=lambda result: (rank.get(result.label, 3), place[result.score.name])))
 
 
 def _said(value: object) -> bool:
@@ -164,16 +164,16 @@ def _number(value: Any) -> float | None:
 
 
 def _spans(usable: list[tuple[int, Mapping[str, Any]]]) -> tuple[Bar, ...]:
-    known = dict(usable)
+    spans = dict(usable)
     starts = {i: _number(span.get("start")) or 0.0 for i, span in usable}
     ends = {i: starts[i] + max(0.0, _number(span.get("duration")) or 0.0) for i, span in usable}
     origin, whole = min(starts.values()), max(ends.values())
     scale = 1000.0 / max(whole - origin, 1e-9)
     parents = {i: p if type(p := span.get("parent")) is int else None for i, span in usable}
-    made = []
+    bars_ = []
     for i in _in_order(parents, starts):
-        span = known[i]
-        made.append(
+        span = spans[i]
+        bars_.append(
             Bar(
                 clip(span.get("name") or "span", 120),
                 clip(span.get("operation") or "", 60),
@@ -187,11 +187,11 @@ def _spans(usable: list[tuple[int, Mapping[str, Any]]]) -> tuple[Bar, ...]:
                 clip(span.get("error") or "", 80),
             )
         )
-    return tuple(made)
+    return tuple(bars_)
 
 
 def _tokens(value: Any) -> int | None:
-    return int(found) if (found := _number(value)) is not None and abs(found) < 1e12 else None
+    return int(number) if (number := _number(value)) is not None and abs(number) < 1e12 else None
 
 
 def _in_order(parents: Mapping[int, Any], starts: Mapping[int, float]) -> list[int]:
@@ -199,17 +199,17 @@ def _in_order(parents: Mapping[int, Any], starts: Mapping[int, float]) -> list[i
     children: dict[Any, list[int]] = {}
     for i, parent in parents.items():
         children.setdefault(parent if parent in parents and parent != i else None, []).append(i)
-    found: list[int] = []
-    seen: set[int] = set()
+    order: list[int] = []
+    visited: set[int] = set()
     waiting = sorted(children.get(None, []), key=lambda i: starts[i], reverse=True)
-    while waiting or len(found) < len(parents):
-        at = waiting.pop() if waiting else next(i for i in parents if i not in seen)
-        if at in seen:
+    while waiting or len(order) < len(parents):
+        at = waiting.pop() if waiting else next(i for i in parents if i not in visited)
+        if at in visited:
             continue
-        seen.add(at)
-        found.append(at)
+        visited.add(at)
+        order.append(at)
         waiting += sorted(children.get(at, []), key=lambda i: starts[i], reverse=True)
-    return found
+    return order
 
 
 def _depth(at: int, parents: Mapping[int, Any]) -> int:
@@ -222,11 +222,11 @@ def _depth(at: int, parents: Mapping[int, Any]) -> int:
 def _stages(stages: Mapping[Any, Any], duration: float) -> tuple[Bar, ...]:
     timed = [(clip(name, 120), max(0.0, t)) for name, value in stages.items() if (t := _number(value)) is not None]
     whole = max(duration, sum(t for _, t in timed), 1e-9)
-    made, at = [Bar("request", "", 0, 0.0, 1000.0 * duration / whole, duration)], 0.0
+    bars_, at = [Bar("request", "", 0, 0.0, 1000.0 * duration / whole, duration)], 0.0
     for name, t in timed:
-        made.append(Bar(name, "stage", 1, 1000.0 * at / whole, max(2.0, 1000.0 * t / whole), t))
+        bars_.append(Bar(name, "stage", 1, 1000.0 * at / whole, max(2.0, 1000.0 * t / whole), t))
         at += t
-    return tuple(made) if timed else ()
+    return tuple(bars_) if timed else ()
 
 
 def trace_link(pattern: str, trace_id: str) -> str | None:

@@ -51,17 +51,17 @@ def traces(request: Request, user: Viewer) -> Response:
     """The list."""
     store = store_of(request)
     choices, problem = search.choices(store), ""
-    asked = chosen(request.query_params, time.time(), next(iter(cases.ordered(choices.get("evaluator", []))), ""))
+    query = chosen(request.query_params, time.time(), next(iter(cases.ordered(choices.get("evaluator", []))), ""))
     try:
-        page = content.find_traces(request, user, asked.filter, after=asked.after, order=asked.order)
+        page = content.find_traces(request, user, query.filter, after=query.after, order=query.order)
     except SettingError as error:  # nobody can search an encrypted store, for one
         page, problem = Page((), None, 0), str(error)
     return render(
         request,
         "traces.html.j2",
-        asked=asked,
+        asked=query,
         page=page,
-        lines=[_line(row, asked.filter.evaluator) for row in page.rows],
+        lines=[_line(row, query.filter.evaluator) for row in page.rows],
         choices=choices,
         problem=problem,
         views=_views(store, user),
@@ -70,12 +70,14 @@ def traces(request: Request, user: Viewer) -> Response:
     )
 
 
-def _line(row: Row, wanted: str) -> Line:
+def _line(row: Row, evaluator: str) -> Line:
     names = cases.ordered(list(row.scores))
-    main = wanted if wanted in row.scores else next((n for n in names if row.scores[n][1] in ("pass", "fail")), "")
+    main = (
+        evaluator if evaluator in row.scores else next((n for n in names if row.scores[n][1] in ("pass", "fail")), "")
+    )
     failed = [name for name in names if name != main and row.scores[name][1] == "fail"]
-    known = (main, *row.scores[main]) if main else None
-    return Line(row, known, tuple(failed))
+    main_score = (main, *row.scores[main]) if main else None
+    return Line(row, main_score, tuple(failed))
 
 
 @router.get("/traces/{trace_id}")
@@ -106,16 +108,18 @@ def load_limits(store: Store, stored: StoredTrace) -> dict[tuple[str, str], tupl
     """Threshold and direction of every evaluator that scored a trace, by name and version."""
     table = schema.evaluators
     names = {score.name for _, score in stored.history} | {score.name for score in stored.evaluation.scores}
-    wanted = select(table.c.name, table.c.version, table.c.threshold, table.c.direction).where(table.c.name.in_(names))
+    statement = select(table.c.name, table.c.version, table.c.threshold, table.c.direction).where(
+        table.c.name.in_(names)
+    )
     with store.reading() as connection:
-        return {(name, version): (limit, way) for name, version, limit, way in connection.execute(wanted)}
+        return {(name, version): (limit, way) for name, version, limit, way in connection.execute(statement)}
 
 
 def _views(store: Store, user: User) -> Sequence[tuple[int, str, str]]:
     table = schema.views
-    wanted = select(table.c.id, table.c.name, table.c.query).where(table.c.user == user.id).order_by(table.c.name)
+    statement = select(table.c.id, table.c.name, table.c.query).where(table.c.user == user.id).order_by(table.c.name)
     with store.reading() as connection:
-        return [(found.id, found.name, found.query) for found in connection.execute(wanted.limit(_VIEWS))]
+        return [(row.id, row.name, row.query) for row in connection.execute(statement.limit(_VIEWS))]
 
 
 @router.post("/views")
