@@ -1,5 +1,4 @@
-"""Sampled chat logs: the store they lie in, which of them people review, and what their verdicts say of the evaluators.
+"""The store of sampled chat logs.
 
-Needs the extra `store`. Knows records and evaluation, never the pipeline; the console knows this package, not the other
-way round.
+Needs the extra `store`. It imports records and evaluation, but not the running pipeline, the review or the console.
 """

@@ -1,4 +1,4 @@
-"""The connection to SQLite or PostgreSQL, and what goes wrong with it, in words that carry no content."""
+"""Connects to SQLite or PostgreSQL, and translates their errors into messages without content."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ragtrace.errors import MissingExtraError, SettingError, StoreError
 
 T = TypeVar("T")
 _BUSY = 15.0
-"""Seconds that a connection waits for another one's lock."""
+"""Seconds that a connection waits for a lock."""
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
-    # Every commit is on the disk before it is acknowledged: it survives a power cut, not only a kill.
+    # A commit is on the disk before it is acknowledged, so it survives a power failure.
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
-    # What is deleted is overwritten.
+    # Deleted content is overwritten.
     "PRAGMA secure_delete=ON",
     "PRAGMA cache_size=-32000",
     "PRAGMA temp_store=MEMORY",
@@ -31,42 +31,43 @@ _PRAGMAS = (
 
 
 def parse_url(address: str) -> URL:
-    """The address of a store: `sqlite:///file`, `postgresql://user@host/name`, or a file's path.
+    """Parses the address of a store: `sqlite:///file`, `postgresql://user@host/name`, or the path of a file.
 
-    Raises SettingError for anything else and MissingExtraError where PostgreSQL's driver is not installed.
+    Raises SettingError for anything else, and MissingExtraError if PostgreSQL's driver is not installed.
     """
     if "://" not in address:
         if not address.strip():
-            raise SettingError("the store has no address; give a file, sqlite:///FILE or postgresql://HOST/NAME")
+            raise SettingError(
+                "the address of the store is empty; give a file, sqlite:///FILE or postgresql://HOST/NAME"
+            )
         return URL.create("sqlite", database=address)
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):
         raise SettingError(
-            "the store's address cannot be read; give sqlite:///FILE or postgresql://HOST/NAME"
+            "the address of the store is invalid; give sqlite:///FILE or postgresql://HOST/NAME"
         ) from None
     kind = url.drivername.partition("+")[0]
     if kind == "sqlite":
         if not url.database or url.database == ":memory:":
-            raise SettingError("the store is sqlite without a file; give sqlite:///FILE")
+            raise SettingError("the address of the store is sqlite without a file; give sqlite:///FILE")
         return url.set(drivername="sqlite")
     if kind in ("postgresql", "postgres"):
         try:
-            import psycopg  # noqa: F401 is it there?
+            import psycopg  # noqa: F401 only checks that it is installed
         except ImportError:
             raise MissingExtraError("psycopg", "postgres", "A store in PostgreSQL") from None
         return url.set(drivername="postgresql+psycopg")
-    raise SettingError(f"the store's address begins with {kind}://; give sqlite:///FILE or postgresql://HOST/NAME")
+    raise SettingError(f"the address of the store begins with {kind}://; give sqlite:///FILE or postgresql://HOST/NAME")
 
 
 def create_store_engine(url: URL) -> Engine:
-    """An engine whose connections are ready for any thread. Opens nothing yet but makes SQLite's folder and file, which
-    none but the owner may read."""
-    # hide_parameters: an exception must not carry what a user wrote.
+    """Creates an engine for any number of threads. Does not connect yet, but creates SQLite's folder and file, which
+    only the owner may read."""
+    # hide_parameters: an exception must not contain what a user wrote.
     options: dict[str, Any] = {"hide_parameters": True, "pool_size": 16, "max_overflow": 64, "pool_timeout": _BUSY}
     if url.get_backend_name() == "postgresql":
-        engine = create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10}, **options)
-        return engine
+        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10}, **options)
     file = Path(str(url.database))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -80,27 +81,32 @@ def create_store_engine(url: URL) -> Engine:
 
 
 def _prepare(connection: sqlite3.Connection, _record: object) -> None:
-    connection.isolation_level = None  # transactions begin where SQLAlchemy says so, by `_begin`
+    connection.isolation_level = None  # SQLAlchemy begins transactions, by `_begin`
     for pragma in _PRAGMAS:
         connection.execute(pragma)
 
 
 def _begin(connection: Any) -> None:
-    # A transaction that will write takes the lock at once: one that read first and found the file changed could not
-    # go on.
+    # A writing transaction takes the lock at once: if it read first and another process wrote meanwhile, it would fail.
     immediate = connection.get_execution_options().get("immediate")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
 
 _REASONS = (
     (("disk is full", "could not extend file", "no space left"), "the disk is full; make room, nothing was changed"),
-    (("database is locked", "database table is locked", "busy"), "another process holds its lock for too long"),
+    (
+        ("database is locked", "database table is locked", "busy"),
+        "another process holds its lock for too long; try again",
+    ),
     (("readonly", "read-only"), "it is read-only for this process; check the permissions of the file and its folder"),
-    (("not a database", "malformed", "disk i/o error"), "the file is damaged or no store; restore it from a backup"),
+    (("not a database", "malformed", "disk i/o error"), "the file is damaged or not a store; restore it from a backup"),
     (("unable to open",), "the file cannot be opened; check the path and its permissions"),
-    (("authentication failed", "no password"), "PostgreSQL refuses the user or the password"),
+    (("authentication failed", "no password"), "PostgreSQL refuses the user or the password; check the address"),
     (("does not exist",), "PostgreSQL does not know the database or user; create it first"),
-    (("connection", "server closed", "timeout", "terminating"), "PostgreSQL does not answer; it is tried again"),
+    (
+        ("connection", "server closed", "timeout", "terminating"),
+        "PostgreSQL does not answer; check that it is running and reachable",
+    ),
 )
 
 
@@ -116,21 +122,21 @@ def lock(connection: Connection, number: int) -> None:
 
 
 def store_error(error: BaseException, url: URL) -> StoreError:
-    """The error of a driver as one of ours: what is wrong and what to do, without parameters or statements."""
+    """Translates a driver's error: what is wrong and what to do, without parameters or statements."""
     origin = str(getattr(error, "orig", None) or error).lower()
-    reason = next((said for words, said in _REASONS if any(word in origin for word in words)), None)
+    reason = next((message for words, message in _REASONS if any(word in origin for word in words)), None)
     return StoreError(
         f"the store {display_name(url)}: {reason or type(getattr(error, 'orig', None) or error).__name__}"
     )
 
 
 def is_transient(error: DBAPIError) -> bool:
-    """Whether the same may succeed later: locked, full, away; not what the values themselves forbid."""
+    """Whether the same statement may succeed later (locked, full, unreachable); False if its values are invalid."""
     kinds = (OperationalError, InterfaceError, InternalError)
-    # DatabaseError itself: a file that is damaged or none of SQLite's.
+    # DatabaseError itself: the file is damaged, or not a file of SQLite.
     return isinstance(error, kinds) or type(error) is DatabaseError or error.connection_invalidated
 
 
 def display_name(url: URL) -> str:
-    """The address for people, without the password."""
+    """The address without the password."""
     return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)

@@ -1,10 +1,10 @@
-"""What a filter asks, as conditions: each one can be checked of a trace, and most can list their traces newest first
-from an index that is in the order of ids."""
+"""Translates a filter into conditions. Each condition can be checked for a trace; most can also list their traces, the
+newest first, from an index in the order of ids."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,168 +21,167 @@ if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
 _COMMON = 20_000
-"""Traces with a word from which on PostgreSQL walks through time instead of collecting them all from its index."""
+"""Number of traces with a word from which on PostgreSQL walks through time instead of reading them all from the index
+of words."""
 
 Listing = Callable[[Connection, int, int, int], list[int]]
-"""(connection, lowest id, highest id, how many at most) → trace ids, descending, maybe some twice. Fewer than that many
-say that there are no more."""
+"""(connection, lowest id, highest id, limit) → trace ids in descending order, possibly with repetitions. Fewer ids than
+the limit mean that there are no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition."""
+    """One condition of a filter."""
 
     where: Any
-    """Of a row of `traces`."""
+    """The condition for a row of `traces`."""
     listing: Listing | None = None
     only: bool = False
     """Whether every listed id fulfils the condition, so that it need not be checked again."""
 
 
-def parse_filter(store: Store, connection: Connection, given: Filter) -> list[Condition]:
-    """The conditions of a filter. Raises SettingError for one that this store cannot answer."""
-    found = [_equal(column, value) for column, value in _columns(store, given) if value]
-    if given.since is not None:
-        found.append(Condition(traces.c.started >= given.since))
-    if given.until is not None:
-        found.append(Condition(traces.c.started < given.until))
-    for column_, wanted in ((traces.c.thumbs, given.thumbs), (traces.c.reviewed, given.reviewed)):
-        if wanted is not None:
-            found.append(_equal(column_, (wanted,)))
-    if given.errors is not None:
-        found.append(_failed() if given.errors else Condition(traces.c.error.is_(None)))
-    if given.evaluator:
-        found += _scored(connection, given)
-    elif given.label or given.version or given.low is not None or given.high is not None:
-        raise SettingError("label, version, low and high speak of an evaluator; name one with evaluator")
-    if given.text.strip():
-        found.append(_text(store, connection, given.text))
-    return found
+def parse_filter(store: Store, connection: Connection, filter: Filter) -> list[Condition]:
+    """Returns the conditions of a filter. Raises SettingError for a condition that this store cannot answer."""
+    conditions = []
+    for name in ("app", "env", "model", "prompt_version", "session_id", "cause"):
+        if value := getattr(filter, name):
+            conditions.append(_equal(traces.c[name], (value,)))
+    if filter.user_id:
+        conditions.append(_equal(traces.c.user_key, user_keys(store.keys, filter.user_id)))
+    if filter.since is not None:
+        conditions.append(Condition(traces.c.started >= filter.since))
+    if filter.until is not None:
+        conditions.append(Condition(traces.c.started < filter.until))
+    for column, flag in ((traces.c.thumbs, filter.thumbs), (traces.c.reviewed, filter.reviewed)):
+        if flag is not None:
+            conditions.append(_equal(column, (flag,)))
+    if filter.errors is not None:
+        conditions.append(
+            _listed(traces.c.error.is_not(None)) if filter.errors else Condition(traces.c.error.is_(None))
+        )
+    if filter.evaluator:
+        conditions += _scored(connection, filter)
+    elif filter.label or filter.version or filter.low is not None or filter.high is not None:
+        raise SettingError("label, version, low and high need an evaluator; name one with evaluator")
+    if filter.text.strip():
+        conditions.append(_text(store, connection, filter.text))
+    return conditions
 
 
 def list_all(connection: Connection, low: int, high: int, most: int) -> list[int]:
-    """Lists all traces."""
+    """Lists all traces; a `Listing`."""
     return _listing(select(traces.c.id), traces.c.id)(connection, low, high, most)
 
 
-def _columns(store: Store, given: Filter) -> Iterable[tuple[Any, Sequence[Any]]]:
-    for name in ("app", "env", "model", "prompt_version", "session_id", "cause"):
-        value = getattr(given, name)
-        yield traces.c[name], (value,) if value else ()
-    yield traces.c.user_key, user_keys(store.keys, given.user_id) if given.user_id else ()
+def _listing(query: Select[Any], column: ColumnElement[int]) -> Listing:
+    def list_ids(connection: Connection, low: int, high: int, most: int) -> list[int]:
+        limited = query.where(column >= low, column <= high).order_by(column.desc()).limit(most)
+        return list(connection.scalars(limited))
+
+    return list_ids
 
 
-def _listing(query: Select[Any], own: ColumnElement[int]) -> Listing:
-    def listed(connection: Connection, low: int, high: int, most: int) -> list[int]:
-        return list(connection.scalars(query.where(own >= low, own <= high).order_by(own.desc()).limit(most)))
-
-    return listed
-
-
-def _equal(column_: Any, values: Sequence[Any]) -> Condition:
-    where = column_ == values[0] if len(values) == 1 else column_.in_(values)
+def _listed(where: ColumnElement[bool]) -> Condition:
+    """A condition on `traces` that has an index in the order of ids."""
     return Condition(where, _listing(select(traces.c.id).where(where), traces.c.id), only=True)
 
 
-def _failed() -> Condition:
-    where = traces.c.error.is_not(None)
-    return Condition(where, _listing(select(traces.c.id).where(where), traces.c.id), only=True)
+def _equal(column: Any, values: Sequence[Any]) -> Condition:
+    return _listed(column == values[0] if len(values) == 1 else column.in_(values))
 
 
 # --- scores --------------------------------------------------------------------------------------------------
 
 
-def score_conditions(connection: Connection, given: Filter) -> list[ColumnElement[bool]]:
-    """What a filter asks of a row of `scores`; without a version, that it is the evaluator's last one of the trace."""
-    found = _listable(given)
-    if given.version:
-        found.append(scores.c.version == given.version)
-    elif len(connection.execute(select(evaluators.c.version).where(evaluators.c.name == given.evaluator)).all()) > 1:
-        found.append(_newest())
-    return found
+def score_conditions(connection: Connection, filter: Filter) -> list[ColumnElement[bool]]:
+    """Returns the conditions on a row of `scores`; without a version, the row must be the evaluator's newest score of
+    the trace."""
+    conditions = _indexed_conditions(filter)
+    versions = select(evaluators.c.version).where(evaluators.c.name == filter.evaluator)
+    if filter.version:
+        conditions.append(scores.c.version == filter.version)
+    elif len(connection.execute(versions).all()) > 1:
+        later = scores.alias("later")
+        same = (later.c.trace == scores.c.trace) & (later.c.evaluator == scores.c.evaluator)
+        conditions.append(~exists().where(same, later.c.id > scores.c.id))
+    return conditions
 
 
-def _listable(given: Filter) -> list[ColumnElement[bool]]:
-    """Those of the conditions that indexes have."""
-    found: list[ColumnElement[bool]] = [scores.c.evaluator == given.evaluator]
-    if given.label == "error":
-        found.append(scores.c.error.is_not(None))
-    elif given.label:
-        found.append(scores.c.label == given.label)
-    if given.low is not None:
-        found.append(scores.c.value >= given.low)
-    if given.high is not None:
-        found.append(scores.c.value <= given.high)
-    return found
+def _indexed_conditions(filter: Filter) -> list[ColumnElement[bool]]:
+    """Those of the conditions that an index contains: evaluator, label, range."""
+    conditions: list[ColumnElement[bool]] = [scores.c.evaluator == filter.evaluator]
+    if filter.label == "error":
+        conditions.append(scores.c.error.is_not(None))
+    elif filter.label:
+        conditions.append(scores.c.label == filter.label)
+    if filter.low is not None:
+        conditions.append(scores.c.value >= filter.low)
+    if filter.high is not None:
+        conditions.append(scores.c.value <= filter.high)
+    return conditions
 
 
-def _scored(connection: Connection, given: Filter) -> list[Condition]:
-    """The condition on scores; once more with another listing where both label and range may be what is rare."""
-    wanted = score_conditions(connection, given)
-    where = exists().where(scores.c.trace == traces.c.id, *wanted)
-    found = []
-    if given.label:
-        of_label = select(scores.c.trace).where(*_listable(given)[:2])
-        found.append(Condition(where, _listing(of_label, scores.c.trace), only=len(wanted) == 2))
-    ranged = given.low is not None or given.high is not None
-    if ranged or not given.label:
-        used = used_buckets(connection, given.evaluator, given.low, given.high)
-        found.append(Condition(where, partial(_in_buckets, given, used), only=len(wanted) == len(_listable(given))))
-    return found
+def _scored(connection: Connection, filter: Filter) -> list[Condition]:
+    """The condition on scores; twice, with two listings, if both the label and the range may be rare."""
+    on_scores = score_conditions(connection, filter)
+    where = exists().where(scores.c.trace == traces.c.id, *on_scores)
+    conditions = []
+    if filter.label:
+        with_label = select(scores.c.trace).where(*_indexed_conditions(filter)[:2])
+        conditions.append(Condition(where, _listing(with_label, scores.c.trace), only=len(on_scores) == 2))
+    has_range = filter.low is not None or filter.high is not None
+    if has_range or not filter.label:
+        used = used_buckets(connection, filter.evaluator, filter.low, filter.high)
+        only = len(on_scores) == len(_indexed_conditions(filter))
+        conditions.append(Condition(where, partial(_list_buckets, filter, used), only=only))
+    return conditions
 
 
 def higher_is_better(connection: Connection, evaluator: str) -> bool:
-    """Which way an evaluator's values are good, by its newest version."""
+    """Whether higher values are better, by the evaluator's newest version."""
     query = select(evaluators.c.direction).where(evaluators.c.name == evaluator)
     return connection.scalar(query.order_by(evaluators.c.first_seen.desc()).limit(1)) != "lower"
 
 
-def list_bucket(connection: Connection, given: Filter, own: int) -> Listing:
-    """The traces with a score of the filter's evaluator in this bucket."""
-    query = select(scores.c.trace).where(scores.c.bucket == own, *score_conditions(connection, given))
+def list_bucket(connection: Connection, filter: Filter, number: int) -> Listing:
+    """Lists the traces with a score of the filter's evaluator in this bucket."""
+    query = select(scores.c.trace).where(scores.c.bucket == number, *score_conditions(connection, filter))
     return _listing(query, scores.c.trace)
 
 
-def _newest() -> ColumnElement[bool]:
-    """That a score is its evaluator's last one of the trace."""
-    later = scores.alias("later")
-    return ~exists().where(
-        later.c.trace == scores.c.trace, later.c.evaluator == scores.c.evaluator, later.c.id > scores.c.id
-    )
-
-
-def _in_buckets(  # noqa: PLR0917 a listing with two things bound
-    given: Filter, used: Sequence[int], connection: Connection, low: int, high: int, most: int
+def _list_buckets(  # noqa: PLR0917 a listing with two arguments bound
+    filter: Filter, used: Sequence[int], connection: Connection, low: int, high: int, most: int
 ) -> list[int]:
-    """Lists traces by their scores in these buckets. Each bucket is a stretch of an index in the order of ids: a few
-    are taken of each, and more only where those of the other buckets reach further back."""
-    each = max(16, 4 * most // max(1, len(used)))
+    """Lists traces by their scores in these buckets. Each bucket is a range of an index in the order of ids: a few
+    traces of each are read, and more only if those of the other buckets reach further back."""
+    size = max(16, 4 * most // max(1, len(used)))
     while used:
-        rows = _firsts(given, used, connection, (low, high, min(each, most)))
-        counts = Counter(b for b, _ in rows)
-        full = {b for b, count in counts.items() if count == min(each, most)}
-        reached = max((min(own for b, own in rows if b == f) for f in full), default=low)
-        found = sorted((own for _, own in rows if own >= reached), reverse=True)
-        if len(found) >= most or not full:
-            return found[:most]
-        each *= 4
+        limit = min(size, most)
+        rows = _first_rows(filter, used, connection, (low, high, limit))
+        counts = Counter(number for number, _ in rows)
+        full = {number for number, count in counts.items() if count == limit}
+        reached = max((min(trace for b, trace in rows if b == number) for number in full), default=low)
+        ids = sorted((trace for _, trace in rows if trace >= reached), reverse=True)
+        if len(ids) >= most or not full:
+            return ids[:most]
+        size *= 4
     return []
 
 
-def _firsts(
-    given: Filter, used: Sequence[int], connection: Connection, bounds: tuple[int, int, int]
+def _first_rows(
+    filter: Filter, used: Sequence[int], connection: Connection, bounds: tuple[int, int, int]
 ) -> Sequence[tuple[int, int]]:
-    """Of each bucket the latest traces, as (bucket, trace)."""
-    values: dict[str, Any] = dict(zip(("lowest", "highest", "most"), bounds, strict=True), e=given.evaluator)
-    more = ""
+    """The newest traces of each bucket, as (bucket, trace)."""
+    values: dict[str, Any] = dict(zip(("lowest", "highest", "most"), bounds, strict=True), e=filter.evaluator)
+    ranges = ""
     for name, sign in (("low", ">="), ("high", "<=")):
-        if (value := getattr(given, name)) is not None:
+        if (value := getattr(filter, name)) is not None:
             values[name] = value
-            more += f" AND value {sign} :{name}"
-    # In text: a statement of a hundred parts would take SQLAlchemy longer to write than SQLite to run.
+            ranges += f" AND value {sign} :{name}"
+    # SQL as text: SQLAlchemy needs longer to compile a statement of a hundred parts than SQLite to run it.
     part = (
         "SELECT trace FROM scores WHERE evaluator = :e AND bucket = {} AND trace BETWEEN :lowest AND :highest"
-        + more
+        + ranges
         + " ORDER BY trace DESC LIMIT :most"
     )
     if connection.dialect.name == "sqlite":
@@ -190,18 +189,18 @@ def _firsts(
     else:
         query = f"SELECT b, trace FROM unnest(CAST(:used AS smallint[])) AS b CROSS JOIN LATERAL ({part.format('b')}) t"
         values["used"] = list(used)
-    return [(b, own) for b, own in connection.execute(text(query), values)]
+    return [(number, trace) for number, trace in connection.execute(text(query), values)]
 
 
 def used_buckets(
     connection: Connection, evaluator: str, low: float | None, high: float | None, *, valued: bool = False
 ) -> list[int]:
-    """The buckets with scores of an evaluator that a range of values touches, ascending. Without a range all of them,
-    unless `valued` that of scores without a value too."""
-    ranged = valued or low is not None or high is not None
-    first = bucket(low) if low is not None else NO_VALUE + ranged
+    """Returns the buckets with scores of an evaluator in a range of values, in ascending order. Without a range that
+    includes scores without a value, unless `valued`."""
+    has_range = valued or low is not None or high is not None
+    first = bucket(low) if low is not None else NO_VALUE + has_range
     last = bucket(high) if high is not None else -NO_VALUE
-    # From each one straight to the next: as many looks into the index as there are buckets.
+    # From each bucket straight to the next one: one look into the index for each bucket.
     query = text("""
         WITH RECURSIVE used (b) AS (
             SELECT (SELECT min(bucket) FROM scores WHERE evaluator = :e AND bucket >= :first)
@@ -215,13 +214,13 @@ def used_buckets(
 # --- text ----------------------------------------------------------------------------------------------------
 
 
-def _text(store: Store, connection: Connection, given: str) -> Condition:
+def _text(store: Store, connection: Connection, words: str) -> Condition:
     if store.keys is not None:
         raise SettingError(
-            "this store is encrypted: an index of the words would tell what is sealed, so there is none and texts "
-            "cannot be searched; filter by time, application, model, score, session or user"
+            "this store is encrypted, so it has no index of words and texts cannot be searched; filter by time, "
+            "application, model, score, session or user"
         )
-    phrases = full_text.parse_phrases(given)
+    phrases = full_text.parse_phrases(words)
     if not phrases:
         return Condition(false())
     if store.sqlite:
@@ -230,33 +229,32 @@ def _text(store: Store, connection: Connection, given: str) -> Condition:
 
 
 def _fts5(query: str) -> Condition:
-    def listing(connection: Connection, low: int, high: int, most: int) -> list[int]:
-        matching = text(
-            "SELECT rowid FROM search WHERE search MATCH :query AND rowid BETWEEN :low AND :high "
-            "ORDER BY rowid DESC LIMIT :most"
-        )
-        return list(connection.scalars(matching, {"query": query, "low": low, "high": high, "most": most}))
-
     where = text("EXISTS (SELECT 1 FROM search WHERE search MATCH :query AND search.rowid = traces.id)")
-    return Condition(where.bindparams(query=query), listing, only=True)
+    matching = text(
+        "SELECT rowid FROM search WHERE search MATCH :query AND rowid BETWEEN :low AND :high "
+        "ORDER BY rowid DESC LIMIT :most"
+    )
+    return Condition(where.bindparams(query=query), _text_listing(matching, {"query": query}), only=True)
 
 
 def _tsquery(connection: Connection, phrases: Sequence[Sequence[str]]) -> Condition:
     values = {f"q{i}": " ".join(phrase) for i, phrase in enumerate(phrases)}
-    asked = " && ".join(f"phraseto_tsquery('simple', :{name})" for name in values)
-    plan = connection.scalar(text(f"EXPLAIN (FORMAT JSON) SELECT trace FROM search WHERE words @@ ({asked})"), values)
-    where: Any = text(f"EXISTS (SELECT 1 FROM search WHERE words @@ ({asked}) AND search.trace = traces.id)")
+    query = " && ".join(f"phraseto_tsquery('simple', :{name})" for name in values)
+    plan = connection.scalar(text(f"EXPLAIN (FORMAT JSON) SELECT trace FROM search WHERE words @@ ({query})"), values)
+    where: Any = text(f"EXISTS (SELECT 1 FROM search WHERE words @@ ({query}) AND search.trace = traces.id)")
     where = where.bindparams(**values)
     if plan[0]["Plan"]["Plan Rows"] > _COMMON:
         return Condition(where)
-
-    # MATERIALIZED: else the planner may walk through all traces, newest first, in the hope of meeting one soon.
+    # MATERIALIZED: otherwise the planner may walk through all traces, newest first, until it meets enough matches.
     matching = text(
-        f"WITH hit AS MATERIALIZED (SELECT trace FROM search WHERE words @@ ({asked})) "
+        f"WITH hit AS MATERIALIZED (SELECT trace FROM search WHERE words @@ ({query})) "
         "SELECT trace FROM hit WHERE trace BETWEEN :low AND :high ORDER BY trace DESC LIMIT :most"
     )
+    return Condition(where, _text_listing(matching, values), only=True)
 
-    def listing(connection: Connection, low: int, high: int, most: int) -> list[int]:
-        return list(connection.scalars(matching, {"low": low, "high": high, "most": most, **values}))
 
-    return Condition(where, listing, only=True)
+def _text_listing(query: Any, values: dict[str, str]) -> Listing:
+    def list_ids(connection: Connection, low: int, high: int, most: int) -> list[int]:
+        return list(connection.scalars(query, {"low": low, "high": high, "most": most, **values}))
+
+    return list_ids

@@ -1,14 +1,14 @@
-"""Scored rows into the store: what `ragtrace eval` wrote, and any JSON lines of the same form."""
+"""Stores scored rows: what `ragtrace eval` writes, and any JSON lines of the same form."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ragtrace import plugins
+from ragtrace.chatlogs.records import is_trace_id
 from ragtrace.errors import DataError, RagtraceError
 from ragtrace.offline.readers import records
 from ragtrace.offline.rows import COLUMNS, row_of
@@ -26,19 +27,19 @@ if TYPE_CHECKING:
     from ragtrace.evaluation import Evaluator
 
 _BATCH = 500
-_KNOWN = ("app", "env", "model", "prompt_version", "session_id", "user_id")
-_HEX = re.compile(r"[0-9a-f]{32}\Z")
+_FACTS = ("app", "env", "model", "prompt_version", "session_id", "user_id")
 
 
 @dataclass(frozen=True, slots=True)
 class IngestResult:
-    """What came of a file."""
+    """The result of storing a file."""
 
     done: int
     """Lines that are in the store now."""
     new: int
-    """Those of them that brought a trace or a score."""
+    """Those of them that added a trace or a score."""
     errors: tuple[DataError, ...]
+    """One for each line that could not be used; the message names the line."""
 
 
 def ingest(
@@ -50,57 +51,57 @@ def ingest(
     errors: IO[str] | None = None,
     now: float | None = None,
 ) -> IngestResult:
-    """Store the lines of a file: objects with `id` and `scores` (`{name: {value, label, explanation, error}}`, where
-    `version`, `method`, `cause`, `failures` and `evidence` may stand, too), and of the request what is known of
-    `query`, `contexts`, `answer`, `reference`, `started` (Unix time or ISO 8601), `duration`, `app`, `env`, `model`,
-    `prompt_version`, `session_id`, `user_id`, `trace_id`. `ragtrace eval` writes scores alone: `data` is the file that
-    it scored, from which the texts are taken by `id`.
+    """Stores the lines of a file: objects with `id` and `scores` (`{name: {value, label, explanation, error}}`, with
+    optional `version`, `method`, `cause`, `failures` and `evidence`), and optional fields of the request: `query`,
+    `contexts`, `answer`, `reference`, `started` (Unix time or ISO 8601), `duration`, `app`, `env`, `model`,
+    `prompt_version`, `session_id`, `user_id`, `trace_id`. `ragtrace eval` writes only scores: `data` is the file that
+    it scored, which has the texts by `id`.
 
-    Without a `trace_id` (32 hexadecimal digits) a line's own is derived from application, model and id, so that the
-    same file again stores nothing twice. `app` is that of lines without one. Lines that cannot be used are named on
-    `errors`, standard error by default; the others are stored. Raises DataError if a file cannot be read, StoreError as
+    A line without a `trace_id` (32 hexadecimal digits) gets one that is derived from application, model and id, so
+    storing a file twice adds nothing. `app` is the application of lines without one. Unusable lines are reported on
+    `errors`, by default standard error; the others are stored. Raises DataError if a file cannot be read, StoreError as
     the store does.
     """
     lines = _Lines(path, _texts(data) if data is not None else {}, app, time.time() if now is None else now, errors)
     checks: dict[str, Evaluator] = {}
     done = new = 0
-    try:
+    with _readable(path):
         evaluations = lines.evaluations()
         while batch := list(islice(evaluations, _BATCH)):
-            batch = [_versioned(each, checks) for each in batch]
+            batch = [_with_versions(each, checks) for each in batch]
             new += store.write(batch, list(checks.values()))
             done += len(batch)
+    return IngestResult(done, new, tuple(lines.errors))
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, EOFError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    return IngestResult(done, new, tuple(lines.bad))
 
 
 def _texts(path: Path) -> dict[str, Mapping[str, Any]]:
-    """The lines of the file that was scored, by id."""
-    found = {}
-    try:
+    """The lines of the scored file, by the JSON of their ids."""
+    by_id = {}
+    with _readable(path):
         for number, fields in records(path):
             if not isinstance(fields, ValueError):
-                own = fields.get("id")
-                found[_own(number if own is None else own)] = fields
-    except (OSError, EOFError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-    return found
-
-
-def _own(given: object) -> str:
-    return json.dumps(given)
+                row_id = fields.get("id")
+                by_id[json.dumps(number if row_id is None else row_id)] = fields
+    return by_id
 
 
 class _Lines:
-    """The lines of a file as evaluations; those that are none are kept apart."""
+    """Reads the lines of a file as evaluations, and collects the errors of the others."""
 
     def __init__(
         self, path: Path, texts: Mapping[str, Mapping[str, Any]], app: str, now: float, out: IO[str] | None
     ) -> None:
         self._path, self._texts, self._app, self._now = path, texts, app, now
         self._out = out or sys.stderr
-        self.bad: list[DataError] = []
+        self.errors: list[DataError] = []
 
     def evaluations(self) -> Iterator[Evaluation]:
         for number, fields in records(self._path):
@@ -109,52 +110,51 @@ class _Lines:
                     raise fields
                 yield self._evaluation(fields, number)
             except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-                said = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-                self.bad.append(DataError(f"{self._path}, line {number}: {said}"))
-                print(f"ragtrace ingest: {self.bad[-1]}", file=self._out)
+                problem = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+                self.errors.append(DataError(f"{self._path}, line {number}: {problem}"))
+                print(f"ragtrace ingest: {self.errors[-1]}", file=self._out)
 
     def _evaluation(self, fields: Mapping[str, Any], number: int) -> Evaluation:
-        given = fields.get("scores")
-        if not isinstance(given, dict):
+        by_name = fields.get("scores")
+        if not isinstance(by_name, dict):
             raise ValueError("there is no object `scores`")
-        own = fields.get("id")
-        known = {**self._texts.get(_own(own), {}), **fields}
-        trace = self._trace(known, number)
-        scores = tuple(_score(name, each) for name, each in given.items())
-        failed = bool(scores) and all(score.error is not None for score in scores)
-        return Evaluation(trace, scores, "error" if failed else "scored", _text(known, "cause"))
+        fields = {**self._texts.get(json.dumps(fields.get("id")), {}), **fields}
+        trace = self._trace(fields, number)
+        scores = tuple(_score(name, each) for name, each in by_name.items())
+        has_failed = bool(scores) and all(score.error is not None for score in scores)
+        return Evaluation(trace, scores, "error" if has_failed else "scored", _text(fields, "cause"))
 
-    def _trace(self, known: Mapping[str, Any], number: int) -> Trace:
-        # Scores may stand alone: then the texts are empty.
-        has_text = any(name in known for wanted in ("query", "contexts", "answer") for name in COLUMNS[wanted])
-        row = row_of(known if has_text else {**known, "query": ""}, number)
-        about = {name: str(known[name]) for name in _KNOWN if known.get(name) not in (None, "")}
-        about.setdefault("app", self._app or "ingest")
-        own = _text(known, "trace_id") or ""
-        if not _HEX.match(own):
-            if own:
-                raise ValueError(f"trace_id is {own[:40]!r}; give 32 lower-case hexadecimal digits")
-            text = json.dumps([about["app"], row.model, row.id])
-            own = hashlib.sha256(text.encode()).hexdigest()[:32]
+    def _trace(self, fields: Mapping[str, Any], number: int) -> Trace:
+        # A line may have scores alone: then the texts are empty.
+        has_text = any(name in fields for kind in ("query", "contexts", "answer") for name in COLUMNS[kind])
+        row = row_of(fields if has_text else {**fields, "query": ""}, number)
+        facts = {name: str(fields[name]) for name in _FACTS if fields.get(name) not in (None, "")}
+        facts.setdefault("app", self._app or "ingest")
+        trace_id = _text(fields, "trace_id") or ""
+        if not trace_id:
+            source = json.dumps([facts["app"], row.model, row.id])
+            trace_id = hashlib.sha256(source.encode()).hexdigest()[:32]
+        elif not is_trace_id(trace_id):
+            raise ValueError(f"trace_id is {trace_id[:40]!r}; expected 32 lower-case hexadecimal digits")
         return replace(
             row.trace,
-            trace_id=int(own, 16),
-            span_id=int(own[:16], 16) or 1,
-            # A microsecond apart: their order in the file is their order in time.
-            started=_started(known) or self._now + number * 1e-6,
+            trace_id=int(trace_id, 16),
+            span_id=int(trace_id[:16], 16) or 1,
+            # One microsecond apart: their order in time is their order in the file.
+            started=_started(fields) or self._now + number * 1e-6,
             duration=row.duration or 0.0,
-            error=_text(known, "error"),
-            facts=facts_from_dict({**facts_as_dict(row.trace.facts), **about}),
+            error=_text(fields, "error"),
+            facts=facts_from_dict({**facts_as_dict(row.trace.facts), **facts}),
         )
 
 
-def _text(known: Mapping[str, Any], name: str) -> str | None:
-    value = known.get(name)
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    value = fields.get(name)
     return None if value in (None, "") else str(value)
 
 
-def _started(known: Mapping[str, Any]) -> float | None:
-    value = known.get("started")
+def _started(fields: Mapping[str, Any]) -> float | None:
+    value = fields.get("started")
     if value is None:
         return None
     if isinstance(value, str):
@@ -162,49 +162,44 @@ def _started(known: Mapping[str, Any]) -> float | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     number = float(value)
     if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"started is {value!r}; give Unix time in seconds, or ISO 8601")
+        raise ValueError(f"started is {value!r}; expected Unix time in seconds, or ISO 8601")
     return number
 
 
-def _score(name: str, given: Any) -> Score:
-    if not isinstance(given, dict):
-        raise ValueError(f"the score {name[:100]!r} is no object")
-    value = given.get("value")
+def _score(name: str, fields: Any) -> Score:
+    if not isinstance(fields, dict):
+        raise ValueError(f"the score {name[:100]!r} is not an object")
+    value = fields.get("value")
     if value is not None and (isinstance(value, bool) or not math.isfinite(float(value))):
-        raise ValueError(f"the score {name[:100]!r} has the value {value!r}, which is no number")
+        raise ValueError(f"the score {name[:100]!r} has the value {value!r}, which is not a finite number")
     return Score(
         name,
         None if value is None else float(value),
-        _text(given, "label"),
-        explanation=_text(given, "explanation"),
-        cause=_text(given, "cause"),
-        evidence=tuple(Evidence(**each) for each in given.get("evidence") or ()),
-        error=_text(given, "error"),
-        version=_text(given, "version") or "",
-        method=_text(given, "method") or "",
-        failures=tuple(map(str, given.get("failures") or ())),
+        _text(fields, "label"),
+        explanation=_text(fields, "explanation"),
+        cause=_text(fields, "cause"),
+        error=_text(fields, "error"),
+        evidence=tuple(Evidence(**each) for each in fields.get("evidence") or ()),
+        version=_text(fields, "version") or "",
+        method=_text(fields, "method") or "",
+        failures=tuple(map(str, fields.get("failures") or ())),
     )
 
 
-def _versioned(evaluation: Evaluation, checks: dict[str, Evaluator]) -> Evaluation:
-    """With version and method of the evaluators that are known here, where a line does not say its own."""
-    made = []
+def _with_versions(evaluation: Evaluation, checks: dict[str, Evaluator]) -> Evaluation:
+    """Adds the version and method of built-in evaluators to scores that have none."""
+    scores = []
     for score in evaluation.scores:
         check = _check(score.name, checks)
-        made.append(
-            replace(
-                score,
-                version=score.version or (check.version if check else "1"),
-                method=score.method or (check.method if check else "code"),
-            )
-        )
-    return replace(evaluation, scores=tuple(made))
+        version = score.version or (check.version if check else "1")
+        scores.append(replace(score, version=version, method=score.method or (check.method if check else "code")))
+    return replace(evaluation, scores=tuple(scores))
 
 
 def _check(name: str, checks: dict[str, Evaluator]) -> Evaluator | None:
     if name not in checks and name in plugins.BUILT_IN:
         try:
             checks[name] = plugins.load(name)
-        except (RagtraceError, ImportError):  # it ran elsewhere
+        except (RagtraceError, ImportError):  # the evaluator ran on another machine
             return None
     return checks.get(name)

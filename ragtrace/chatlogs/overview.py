@@ -102,7 +102,7 @@ def overview(store: Store, since: float, until: float, app: str = "", buckets: i
     `app` selects one application; empty for all. Raises SettingError unless `since` is before `until`.
     """
     if not since < until:
-        raise SettingError(f"the period ends at {until:g}, which is not after its start at {since:g}")
+        raise SettingError(f"the period ends before it begins: since is {since!r}, until is {until!r}")
     step = next((s for s in STEPS if (until - since) / s <= _POINTS), STEPS[-1])
     first, last = math.floor(since / step) * step, math.ceil(until / step) * step
     width = step * max(1, math.ceil((last - first) / step / max(1, buckets)))

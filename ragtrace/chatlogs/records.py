@@ -1,4 +1,4 @@
-"""What the store gives back. Frozen values; times are Unix seconds."""
+"""The values that the store returns and takes. They are frozen; times are Unix seconds."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def is_trace_id(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which stored traces; every field that is set must hold."""
+    """Conditions on stored traces. A trace must fulfil every field that is set."""
 
     text: str = ""
-    """Words that query, answer or chunks contain; a "phrase in quotes" stands together."""
+    """Words that occur in query, answer or chunks; words of a "phrase in quotes" occur together."""
     app: str = ""
     env: str = ""
     model: str = ""
@@ -30,27 +30,27 @@ class Filter:
     user_id: str = ""
     cause: str = ""
     since: float | None = None
-    """Of the request's start, inclusive."""
+    """Earliest start of the request, inclusive."""
     until: float | None = None
-    """Exclusive."""
+    """Latest start of the request, exclusive."""
     evaluator: str = ""
-    """The one that `label`, `low` and `high` speak of."""
+    """The evaluator that `version`, `label`, `low` and `high` refer to."""
     version: str = ""
     label: str = ""
-    """`pass`, `fail`, `not_applicable`, `refusal`, or `error` for a check that failed."""
+    """`pass`, `fail`, `not_applicable`, `refusal`, or `error` for a failed evaluation."""
     low: float | None = None
-    """The least value, inclusive."""
+    """Smallest value, inclusive."""
     high: float | None = None
-    """The greatest value, inclusive."""
+    """Largest value, inclusive."""
     thumbs: int | None = None
     reviewed: bool | None = None
     errors: bool | None = None
-    """Requests that ended in an error."""
+    """Whether the request ended in an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A stored trace as lists show it."""
+    """A stored trace in a list."""
 
     id: int
     trace_id: str
@@ -65,32 +65,32 @@ class Row:
     thumbs: int | None
     reviewed: bool
     query: str
-    """Its beginning, up to 300 characters."""
+    """The first 300 characters."""
     answer: str
     scores: Mapping[str, tuple[float | None, str | None]]
-    """Evaluator → value and label, the newest version's."""
+    """Value and label of the newest version, by evaluator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some rows, newest first, and how to go on."""
+    """Some rows, and the cursor to continue."""
 
     rows: tuple[Row, ...]
     after: str | None
-    """Give it as `after` for the next page; None on the last."""
+    """The argument `after` of the next page; None on the last page."""
     total: int | None
-    """How many there are in all, where counting them was cheap; None for "many"."""
+    """Number of all matches if counting was cheap; None for "many"."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTrace:
-    """One stored trace, whole."""
+    """A stored trace with scores and feedback."""
 
     id: int
     evaluation: Evaluation
-    """The trace, and of every evaluator the newest version's score."""
+    """The trace, and the newest score of every evaluator."""
     history: tuple[tuple[float, Score], ...]
-    """Every score with when it was made, oldest first."""
+    """Every score with its time, oldest first."""
     stored: float
     thumbs: int | None
     reviewed: bool
@@ -104,21 +104,21 @@ class StoredTrace:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A review that waits for somebody."""
+    """A log that waits for review."""
 
     item: int
     trace: int
-    """The stored trace's id."""
+    """The store's id of the trace."""
     trace_id: str
     reason: str
-    """Why it was picked, one of `reviewing.REASONS`."""
+    """Why it was picked, one of `ragtrace.review.policy.REASONS`."""
     locked_until: float
     slot: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a person says of one evaluator's question."""
+    """A person's answer to one evaluator's question."""
 
     evaluator: str
     label: str
@@ -127,13 +127,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """All that one person said of one trace."""
+    """One person's review of one trace."""
 
     trace_id: str
     verdicts: tuple[Verdict, ...]
     comment: str | None = None
     corrected: str | None = None
-    """The answer as it should be."""
+    """The expected answer."""
     reviewer: str | None = None
     seconds: float | None = None
     created: float = 0.0
@@ -142,19 +142,19 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class ScoredVerdict:
-    """One evaluator's score beside one person's verdict, for agreement and calibration."""
+    """One evaluator's score and one person's verdict, for agreement and calibration."""
 
     trace: int
     evaluator: str
     version: str
     value: float | None
     label: str | None
-    """The evaluator's."""
+    """The evaluator's label."""
     verdict: str
-    """The person's: `pass`, `fail`, `not_applicable`, `unsure`."""
+    """The person's label: `pass`, `fail`, `not_applicable`, `unsure`."""
     reviewer: str
     weight: float
-    """1 / (probability of evaluation x probability of review): one verdict stands for so many requests."""
+    """1 / (probability of evaluation x probability of review): the number of requests that the verdict stands for."""
     uniform: bool
-    """True where the trace came by the uniform random share: only these agree without bias when unweighted."""
+    """Whether the trace was drawn at random: only such traces give unbiased figures without weights."""
     created: float = field(default=0.0)

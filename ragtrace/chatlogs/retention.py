@@ -1,4 +1,4 @@
-"""What leaves the store: by age, by size, and all of one user."""
+"""Deletes from the store: what is too old, what exceeds the size limit, and everything of one user."""
 
 from __future__ import annotations
 
@@ -23,62 +23,62 @@ if TYPE_CHECKING:
 _DAY = 86_400.0
 _BATCH = 200
 _BESIDE = 4_000
-"""Bytes that a trace takes in PostgreSQL beside its content, about: scores, indexes, words."""
+"""Approximate bytes of a trace in PostgreSQL besides its content: scores, indexes, words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What the store may keep."""
+    """The limits of the store."""
 
     days: float = 0.0
-    """Requests that started earlier go; 0 for no bound."""
+    """Requests that started earlier are deleted; 0 for no limit."""
     bytes: int = 0
-    """Above them the oldest requests go; 0 for no bound. Of SQLite the pages in use, of PostgreSQL an estimate: the
-    content and 4 kB for each trace."""
+    """Above this size the oldest requests are deleted; 0 for no limit. For SQLite it is the pages in use, for
+    PostgreSQL an estimate: the content and 4 kB for each trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """How much went."""
+    """How much was deleted."""
 
     traces: int = 0
     scores: int = 0
     reviews: int = 0
     feedback: int = 0
     spilled: int = 0
-    """Evaluations that waited in the spill file."""
+    """Evaluations in the spill file."""
 
     def __add__(self, other: Removal) -> Removal:
         return Removal(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
     @property
     def anything(self) -> bool:
-        """Whether anything went."""
+        """Whether anything was deleted."""
         return self != Removal()
 
 
 def prune(store: Store, retention: Retention, now: float | None = None) -> Removal:
-    """Remove what is too old and what is too much, oldest first, with reviews and feedback. The sums of the overview go
-    with what is too old. Each transaction is short: readers and writers go on. Raises StoreError as the store does."""
-    removed = Removal()
+    """Deletes what is too old and what exceeds the size limit, oldest first, with reviews and feedback. The sums of the
+    overview are deleted by age. Transactions are short, so readers and writers can continue. Raises StoreError as the
+    store does."""
+    total = Removal()
     if retention.days:
         before = (time.time() if now is None else now) - retention.days * _DAY
         oldest = select(traces.c.id).where(traces.c.id < lowest_id(before + 1), traces.c.started < before)
-        while (gone := _remove(store, oldest.order_by(traces.c.id).limit(_BATCH))).traces:
-            removed += gone
+        total += _remove_all(store, oldest.order_by(traces.c.id).limit(_BATCH))
         with store.writing() as connection:
             connection.execute(delete(sums).where(sums.c.start + sums.c.step < before))
     if retention.bytes:
-        while (left := _excess(store, retention.bytes)) > 0:
-            gone = _remove(store, select(traces.c.id).order_by(traces.c.id).limit(min(left, _BATCH)))
-            if not gone.traces:
+        while (excess := _count_excess(store, retention.bytes)) > 0:
+            removal = _remove(store, select(traces.c.id).order_by(traces.c.id).limit(min(excess, _BATCH)))
+            if not removal.traces:
                 break
-            removed += gone
-    return removed
+            total += removal
+    return total
 
 
-def _excess(store: Store, most: int) -> int:
-    """How many traces are too many, or some of them."""
+def _count_excess(store: Store, most: int) -> int:
+    """The number of traces above the limit, or a part of it."""
     with store.reading() as connection:
         if store.sqlite:
             pages, free, size = (
@@ -93,27 +93,35 @@ def _excess(store: Store, most: int) -> int:
     return count if used > most else 0
 
 
-def _remove(store: Store, chosen: Any) -> Removal:
-    """The traces that a select names, with all that hangs on them, in one transaction."""
+def _remove_all(store: Store, query: Any) -> Removal:
+    """Deletes the traces that a query selects in batches, until none is left."""
+    total = Removal()
+    while (removal := _remove(store, query)).traces:
+        total += removal
+    return total
+
+
+def _remove(store: Store, query: Any) -> Removal:
+    """Deletes the traces that a query selects, with everything that belongs to them, in one transaction."""
     with store.writing() as connection:
-        return remove(connection, list(connection.scalars(chosen)))
+        return remove(connection, list(connection.scalars(query)))
 
 
 def remove(connection: Connection, ids: Sequence[int]) -> Removal:
-    """Remove traces by their ids, with scores, contents, reviews, feedback and search index; how much went."""
+    """Deletes traces by their ids, with scores, contents, reviews, feedback and index entries."""
     if not ids:
         return Removal()
     rows = connection.execute(select(contents).where(contents.c.trace.in_(ids), contents.c.sealed.is_(None))).mappings()
     full_text.remove(connection, [full_text.index_row(row) for row in rows if row["query"] is not None])
     hexes = list(connection.scalars(select(traces.c.trace_id).where(traces.c.id.in_(ids))))
-    removed = Removal(
+    removal = Removal(
         len(hexes),
         _count(connection, scores.c.trace, ids),
         _count(connection, reviews.c.trace, ids),
         connection.execute(delete(feedback).where(feedback.c.trace_id.in_(hexes))).rowcount,
     )
-    connection.execute(delete(traces).where(traces.c.id.in_(ids)))  # the rest hangs on it
-    return removed
+    connection.execute(delete(traces).where(traces.c.id.in_(ids)))  # deletes the rest by foreign keys
+    return removal
 
 
 def _count(connection: Connection, column: Any, ids: Sequence[int]) -> int:
@@ -124,26 +132,24 @@ def _count(connection: Connection, column: Any, ids: Sequence[int]) -> int:
 
 
 def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removal:
-    """Remove all of one user: traces, texts, scores, feedback, reviews, search index, and what waits in the spill file
-    (of this machine).
+    """Deletes everything of one user: traces, texts, scores, feedback, reviews, index entries, and what waits in the
+    spill file of this machine.
 
-    With `rewrite` the database is written anew, so that no bytes of it are left in the file or in PostgreSQL's tables:
-    it takes minutes for a million traces and as much room again as they have, and keeps others from writing meanwhile.
-    Copies elsewhere (backups, replicas, PostgreSQL's archived log) are not reached. The sums of the overview, which
-    name nobody, stay. Raises StoreError as the store does; calling again goes on.
+    With `rewrite` the database is rewritten, so that no bytes of it are left in the file or in PostgreSQL's tables:
+    this takes minutes for a million traces, needs as much free space as they occupy, and blocks other writers. Copies
+    elsewhere (backups, replicas, PostgreSQL's archived log) are not changed. The sums of the overview, which contain no
+    user, stay. Raises StoreError as the store does; after an error, call it again.
     """
     spilled = Spill(spill_path(store.engine.url), store.keys).forget(user_id)
-    removed = Removal(spilled=spilled)
-    own = select(traces.c.id).where(traces.c.user_key.in_(user_keys(store.keys, user_id))).limit(_BATCH)
-    while (gone := _remove(store, own)).traces:
-        removed += gone
+    query = select(traces.c.id).where(traces.c.user_key.in_(user_keys(store.keys, user_id))).limit(_BATCH)
+    removal = Removal(spilled=spilled) + _remove_all(store, query)
     if rewrite:
         rewrite_files(store)
-    return removed
+    return removal
 
 
 def rewrite_files(store: Store) -> None:
-    """Write the database anew, without what was deleted from it. Raises StoreError if that cannot be done now."""
+    """Rewrites the database without deleted content. Raises StoreError if that is not possible now."""
     try:
         if not store.sqlite:
             with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -163,11 +169,11 @@ def rewrite_files(store: Store) -> None:
     except sqlite3.Error as error:
         raise _not_rewritten(store, str(error)) from None
     if busy:
-        raise _not_rewritten(store, "somebody reads it all the time")
+        raise _not_rewritten(store, "another connection reads it")
 
 
-def _not_rewritten(store: Store, why: str) -> StoreError:
+def _not_rewritten(store: Store, reason: str) -> StoreError:
     return StoreError(
-        f"the store {store.name}: the rows are changed, but the file could not be rewritten ({why}), so old "
-        "bytes may still be in it; call again when there is room and nobody holds a lock"
+        f"the store {store.name}: the rows were changed, but the file could not be rewritten ({reason}), so it may "
+        "still contain deleted bytes; try again when there is free space and no other connection holds a lock"
     )

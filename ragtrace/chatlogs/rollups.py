@@ -1,5 +1,4 @@
-"""The sums that the overview is made of, kept up to date with every batch, so that a page over a million traces reads
-some thousand rows."""
+"""Updates the sums of the overview with every batch, so that a page over a million traces reads some thousand rows."""
 
 from __future__ import annotations
 
@@ -14,20 +13,20 @@ from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.statistics import Sums
 
 STEPS = (300, 3_600, 86_400)
-"""Seconds of the stretches that are summed up, each one a multiple of the one before."""
+"""Lengths of the periods in seconds, each a multiple of the one before."""
 FIELDS = ("count", "clipped", "w", "w2", "wv", "wv2", "w2v", "w2v2")
 _KEY = ("step", "start", "kind", "app", "model", "name", "version")
-# Latencies are counted in 8 steps for each doubling, from a millisecond on.
+# The histogram of latencies has 8 steps for each doubling, from one millisecond.
 _LEAST = 0.001
 
 
 def latency_step(seconds: float) -> int:
-    """The step of a histogram of latencies that these seconds fall in."""
+    """Returns the step of the histogram that contains this latency."""
     return 0 if seconds <= _LEAST else min(200, 1 + int(math.log2(seconds / _LEAST) * 8))
 
 
 def latency_of(step: float) -> float:
-    """The greatest seconds of a step."""
+    """Returns the largest latency of a step, in seconds."""
     return _LEAST * 2 ** (step / 8)
 
 
@@ -36,22 +35,22 @@ def add(
     new: Sequence[Mapping[str, Any]],
     scored: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]],
 ) -> None:
-    """Add new traces, and new scores each with its trace; all are rows as they are stored."""
-    found: defaultdict[tuple[Any, ...], Sums] = defaultdict(Sums)
+    """Adds new traces, and new scores with their traces; all are rows of the tables."""
+    new_sums: defaultdict[tuple[Any, ...], Sums] = defaultdict(Sums)
     for trace in new:
         p, start, app, model = trace["probability"], _start(trace), trace["app"], trace["model"] or ""
-        found[start, "request", app, model, "", ""].add(float(trace["error"] is not None), p)
-        found[start, "latency", app, "", str(latency_step(trace["duration"])), ""].add(trace["duration"], p)
+        new_sums[start, "request", app, model, "", ""].add(float(trace["error"] is not None), p)
+        new_sums[start, "latency", app, "", str(latency_step(trace["duration"])), ""].add(trace["duration"], p)
         if trace["cause"]:
-            found[start, "cause", app, model, trace["cause"], ""].add(1.0, p)
+            new_sums[start, "cause", app, model, trace["cause"], ""].add(1.0, p)
     for trace, score in scored:
         kind, value = _kind(score)
-        own = (_start(trace), kind, trace["app"], trace["model"] or "", score["evaluator"], score["version"])
+        start, rest = _start(trace), (trace["app"], trace["model"] or "", score["evaluator"], score["version"])
         if kind:
-            found[own].add(value, score["probability"])
+            new_sums[start, kind, *rest].add(value, score["probability"])
         if score["cost"]:
-            found[own[0], "cost", *own[2:]].add(score["cost"], 1.0)
-    _upsert(connection, found)
+            new_sums[start, "cost", *rest].add(score["cost"], 1.0)
+    _upsert(connection, new_sums)
 
 
 def _start(trace: Mapping[str, Any]) -> int:
@@ -59,7 +58,8 @@ def _start(trace: Mapping[str, Any]) -> int:
 
 
 def _kind(score: Mapping[str, Any]) -> tuple[str, float]:
-    """Where a score is added: failed checks, verdicts, or values that nobody judges."""
+    """The kind of sum that a score belongs to, and its value there: failed evaluations, verdicts, or values without a
+    verdict. An empty kind is not summed."""
     if score["error"] is not None:
         return "error", 1.0
     if score["label"] in ("pass", "fail"):
@@ -69,20 +69,20 @@ def _kind(score: Mapping[str, Any]) -> tuple[str, float]:
     return "value", score["value"]
 
 
-def _upsert(connection: Connection, found: Mapping[tuple[Any, ...], Sums]) -> None:
+def _upsert(connection: Connection, new_sums: Mapping[tuple[Any, ...], Sums]) -> None:
     by_step: defaultdict[tuple[Any, ...], Sums] = defaultdict(Sums)
-    for (start, *own), given in found.items():
+    for (start, *rest), values in new_sums.items():
         for step in STEPS:
-            by_step[step, start // step * step, *own] += given
+            by_step[step, start // step * step, *rest] += values
     if not by_step:
         return
-    # In the order of the key: neighbours lie together, and two writers never wait for each other in a circle.
-    rows = [(*key, *(getattr(given, name) for name in FIELDS)) for key, given in sorted(by_step.items())]
+    # Sorted by key: adjacent rows are written together, and two writers cannot deadlock.
+    rows = [(*key, *(getattr(values, name) for name in FIELDS)) for key, values in sorted(by_step.items())]
     names = ", ".join(f'"{name}"' for name in (*_KEY, *FIELDS))
     holder = "?" if connection.dialect.name == "sqlite" else "%s"
-    more = ", ".join(f'"{name}" = sums."{name}" + excluded."{name}"' for name in FIELDS)
+    updates = ", ".join(f'"{name}" = sums."{name}" + excluded."{name}"' for name in FIELDS)
     connection.exec_driver_sql(
         f"INSERT INTO sums ({names}) VALUES ({', '.join([holder] * (len(_KEY) + len(FIELDS)))}) "
-        f"ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {more}",
+        f"ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {updates}",
         rows,
     )

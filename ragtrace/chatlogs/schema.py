@@ -1,11 +1,11 @@
 """The tables. One description for SQLite and PostgreSQL; `migrations/` brings older files here, step by step.
 
-Times are Unix seconds. Whatever may quote a user stands in `contents` and `details` (and `reviews`, `feedback`): there
-it is sealed where the store has a key, and there it is deleted from.
+Times are Unix seconds. Content that may quote a user is only in `contents`, `details`, `reviews` and `feedback`: there
+it is encrypted if the store has a key, and deleted on request.
 
-A trace's id grows with the request's start, not with the order of storing: "newest first" is descending ids, a stretch
-of time is a range of ids, and every index that ends in the trace's id serves both. What was stored last is told by
-`traces.stored`. The full-text index (`search`) differs by database and stands in `words` and the migrations.
+A trace's id grows with the request's start, not with the time of storing: "newest first" is the descending order of
+ids, a period is a range of ids, and every index that ends in the trace's id serves both. `traces.stored` is the time of
+storing. The full-text index (`search`) differs between the databases; see `full_text` and the migrations.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
-# SQLite counts rows only in a column of type INTEGER.
+# SQLite assigns ids only in a column of type INTEGER.
 _Id = BigInteger().with_variant(Integer(), "sqlite")
 
 
 _EPOCH = 1_577_836_800
-"""2020-01-01: ids are positive and fit into the 53 bits that JavaScript counts with until 2088."""
+"""2020-01-01: until 2088, ids are positive and fit into the 53 bits of JavaScript's integers."""
 _SECOND = 22
-"""Bits of an id below the second: 10 for the millisecond, 12 that tell traces of the same one apart."""
+"""Bits of an id below the second: 10 for the millisecond, 12 to distinguish traces of the same millisecond."""
 NO_VALUE = -32_768
 """The bucket of a score without a value."""
 
 
 def lowest_id(started: float) -> int:
-    """The least id that a trace of this second can have. Ids of earlier seconds are smaller."""
+    """Returns the smallest id of a trace of this second. Ids of earlier seconds are smaller."""
     return min(max(int(started) - _EPOCH, 0), 2**31 - 1) << _SECOND
 
 
 def id_for(started: float, salt: int) -> int:
-    """The id that a trace that started then gets, unless it is taken: then any free one of the same second."""
+    """Returns the id for a trace that started then. If it is taken, the trace gets any free id of the same second."""
     return lowest_id(started) | int(started % 1 * 1000) << 12 | salt & 0xFFF
 
 
 def bucket(value: float | None) -> int:
-    """The coarse value of a score, which grows with it: in (0, 1) steps of 0.01, from 1 on (and below 0) eight steps
-    for each doubling; 0 and 1 have buckets of their own."""
+    """Returns the bucket of a score's value; it grows with the value. In (0, 1) a bucket is 0.01 wide; above 1, and
+    below 0, there are eight buckets for each doubling; 0 and 1 have buckets of their own."""
     if value is None:
         return NO_VALUE
     if value < 0:
@@ -106,11 +106,11 @@ traces = Table(
     Column("model", String(200)),
     Column("prompt_version", String(200)),
     Column("session_id", String(200)),
-    # As the application gave it; in a store with a key its HMAC, so that it can be found and not read.
+    # See `encryption.user_keys`: in a store with a key it can be found but not read.
     Column("user_key", String(200)),
     Column("error", String(200)),
     Column("cause", String(40)),
-    Column("probability", Float, nullable=False),  # in (0, 1], of being chosen for evaluation
+    Column("probability", Float, nullable=False),  # in (0, 1], of being sampled for evaluation
     Column("lag", Float),  # seconds
     Column("stored", Float(53), nullable=False),
     Column("size", Integer, nullable=False),  # bytes of its content
@@ -127,8 +127,8 @@ contents = Table(
     Column("answer", Text),
     Column("reference", Text),
     Column("documents", Text),  # JSON: [{id, content, score, metadata}], by rank
-    Column("attributes", Text),  # JSON: what else is known of the trace, and its spans
-    Column("sealed", LargeBinary),  # all of the above instead, encrypted
+    Column("attributes", Text),  # JSON: {metadata, facts}, see `reader.parse_attributes`
+    Column("sealed", LargeBinary),  # instead of the above: all of it, encrypted
     Column("key", String(16)),  # which key sealed it
 )
 
@@ -140,14 +140,14 @@ scores = Table(
     Column("evaluator", String(100), nullable=False),
     Column("version", String(100), nullable=False),
     Column("value", Float),
-    # Of the value, by `bucket`: a range of values is a few ranges of an index in the order of time.
+    # `bucket` of the value: a range of values is a few ranges of an index in the order of time.
     Column("bucket", SmallInteger, nullable=False, default=_bucket, server_default=str(NO_VALUE)),
     Column("label", String(40)),
     Column("error", String(200)),
     Column("method", String(20), nullable=False),
     Column("cause", String(40)),
     Column("failures", String(100)),  # comma-separated
-    Column("probability", Float, nullable=False),  # in (0, 1], with which this evaluator saw the trace
+    Column("probability", Float, nullable=False),  # in (0, 1], of being evaluated by this evaluator
     Column("model", String(200)),
     Column("input_tokens", Integer, nullable=False, default=0),
     Column("output_tokens", Integer, nullable=False, default=0),
@@ -184,7 +184,7 @@ users = Table(
     _id(),
     Column("name", String(200), nullable=False, unique=True),
     Column("role", String(20), nullable=False),  # viewer, reviewer, admin
-    Column("password", String(300)),  # argon2; None for one who comes by OIDC
+    Column("password", String(300)),  # argon2; None for a user of OIDC
     Column("subject", String(300), unique=True),  # OIDC: issuer and sub
     Column("disabled", Boolean, nullable=False, default=False),
     Column("created", Float(53), nullable=False),
@@ -220,7 +220,7 @@ audit = Table(
     metadata,
     _id(),
     Column("time", Float(53), nullable=False, index=True),
-    Column("user", String(200)),  # a name: the line outlives the user
+    Column("user", String(200)),  # the name, because the line outlives the user
     Column("action", String(60), nullable=False),  # e.g. trace.view, review.submit, user.add
     Column("object", String(300)),
     Column("detail", Text),  # JSON, never content
@@ -259,15 +259,14 @@ feedback = Table(
     Column("created", Float(53), nullable=False),
 )
 
-items = Table(  # what waits for people; one row for each review that is wanted
+items = Table(  # the review queue; one row for each requested review
     "items",
     metadata,
     _id(),
     _of("traces", "trace"),
     Column("slot", Integer, nullable=False),  # 0, and 1 for a second review
-    Column("reason", String(40), nullable=False),  # one of reviewing.REASONS
-    # With which the draw takes a stored trace like this one, in (0, 1]; None for a log that only a rule picked. What
-    # follows from it for the whole traffic is `weighing`'s matter.
+    Column("reason", String(40), nullable=False),  # one of `review.policy.REASONS`
+    # Probability of the random draw, in (0, 1]; None for a log that only a rule picked. `review.weights` uses it.
     Column("probability", Float),
     Column("priority", Float, nullable=False),  # higher comes first
     Column("state", String(20), nullable=False),  # open, done, skipped
@@ -287,11 +286,11 @@ reviews = Table(
     Column("item", _Id, ForeignKey("items.id", ondelete="SET NULL")),
     Column("user", _Id, ForeignKey("users.id", ondelete="SET NULL")),
     Column("comment", Text),
-    Column("corrected", Text),  # the answer as it should be: a reference from then on
+    Column("corrected", Text),  # the expected answer: a reference from then on
     Column("sealed", LargeBinary),
     Column("key", String(16)),
     Column("source", String(100), nullable=False),  # console, api, import
-    Column("seconds", Float),  # from sight to verdict
+    Column("seconds", Float),  # from display to verdict
     Column("created", Float(53), nullable=False),
     UniqueConstraint("trace", "user"),
 )
@@ -302,7 +301,7 @@ verdicts = Table(
     _of("reviews", "review", primary_key=True),
     Column("evaluator", String(100), primary_key=True),
     Column("label", String(20), nullable=False),  # pass, fail, not_applicable, unsure
-    Column("version", String(100)),  # of the score that was shown
+    Column("version", String(100)),  # of the displayed score
     Column("value", Float),  # and its value
 )
 
@@ -314,21 +313,21 @@ calibrations = Table(
     Column("version", String(100), nullable=False),  # of the evaluator that was fitted
     Column("made", Float(53), nullable=False),
     Column("user", String(200)),
-    Column("content", Text, nullable=False),  # JSON: what the file says of it, with its figures
+    Column("content", Text, nullable=False),  # JSON: the entry of the calibration file
     Column("active", Boolean, nullable=False, default=False),
 )
 
-sums = Table(  # what the overview adds up: one row for each stretch of time and each of its columns before `count`
+sums = Table(  # sums for the overview: one row for each value of the columns before `count`
     "sums",
     metadata,
     Column("step", Integer, primary_key=True),  # seconds: 300, 3,600 or 86,400
     Column("start", BigInteger, primary_key=True),  # Unix time, a multiple of step
-    Column("kind", String(20), primary_key=True),  # see `summing`
+    Column("kind", String(20), primary_key=True),  # see `rollups`
     Column("app", String(200), primary_key=True),
     Column("model", String(200), primary_key=True),
     Column("name", String(100), primary_key=True),
     Column("version", String(100), primary_key=True),
-    # Those of `ragtrace.statistics.Sums`.
+    # The fields of `ragtrace.statistics.Sums`.
     Column("count", Float, nullable=False),
     Column("clipped", Float, nullable=False),
     Column("w", Float, nullable=False),
@@ -339,7 +338,7 @@ sums = Table(  # what the overview adds up: one row for each stretch of time and
     Column("w2v2", Float, nullable=False),
 )
 
-meta = Table(  # what the store knows of itself; `key:<id>`: a key that has sealed something here
+meta = Table(  # facts about the store; `key:<id>` is a key that has encrypted content
     "meta",
     metadata,
     Column("name", String(60), primary_key=True),

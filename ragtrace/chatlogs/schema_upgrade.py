@@ -1,4 +1,4 @@
-"""Bringing a store's tables to this version, once, whoever opens it first."""
+"""Upgrades the tables of a store to this version, once, when it is opened first."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import inspect, text
 
+from ragtrace.chatlogs.engine import lock
 from ragtrace.errors import SettingError
 
 if TYPE_CHECKING:
@@ -14,27 +15,24 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 HEAD = "0002"
-"""The newest migration: what this version of ragtrace reads and writes."""
+"""The newest migration, which this version of ragtrace reads and writes."""
 _LOCK = 7_236_871_041
-"""PostgreSQL's advisory lock under which tables are made and changed."""
+"""PostgreSQL's advisory lock for creating and changing tables."""
 
 
 def revision(connection: Connection) -> str | None:
-    """The migration that the store is at; None for an empty database."""
+    """Returns the migration of the store; None for an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return None
-    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    return None if found is None else str(found)
+    version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if version is None else str(version)
 
 
 def upgrade(connection: Connection, name: str, to: str = HEAD) -> None:
-    """Bring the store here, in the caller's transaction: all of it or nothing.
-
-    `connection` must be in a transaction that writes; on SQLite it holds the lock already, on PostgreSQL it is taken
-    here. Raises SettingError for a store of a newer version.
+    """Upgrades the store completely or not at all, in the caller's transaction, which must be a writing one. Raises
+    SettingError for a store of a newer version.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    lock(connection, _LOCK)
     if check(connection, name) == to:
         return
     from alembic import command
@@ -45,20 +43,20 @@ def upgrade(connection: Connection, name: str, to: str = HEAD) -> None:
 
 
 def check(connection: Connection, name: str) -> str | None:
-    """The revision, if this version knows it. Raises SettingError for a newer one."""
-    found = revision(connection)
-    if found is not None and found > HEAD:
+    """Returns the migration of the store. Raises SettingError if this version of ragtrace does not know it."""
+    current = revision(connection)
+    if current is not None and current > HEAD:
         raise SettingError(
-            f"the store {name} was written by a newer version of ragtrace (its tables are at {found}, this version "
+            f"the store {name} was written by a newer version of ragtrace (its tables are at {current}, this version "
             f"knows {HEAD}); install that version, or name another store. Nothing was changed"
         )
-    return found
+    return current
 
 
 def _config() -> Config:
     from alembic.config import Config
 
     config = Config()
-    # Alembic's configuration expands %.
+    # Alembic's configuration interpolates %.
     config.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
     return config

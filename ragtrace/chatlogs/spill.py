@@ -1,5 +1,5 @@
-"""Where evaluations wait while the database does not take them: a bounded file that is only appended to, and emptied
-when all that is in it has been stored. Processes that share a store share the file."""
+"""Keeps evaluations in a bounded file while the database does not take them. The file is only appended to, and emptied
+when its whole content is stored. Processes that share a store share the file."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ragtrace.errors import StoreError
 from ragtrace.records import Evaluation
 
 SIZE = 256 * 1024 * 1024
-"""Bytes that wait at most."""
+"""Largest size of the file in bytes."""
 _BATCH = 200
 
 
 class SpillFullError(StoreError):
-    """The spill file has reached its size."""
+    """The spill file has reached its largest size."""
 
 
 def spill_path(url: URL) -> Path:
-    """Where a store's file is: beside SQLite's, for PostgreSQL in the user's folder for state
+    """Returns the path of the spill file: next to SQLite's file; for PostgreSQL in the user's state folder
     (`$XDG_STATE_HOME/ragtrace`, by default `~/.local/state/ragtrace`)."""
     if url.get_backend_name() == "sqlite":
         return Path(f"{url.database}.spill")
@@ -40,7 +40,7 @@ def spill_path(url: URL) -> Path:
 
 
 class Spill:
-    """The file. Every process and thread may append; whoever empties it holds the others off."""
+    """The spill file. Any process and thread may append to it. A process that empties it locks it."""
 
     def __init__(self, path: Path, keys: Keys | None = None, size: int = SIZE) -> None:
         self.path = path
@@ -48,20 +48,20 @@ class Spill:
         self._size = size
 
     def __len__(self) -> int:
-        """Bytes that wait."""
+        """Size of the file in bytes."""
         try:
             return self.path.stat().st_size
         except OSError:
             return 0
 
     def append(self, evaluations: Iterable[Evaluation]) -> None:
-        """Write evaluations, and have them on the disk. Raises OSError if the disk does not take them and
-        SpillFullError if there are too many already; then none of them is in the file."""
+        """Appends evaluations durably. Raises OSError if the disk does not take them, and SpillFullError if the file is
+        full; then none of them is in the file."""
         lines = b"".join(self._line(each) for each in evaluations)
         with self._locked() as file:
             before = os.fstat(file).st_size
             if before + len(lines) > self._size:
-                raise SpillFullError(f"{self.path} has reached {self._size} bytes")
+                raise SpillFullError(f"the spill file {self.path} is full ({self._size} bytes)")
             try:
                 _write(file, lines)
                 os.fsync(file)
@@ -70,60 +70,62 @@ class Spill:
                 raise
 
     def drain(self, store: Callable[[Sequence[Evaluation]], object]) -> tuple[int, int]:
-        """Give all that waits to `store`, in batches, and empty the file; how many there were, and how many lines
-        could not be read. What `store` raises goes on, and the file stays: it is given again the next time."""
+        """Passes all evaluations to `store` in batches and empties the file. Returns the number of evaluations and of
+        unreadable lines. If `store` raises an exception, the file stays as it is."""
         if not len(self):
             return 0, 0
         done = damaged = 0
         with self._locked() as file, self.path.open("rb") as lines:
             while batch := list(islice(lines, _BATCH)):
-                found = [each for each in map(self._read, batch) if each is not None]
-                damaged += len(batch) - len(found)
-                if found:
-                    store(found)
-                done += len(found)
+                evaluations = [each for each in map(self._read, batch) if each is not None]
+                damaged += len(batch) - len(evaluations)
+                if evaluations:
+                    store(evaluations)
+                done += len(evaluations)
             os.ftruncate(file, 0)
         return done, damaged
 
     def forget(self, user_id: str) -> int:
-        """Remove what waits of one user; how many lines. Raises StoreError for lines whose key was not given."""
+        """Deletes the evaluations of one user and returns their number. Raises StoreError if a key is missing."""
         if not len(self):
             return 0
-        kept, gone = [], 0
+        lines, count = [], 0
         with self._locked():
             for line in self.path.read_bytes().splitlines(keepends=True):
-                found = self._read(line)
-                if found is not None and str(found.trace.facts.user_id) == user_id:
-                    gone += 1
+                evaluation = self._read(line)
+                if evaluation is not None and str(evaluation.trace.facts.user_id) == user_id:
+                    count += 1
                 else:
-                    kept.append(line)
-            if gone:
-                aside = self.path.with_name(f"{self.path.name}.new")
-                with aside.open("wb") as new:
-                    new.write(b"".join(kept))
+                    lines.append(line)
+            if count:
+                new_path = self.path.with_name(f"{self.path.name}.new")
+                with new_path.open("wb") as new:
+                    new.write(b"".join(lines))
                     new.flush()
                     os.fsync(new.fileno())
-                aside.chmod(0o600)
-                aside.replace(self.path)
-        return gone
+                new_path.chmod(0o600)
+                new_path.replace(self.path)
+        return count
 
     def _line(self, evaluation: Evaluation) -> bytes:
         plain = to_json(evaluation).encode()
         if self._keys is None:
             return plain + b"\n"
-        own = f"{evaluation.trace.trace_id:032x}"
-        sealed = base64.b64encode(self._keys.seal(own, plain)).decode()
-        return json.dumps({"sealed": sealed, "key": self._keys.ids[0], "of": own}).encode() + b"\n"
+        trace_id = f"{evaluation.trace.trace_id:032x}"
+        sealed = base64.b64encode(self._keys.seal(trace_id, plain)).decode()
+        return json.dumps({"sealed": sealed, "key": self._keys.ids[0], "of": trace_id}).encode() + b"\n"
 
     def _read(self, line: bytes) -> Evaluation | None:
-        """None for a line that a process which died did not finish, and for one that is none of ours."""
+        """Reads an evaluation; None for an unfinished line of a killed process, and for any other invalid line."""
         try:
-            given = json.loads(line)
-            if "sealed" not in given:
+            fields = json.loads(line)
+            if "sealed" not in fields:
                 return from_json(line)
             if self._keys is None:
-                raise StoreError(f"{self.path} is encrypted with the key {given['key']}, which was not given")
-            return from_json(self._keys.unseal(given["of"], base64.b64decode(given["sealed"]), given["key"]))
+                raise StoreError(
+                    f"the spill file {self.path} is encrypted with the key {fields['key']}, but store_key is empty"
+                )
+            return from_json(self._keys.unseal(fields["of"], base64.b64decode(fields["sealed"]), fields["key"]))
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
@@ -134,7 +136,7 @@ class Spill:
             file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                if not self._is_current(file):  # `forget` has put another one in its place meanwhile
+                if not self._is_current(file):  # `forget` has replaced the file meanwhile
                     continue
                 self._mend(file)
                 yield file
@@ -149,7 +151,7 @@ class Spill:
             return False
 
     def _mend(self, file: int) -> None:
-        """End a line that a process which died did not finish, so that the next one does not become its end."""
+        """Ends the unfinished line of a killed process, so that the next line is not appended to it."""
         size = os.fstat(file).st_size
         if size and os.pread(file, 1, size - 1) != b"\n":
             _write(file, b"\n")

@@ -287,7 +287,7 @@ def test_an_encrypted_store_is_not_searched(store_url: str) -> None:
     """With a key a search by text is refused with the reason; everything else is found as ever."""
     store = open_store(store_url, key=base64.b64encode(b"k" * 32).decode())
     store.write(GIVEN[:50])
-    with pytest.raises(SettingError, match=r"encrypted.*would tell what is sealed"):
+    with pytest.raises(SettingError, match=r"encrypted.*texts cannot be searched"):
         find(store, Filter(text="pump"))
     given = Filter(user_id="u1")
     assert sorted(_ids(store, given)) == sorted(f"{e.trace.trace_id:032x}" for e in GIVEN[:50] if _fits(given, e))
@@ -305,11 +305,15 @@ def test_an_encrypted_store_is_not_searched(store_url: str) -> None:
         (Filter(low=0.1), {}, "name one with evaluator"),
         (Filter(), {"order": "worst"}, "name one with evaluator"),
         (Filter(), {"order": "best"}, "newest or worst"),
-        (Filter(), {"after": "x"}, "after is none"),
-        (Filter(), {"after": "9" * 30}, "after is none"),
-        (Filter(), {"after": "\u0661"}, "after is none"),
-        (Filter(evaluator="a"), {"after": "1", "order": "worst"}, "after is none"),
-        (Filter(evaluator="a"), {"after": "9999999999.1", "order": "worst"}, "after is none"),
+        (Filter(), {"after": "x"}, "not a cursor returned"),
+        (Filter(), {"after": "9" * 30}, "not a cursor returned"),
+        (Filter(), {"after": "\u0661"}, "not a cursor returned"),
+        (Filter(evaluator="a"), {"after": "1", "order": "worst"}, "not a cursor returned"),
+        (
+            Filter(evaluator="a"),
+            {"after": "9999999999.1", "order": "worst"},
+            "not a cursor returned",
+        ),
     ],
 )
 def test_questions_that_have_no_answer(store: Store, given: Filter, options: dict[str, Any], said: str) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.encryption import read_keys
+from ragtrace.chatlogs.encryption import read_keys, user_keys
 from ragtrace.chatlogs.key_change import rekey
 from ragtrace.chatlogs.overview import overview
 from ragtrace.chatlogs.schema import bucket, contents, evaluators, feedback, id_for, lowest_id, meta, scores, traces
@@ -269,7 +269,7 @@ def test_another_key(store_url: str) -> None:
     store = open_store(store_url, key=f"{OTHER}\n{KEY}")
     assert store.get(_hex(7)).trace == given.trace  # type: ignore[union-attr]
     store.write([made(1, facts=Facts(user_id="u1"))])
-    assert len(set(store.hidings("u1"))) == 2
+    assert len(set(user_keys(store.keys, "u1"))) == 2
     store.close()
     assert rekey(store_url, f"{OTHER},{KEY}") == 1
     store = open_store(store_url, key=OTHER)
@@ -278,7 +278,7 @@ def test_another_key(store_url: str) -> None:
     assert found.trace == given.trace
     assert found.evaluation.scores[0].explanation == given.scores[0].explanation
     with store.reading() as connection:
-        assert set(connection.scalars(select(traces.c.user_key))) == {store.hidden("u1")}
+        assert set(connection.scalars(select(traces.c.user_key))) == {user_keys(store.keys, "u1")[0]}
     store.close()
     with pytest.raises(SettingError):
         open_store(store_url, key=KEY)
@@ -318,11 +318,11 @@ def test_where_a_key_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("", "no address"),
+        ("", "the address of the store is empty"),
         ("sqlite://", "without a file"),
         ("sqlite:///:memory:", "without a file"),
         ("mysql://u:secret@h/d", "begins with mysql"),
-        ("postgresql://u:secret@h:port/d", "cannot be read"),
+        ("postgresql://u:secret@h:port/d", "is invalid"),
         ("/proc/nowhere/store.db", "cannot be opened"),
     ],
 )
@@ -351,7 +351,7 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     """A file with something else in it is left as it is."""
     path = tmp_path / "notes.txt"
     path.write_text("These are my notes. " * 100)
-    with pytest.raises(StoreError, match="no store"):
+    with pytest.raises(StoreError, match="not a store"):
         open_store(str(path))
     assert path.read_text() == "These are my notes. " * 100
 
