@@ -7,10 +7,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ragtrace.evaluation import Evaluator
-from ragtrace_prometheus.families import Family, Kind, Merge
+from ragtrace_prometheus.families import Base, Family, family
 
-Base = tuple[str, str]
-"""The values of `app` and `env`, the first two labels of every series."""
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 3, 4, 5, 7, 10, 15, 20, 30, 60)
 _STAGE_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _FIRST_SECONDS = (0.1, 0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 30)
@@ -18,22 +16,7 @@ _EVALUATOR_SECONDS = (0.001, 0.01, 0.1, 0.5, 2.5, 10)
 """Few: each evaluator has such a histogram, and together they are a third of a scrape."""
 _LAG = (1, 5, 15, 30, 60, 300, 900, 3600)
 _DOCUMENTS = (0, 1, 2, 3, 5, 8, 10, 15, 20)
-_TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 11))
-
-
-def family(
-    base: Base,
-    kind: Kind,
-    name: str,
-    documentation: str,
-    labels: str = "",
-    *,
-    buckets: Iterable[float] = (),
-    merge: Merge = "sum",
-) -> Family:
-    """A metric `ragtrace_<name>` with `app`, `env` and further labels, separated by spaces."""
-    names = ("app", "env", *labels.split())
-    return Family(kind, f"ragtrace_{name}", documentation, names, base=base, buckets=buckets, merge=merge)
+_TENTHS = (0.0, *(round(0.1 * i, 1) for i in range(1, 11)))
 
 
 class Catalogue:
@@ -45,66 +28,52 @@ class Catalogue:
         self._base = base
         self.families: list[Family] = []
         self._add_request_metrics()
-        self._add_evaluation_metrics(evaluators)
-        self._add_evaluator_metrics()
+        self._add_evaluation_metrics({e.threshold for e in evaluators if e.threshold is not None})
 
     def _add_request_metrics(self) -> None:
-        self.requests = self._counter("requests", "Finished requests.", "status model prompt_version")
-        self.duration = self._histogram("request_duration_seconds", "Duration of requests.", _SECONDS)
-        self.first_chunk = self._histogram(
-            "time_to_first_chunk_seconds", "From a request's start to its answer's first piece.", _FIRST_SECONDS
-        )
-        self.stages = self._histogram(
-            "stage_duration_seconds", "What a stage took of a request, in all.", _STAGE_SECONDS, "stage"
-        )
-        self.documents = self._histogram("retrieved_documents", "Documents that the model saw.", _DOCUMENTS)
-        self.top_score = self._histogram(
-            "retrieval_top_score", "Highest score that the retriever gave.", (0.0, *_TENTHS)
-        )
-        self.empty = self._counter("retrieval_empty", "Requests whose retrieval found nothing.")
-        self.tokens = self._counter("tokens", "Tokens of the application's models.", "direction model")
-        self.cost = self._counter("cost_usd", "US dollars spent on models.", "component model")
-        self.decisions = self._counter("sampling_decisions", "Sampling decisions.", "decision stratum")
-        self.feedback = self._counter("feedback", "What users said of answers.", "value")
+        counter, histogram = self._counter, self._histogram
+        self.requests = counter("requests", "Finished requests.", "status model prompt_version")
+        self.duration = histogram("request_duration_seconds", "Duration of requests.", _SECONDS)
+        text = "From a request's start to its answer's first piece."
+        self.first_chunk = histogram("time_to_first_chunk_seconds", text, _FIRST_SECONDS)
+        text = "What a stage took of a request, in all."
+        self.stages = histogram("stage_duration_seconds", text, _STAGE_SECONDS, "stage")
+        self.documents = histogram("retrieved_documents", "Documents that the model saw.", _DOCUMENTS)
+        self.top_score = histogram("retrieval_top_score", "Highest score that the retriever gave.", _TENTHS)
+        self.empty = counter("retrieval_empty", "Requests whose retrieval found nothing.")
+        self.tokens = counter("tokens", "Tokens of the application's models.", "direction model")
+        self.cost = counter("cost_usd", "US dollars spent on models.", "component model")
+        self.decisions = counter("sampling_decisions", "Sampling decisions.", "decision stratum")
+        self.feedback = counter("feedback", "What users said of answers.", "value")
 
-    def _add_evaluation_metrics(self, evaluators: Sequence[Evaluator]) -> None:
+    def _add_evaluation_metrics(self, thresholds: set[float]) -> None:
+        counter, histogram = self._counter, self._histogram
         verdicts = "evaluator verdict model prompt_version"
-        self.evaluations = self._counter("evaluations", "Evaluations by verdict.", verdicts)
-        self.weight = self._counter(
-            "evaluation_weight", "Sum of 1/p: the requests that the evaluated ones stand for.", verdicts
-        )
-        self.weight_squared = self._counter(
-            "evaluation_weight_squared", "Sum of 1/p squared: for effective sample sizes.", verdicts
-        )
-        self.weighted_score = self._counter(
-            "evaluation_weighted_score", "Sum of score/p, for scores of at least 0.", "evaluator model prompt_version"
-        )
-        self.clipped = self._counter("evaluation_weight_clipped", "Weights cut at their bound.", "evaluator")
-        thresholds = {e.threshold for e in evaluators if e.threshold is not None and math.isfinite(e.threshold)}
-        self.score = self._histogram(
-            "evaluation_score", "Scores as they are, not weighted.", {*_TENTHS, 0.0, *thresholds}, "evaluator"
-        )
-        self.failures = self._counter(
-            "evaluation_failures",
+        self.evaluations = counter("evaluations", "Evaluations by verdict.", verdicts)
+        text = "Sum of 1/p: the requests that the evaluated ones stand for."
+        self.weight = counter("evaluation_weight", text, verdicts)
+        text = "Sum of 1/p squared: for effective sample sizes."
+        self.weight_squared = counter("evaluation_weight_squared", text, verdicts)
+        text = "Sum of score/p, for scores of at least 0."
+        self.weighted_score = counter("evaluation_weighted_score", text, "evaluator model prompt_version")
+        self.clipped = counter("evaluation_weight_clipped", "Weights cut at their bound.", "evaluator")
+        bounds = {*_TENTHS, *filter(math.isfinite, thresholds)}
+        self.score = histogram("evaluation_score", "Scores as they are, not weighted.", bounds, "evaluator")
+        text = (
             "Of checks that pass or fail: the retrieved context failed (retrieval), the answer did on its own "
-            "(generation), the judge's answer could not be read (parse).",
-            "evaluator kind",
+            "(generation), the judge's answer could not be read (parse)."
         )
-        self.causes = self._counter("failure_causes", "Causes of answers.", "cause")
-        self.lag = self._histogram(
-            "evaluation_lag_seconds", "From the end of a request to that of its evaluation.", _LAG
-        )
-        self.dropped = self._counter("evaluations_dropped", "Sampled requests that were not evaluated.", "reason")
+        self.failures = counter("evaluation_failures", text, "evaluator kind")
+        self.causes = counter("failure_causes", "Causes of answers.", "cause")
+        self.lag = histogram("evaluation_lag_seconds", "From the end of a request to that of its evaluation.", _LAG)
+        self.dropped = counter("evaluations_dropped", "Sampled requests that were not evaluated.", "reason")
         name, text = "last_evaluation_timestamp_seconds", "When an evaluation ended last."
-        self.last = self._add(family(self._base, "gauge", name, text, merge="latest"))
-
-    def _add_evaluator_metrics(self) -> None:
-        self.errors = self._counter("evaluator_errors", "Failed evaluations by reason.", "evaluator reason")
-        self.evaluator_duration = self._histogram(
-            "evaluator_duration_seconds", "An evaluator's time for one trace.", _EVALUATOR_SECONDS, "evaluator"
-        )
-        self.judge_tokens = self._counter("judge_tokens", "Tokens of the judge.", "evaluator direction")
-        self.judge_cost = self._counter("judge_cost_usd", "What the judge cost.", "evaluator")
+        self.last = self._add(family(self._base, "gauge", name, text, "", merge="latest"))
+        self.errors = counter("evaluator_errors", "Failed evaluations by reason.", "evaluator reason")
+        name, text = "evaluator_duration_seconds", "An evaluator's time for one trace."
+        self.evaluator_duration = histogram(name, text, _EVALUATOR_SECONDS, "evaluator")
+        self.judge_tokens = counter("judge_tokens", "Tokens of the judge.", "evaluator direction")
+        self.judge_cost = counter("judge_cost_usd", "What the judge cost.", "evaluator")
 
     def _counter(self, name: str, text: str, labels: str = "") -> Family:
         return self._add(family(self._base, "counter", name, text, labels))

@@ -20,14 +20,9 @@ _VERDICTS = frozenset({"pass", "fail", "none", "refusal", NOT_APPLICABLE, "error
 _KINDS = ("retrieval", "generation", "parse")
 _ERRORS = ("timeout", "circuit_open", "not_a_number")
 _JUDGE_ERRORS = (
-    "parse_failure",
-    "judge_budget",
-    "judge_rate_limited",
-    "judge_timeout",
-    "judge_unavailable",
-    "judge_refused",
+    "parse_failure", "judge_budget", "judge_rate_limited", "judge_timeout", "judge_unavailable", "judge_refused",
     "no_judge",
-)
+)  # fmt: skip
 _UNKNOWN: Origin = ("", "")
 
 
@@ -70,16 +65,10 @@ class Evaluations:
                 m.judge_tokens.begin(name, direction)
 
     def _begin_verdicts(self, evaluator: str, name: str, origin: Origin) -> None:
-        for verdict in self._verdicts.get(evaluator, ("error",)):
-            self._count_verdict((name, verdict, *origin), times=0)
-
-    def _count_verdict(
-        self, labels: Sequence[str], weight: float = 0.0, times: int = 1, source: Source | None = None
-    ) -> None:
         m = self._metrics
-        m.evaluations.inc(*labels, by=times, source=source)
-        m.weight.inc(*labels, by=weight)
-        m.weight_squared.inc(*labels, by=weight * weight)
+        for verdict in self._verdicts.get(evaluator, ("error",)):
+            for family in (m.evaluations, m.weight, m.weight_squared):
+                family.begin(name, verdict, *origin)
 
     def count(self, evaluation: Evaluation) -> None:
         """Count an evaluation."""
@@ -107,7 +96,9 @@ class Evaluations:
         weight = self._weight(score, name)
         if not m.weight.has(name, "error", *origin):  # the first of this model and prompt
             self._begin_verdicts(score.name, name, origin)
-        self._count_verdict((name, verdict, *origin), weight, source=source if verdict == "fail" else None)
+        m.evaluations.inc(name, verdict, *origin, source=source if verdict == "fail" else None)
+        m.weight.inc(name, verdict, *origin, by=weight)
+        m.weight_squared.inc(name, verdict, *origin, by=weight * weight)
         for kind in (*score.failures, *(("parse",) if score.error == "parse_failure" else ())):
             m.failures.inc(name, kind if kind in _KINDS else "other")
         if score.model is not None:

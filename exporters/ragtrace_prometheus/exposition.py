@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
@@ -17,15 +18,14 @@ from prometheus_client.registry import Collector
 from ragtrace_prometheus.families import Family, number_text
 
 _EOF = "# EOF\n"
-_MAX_NUMBERS = 10_000
 
 
 class _Numbers(dict[float, str]):
-    """Numbers as Prometheus shows them. The same counts come again and again, so whole numbers are kept."""
+    """Numbers as Prometheus shows them. The same counts come again and again: up to 10,000 whole numbers are kept."""
 
     def __missing__(self, value: float) -> str:
         text = repr(value) if 0 <= value < 1e6 else number_text(value)
-        if value.is_integer() and len(self) < _MAX_NUMBERS:
+        if value.is_integer() and len(self) < 10_000:
             self[value] = text
         return text
 
@@ -53,7 +53,7 @@ class _Kept:
     head: str
     """The lines HELP and TYPE."""
     pieces: list[str]
-    """The lines, with a piece of its own for each number. Each piece between two numbers ends a line and begins one."""
+    """The text with a piece of its own for each number; what is between two numbers ends a line and begins one."""
     text: bytes
 
 
@@ -72,7 +72,7 @@ class Exposition:
 
     def _generate(self, metric: Metric) -> str:
         generate = generate_openmetrics if self._openmetrics else generate_latest
-        text: str = generate(_One(metric)).decode()
+        text: str = generate(SimpleNamespace(collect=lambda: [metric])).decode()
         return text.removesuffix(_EOF)
 
     def _family(self, family: Family) -> bytes:
@@ -90,20 +90,9 @@ class Exposition:
                 pieces[-1] += line.removesuffix("0.0")
                 pieces += ("", "\n")
         numbers = list(map(_NUMBERS.__getitem__, family.values))
-        if self._openmetrics and family.exemplars:
+        if self._openmetrics:
             for place, exemplar in family.exemplars.items():
                 numbers[place] += exemplar.text
         pieces[1::2] = numbers
         kept = self._kept[family.name] = _Kept(family, kept.head, pieces, "".join(pieces).encode())
         return kept.text
-
-
-class _One(Collector):
-    """One metric, where an encoder of prometheus_client expects a registry."""
-
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-
-    def collect(self) -> Iterator[Metric]:
-        """The metric."""
-        yield self._metric

@@ -11,20 +11,22 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from prometheus_client.core import Metric
 from prometheus_client.samples import Exemplar, Sample
 from prometheus_client.utils import floatToGoString
 
+Base = tuple[str, str]
+"""The values of `app` and `env`, the first two labels of every series."""
 Key = tuple[str, ...]
 """The label values of a series."""
 Kind = Literal["counter", "gauge", "histogram"]
 Merge = Literal["sum", "max", "latest"]
 """How the values of several processes become one. `latest` is the largest too, and outlives its process."""
-number_text: Callable[[float], str] = floatToGoString
 Source = tuple[dict[str, str], float]
 """The labels of an exemplar and its moment in Unix seconds."""
+number_text: Callable[[float], str] = floatToGoString
 
 
 class TraceExemplar(Exemplar):
@@ -68,12 +70,6 @@ class Family(Metric):
         """By the place of the value."""
         self._places: dict[Key, int] = {}
 
-    # --- counting ------------------------------------------------------------------------------------
-
-    def has(self, *labels: str) -> bool:
-        """Whether there is such a series."""
-        return labels in self._places
-
     def begin(self, *labels: str) -> int:
         """Where the values of a series begin; a new series begins at 0."""
         place = self._places.get(labels)
@@ -82,6 +78,10 @@ class Family(Metric):
             self.keys.append(self._base + labels)
             self.values.extend([0.0] * len(self.lines))
         return place
+
+    def has(self, *labels: str) -> bool:
+        """Whether there is such a series."""
+        return labels in self._places
 
     def inc(self, *labels: str, by: float = 1.0, source: Source | None = None) -> None:
         """Add to a counter; `by` is not negative."""
@@ -105,13 +105,6 @@ class Family(Metric):
         if source is not None:
             self.exemplars[place] = TraceExemplar(source[0], value, source[1])
 
-    # --- reading -------------------------------------------------------------------------------------
-
-    @property
-    def lasting(self) -> bool:
-        """Whether the values stay when their process ends."""
-        return self.type != "gauge" or self.merge == "latest"
-
     def replaced(
         self, keys: list[Key], values: list[float], exemplars: dict[int, TraceExemplar] | None = None
     ) -> Family:
@@ -120,18 +113,14 @@ class Family(Metric):
         family.__dict__.update(self.__dict__, keys=keys, values=values, exemplars=exemplars or {})
         return family
 
-    def extends(self, earlier: Family) -> bool:
-        """Whether this is the earlier metric with all its series, perhaps with further ones at the end."""
-        return (
-            self.keys[: len(earlier.keys)] == earlier.keys
-            and self.lines == earlier.lines
-            and self.labels == earlier.labels
-            and self.documentation == earlier.documentation
-        )
-
     def copy(self) -> Family:
         """The family as of this moment."""
         return self.replaced(self.keys.copy(), self.values.copy(), self.exemplars.copy())
+
+    def extends(self, earlier: Family) -> bool:
+        """Whether this is the earlier metric with all its series, perhaps with further ones at the end."""
+        same = (self.lines, self.labels, self.documentation) == (earlier.lines, earlier.labels, earlier.documentation)
+        return same and self.keys[: len(earlier.keys)] == earlier.keys
 
     @property
     def samples(self) -> list[Sample]:  # type: ignore[override]  # the base class stores them
@@ -148,3 +137,8 @@ def _lines(kind: Kind, bounds: Sequence[float]) -> list[tuple[str, dict[str, str
         return [("_total" if kind == "counter" else "", {})]
     buckets = [("_bucket", {"le": number_text(bound)}) for bound in bounds]
     return [*buckets, ("_count", {}), *([("_sum", {})] if bounds[0] >= 0 else ())]
+
+
+def family(base: Base, kind: Kind, name: str, text: str, labels: str, **options: Any) -> Family:
+    """A metric `ragtrace_<name>` with `app`, `env` and further labels, separated by spaces; `options` of `Family`."""
+    return Family(kind, f"ragtrace_{name}", text, ("app", "env", *labels.split()), base=base, **options)

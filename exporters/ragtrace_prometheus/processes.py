@@ -21,15 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace_prometheus.families import Family, TraceExemplar
-from ragtrace_prometheus.merging import Snapshot, compact, merge
+from ragtrace_prometheus.totals import Snapshot, compact, merge
 
 _log = logging.getLogger(__name__)
 _ENDED = "ragtrace-ended.json"
-_LOCK = "ragtrace.lock"
 _TRIES = 100
 """How often a file is opened that is replaced meanwhile; its process writes once in a second."""
-_UNREADABLE = (ValueError, LookupError, TypeError)
-"""What `_parse` raises."""
 _OLD = 60.0
 """Seconds after which an unfinished file is removed."""
 
@@ -40,17 +37,12 @@ class _File:
 
     path: Path
     snapshots: Sequence[Snapshot] = ()
+    """Of a process that ended only the metrics that outlive it."""
     alive: bool = False
     """Whether its process lives."""
     absorbed: frozenset[str] = frozenset()
     """Names of files whose counts are in this one too; they could not be removed yet."""
     readable: bool = True
-
-    def lasting(self) -> Sequence[Snapshot]:
-        """The metrics that count now: of a process that ended, those that outlive it."""
-        if self.alive:
-            return self.snapshots
-        return [[family for family in snapshot if family.lasting] for snapshot in self.snapshots]
 
 
 class Processes:
@@ -60,28 +52,29 @@ class Processes:
         """Raises OSError for a directory that cannot be created or written in."""
         self._directory = Path(directory)
         self._file = -1
-        self._name = _new_name()
+        self.reset()
         with self._locked(fcntl.LOCK_SH):
             pass
         self._compact()
 
-    def forked(self) -> None:
-        """In a forked child, which is a process of its own: leave the parent's file to the parent."""
+    def reset(self) -> None:
+        """Begin with a file that no process had before; the process id in its name is for people. A forked child is a
+        process of its own, and leaves the parent's file to the parent."""
         self.close()
-        self._name = _new_name()
+        self._name = f"ragtrace-{os.getpid()}-{secrets.token_hex(8)}.json"
 
     def write(self, families: Snapshot) -> None:
         """Replace this process's file. Raises OSError where that fails; then the previous one remains."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        previous, self._file = self._file, _replace(self._directory / self._name, _text([families]), lock=True)
-        if previous >= 0:
-            os.close(previous)
+        file = _replace(self._directory / self._name, [families])
+        self.close()
+        self._file = file
 
     def close(self) -> None:
-        """This process counts no more: the next scrape adds its file to those that ended."""
+        """Release the file: if no other was written, the next scrape adds it to those that ended."""
         if self._file >= 0:
             os.close(self._file)
-            self._file = -1
+        self._file = -1
 
     def merged(self, own: Snapshot | None) -> list[Family]:
         """What all processes wrote; `own` is what this one wrote last, None to read that too. Raises OSError."""
@@ -91,11 +84,8 @@ class Processes:
         if not all(file.alive for file in files):
             with contextlib.suppress(OSError):  # a full disk: they are read one by one until there is room
                 self._compact()
-        snapshots = [own] if own is not None else []
-        for file in (*files, ended):
-            if file.path.name not in ended.absorbed:
-                snapshots += file.lasting()
-        return merge(snapshots)
+        counted = [file for file in (*files, ended) if file.path.name not in ended.absorbed]
+        return merge([own or (), *(snapshot for file in counted for snapshot in file.snapshots)])
 
     def _compact(self) -> None:
         """Put the files of processes that ended into one. Does nothing while another process does so or reads.
@@ -110,8 +100,8 @@ class Processes:
             files = [file for file in self._others(self._name) if not file.alive]
             new = [file for file in files if file.readable and file.path.name not in ended.absorbed]
             if new:
-                snapshots = compact(snapshot for file in (ended, *new) for snapshot in file.lasting())
-                _replace(self._directory / _ENDED, _text(snapshots, [file.path.name for file in files]))
+                snapshots = compact(snapshot for file in (ended, *new) for snapshot in file.snapshots)
+                os.close(_replace(self._directory / _ENDED, snapshots, [file.path.name for file in files]))
             for file in files:
                 if not file.readable:
                     _log.warning("ragtrace: %s cannot be read; what that process counted is lost", file.path)
@@ -133,100 +123,78 @@ class Processes:
     @contextlib.contextmanager
     def _locked(self, operation: int) -> Iterator[None]:
         self._directory.mkdir(parents=True, exist_ok=True)
-        file = os.open(self._directory / _LOCK, os.O_RDONLY | os.O_CREAT, 0o644)
+        file = os.open(self._directory / "ragtrace.lock", os.O_RDONLY | os.O_CREAT, 0o644)
         try:
             fcntl.flock(file, operation)
-            try:
-                yield
-            finally:
-                fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile has this file open too
+            yield
         finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile has this file open too
             os.close(file)
 
 
-def _new_name() -> str:
-    """A file's name that no process had before; the process's id in it is for people."""
-    return f"ragtrace-{os.getpid()}-{secrets.token_hex(8)}.json"
-
-
-def _replace(path: Path, text: bytes, lock: bool = False) -> int:
-    """Write a file whole or not at all. With `lock` its descriptor, which holds the lock, else -1."""
+def _replace(path: Path, snapshots: Sequence[Snapshot], absorbed: Sequence[str] = ()) -> int:
+    """Write a file whole or not at all. Returns its descriptor, which holds its lock."""
     unfinished = path.with_suffix(".tmp")
     file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    with contextlib.ExitStack() as undo:
-        undo.callback(unfinished.unlink, missing_ok=True)
-        undo.callback(os.close, file)
-        if lock:  # before the file has its name: no unlocked file of a living process ever has it
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # first: no file of a living process is ever unlocked
         with os.fdopen(file, "wb", closefd=False) as stream:
-            stream.write(text)
+            stream.write(_text(snapshots, absorbed))
         unfinished.replace(path)
-        if lock:
-            undo.pop_all()  # the caller closes the file
-            return file
-    return -1
+    except BaseException:
+        os.close(file)
+        unfinished.unlink(missing_ok=True)
+        raise
+    return file
 
 
 def _read(path: Path) -> _File | None:
     """A file and whether its process lives; None if it is gone."""
     try:
         text, alive = _open(path)
+        content = json.loads(text)
+        families = [[_family(each) for each in snapshot] for snapshot in content["snapshots"]]
+        snapshots = [[each for each in f if alive or each.type != "gauge" or each.merge == "latest"] for f in families]
+        return _File(path, snapshots, alive, frozenset(content["absorbed"]))
     except FileNotFoundError:
         return None
-    try:
-        return _parse(path, json.loads(text), alive)
-    except _UNREADABLE:  # the machine went down while it was written
+    except (ValueError, LookupError, TypeError):  # the machine went down while it was written
         return _File(path, alive=alive, readable=False)
 
 
 def _open(path: Path) -> tuple[bytes, bool]:
+    """The content of a file, and whether it is locked."""
     for _ in range(_TRIES):
         with path.open("rb") as stream:
-            alive = _is_locked(stream.fileno())
+            alive = False
+            try:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                fcntl.flock(stream, fcntl.LOCK_UN)
+            except BlockingIOError:
+                alive = True
             if alive or os.fstat(stream.fileno()).st_nlink:
                 return stream.read(), alive
             # Its process has written a new one just now.
     return path.read_bytes(), True
 
 
-def _is_locked(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    fcntl.flock(file, fcntl.LOCK_UN)
-    return False
-
-
-# --- the format: JSON ---------------------------------------------------------------------------------
-
-
-def _text(snapshots: Sequence[Snapshot], absorbed: Sequence[str] = ()) -> bytes:
+def _text(snapshots: Sequence[Snapshot], absorbed: Sequence[str]) -> bytes:
     # Each metric by itself: while one is written no other thread runs.
     lists = (",\n".join(json.dumps(_as_json(f), separators=(",", ":")) for f in snapshot) for snapshot in snapshots)
     return f'{{"absorbed":{json.dumps(absorbed)},"snapshots":[[{"],[".join(lists)}]]}}\n'.encode()
 
 
-def _as_json(family: Family) -> dict[str, Any]:
-    return {
-        "family": [family.type, family.name, family.documentation, family.labels],
-        "bounds": family.bounds[:-1],
-        "merge": family.merge,
-        "keys": family.keys,
-        "values": family.values,
-        "exemplars": list(family.exemplars.items()),
-    }
-
-
-def _parse(path: Path, content: Any, alive: bool) -> _File:
-    """Raises ValueError, LookupError or TypeError for what is not such a file."""
-    snapshots = [[_family(each) for each in snapshot] for snapshot in content["snapshots"]]
-    return _File(path, snapshots, alive, frozenset(content["absorbed"]))
+def _as_json(family: Family) -> list[Any]:
+    described = [family.type, family.name, family.documentation, family.labels]
+    return [described, family.bounds[:-1], family.merge, family.keys, family.values, list(family.exemplars.items())]
 
 
 def _family(content: Any) -> Family:
-    family = Family(*content["family"], buckets=content["bounds"], merge=content["merge"])
-    keys, values = [tuple(key) for key in content["keys"]], content["values"]
+    """Raises ValueError, LookupError or TypeError for what is no family."""
+    described, buckets, merging, keys, values, exemplars = content
+    family = Family(*described, buckets=buckets, merge=merging)
     if len(values) != len(keys) * len(family.lines):
         raise ValueError(f"{family.name}: {len(values)} values of {len(keys)} series")
-    return family.replaced(keys, values, {place: TraceExemplar(*exemplar) for place, exemplar in content["exemplars"]})
+    return family.replaced(
+        [tuple(key) for key in keys], values, {place: TraceExemplar(*exemplar) for place, exemplar in exemplars}
+    )

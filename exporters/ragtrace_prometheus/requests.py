@@ -27,7 +27,6 @@ class Request(NamedTuple):
     """When it was noted, in Unix seconds."""
     duration: float
     status: str
-    """`ok`, `error` or `cancelled`."""
     decision: Decision
     scores: list[float | None]
     """The retriever's score of each document."""
@@ -47,21 +46,12 @@ def note(trace: Trace, decision: Decision) -> Request:
     tokens: list[tuple[object, Sequence[object]]] = list(facts.usage.items())
     if not tokens and (facts.input_tokens is not None or facts.output_tokens is not None):
         tokens = [(facts.model or "", (facts.input_tokens, facts.output_tokens))]
+    status = "error" if trace.error else "cancelled" if facts.cancelled else "ok"
+    scores = [document.score for document in trace.documents]
     return Request(
-        trace.trace_id,
-        time.time(),
-        trace.duration,
-        "error" if trace.error else "cancelled" if facts.cancelled else "ok",
-        decision,
-        [document.score for document in trace.documents],
-        facts.retrievals,
-        facts.model,
-        facts.prompt_version,
-        facts.unrecorded,
-        facts.time_to_first_chunk,
-        facts.stages,
-        tokens,
-    )
+        trace.trace_id, time.time(), trace.duration, status, decision, scores, facts.retrievals, facts.model,
+        facts.prompt_version, facts.unrecorded, facts.time_to_first_chunk, facts.stages, tokens,
+    )  # fmt: skip
 
 
 class Requests:
@@ -72,20 +62,20 @@ class Requests:
     ) -> None:
         """Begins at 0 what is known before the first request: `increase()` misses the first event of a series that was
         not there before it."""
-        self._metrics, self._caps, self._prices = catalogue, caps, prices
+        m = self._metrics = catalogue
+        self._caps, self._prices = caps, prices
         self._begin_statuses("", "")
         for stratum in strata:
             for decision in ("sampled", "sampled_out"):
-                catalogue.decisions.begin(decision, caps.stratum(stratum))
+                m.decisions.begin(decision, caps.stratum(stratum))
         for direction in DIRECTIONS:
-            catalogue.tokens.begin(direction, "")
+            m.tokens.begin(direction, "")
         for model in prices:
-            catalogue.cost.begin("generation", caps.model(model))
+            m.cost.begin("generation", caps.model(model))
         for value in _FEEDBACK:
-            catalogue.feedback.begin(value)
-        for family in (catalogue.duration, catalogue.first_chunk, catalogue.documents, catalogue.top_score):
+            m.feedback.begin(value)
+        for family in (m.duration, m.first_chunk, m.documents, m.top_score, m.empty):
             family.begin()
-        catalogue.empty.begin()
 
     def _begin_statuses(self, model: str, version: str) -> None:
         for status in _STATUSES:
@@ -110,29 +100,25 @@ class Requests:
         if request.scores or request.retrievals:
             m.documents.observe(float(len(request.scores)))
             m.empty.inc(by=not request.scores)
-        scores = [score for score in request.scores if score is not None]
-        if scores:
+        if scores := [score for score in request.scores if score is not None]:
             m.top_score.observe(amount(max(scores)))
         for model, counts in request.tokens:
             self._count_tokens(model, [amount(count) for count in counts])
-
-    def count_feedback(self, value: str) -> None:
-        """Count a user's feedback: `up`, `down`, or anything else as `other`."""
-        self._metrics.feedback.inc(value if value in _FEEDBACK else "other")
 
     def _count_tokens(self, model: object, counts: Sequence[float]) -> None:
         label = self._caps.model(model)
         for direction, count in zip(DIRECTIONS, counts, strict=True):
             self._metrics.tokens.inc(direction, label, by=count)
-        prices = self._prices.get(model) if isinstance(model, str) else None
-        if prices is not None:
-            dollars = sum(count * price for count, price in zip(counts, prices, strict=True)) / 1e6
+        if isinstance(model, str) and model in self._prices:
+            dollars = sum(count * price for count, price in zip(counts, self._prices[model], strict=True)) / 1e6
             self._metrics.cost.inc("generation", label, by=dollars)
+
+    def count_feedback(self, value: str) -> None:
+        """Count a user's feedback: `up`, `down`, or anything else as `other`."""
+        self._metrics.feedback.inc(value if value in _FEEDBACK else "other")
 
 
 def amount(value: object) -> float:
     """A number that a counter or a histogram may take: 0 for one below it, for NaN and infinity, and for anything else.
     A clock that is set back and a model that miscounts must not make a counter fall or stay NaN for good."""
-    if isinstance(value, (int, float)) and 0 < value < math.inf:
-        return float(value)
-    return 0.0
+    return float(value) if isinstance(value, (int, float)) and 0 < value < math.inf else 0.0

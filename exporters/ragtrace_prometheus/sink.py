@@ -73,9 +73,17 @@ class PrometheusSink(Collector):
         self._base = (sendable(app, 200), sendable(env, 200))
         self._evaluators, self._prices, self._strata = evaluators, dict(prices or {}), strata
         self._judge = judge or JudgeLimits()
-        self._watched: tuple[Any, Any] | None = None
+        self._watcher: Watcher | None = None
         self._server: MetricsServer | None = None
-        self._processes = _processes(directory) if directory else None
+        self._processes: Processes | None = None
+        if directory:
+            from ragtrace_prometheus.processes import Processes
+
+            try:
+                self._processes = Processes(directory)
+            except OSError as error:
+                path = os.fspath(directory)
+                raise SettingError(f"PROMETHEUS_MULTIPROC_DIR is {path!r}, which cannot be used: {error}") from None
         self._closed = False
         self._reset()
         self._queue: Background[Request | str] = Background("ragtrace-counts", self._work, _BOUNDS)
@@ -99,18 +107,15 @@ class PrometheusSink(Collector):
         self._catalogue = Catalogue(self._base, self._evaluators)
         self._requests = Requests(self._catalogue, self._caps, self._prices, self._strata)
         self._evaluations = Evaluations(self._catalogue, self._caps, self._evaluators, self._judge.model)
-        self._watcher = Watcher(self._base, self._caps, self._judge, *self._watched) if self._watched else None
 
     def _forked(self) -> None:
         """In a forked child: what was counted belongs to the parent."""
         self._reset()
         if self._processes is not None:
-            self._processes.forked()
+            self._processes.reset()
         if self._server is not None:
             self._server.forked()
             self._server = None
-
-    # --- in the request's thread -----------------------------------------------------------------
 
     def observe_request(self, trace: Trace, decision: Decision) -> None:
         """Note a finished request. One bounded append; never raises, never waits."""
@@ -123,8 +128,6 @@ class PrometheusSink(Collector):
         """Note a user's feedback: `up` or `down`; everything else is `other`."""
         self._queue.put(value)
 
-    # --- in the pipeline's threads ---------------------------------------------------------------
-
     def __call__(self, evaluation: Evaluation) -> None:
         """Count an evaluation."""
         with self._lock:
@@ -134,8 +137,6 @@ class PrometheusSink(Collector):
         """Count how long an evaluator took for one trace."""
         with self._lock:
             self._evaluations.count_duration(evaluator, seconds)
-
-    # --- in the sink's own thread ----------------------------------------------------------------
 
     def _work(self, items: list[Request | str]) -> float | None:
         """Count. Where there are several processes, write this one's file when it is due, and return the seconds until
@@ -165,8 +166,6 @@ class PrometheusSink(Collector):
         if self._failures == 1:
             _log.warning("ragtrace: %s; further failures are only counted", message, exc_info=True)
 
-    # --- at a scrape -----------------------------------------------------------------------------
-
     def collect(self) -> list[Family]:
         """Every metric of this moment, of all processes where there are several. OSError where their files cannot be
         read: no scrape at all is better than one without the others, whose counters would seem to start again."""
@@ -189,10 +188,11 @@ class PrometheusSink(Collector):
         self._count(self._queue.take())
         with self._lock:
             families = [family.copy() for family in self._catalogue.families]
-        if self._watcher is not None:
-            queue = self._queue.stats()
-            families += self._watcher.families(self._failures + queue.failures + sum(queue.dropped.values()))
-        return families
+        return families + (self._watcher.families(self._caps, self._lost) if self._watcher is not None else [])
+
+    def _lost(self) -> int:
+        queue = self._queue.stats()
+        return self._failures + queue.failures + sum(queue.dropped.values())
 
     def _write(self) -> list[Family] | None:
         """Write this process's file; what is in it now, or None."""
@@ -211,10 +211,7 @@ class PrometheusSink(Collector):
 
     def watch(self, pipeline: Any, telemetry: Any = None) -> None:
         """Read the pipeline's counts and the exporters' at each scrape."""
-        self._watched = (pipeline, telemetry)
-        self._watcher = Watcher(self._base, self._caps, self._judge, pipeline, telemetry)
-
-    # --- beginning and end -----------------------------------------------------------------------
+        self._watcher = Watcher(self._base, self._judge, pipeline, telemetry, self._fail)
 
     @property
     def url(self) -> str | None:
@@ -242,14 +239,3 @@ class PrometheusSink(Collector):
             self._closed = True
             if self._processes is not None:
                 self._processes.close()
-
-
-def _processes(directory: str | os.PathLike[str]) -> Processes:
-    from ragtrace_prometheus.processes import Processes
-
-    try:
-        return Processes(directory)
-    except OSError as error:
-        raise SettingError(
-            f"PROMETHEUS_MULTIPROC_DIR is {os.fspath(directory)!r}, which cannot be used: {error}"
-        ) from None

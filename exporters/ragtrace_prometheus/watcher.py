@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ragtrace._version import __version__
-from ragtrace_prometheus.catalogue import Base, family
-from ragtrace_prometheus.families import Family, Key, Kind, Merge
+from ragtrace_prometheus.families import Base, Family, Key, Kind, Merge, family
 from ragtrace_prometheus.labels import Caps, clean
 
 _Row = tuple[Key, float]
-_log = logging.getLogger(__name__)
-_OUTCOMES = ("sampled_out", "scored", "failed", "dropped")
+"""Labels and value of a series."""
 DROPS = ("queue_full", "queue_bytes", "shutdown", "internal")
 
 
@@ -33,39 +29,38 @@ class JudgeLimits:
 
 
 class Watcher:
-    """Metrics that are read as a whole: what belongs together is read together. A part that fails is left out and
-    counted."""
+    """Metrics that are read as a whole: what belongs together is read together."""
 
-    def __init__(self, base: Base, caps: Caps, judge: JudgeLimits, pipeline: Any, telemetry: Any) -> None:
-        """`telemetry` is None where nothing is exported."""
-        self._base, self._caps, self._judge = base, caps, judge
-        self._pipeline, self._telemetry = pipeline, telemetry
-        self._failures = 0
+    def __init__(
+        self, base: Base, judge: JudgeLimits, pipeline: Any, telemetry: Any, fail: Callable[[str], None]
+    ) -> None:
+        """`telemetry` is None where nothing is exported. `fail` logs and counts a failure."""
+        self._base, self._judge, self._pipeline, self._telemetry = base, judge, pipeline, telemetry
+        self._fail = fail
         self._kept: dict[str, tuple[list[Key], Family]] = {}
         """By metric: the labels of its series at the last scrape, and the metric with these series."""
 
-    def families(self, sink_failures: int) -> list[Family]:
-        """The metrics of this moment. Never raises: half a scrape is better than none."""
+    def families(self, caps: Caps, failures: Callable[[], int]) -> list[Family]:
+        """The metrics of this moment; `failures` counts those of the sink. A part that fails is left out: half a scrape
+        is better than none."""
         parts: list[Callable[[], list[Family]]] = [
-            self._accounting,
-            self._evaluators,
-            self._queue,
-            partial(self._internal_errors, sink_failures),
+            lambda: self._accounting(caps),
+            lambda: self._evaluators(caps),
+            lambda: self._queue(caps, failures),
         ]
         if self._telemetry is not None:
             parts.append(self._export)
         if any(check.asks_judge for check in self._pipeline.evaluators):
             parts.append(self._budget)
         families: list[Family] = []
-        for part in (*parts, self._own):
+        for part in parts:
             try:
                 families += part()
-            except Exception:  # noqa: BLE001 counted, below
-                self._failures += 1
-                if self._failures == 1:
-                    _log.warning(
-                        "ragtrace: a part of /metrics failed; further failures are only counted", exc_info=True
-                    )
+            except Exception:  # noqa: BLE001 counted
+                self._fail("a part of /metrics could not be read")
+        text = "Label values turned into `other`."
+        families.append(self._counter("label_overflow", text, [((), caps.overflows())]))
+        families.append(self._gauge("build_info", "This release.", [((__version__,), 1.0)], "version", "max"))
         return families
 
     def _counter(self, name: str, text: str, rows: Sequence[_Row], labels: str = "") -> Family:
@@ -95,59 +90,51 @@ class Watcher:
                     filled.set(value, *key)
         return filled
 
-    def _accounting(self) -> list[Family]:
-        counts = [(self._caps.evaluator(name), each) for name, each in self._pipeline.counts().items()]
+    def _accounting(self, caps: Caps) -> list[Family]:
+        counts = [(caps.evaluator(name), each) for name, each in self._pipeline.counts().items()]
+        eligible: list[_Row] = []
+        outcomes: list[_Row] = []
+        for name, each in counts:
+            eligible.append(((name,), each.eligible))
+            for outcome in ("sampled_out", "scored", "failed", "dropped"):
+                outcomes.append(((name, outcome), getattr(each, outcome)))
         text = "Requests that the evaluator could have scored: sampled_out + scored + failed + dropped."
-        outcomes = [
-            ((name, outcome), number)
-            for name, each in counts
-            for outcome, number in zip(
-                _OUTCOMES, (each.sampled_out, each.scored, each.failed, each.dropped), strict=True
-            )
-        ]
         return [
-            self._counter(
-                "evaluation_eligible", text, [((name,), each.eligible) for name, each in counts], "evaluator"
-            ),
+            self._counter("evaluation_eligible", text, eligible, "evaluator"),
             self._counter("evaluation_outcomes", "What became of them.", outcomes, "evaluator outcome"),
         ]
 
-    def _evaluators(self) -> list[Family]:
-        rows = []
+    def _evaluators(self, caps: Caps) -> list[Family]:
+        rows: list[_Row] = []
         for check in self._pipeline.evaluators:
             threshold = "" if check.threshold is None else f"{check.threshold:g}"
             model = clean(self._judge.model) if check.asks_judge else ""
-            rows.append(((self._caps.evaluator(check.name), clean(check.version), threshold, model), 1.0))
+            rows.append(((caps.evaluator(check.name), clean(check.version), threshold, model), 1.0))
         labels = "evaluator version threshold judge_model"
         return [self._gauge("evaluator_info", "Evaluators that run.", rows, labels, "max")]
 
-    def _queue(self) -> list[Family]:
+    def _queue(self, caps: Caps, failures: Callable[[], int]) -> list[Family]:
         stats = self._pipeline.stats()
-        text = "How long the oldest has waited."
+        age = "evaluation_queue_oldest_age_seconds"
         drops = [((reason,), stats.dropped.get(reason, 0)) for reason in sorted({*DROPS, *stats.dropped})]
         names = [check.name for check in self._pipeline.evaluators]
-        busy = [((self._caps.evaluator(name),), stats.busy.get(name, 0.0)) for name in names]
+        busy = [((caps.evaluator(name),), stats.busy.get(name, 0.0)) for name in names]
+        errors = stats.internal_errors + sum(stats.sink_errors.values()) + failures()
         return [
             self._gauge("evaluation_queue_items", "Traces that wait.", [((), stats.queued)]),
             self._gauge("evaluation_queue_bytes", "Text that waits.", [((), stats.queued_bytes)]),
-            self._gauge("evaluation_queue_oldest_age_seconds", text, [((), stats.oldest_age)], merge="max"),
+            self._gauge(age, "How long the oldest has waited.", [((), stats.oldest_age)], merge="max"),
             self._counter("pipeline_dropped", "Sampled requests dropped.", drops, "reason"),
             self._counter("evaluator_busy_seconds", "Time spent in evaluators.", busy, "evaluator"),
+            self._counter("internal_errors", "Failures inside ragtrace.", [((), errors)]),
         ]
-
-    def _internal_errors(self, sink_failures: int) -> list[Family]:
-        stats = self._pipeline.stats()
-        failures = stats.internal_errors + sum(stats.sink_errors.values()) + self._failures + sink_failures
-        return [self._counter("internal_errors", "Failures inside ragtrace.", [((), failures)])]
 
     def _export(self) -> list[Family]:
         stats = self._telemetry.stats()
         items: list[_Row] = []
         failures: list[_Row] = []
-        for sink, export, lost in (
-            ("spans", stats.spans, stats.spans_dropped),
-            ("events", stats.events, stats.events_dropped),
-        ):
+        spans, events = (stats.spans, stats.spans_dropped), (stats.events, stats.events_dropped)
+        for sink, (export, lost) in (("spans", spans), ("events", events)):
             if export is not None:
                 items.append(((sink,), export.exported))
                 failures.append(((sink, "queue_full"), lost))
@@ -158,20 +145,12 @@ class Watcher:
             self._counter("spans_dropped", "Spans that a full queue dropped.", [((), stats.spans_dropped)]),
         ]
         if stats.hold is not None:
-            families += [
-                self._gauge("held_spans", "Root spans that wait for their scores.", [((), stats.hold.held)]),
-                self._counter("hold_expired", "Root spans that left unscored.", [((), stats.hold.expired)]),
-            ]
+            text = "Root spans that wait for their scores."
+            families.append(self._gauge("held_spans", text, [((), stats.hold.held)]))
+            families.append(self._counter("hold_expired", "Root spans that left unscored.", [((), stats.hold.expired)]))
         return families
 
     def _budget(self) -> list[Family]:
         rows = [(("hour",), self._judge.hour), (("day",), self._judge.day)]
         merge: Merge = "max" if self._judge.shared else "sum"
         return [self._gauge("judge_budget_usd", "What the judge may spend in a window.", rows, "window", merge)]
-
-    def _own(self) -> list[Family]:
-        text = "Label values turned into `other`."
-        return [
-            self._counter("label_overflow", text, [((), self._caps.overflows())]),
-            self._gauge("build_info", "This release.", [((__version__,), 1.0)], "version", "max"),
-        ]

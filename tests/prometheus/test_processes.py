@@ -28,8 +28,8 @@ from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
 from ragtrace_prometheus.exposition import Exposition
 from ragtrace_prometheus.families import Family
-from ragtrace_prometheus.merging import Snapshot, compact, merge
 from ragtrace_prometheus.processes import _as_json, _family
+from ragtrace_prometheus.totals import Snapshot, compact, merge
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 LASTING = ("_total", "_bucket", "_count", "_sum")
@@ -287,10 +287,10 @@ def test_a_disk_that_is_full_when_a_process_ends(workers: list[Worker], monkeypa
     workers[0].stop()
     real = processes._replace
 
-    def full(path: Path, text: bytes, lock: bool = False) -> int:
+    def full(path: Path, *content: Any) -> int:
         if path.name == "ragtrace-ended.json":
             raise OSError(28, "No space left on device")
-        return real(path, text, lock)
+        return real(path, *content)
 
     monkeypatch.setattr(processes, "_replace", full)
     for _ in range(2):

@@ -23,32 +23,28 @@ def merge(snapshots: Iterable[Snapshot]) -> list[Family]:
         group = groups.setdefault(family.name, [])
         if not group or (group[0].type, group[0].labels) == (family.type, family.labels):
             group.append(family)
-    return [_merged(group) for group in groups.values()]
+    return [_total(group) for group in groups.values()]
 
 
 def compact(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
     """As few snapshots as have exactly the same sum. The first has every series with its rounded sum; the others have
     the digits that one float does not hold."""
     summands: list[Snapshot] = list(snapshots)
-    totals = [merge(summands)]
-    summands.append(_negated(totals[0]))
-    while rest := _nonzero(merge(summands)):
-        totals.append(rest)
-        summands.append(_negated(rest))
-    return list(totals)
+    total, totals = merge(summands), list[Snapshot]()
+    while total or not totals:
+        totals.append(total)
+        summands.append([family.replaced(family.keys, [-value for value in family.values]) for family in total])
+        rests = [(family, list(map(_finite, family.values))) for family in merge(summands) if family.merge == "sum"]
+        total = [family.replaced(family.keys, values) for family, values in rests if any(values)]
+    return totals
 
 
-def _negated(families: Snapshot) -> list[Family]:
-    return [family.replaced(family.keys, [-value for value in family.values]) for family in families]
+def _finite(value: float) -> float:
+    """The rest of a sum; infinity and NaN have none."""
+    return value if math.isfinite(value) else 0.0
 
 
-def _nonzero(families: Snapshot) -> list[Family]:
-    """The sums that have any number besides 0. Infinity and NaN have no rest."""
-    finite = [f.replaced(f.keys, [v if math.isfinite(v) else 0.0 for v in f.values]) for f in families]
-    return [family for family in finite if any(family.values) and family.merge == "sum"]
-
-
-def _merged(group: Sequence[Family]) -> Family:
+def _total(group: Sequence[Family]) -> Family:
     first, width = group[0], len(group[0].lines)
     keys = list(dict.fromkeys(key for family in group for key in family.keys))
     places = {key: i * width for i, key in enumerate(keys)}
@@ -63,8 +59,7 @@ def _merged(group: Sequence[Family]) -> Family:
         rows.append(row)
         for place, exemplar in family.exemplars.items():
             target = places[family.keys[place // width]] + place % width
-            latest = exemplars.setdefault(target, exemplar)
-            if latest.timestamp < exemplar.timestamp:  # type: ignore[operator]  # ours are floats
+            if target not in exemplars or exemplars[target].timestamp < exemplar.timestamp:  # type: ignore[operator]
                 exemplars[target] = exemplar
     add = _sum if first.merge == "sum" else max
     return first.replaced(keys, [add(column) for column in zip_longest(*rows, fillvalue=0.0)], exemplars)
