@@ -31,7 +31,7 @@ def demo(tmp_path: Path, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
 def test_the_main_job(tmp_path: Path) -> None:
     """Both assistants answer over the corpus; sampled roots carry question, answer, session and scores; the summary
     accounts for every request."""
-    said, spans = demo(tmp_path, "--requests", "8", "--sample", "1", "--store", "chatlogs.db")
+    output, spans = demo(tmp_path, "--requests", "8", "--sample", "1", "--store", "chatlogs.db")
     roots = [s for s in spans if s["parent_id"] is None]
     assert {s["name"] for s in roots} == {"invoke_workflow python-help", "invoke_workflow RetrieverQueryEngine"}
     assert len(roots) == 8
@@ -50,10 +50,10 @@ def test_the_main_job(tmp_path: Path) -> None:
     retrievals = [s for s in spans if s["name"].startswith("retrieval")]
     assert {s["attributes"]["ragtrace.retrieval.documents.count"] for s in retrievals} == {3, 4}
     assert {s["parent_id"] for s in retrievals} == {s["span_id"] for s in roots}
-    assert "requests 8 = sampled out 0 + evaluated 8 + dropped 0" in said
-    assert "sampled out + scored + failed + dropped): yes" in said
-    assert "least grounded 1:" in said
-    assert "ragtrace_evaluations_total{" in said
+    assert "requests 8 = sampled out 0 + evaluated 8 + dropped 0" in output
+    assert "sampled out + scored + failed + dropped): yes" in output
+    assert "least grounded 1:" in output
+    assert "ragtrace_evaluations_total{" in output
     with closing(open_store(str(tmp_path / "chatlogs.db"))) as store:
         stored = [store.get(root["trace_id"]) for root in roots]
     for root, log in zip(roots, stored, strict=True):
@@ -63,7 +63,7 @@ def test_the_main_job(tmp_path: Path) -> None:
         assert own == root["attributes"]["gen_ai.evaluation.answer_relevance.score"]
 
 
-def test_no_content_leaves_when_told_so(tmp_path: Path) -> None:
+def test_no_content_leaves_without_capture(tmp_path: Path) -> None:
     """With --no-capture-content the spans hold no question, answer or passage, and are scored all the same."""
     _, spans = demo(tmp_path, "--requests", "2", "--sample", "1", "--no-capture-content")
     text = json.dumps([s["attributes"] for s in spans])
@@ -80,12 +80,12 @@ def test_replay(tmp_path: Path) -> None:
     ]  # fmt: skip
     file = tmp_path / "traffic.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    said, spans = demo(tmp_path, "--replay", str(file), "--sample", "1")
+    output, spans = demo(tmp_path, "--replay", str(file), "--sample", "1")
     roots = {s["attributes"][semconv.OI_INPUT]: s["attributes"] for s in spans if s["parent_id"] is None}
     assert set(roots) == {row["query"] for row in rows}
     assert roots["How long is the pump covered?"]["gen_ai.evaluation.groundedness.score"] > 0.9
     assert roots["What colour?"][semconv.FAILURE_CAUSE] == "nothing_retrieved"
-    assert "requests 2" in said
+    assert "requests 2" in output
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,11 @@ _ANSWERS = Path(traffic.__file__).with_name("answers.jsonl")
 
 def test_recorded_answers_belong_to_the_prompts_of_today() -> None:
     """Both frameworks ask their model with the passages and the question that the recorded answer was given for."""
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def ask(messages: Sequence[dict[str, str]]) -> Reply:
         assert [m["role"] for m in messages] == ["system", "user"]
-        asked.append(messages[-1]["content"])
+        prompts.append(messages[-1]["content"])
         return Reply("Yes.")
 
     index = corpus.build()
@@ -49,11 +49,11 @@ def test_recorded_answers_belong_to_the_prompts_of_today() -> None:
     rows = [json.loads(line) for line in _ANSWERS.read_text(encoding="utf-8").splitlines()][::6]
     for row in rows:
         assert answer(Call(row["assistant"], row["question"], None), False) == "Yes."
-    assert all(f"Question: {row['question']}" in prompt for row, prompt in zip(rows, asked, strict=True))
+    assert all(f"Question: {row['question']}" in prompt for row, prompt in zip(rows, prompts, strict=True))
     recorded = corpus._load(corpus._RECORDED)
     texts = [f"{c.topic}. {c.text}" for c in corpus.chunks()]
     if all(corpus._key(get_embedder().name, text) in recorded for text in texts):  # the reference of that release
-        assert [hashlib.sha256(p.encode()).hexdigest()[:16] for p in asked] == [r["prompt_sha256"] for r in rows]
+        assert [hashlib.sha256(p.encode()).hexdigest()[:16] for p in prompts] == [r["prompt_sha256"] for r in rows]
 
 
 @pytest.mark.parametrize("assistant", ["langchain", "llama_index"])
@@ -68,9 +68,9 @@ def test_an_assistant_returns_what_its_model_says(assistant: str, streamed: bool
 def test_shipped_vectors_are_the_models() -> None:
     """The vectors that come with the demo are what the embedded model gives for the texts, to half precision."""
     index = corpus.build()
-    chosen = range(0, len(index.chunks), 60)
-    fresh = get_embedder().embed([f"{index.chunks[i].topic}. {index.chunks[i].text}" for i in chosen])
-    cosines = (fresh * index._vectors[list(chosen)]).sum(1)
+    indices = range(0, len(index.chunks), 60)
+    fresh = get_embedder().embed([f"{index.chunks[i].topic}. {index.chunks[i].text}" for i in indices])
+    cosines = (fresh * index._vectors[list(indices)]).sum(1)
     assert np.all(cosines > 0.999)
 
 
@@ -94,8 +94,8 @@ def test_an_unknown_corpus_is_embedded_once(tmp_path: Path, monkeypatch: pytest.
         index = corpus.build(embedder)
         assert np.array_equal(index._vectors, np.eye(4)[:3])
     assert embedder.calls == 1
-    (kept,) = (tmp_path / "cache").iterdir()
-    kept.write_bytes(kept.read_bytes()[:50])
+    (cache_file,) = (tmp_path / "cache").iterdir()
+    cache_file.write_bytes(cache_file.read_bytes()[:50])
     corpus.build(embedder)
     assert embedder.calls == 2
 
@@ -104,13 +104,13 @@ def test_a_model_out_of_reach_ends_the_run() -> None:
     """Three failures from the start on are an error that quotes the model's; one among answers is only counted."""
 
     def refuse(_call: Call, _streamed: bool) -> str:
-        raise ConnectionError("nobody there")
+        raise ConnectionError("no server")
 
     call = Call("langchain", "Why?", None)
     board = boards.Board(5)
     demo._ask(board, call, False, refuse)
     demo._ask(board, call, False, refuse)
-    with pytest.raises(ModelError, match="nobody there"):
+    with pytest.raises(ModelError, match="no server"):
         demo._ask(board, call, False, refuse)
 
     board = boards.Board(5)
@@ -146,10 +146,10 @@ def test_live_without_its_package_names_the_extra(
 def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:
     """A taken metrics port is replaced by a free one; Ctrl-C, which reaches every process of the terminal, ends a
     served demo with its summary and nothing else."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         options = ["demo", "--serve", "--plain", "--requests", "2", "--sample", "1", "--metrics-port", str(port)]
         process = subprocess.Popen(
             [sys.executable, "-c", _HEARING + f"raise SystemExit(main({options}))"],
@@ -160,9 +160,9 @@ def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:
             start_new_session=True,
         )
         assert process.stdout is not None
-        said = []
+        output = []
         for line in process.stdout:
-            said.append(line)
+            output.append(line)
             if "continuing" in line:
                 break
         os.killpg(process.pid, signal.SIGINT)
@@ -171,7 +171,7 @@ def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:
         except subprocess.TimeoutExpired:  # Python loses an interrupt that lands in a destructor: people press again
             os.killpg(process.pid, signal.SIGINT)
             rest, errors = process.communicate(timeout=60)
-    assert f"port {port} is taken" in "".join(said)
+    assert f"port {port} is taken" in "".join(output)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
     assert "every evaluator accounts for its requests" in rest

@@ -106,8 +106,8 @@ def test_every_form_gives_the_same_rows(kind: str, tmp_path: Path) -> None:
 
 def test_columns_are_found_by_other_names_or_mapped(tmp_path: Path) -> None:
     """Names that other tools write are known; others are mapped; one that is not there is named with those that are."""
-    known = [{"question": "q", "retrieved_contexts": ["c"], "response": "a", "ground_truth": "r"}]
-    (row,) = read(jsonl(tmp_path / "k.jsonl", known))
+    names = [{"question": "q", "retrieved_contexts": ["c"], "response": "a", "ground_truth": "r"}]
+    (row,) = read(jsonl(tmp_path / "k.jsonl", names))
     assert plain([row]) == [(1, "", "q", ("c",), "a", "r")]
     (row,) = read(jsonl(tmp_path / "m.jsonl", [{"frage": "q", "answer": "a"}]), {"query": "frage"})
     assert plain([row])[0][2] == "q"
@@ -145,8 +145,8 @@ def test_what_cannot_be_used_is_named_with_its_line(tmp_path: Path, capsys: pyte
 def test_one_id_for_several_models_is_no_double(tmp_path: Path) -> None:
     """A question that several models answered has one row for each of them."""
     rows = [{"id": 1, "answer": "a", "model": m} for m in ("x", "y", "x")]
-    found = list(read(jsonl(tmp_path / "r.jsonl", rows)))
-    assert [isinstance(r, Row) for r in found] == [True, True, False]
+    result = list(read(jsonl(tmp_path / "r.jsonl", rows)))
+    assert [isinstance(r, Row) for r in result] == [True, True, False]
 
 
 def test_evaluators_are_chosen_by_what_the_data_has(tmp_path: Path) -> None:
@@ -315,8 +315,8 @@ def test_a_report_and_a_comparison(tmp_path: Path, capsys: pytest.CaptureFixture
     assert {row.model for row in run.results} == {"big", "small"}
     capsys.readouterr()
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
-    shown = capsys.readouterr().out
-    assert "faithfulness" in shown
-    assert "better" in shown
+    output_text = capsys.readouterr().out
+    assert "faithfulness" in output_text
+    assert "better" in output_text
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "nowhere")]) == 2
     assert "is not a run" in capsys.readouterr().err

@@ -47,14 +47,14 @@ def big(questions: int = 60, seed: int = 7) -> Run:
         Metric("classification", "higher", 0.75),
         Metric("sexism", "higher", 0.5, method="judge"),
     )
-    found = []
+    results = []
     for model, skill in (("gpt-large", 0.85), ("mini", 0.62)):
         for i in range(questions):
-            found.append(_row(rng, model, skill, i, metrics))
-    for row in found[:20]:
+            results.append(_row(rng, model, skill, i, metrics))
+    for row in results[:20]:
         value = rng.random()
         scores = {"faithfulness": score("faithfulness", value)}
-        found.append(
+        results.append(
             Result(f"{row.id}~typos", row.query, row.answer, model=row.model, perturbation="typos", original=row.id,
                    scores=scores)
         )  # fmt: skip
@@ -62,7 +62,7 @@ def big(questions: int = 60, seed: int = 7) -> Run:
         file="questions.jsonl", started=1_750_000_000.0, duration=93.4, version="0.1.0",
         unusable=("questions.jsonl, line 7: Expecting value",), settings={"judge": "gpt-4o-mini", "seed": "0"},
     )  # fmt: skip
-    return Run(tuple(found), {m.name: m for m in metrics}, info)
+    return Run(tuple(results), {m.name: m for m in metrics}, info)
 
 
 def _row(rng: random.Random, model: str, skill: float, i: int, metrics: tuple[Metric, ...]) -> Result:

@@ -54,45 +54,46 @@ def test_perturbed_rows_do_not_count() -> None:
 
 def test_empty_run() -> None:
     """No rows, no figures, no exception."""
-    found = analyse(run([]))
-    assert (found.summaries, found.problems, found.insights, found.primary) == ((), (), (), None)
+    result = analyse(run([]))
+    assert (result.summaries, result.problems, result.insights, result.primary) == ((), (), (), None)
 
 
 def test_thresholds_are_problems() -> None:
     """Below where higher is better, above where lower is; equal is good; each names the model."""
     results = rows([0.5, 0.6], "a") + rows([0.75, 0.75], "b") + rows([0.3, 0.3], "c", "hallucination")
-    found = analyse(run(results, FAITHFULNESS, HALLUCINATION)).problems
-    beyond = [(p.metric, p.model) for p in found if p.kind == "threshold"]
+    result = analyse(run(results, FAITHFULNESS, HALLUCINATION)).problems
+    beyond = [(p.metric, p.model) for p in result if p.kind == "threshold"]
     assert beyond == [("faithfulness", "a"), ("hallucination", "c")]
-    assert "below 0.75" in found[0].text
+    assert "below 0.75" in result[0].text
 
 
 def test_silent_evaluators_are_one_problem_each() -> None:
-    """Once for all models where it says nothing at all, else for the model; errors are not told twice."""
+    """An evaluator without any usable score is one problem; without one for a model, a problem of that model. Errors
+    are not reported twice."""
     silent = Metric("silent")
     results = [
         replace(row, scores={**row.scores, "silent": Score("silent", error="timeout")}) for row in rows([1.0] * 4)
     ]
-    found = analyse(run(results, FAITHFULNESS, silent)).problems
-    assert [(p.kind, p.metric, p.model) for p in found] == [("nothing_usable", "silent", "")]
-    assert "error timeout 4" in found[0].text
+    result = analyse(run(results, FAITHFULNESS, silent)).problems
+    assert [(p.kind, p.metric, p.model) for p in result] == [("nothing_usable", "silent", "")]
+    assert "error timeout 4" in result[0].text
     half = rows([1.0, 1.0], "a") + rows([None, None], "b")
     assert [(p.kind, p.model) for p in analyse(run(half)).problems] == [("nothing_usable", "b")]
 
 
 def test_errors_above_five_percent() -> None:
     """5 of 100 are borne, 6 are a problem; rows to which the question does not apply are not counted."""
-    for bad, told in ((5, 0), (6, 1)):
+    for bad, message in ((5, 0), (6, 1)):
         results = rows([1.0] * 200)
         for i in range(200):
             given = Score("faithfulness", error="timeout") if i < bad else Score("faithfulness", label="not_applicable")
             if i < bad or i >= 100:
                 results[i] = replace(results[i], scores={"faithfulness": given})
-        assert len([p for p in analyse(run(results)).problems if p.kind == "errors"]) == told
+        assert len([p for p in analyse(run(results)).problems if p.kind == "errors"]) == message
 
 
 def test_every_flip_is_found() -> None:
-    """Pass to fail and fail to pass; what stays, or is no verdict, is none."""
+    """A change from pass to fail or from fail to pass is a flip; an unchanged or missing verdict is not."""
     results = rows([0.9, 0.1, 0.9, 0.9])
     after = [0.1, 0.9, 0.8, None]
     results += [
@@ -105,8 +106,8 @@ def test_every_flip_is_found() -> None:
         )
         for r, v in zip(rows([None] * 4), after, strict=True)
     ]
-    found = [p for p in analyse(run(results)).problems if p.kind == "flip"]
-    assert [(p.id, p.perturbation, p.metric, p.before, p.after) for p in found] == [
+    result = [p for p in analyse(run(results)).problems if p.kind == "flip"]
+    assert [(p.id, p.perturbation, p.metric, p.before, p.after) for p in result] == [
         ("r0", "typos", "faithfulness", "pass", "fail"),
         ("r1", "typos", "faithfulness", "fail", "pass"),
     ]
@@ -124,13 +125,13 @@ def test_insights_about_models() -> None:
     """Best and worst by the metric, whichever way it goes; time and cost."""
     results = rows([0.1, 0.2], "a", "hallucination", duration=3.0, cost=0.1)
     results += rows([0.5, 0.6], "b", "hallucination", duration=1.0, cost=0.3)
-    found = {i.kind: i for i in analyse(run(results, FAITHFULNESS, HALLUCINATION)).insights}
-    models = {kind: i.model for kind, i in found.items() if i.model}
+    result = {i.kind: i for i in analyse(run(results, FAITHFULNESS, HALLUCINATION)).insights}
+    models = {kind: i.model for kind, i in result.items() if i.model}
     assert models == {
         "best_model": "a", "worst_model": "b", "fastest": "b", "slowest": "a", "cheapest": "a", "most_expensive": "b",
     }  # fmt: skip
-    assert found["hardest_question"].id == "r1"
-    assert "overlaps" not in found["best_model"].text
+    assert result["hardest_question"].id == "r1"
+    assert "overlaps" not in result["best_model"].text
 
 
 def test_a_close_race_is_called_one() -> None:
@@ -166,33 +167,33 @@ def test_the_least_grounded_sentence() -> None:
         Evidence(30, 40, "supported", 0.0),
     )
     row = Result("7", "q", answer, scores={"groundedness": Score("groundedness", value=0.1, evidence=evidence)})
-    (found,) = (i for i in analyse(run([row], Metric("groundedness"))).insights if i.kind == "least_grounded")
-    assert found.id == "7"
-    assert found.value == 0.1
-    assert "“It is free.”" in found.text
+    (result,) = (i for i in analyse(run([row], Metric("groundedness"))).insights if i.kind == "least_grounded")
+    assert result.id == "7"
+    assert result.value == 0.1
+    assert "“It is free.”" in result.text
 
 
 def test_primary_metric() -> None:
     """The first with a value, or the one that is named; a wrong name is an error."""
-    made = run(rows([0.4], name="hallucination"), FAITHFULNESS, HALLUCINATION)
-    assert analyse(made).primary == HALLUCINATION
-    assert analyse(made, "faithfulness").primary == FAITHFULNESS
+    run_ = run(rows([0.4], name="hallucination"), FAITHFULNESS, HALLUCINATION)
+    assert analyse(run_).primary == HALLUCINATION
+    assert analyse(run_, "faithfulness").primary == FAITHFULNESS
     with pytest.raises(SettingError, match="no metric 'x'"):
-        analyse(made, "x")
+        analyse(run_, "x")
 
 
 def test_shortfalls() -> None:
     """A gate opens only for what was measured and meets its limit."""
-    made = run(
+    run_ = run(
         rows([0.8, 0.8], "a") + rows([0.7, 0.7], "b") + rows([0.3], "b", "hallucination"), FAITHFULNESS, HALLUCINATION
     )
-    assert shortfalls(made, {}) == []
-    assert shortfalls(made, {"faithfulness": 0.7}) == []
-    (one,) = shortfalls(made, {"faithfulness": 0.75})
+    assert shortfalls(run_, {}) == []
+    assert shortfalls(run_, {"faithfulness": 0.7}) == []
+    (one,) = shortfalls(run_, {"faithfulness": 0.75})
     assert "mean of b is 0.7" in one
-    assert shortfalls(made, {"hallucination": 0.3}) == ["hallucination: no value for a"]
-    assert len(shortfalls(made, {"hallucination": 0.2})) == 2
-    assert shortfalls(made, {"bleu_1": 0.1}) == ["bleu_1: the run has no such metric"]
+    assert shortfalls(run_, {"hallucination": 0.3}) == ["hallucination: no value for a"]
+    assert len(shortfalls(run_, {"hallucination": 0.2})) == 2
+    assert shortfalls(run_, {"bleu_1": 0.1}) == ["bleu_1: the run has no such metric"]
     assert shortfalls(run([]), {"faithfulness": 0.1}) == ["the run has no rows"]
 
 
@@ -216,8 +217,8 @@ def test_comparison_pairs_rows_by_id() -> None:
     a, b = rows([0.1, 0.2, 0.3, 0.4]), rows([0.1, 0.2, 0.3, 0.4])[1:]
     b[0] = replace(b[0], query="another question")
     b.append(replace(a[0], id="new"))
-    found = compare(run(a), run(b[::-1]))
-    assert (found.matched, found.only_a, found.only_b, found.changed) == (2, 1, 1, 1)
+    result = compare(run(a), run(b[::-1]))
+    assert (result.matched, result.only_a, result.only_b, result.changed) == (2, 1, 1, 1)
     with pytest.raises(DataError, match="no row in common"):
         compare(run(a), run([]))
     with pytest.raises(DataError, match="2 rows with the id 'r0'"):
@@ -233,7 +234,7 @@ def test_comparison_of_two_models_and_of_runs_with_several() -> None:
 
 
 def test_comparison_of_verdicts_without_values() -> None:
-    """McNemar's test stands in; what was judged on one side only is said."""
+    """Verdicts without values are compared by McNemar's test; a note counts the rows with a score in one run only."""
 
     def side(labels: list[str | None]) -> Run:
         given = [

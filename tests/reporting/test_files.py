@@ -23,9 +23,9 @@ from tests.reporting.runs import FAITHFULNESS, big, rows, run
 def test_round_trip(tmp_path: Path) -> None:
     """Rows, evidence, errors, infinite ranges and where it came from."""
     pytest.importorskip("pyarrow")
-    made = big()
-    write_run(made, tmp_path / "new" / "folder")
-    assert read_run(tmp_path / "new" / "folder") == made
+    sample = big()
+    write_run(sample, tmp_path / "new" / "folder")
+    assert read_run(tmp_path / "new" / "folder") == sample
     assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["results.json", "results.parquet"]
 
 
@@ -34,31 +34,31 @@ def test_any_text_survives(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     text = "\udc80 \x00 保証 \u2028 \U0001f600 </script>"
     row = Result(text, text, text, (text,), text, text, duration=0.1)
-    made = run([replace(row, scores=rows([0.5])[0].scores)])
-    write_run(made, tmp_path)
-    assert read_run(tmp_path) == made
+    sample = run([replace(row, scores=rows([0.5])[0].scores)])
+    write_run(sample, tmp_path)
+    assert read_run(tmp_path) == sample
 
 
 def test_an_infinite_threshold_survives(tmp_path: Path) -> None:
     """The seeds have one; strict JSON has none."""
     pytest.importorskip("pyarrow")
-    made = run([], Metric("gptscore", "lower", math.inf, (0.0, math.inf)))
-    write_run(made, tmp_path)
-    assert read_run(tmp_path) == made
+    sample = run([], Metric("gptscore", "lower", math.inf, (0.0, math.inf)))
+    write_run(sample, tmp_path)
+    assert read_run(tmp_path) == sample
     json.loads((tmp_path / "results.json").read_text(), parse_constant=pytest.fail)
 
 
 def test_the_table_has_one_line_for_each_row_and_evaluator(tmp_path: Path) -> None:
     """Typed, with the perturbed rows, readable by others."""
     parquet = pytest.importorskip("pyarrow.parquet")
-    made = big()
-    write_run(made, tmp_path)
+    sample = big()
+    write_run(sample, tmp_path)
     table = parquet.read_table(tmp_path / "results.parquet")
-    assert table.num_rows == sum(len(row.scores) for row in made.results)
+    assert table.num_rows == sum(len(row.scores) for row in sample.results)
     first = table.slice(0, 1).to_pylist()[0]
     assert (first["id"], first["model"], first["evaluator"]) == ("q0", "gpt-large", "faithfulness")
-    assert first["value"] == made.results[0].scores["faithfulness"].value
-    assert first["evidence"][0]["end"] == made.results[0].scores["faithfulness"].evidence[0].end
+    assert first["value"] == sample.results[0].scores["faithfulness"].value
+    assert first["evidence"][0]["end"] == sample.results[0].scores["faithfulness"].evidence[0].end
     assert {str(table.schema.field(name).type) for name in ("value", "duration", "cost")} == {"double"}
 
 
@@ -72,7 +72,7 @@ def test_everything_is_in_the_json_file(tmp_path: Path) -> None:
 
 
 def test_a_run_replaces_the_one_before(tmp_path: Path) -> None:
-    """And a folder between the two is told from a run."""
+    """A folder that was only half written is not read as a run."""
     pytest.importorskip("pyarrow")
     write_run(run(rows([0.1])), tmp_path)
     before = (tmp_path / "results.json").read_bytes()
@@ -105,7 +105,7 @@ def test_what_is_no_run(tmp_path: Path) -> None:
 
 
 def test_a_run_that_lost_its_table(tmp_path: Path) -> None:
-    """Half of a run is none."""
+    """Half of a run is not read as a run."""
     pytest.importorskip("pyarrow")
     write_run(run(rows([0.1])), tmp_path)
     (tmp_path / "results.parquet").unlink()
@@ -132,6 +132,6 @@ def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_an_empty_run_can_be_written(tmp_path: Path) -> None:
     """A file all of whose lines were unusable."""
     pytest.importorskip("pyarrow")
-    made = Run((), {"faithfulness": FAITHFULNESS}, Info(unusable=("line 1: broken",)))
-    write_run(made, tmp_path)
-    assert read_run(tmp_path) == made
+    sample = Run((), {"faithfulness": FAITHFULNESS}, Info(unusable=("line 1: broken",)))
+    write_run(sample, tmp_path)
+    assert read_run(tmp_path) == sample

@@ -66,12 +66,12 @@ def written(path: Path, evaluations: Sequence[Evaluation], **options: Any) -> Pa
 def days(path: Path, fails: Sequence[float], hourly: int = 60) -> Path:
     """A journal that ends at NOW, with a failure rate for each day."""
     chance = random.Random(2)
-    found = []
+    rows = []
     for i, rate in enumerate(fails):
         start = NOW - (len(fails) - i) * DAY
         for _ in range(24 * hourly):
-            found.append((start + chance.random() * DAY, chance.random() >= rate))
-    return written(path, [evaluation(moment, judged(passed)) for moment, passed in sorted(found)])
+            rows.append((start + chance.random() * DAY, chance.random() >= rate))
+    return written(path, [evaluation(moment, judged(passed)) for moment, passed in sorted(rows)])
 
 
 # --- the journal -------------------------------------------------------------------------------------------
@@ -120,11 +120,11 @@ def test_two_files_hold_a_bounded_amount(tmp_path: Path) -> None:
         journal(evaluation(NOW + i, judged(True)))
         assert path.stat().st_size + (before(path).stat().st_size if before(path).exists() else 0) <= 20_000
     journal.close()
-    met = Reading()
-    times = [entry.time for entry in read(path, met)]
+    reading = Reading()
+    times = [entry.time for entry in read(path, reading)]
     assert times == [NOW + i for i in range(1_000 - len(times), 1_000)]
     assert len(times) > 30
-    assert met.damaged == journal.lost == 0
+    assert reading.damaged == journal.lost == 0
 
 
 def test_threads_and_processes_share_a_file(tmp_path: Path) -> None:
@@ -143,15 +143,15 @@ def test_threads_and_processes_share_a_file(tmp_path: Path) -> None:
         thread.join()
     for journal in journals:
         journal.close()
-    met = Reading()
-    entries = list(read(path, met))
-    assert met.damaged == 0
+    reading = Reading()
+    entries = list(read(path, reading))
+    assert reading.damaged == 0
     assert len({entry.trace_id for entry in entries}) == len(entries)
     assert len(entries) > 300
 
 
 def test_dropped_requests_are_counted_with_the_next_line(tmp_path: Path) -> None:
-    """A flood of dropped requests is one count, and what is left is told at the end."""
+    """A flood of dropped requests is one count; the rest is written at the end."""
     dropped = Evaluation(make_trace(), (), "dropped", reason="queue_full")
     path = written(tmp_path / "j", [dropped] * 1_000 + [evaluation(time.time(), judged(True))] + [dropped])
     assert [entry.dropped for entry in read(path)] == [{"queue_full": 1_000}, {"queue_full": 1}]
@@ -178,20 +178,20 @@ def test_a_full_disk_harms_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 
 def test_half_a_line_is_left_out_and_not_continued(tmp_path: Path) -> None:
-    """An unfinished last line is no error; what a restart appends stands on a line of its own."""
+    """An unfinished last line is no error; what a restart appends is on a line of its own."""
     path = written(tmp_path / "j", [evaluation(NOW, judged(True))])
     with path.open("a") as file:
         file.write('{"time": 17')
-    met = Reading()
-    assert len(list(read(path, met))) == 1
-    assert met.damaged == 0
+    reading = Reading()
+    assert len(list(read(path, reading))) == 1
+    assert reading.damaged == 0
     written(path, [evaluation(NOW + 1, judged(True))])
-    assert [entry.time for entry in read(path, met)] == [NOW, NOW + 1]
-    assert met.damaged == 1
+    assert [entry.time for entry in read(path, reading)] == [NOW, NOW + 1]
+    assert reading.damaged == 1
 
 
 def test_a_journal_that_cannot_be_written_is_an_error_at_start(tmp_path: Path) -> None:
-    """A folder in the place of the file is told with the setting's name."""
+    """A folder in the place of the file is an error with the name of the setting."""
     with pytest.raises(SettingError, match="report_file"):
         ragtrace.init(evaluators=[length], report_file=str(tmp_path))
 
@@ -224,8 +224,8 @@ def test_figures_are_weighted(tmp_path: Path) -> None:
     assert row.before.passes is None
 
 
-def test_a_rise_of_failures_is_told(tmp_path: Path) -> None:
-    """More failures than the day before are told with their begin; a steady rate is none, and too little says so."""
+def test_a_rise_of_failures_is_detected(tmp_path: Path) -> None:
+    """More failures than the day before are an alarm with their start; a steady rate is not, nor are too few data."""
     path = days(tmp_path / "j", [0.04, 0.04, 0.15])
     (row,) = live_report(path, NOW - DAY, NOW).apps[0].rows
     assert row.change == "rise"
@@ -239,18 +239,18 @@ def test_a_rise_of_failures_is_told(tmp_path: Path) -> None:
 
 def test_another_threshold_is_no_rise(tmp_path: Path) -> None:
     """A calibration that fails four times as many answers is a new version of the evaluator: what it fails is compared
-    with what it fails itself, not with the version before; a rise under it is told."""
+    with what it fails itself, not with the version before; a rise under it is detected."""
     chance = random.Random(2)
 
     def journal(name: str, *days_: tuple[float, str]) -> Path:
-        found = []
+        rows = []
         for i, (rate, version) in enumerate(days_):
             start = NOW - (len(days_) - i) * DAY
             for _ in range(24 * 60):
                 score = replace(judged(chance.random() >= rate), version=version)
-                found.append((start + chance.random() * DAY, score))
+                rows.append((start + chance.random() * DAY, score))
         return written(
-            tmp_path / name, [evaluation(moment, score) for moment, score in sorted(found, key=lambda f: f[0])]
+            tmp_path / name, [evaluation(moment, score) for moment, score in sorted(rows, key=lambda f: f[0])]
         )
 
     calibrated = journal("a", (0.04, "2"), (0.04, "2"), (0.15, "2+c1"))
@@ -285,7 +285,7 @@ def test_the_worst_answers(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A NaN in a line is an error of that check, and told; the rest of the line counts."""
+    """A NaN in a line is an error of that check, and is reported; the rest of the line counts."""
     path = written(tmp_path / "j", [evaluation(time.time() - 60, judged(True)) for _ in range(3)])
     lines = path.read_text().splitlines()
     lines[0] = lines[0].replace("0.9", "NaN")
@@ -350,13 +350,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     """Text, JSON and a page say the same; the file may come from the setting."""
     pytest.importorskip("jinja2")
     now = time.time()
-    made = [evaluation(now - i, judged(i % 4 > 0), app=("a", "b")[i % 2]) for i in range(1, 201)]
-    path = written(tmp_path / "j", made)
+    report = [evaluation(now - i, judged(i % 4 > 0), app=("a", "b")[i % 2]) for i in range(1, 201)]
+    path = written(tmp_path / "j", report)
     monkeypatch.setenv("RAGTRACE_REPORT_FILE", str(path))
     assert main(["report", "--since", "1h", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [app["name"] for app in found["apps"]] == ["a", "b"]
-    assert found["apps"][0]["rows"][0]["now"]["passes"]["value"] == pytest.approx(0.5)
+    rows = json.loads(capsys.readouterr().out)
+    assert [app["name"] for app in rows["apps"]] == ["a", "b"]
+    assert rows["apps"][0]["rows"][0]["now"]["passes"]["value"] == pytest.approx(0.5)
     assert main(["report", "--since", "1h", "--app", "b", "--html", str(tmp_path / "page.html")]) == 0
     out = capsys.readouterr().out
     assert "b: 100 requests evaluated, of about 100" in out
@@ -364,14 +364,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert "100.0 %" in (tmp_path / "page.html").read_text()
 
 
-def test_bad_input_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that is not there, empty or something else, a time in the future or without anything, an application that
-    nobody knows: each is one clear line and exit code 2."""
+    does not exist: each is one clear line and exit code 2."""
     path = written(tmp_path / "j", [evaluation(NOW, judged(True))])
     empty, other = tmp_path / "empty", tmp_path / "other"
     empty.touch()
     other.write_text("[1]\nnot json\n\n")
-    for arguments, told in (
+    for arguments, message in (
         (["--file", str(tmp_path / "none")], "does not exist"),
         (["--file", str(empty)], "the file is empty"),
         (["--file", str(other)], "none of its 2 lines"),
@@ -384,11 +384,11 @@ def test_bad_input_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ([], "--file"),
     ):
         assert main(["report", *arguments]) == 2
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
-def test_damaged_lines_are_left_out_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Lines that are none of a journal cost the exit code 1, and nothing else."""
+def test_damaged_lines_are_left_out_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines that do not belong to a journal change the exit code to 1, and nothing else."""
     path = written(tmp_path / "j", [evaluation(time.time() - 60, judged(True))])
     bad = ['{"time": "x", "app": "a"}', '{"time": NaN, "app": "a"}', "{", '{"time": 1, "app": "a", "probability": 0}']
     with path.open("a") as file:

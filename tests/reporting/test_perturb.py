@@ -90,9 +90,9 @@ def test_paraphrases(query: str, possible: set[str]) -> None:
 )
 def test_frames_that_cannot_be_turned_are_not(query: str) -> None:
     """They are still asked politely."""
-    found = {paraphrase(query, random.Random(seed)) or "" for seed in range(40)}
-    assert found
-    assert all(text.endswith(query) or text.startswith(query[:3]) for text in found)
+    result = {paraphrase(query, random.Random(seed)) or "" for seed in range(40)}
+    assert result
+    assert all(text.endswith(query) or text.startswith(query[:3]) for text in result)
 
 
 @pytest.mark.parametrize("query", ["", "  ", "Wie lange dauert die Garantie?", "garantie 24 mois", "保証期間は"])
@@ -102,7 +102,7 @@ def test_what_is_not_english_is_not_paraphrased(query: str) -> None:
 
 
 def test_quotations_are_left_alone() -> None:
-    """What stands in quotation marks is meant to the letter."""
+    """A text in quotation marks does not change."""
     query = 'What is the meaning of "do not disturb"?'
     assert all('"do not disturb"' in (paraphrase(query, random.Random(s)) or query) for s in range(40))
 
@@ -137,11 +137,11 @@ def test_what_happens_to_a_row_is_the_rows_own() -> None:
     """Same seed, same change, whichever rows come before; ids, answer and reference stay."""
     rows = [trace(f"What is the warranty of model {i}?", "a", "b", number=i) for i in range(1, 9)]
     kinds = [kind for kind in KINDS if kind != "distractor"]
-    found = list(perturbed(rows, kinds, 3))
-    assert found == list(perturbed(rows, kinds, 3))
-    assert [c for c, _ in found if c.trace_id == 5] == [c for c, _ in perturbed(rows[4:], kinds, 3) if c.trace_id == 5]
-    assert {(c.answer, c.reference) for c, _ in found} == {("the answer", "the reference")}
-    assert [kind for _, kind in found][:4] == kinds
+    result = list(perturbed(rows, kinds, 3))
+    assert result == list(perturbed(rows, kinds, 3))
+    assert [c for c, _ in result if c.trace_id == 5] == [c for c, _ in perturbed(rows[4:], kinds, 3) if c.trace_id == 5]
+    assert {(c.answer, c.reference) for c, _ in result} == {("the answer", "the reference")}
+    assert [kind for _, kind in result][:4] == kinds
 
 
 def test_an_unknown_kind_is_named() -> None:

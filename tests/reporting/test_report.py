@@ -81,10 +81,10 @@ def attacked() -> Run:
     return Run((row, flipped, other), {metric.name: metric for metric in metrics}, info)
 
 
-@pytest.mark.parametrize("made", [big(), attacked(), run([]), run(rows([None])), run(rows([0.1]))], ids=list("abcde"))
-def test_the_page_is_well_formed(made: Run) -> None:
+@pytest.mark.parametrize("sample", [big(), attacked(), run([]), run(rows([None])), run(rows([0.1]))], ids=list("abcde"))
+def test_the_page_is_well_formed(sample: Run) -> None:
     """Tags match, ids are unique, links lead somewhere, headings are in order, tables have captions and scopes."""
-    page = Page(report(analyse(made)))
+    page = Page(report(analyse(sample)))
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
     assert len(ids) == len(set(ids))
     assert {attrs["href"] for attrs in page.all("a")} <= {f"#{name}" for name in ids}
@@ -97,10 +97,10 @@ def test_the_page_is_well_formed(made: Run) -> None:
     assert page.all("html") == [{"lang": "en"}]
 
 
-@pytest.mark.parametrize("made", [big(), attacked()], ids=["big", "attacked"])
-def test_the_page_has_no_script_and_asks_for_nothing(made: Run) -> None:
+@pytest.mark.parametrize("sample", [big(), attacked()], ids=["big", "attacked"])
+def test_the_page_has_no_script_and_asks_for_nothing(sample: Run) -> None:
     """No element that runs or loads, no handler, no style attribute, and a policy that would stop them all."""
-    text = report(analyse(made))
+    text = report(analyse(sample))
     page = Page(text)
     assert not {tag for tag, _ in page.tags} & {
         "script",
@@ -159,31 +159,34 @@ def test_the_page_says_what_the_run_says() -> None:
 
 def test_confusion_matrix() -> None:
     """For labels, not for prose."""
-    made = [
+    sample = [
         replace(
-            row, answer=answer, reference=wanted, scores={"classification": Score("x", value=float(answer == wanted))}
+            row,
+            answer=answer,
+            reference=expected,
+            scores={"classification": Score("x", value=float(answer == expected))},
         )
-        for row, answer, wanted in zip(rows([None] * 3), ("yes", "no", "no"), ("yes", "yes", "no"), strict=True)
+        for row, answer, expected in zip(rows([None] * 3), ("yes", "no", "no"), ("yes", "yes", "no"), strict=True)
     ]
-    text = report(analyse(run(made, Metric("classification"))))
+    text = report(analyse(run(sample, Metric("classification"))))
     assert "Confusion of (no model)" in text
     assert "0.667" in text
 
 
 def test_heat_map_is_bounded() -> None:
     """200 of the hardest, and it says so."""
-    made = run(rows([i / 300 for i in range(300)]))
-    total, table = views.heat_map(analyse(made), [""])
+    sample = run(rows([i / 300 for i in range(300)]))
+    total, table = views.heat_map(analyse(sample), [""])
     assert (total, len(table)) == (300, 200)
     assert table[0][0] == "question 0"
-    assert "the 200 hardest of 300 questions" in report(analyse(made))
+    assert "the 200 hardest of 300 questions" in report(analyse(sample))
 
 
 def test_heat_has_the_thresholds_sides() -> None:
     """No colour of the good half fails, whichever way is better."""
     for metric in (FAITHFULNESS, HALLUCINATION):
-        made = run(rows([i / 40 for i in range(41)], name=metric.name), metric)
-        for _, cells in views.heat_map(analyse(made), [""])[1]:
+        sample = run(rows([i / 40 for i in range(41)], name=metric.name), metric)
+        for _, cells in views.heat_map(analyse(sample), [""])[1]:
             assert cells[0].heat is not None
             assert (cells[0].heat > 5) == (cells[0].kind == "good")
 
@@ -208,13 +211,13 @@ def test_pieces_of_evidence_that_overlaps_or_does_not_fit() -> None:
         Evidence(50, 60, "unsupported"),
         Evidence(-3, -1, "unsupported"),
     ]
-    found = [(piece.text, piece.verdict) for piece in views.pieces("0123456789AB", evidence)]
-    assert found == [("0123", "supported"), ("4567", "contradicted"), ("8", ""), ("9AB", "unsupported")]
+    parts = [(piece.text, piece.verdict) for piece in views.pieces("0123456789AB", evidence)]
+    assert parts == [("0123", "supported"), ("4567", "contradicted"), ("8", ""), ("9AB", "unsupported")]
     assert views.pieces("", evidence) == ()
 
 
 def test_bins() -> None:
-    """Every value in one of twenty; the ends and what lies beyond them count for the nearest."""
+    """Every value is in one of twenty bins; the ends and values outside are in the nearest one."""
     values = [0.0, 0.04, 0.05, 0.15, 1.0, 7.0, -1.0]
     assert report_charts.binned(values, Axis(0.0, 1.0)) == [3, 1, 0, 1] + [0] * 15 + [2]
 

@@ -67,9 +67,9 @@ def test_permutation_of_few_rows_is_exact() -> None:
 def test_permutation_agrees_with_scipy() -> None:
     """The exact test, where ties abound."""
     stats = pytest.importorskip("scipy.stats", reason="scipy is the reference")
-    for given_ in ([0.1, -0.1, 0.3, 0.2, 0.2, -0.4, 0.5], [1.0, 1.0, -1.0, 1.0, 1.0, 1.0], [0.3, 0.1]):
-        found = stats.permutation_test((given_,), sum, permutation_type="samples", n_resamples=10_000)
-        assert significance.permutation_p(given_) == pytest.approx(found.pvalue)
+    for differences_ in ([0.1, -0.1, 0.3, 0.2, 0.2, -0.4, 0.5], [1.0, 1.0, -1.0, 1.0, 1.0, 1.0], [0.3, 0.1]):
+        result = stats.permutation_test((differences_,), sum, permutation_type="samples", n_resamples=10_000)
+        assert significance.permutation_p(differences_) == pytest.approx(result.pvalue)
 
 
 @settings(deadline=None)  # the first call loads numpy
@@ -127,13 +127,13 @@ def test_quantiles() -> None:
 
 def test_classification_by_hand() -> None:
     """Two classes: 2 of 4 right; yes: precision 1/2, recall 1; no: precision 1/2... each label weighs the same."""
-    found = classify(["yes", "no", "no", "no"], ["yes", "yes", "no", "maybe"])
-    assert found.accuracy == 0.5
-    assert found.labels == ("maybe", "no", "yes")
-    assert found.precision == pytest.approx((0 + 1 + 1 / 2) / 3)
-    assert found.recall == pytest.approx((0 + 1 / 3 + 1) / 3)
-    assert found.f1 == pytest.approx((0 + 1 / 2 + 2 / 3) / 3)
-    assert found.confusion == (("no", "maybe", 1), ("no", "no", 1), ("no", "yes", 1), ("yes", "yes", 1))
+    result = classify(["yes", "no", "no", "no"], ["yes", "yes", "no", "maybe"])
+    assert result.accuracy == 0.5
+    assert result.labels == ("maybe", "no", "yes")
+    assert result.precision == pytest.approx((0 + 1 + 1 / 2) / 3)
+    assert result.recall == pytest.approx((0 + 1 / 3 + 1) / 3)
+    assert result.f1 == pytest.approx((0 + 1 / 2 + 2 / 3) / 3)
+    assert result.confusion == (("no", "maybe", 1), ("no", "no", 1), ("no", "yes", 1), ("yes", "yes", 1))
     with pytest.raises(ValueError, match="no labels"):
         classify([], [])
 
@@ -145,15 +145,18 @@ def test_classification_agrees_with_scikit_learn(pairs: list[tuple[str, str]]) -
     """Macro averages, with 0 where nothing can be divided."""
     metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is the reference")
     expected, predicted = [e for e, _ in pairs], [p for _, p in pairs]
-    found = classify(expected, predicted)
-    assert found.accuracy == pytest.approx(metrics.accuracy_score(expected, predicted))
+    result = classify(expected, predicted)
+    assert result.accuracy == pytest.approx(metrics.accuracy_score(expected, predicted))
     precision, recall, f1, _ = metrics.precision_recall_fscore_support(
         expected, predicted, average="macro", zero_division=0
     )
-    assert (found.precision, found.recall, found.f1) == pytest.approx((precision, recall, f1))
-    table = metrics.confusion_matrix(expected, predicted, labels=list(found.labels))
-    assert {(e, p): n for e, p, n in found.confusion} == {
-        (e, p): int(table[i][j]) for i, e in enumerate(found.labels) for j, p in enumerate(found.labels) if table[i][j]
+    assert (result.precision, result.recall, result.f1) == pytest.approx((precision, recall, f1))
+    table = metrics.confusion_matrix(expected, predicted, labels=list(result.labels))
+    assert {(e, p): n for e, p, n in result.confusion} == {
+        (e, p): int(table[i][j])
+        for i, e in enumerate(result.labels)
+        for j, p in enumerate(result.labels)
+        if table[i][j]
     }
 
 

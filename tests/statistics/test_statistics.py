@@ -39,35 +39,35 @@ probabilities = st.floats(1e-4, 1.0)
 def sampled(chance: random.Random, requests: int, fails: float) -> tuple[list[float], list[float]]:
     """Verdicts (1 passes) and inclusion probabilities of what a sampler keeps that keeps suspicious answers: most that
     fail are, few that pass."""
-    verdicts, chosen = [], []
+    verdicts, inclusion = [], []
     for _ in range(requests):
         bad = chance.random() < fails
         suspicious = chance.random() < (0.85 if bad else 0.05)
         p = chance.uniform(0.8, 1.0) if suspicious else chance.uniform(0.05, 0.15)
         if chance.random() < p:
             verdicts.append(0.0 if bad else 1.0)
-            chosen.append(p)
-    return verdicts, chosen
+            inclusion.append(p)
+    return verdicts, inclusion
 
 
 # --- estimates ---------------------------------------------------------------------------------------------
 
 
 @given(st.lists(values, min_size=1, max_size=50), probabilities)
-def test_equal_weights_give_the_mean(found: list[float], p: float) -> None:
+def test_equal_weights_give_the_mean(result: list[float], p: float) -> None:
     """With one probability for all, the estimate is the mean and the effective size the count."""
-    estimate = weighted(found, [p] * len(found))
-    assert estimate.value == pytest.approx(math.fsum(found) / len(found), rel=1e-9, abs=1e-3)
-    assert estimate.effective == pytest.approx(len(found))
+    estimate = weighted(result, [p] * len(result))
+    assert estimate.value == pytest.approx(math.fsum(result) / len(result), rel=1e-9, abs=1e-3)
+    assert estimate.effective == pytest.approx(len(result))
 
 
 @given(st.lists(st.tuples(values, probabilities), min_size=1, max_size=50))
 def test_intervals_contain_the_estimate(pairs: list[tuple[float, float]]) -> None:
-    """The value lies in its interval, the effective size in (0, count], and the weights that were clipped are known."""
-    found, chosen = [v for v, _ in pairs], [p for _, p in pairs]
-    for estimate in (weighted(found, chosen), weighted([float(v > 0) for v in found], chosen)):
+    """The interval contains the value, the effective size is in (0, count], and clipped weights are counted."""
+    result, inclusion = [v for v, _ in pairs], [p for _, p in pairs]
+    for estimate in (weighted(result, inclusion), weighted([float(v > 0) for v in result], inclusion)):
         assert 0 < estimate.effective <= estimate.count == len(pairs)
-        assert estimate.clipped == sum(1 / p > MAX_WEIGHT for p in chosen)
+        assert estimate.clipped == sum(1 / p > MAX_WEIGHT for p in inclusion)
         if estimate.interval is not None:
             assert estimate.interval[0] <= estimate.value <= estimate.interval[1]
 
@@ -88,9 +88,9 @@ def test_within_a_point_of_the_truth_where_the_mean_is_off(fails: float) -> None
     chance = random.Random(5)
     errors = []
     for _ in range(20):
-        found, chosen = sampled(chance, 10_000, fails)
-        errors.append(weighted(found, chosen).value - (1 - fails))
-        assert abs(math.fsum(found) / len(found) - (1 - fails)) > 0.05
+        result, inclusion = sampled(chance, 10_000, fails)
+        errors.append(weighted(result, inclusion).value - (1 - fails))
+        assert abs(math.fsum(result) / len(result) - (1 - fails)) > 0.05
     assert sum(abs(error) < 0.01 for error in errors) >= (20 if fails < 0.1 else 18)
     assert abs(math.fsum(errors)) / 20 < 0.002
 
@@ -102,14 +102,14 @@ def test_coverage(requests: int, runs: int, kind: str) -> None:
     chance = random.Random(11)
     hits = 0
     for _ in range(runs):
-        verdicts, chosen = sampled(chance, requests, 0.12)
-        found = (
+        verdicts, inclusion = sampled(chance, requests, 0.12)
+        result = (
             verdicts
             if kind == "rate"
             else [chance.uniform(0.6, 1.0) if v else chance.uniform(0, 0.6) for v in verdicts]
         )
         truth = 0.88 if kind == "rate" else 0.88 * 0.8 + 0.12 * 0.3
-        interval = weighted(found, chosen).interval
+        interval = weighted(result, inclusion).interval
         assert interval is not None
         hits += interval[0] <= truth <= interval[1]
     assert hits / runs >= 0.93
@@ -123,13 +123,13 @@ def test_weights_are_clipped_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "chosen"),
+    ("result", "inclusion"),
     [([], []), ([1.0], [0.0]), ([1.0], [1.5]), ([1.0], [math.nan]), ([math.nan], [1.0]), ([1.0], [1.0, 1.0])],
 )
-def test_what_is_no_sample_is_refused(found: list[float], chosen: list[float]) -> None:
+def test_what_is_no_sample_is_refused(result: list[float], inclusion: list[float]) -> None:
     """No values, impossible probabilities and NaN raise ValueError."""
     with pytest.raises(ValueError, match=r"\w"):
-        weighted(found, chosen)
+        weighted(result, inclusion)
 
 
 def test_one_value_has_no_interval() -> None:
@@ -159,8 +159,8 @@ def test_sums_add_up(pairs: list[tuple[float, float]], cut: int) -> None:
 def test_burn_rates() -> None:
     """The thresholds of 95 % in 7 days are those of the tiers, and a burn rate is a multiple of what is allowed."""
     week = 7 * 24.0
-    found = [threshold(share, week, hours, 0.95) for share, hours in ((0.05, 1), (0.1, 6), (0.25, 24), (0.5, 72))]
-    assert found == pytest.approx([0.42, 0.14, 0.0875, 0.0583], abs=1e-4)
+    result = [threshold(share, week, hours, 0.95) for share, hours in ((0.05, 1), (0.1, 6), (0.25, 24), (0.5, 72))]
+    assert result == pytest.approx([0.42, 0.14, 0.0875, 0.0583], abs=1e-4)
     assert burn_rate(0.42, 0.95) == pytest.approx(8.4)
     assert burn_rate(0.0, 0.95) == 0.0
 
@@ -215,9 +215,11 @@ def expected(scores: list[Score]) -> tuple[Counter[str], Counter[str], Estimate 
     verdicts = Counter("error" if s.error else s.label or "none" for s in scores)
     errors = Counter(s.error for s in scores if s.error)
     judged = [s for s in scores if s.label in ("pass", "fail")]
-    valued = [s for s in scores if s.value is not None]
+    scores_with_value = [s for s in scores if s.value is not None]
     rate = weighted([float(s.label == "pass") for s in judged], [s.sampling_probability for s in judged], rate=True)
-    mean = weighted([s.value or 0.0 for s in valued], [s.sampling_probability for s in valued], rate=False)
+    mean = weighted(
+        [s.value or 0.0 for s in scores_with_value], [s.sampling_probability for s in scores_with_value], rate=False
+    )
     return verdicts, errors, rate, mean
 
 
@@ -234,15 +236,15 @@ def test_a_window_is_what_a_count_by_hand_gives(length: int) -> None:
     chance = random.Random(3)
     clock = Clock(1_000_000.0)
     stream = Stream(evaluators=[good], clock=clock)
-    seen = []
+    history = []
     while clock.now < 1_000_000 + 10 * DAY:
         clock.tick(chance.expovariate(1 / 900))
         score = random_score(chance)
         stream(evaluation(score))
-        seen.append((clock.now, score))
+        history.append((clock.now, score))
     width = HOUR if length == WEEK else 300
     first = clock.now // width - length // width
-    verdicts, errors, rate, mean = expected([s for t, s in seen if t // width > first])
+    verdicts, errors, rate, mean = expected([s for t, s in history if t // width > first])
     window = stream.window("rag", "good", length)
     assert {name: n for name, n in window.verdicts.items() if n} == verdicts
     if length == WEEK:
@@ -305,19 +307,19 @@ def test_a_clock_that_jumps_leaves_the_windows_right() -> None:
 
 
 def test_alarms_of_a_stream() -> None:
-    """A rise is told once, stands, survives a restart, and can be acknowledged."""
+    """A rise is reported once, remains, survives a restart, and can be acknowledged."""
     clock = Clock()
-    told: list[tuple[str, str, Alarm]] = []
-    stream = Stream(clock=clock, on_alarm=lambda *alarm: told.append(alarm))
+    alarms: list[tuple[str, str, Alarm]] = []
+    stream = Stream(clock=clock, on_alarm=lambda *alarm: alarms.append(alarm))
     for i in range(2_000):
         clock.tick(18)
         label = "fail" if (i % 2 if i > 1_000 else i % 25 == 0) else "pass"
         stream(evaluation(Score("good", 1.0, label)))
-    assert len(told) == 1
-    assert told[0][:2] == ("rag", "good")
+    assert len(alarms) == 1
+    assert alarms[0][:2] == ("rag", "good")
     restarted = Stream(clock=clock)
     restarted.restore(stream.to_json())
-    assert restarted.alarms() == stream.alarms() == {("rag", "good"): told[0][2]}
+    assert restarted.alarms() == stream.alarms() == {("rag", "good"): alarms[0][2]}
     restarted.acknowledge("rag", "good")
     assert restarted.alarms() == {}
     with pytest.raises(DataError):
@@ -345,7 +347,7 @@ def fed(test: ChangeTest, fails: float, count: int, *, start: float = 0.0, seed:
 
 
 def test_a_rise_is_found_and_a_steady_rate_is_not() -> None:
-    """A month at 4 % raises nothing; from 4 to 12 % is found within some hundred evaluations, and told with its
+    """A month at 4 % raises nothing; from 4 to 12 % is detected within some hundred evaluations, and reported with its
     begin and both rates."""
     test = ChangeTest()
     now = fed(test, 0.04, 144_000)
@@ -365,7 +367,7 @@ def test_an_improvement_is_no_alarm() -> None:
 
 
 def test_acknowledging() -> None:
-    """An alarm stands until it is acknowledged; it comes again while the rate is high, unless that is accepted."""
+    """An alarm remains until it is acknowledged; it is raised again while the rate is high, unless that is accepted."""
     test = ChangeTest(Reference(0.04, 5_000))
     now = fed(test, 0.3, 500)
     first = test.alarm
@@ -387,15 +389,15 @@ def test_acknowledging() -> None:
 @pytest.mark.parametrize("at", [100, 5_000, 5_460])
 def test_a_restart_changes_nothing(at: int) -> None:
     """A test that is saved and restored in the middle goes on exactly as one that was not."""
-    kept, restarted = ChangeTest(), ChangeTest()
+    remaining, restarted = ChangeTest(), ChangeTest()
     chance = random.Random(9)
     for i in range(5_600):
         if i == at:
             restarted = ChangeTest.from_json(restarted.to_json())
         failed, weight = chance.random() < (0.05 if i < 5_400 else 0.3), chance.choice([1.0, 1.2, 9.0])
-        assert kept.observe(failed, weight, i * 18.0) == restarted.observe(failed, weight, i * 18.0)
-    assert kept.alarm is not None
-    assert json.loads(kept.to_json()) == json.loads(restarted.to_json())
+        assert remaining.observe(failed, weight, i * 18.0) == restarted.observe(failed, weight, i * 18.0)
+    assert remaining.alarm is not None
+    assert json.loads(remaining.to_json()) == json.loads(restarted.to_json())
 
 
 @pytest.mark.parametrize("jump", [-400 * DAY, -HOUR, HOUR, 30 * DAY, 400 * DAY])
@@ -423,8 +425,8 @@ def test_uneven_weights_make_the_test_slower_not_louder() -> None:
     test = ChangeTest()
     time = 0.0
     for fails, requests in ((0.04, 300_000), (0.2, 20_000)):
-        verdicts, chosen = sampled(chance, requests, fails)
-        for verdict, p in zip(verdicts, chosen, strict=True):
+        verdicts, inclusion = sampled(chance, requests, fails)
+        for verdict, p in zip(verdicts, inclusion, strict=True):
             test.observe(verdict == 0.0, 1 / p, time)
             time += 18.0
         if fails == 0.04:
@@ -436,7 +438,7 @@ def test_uneven_weights_make_the_test_slower_not_louder() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(), st.floats()), max_size=400))
 def test_odd_input_leaves_a_state_that_can_be_saved(observations: list[tuple[bool, float, float]]) -> None:
-    """Weights that are none, and times in any order, raise nothing and leave finite numbers."""
+    """Invalid weights and times in any order raise nothing and leave finite numbers."""
     test = ChangeTest()
     for failed, weight, time in observations:
         test.observe(failed, weight, time)
