@@ -130,14 +130,13 @@ def test_an_upgrade_that_fails_changes_nothing(store_url: str, monkeypatch: pyte
 @pytest.mark.process
 def test_processes_that_open_at_once(store_url: str) -> None:
     """Several processes that open a new store at the same time make its tables once, and all of them can use it."""
-    code = "import sys\nfrom ragtrace.chatlogs.store import open_store\ninput()\nopen_store(sys.argv[1]).close()"
-    children = [
-        subprocess.Popen([sys.executable, "-c", code, store_url], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(3)
-    ]
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write(b"\n")
-        child.stdin.flush()
-    said = [child.communicate()[1] for child in children]
-    assert [child.returncode for child in children] == [0] * 3, said
+    program = (
+        "import os, sys\nfrom ragtrace.chatlogs.store import open_store\nstart, signal = os.pipe()\npids = []\n"
+        "for _ in range(3):\n    pids.append(os.fork())\n    if not pids[-1]:\n        os.close(signal)\n"
+        "        os.read(start, 1)\n        open_store(sys.argv[1]).close()\n        sys.exit()\n"
+        "os.close(signal)\n"  # the end of the pipe starts all of them at once
+        "sys.exit(any([os.waitpid(pid, 0)[1] for pid in pids]))"
+    )
+    result = subprocess.run([sys.executable, "-c", program, store_url], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    open_store(store_url).close()
