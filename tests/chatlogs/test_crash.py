@@ -27,7 +27,7 @@ KILLS = int(os.environ.get("RAGTRACE_KILLS", "12"))
 def _killed(url: str, kills: int) -> list[int]:
     """Kills writers, each at another moment; the last number that each one had acknowledged."""
     drawn = random.Random(5)
-    script = Path(__file__).with_name("crashing.py")
+    script = Path(__file__).with_name("crash_writer.py")
     acknowledged = []
     with subprocess.Popen(
         [sys.executable, str(script), url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

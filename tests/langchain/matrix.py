@@ -21,7 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from tests.langchain.observe import faults, load, watch
+from tests.langchain.observation import faults, load, watch
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "capture-matrix.md"

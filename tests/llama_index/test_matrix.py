@@ -10,7 +10,7 @@ from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
 from tests.llama_index.cases import CASES, Case
 from tests.llama_index.conftest import arrived
-from tests.llama_index.observe import look
+from tests.llama_index.observation import look
 
 # LlamaIndex leaves its chat memory's database open.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

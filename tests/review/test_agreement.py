@@ -9,7 +9,7 @@ import pytest
 from ragtrace.review.agreement import alpha, cohen, krippendorff, measure_agreement, measure_evaluator
 from ragtrace.review.consensus import ReviewedLog, group_by_log
 from ragtrace.review.quality_measures import measure_labels
-from tests.review.reviewed import verdict
+from tests.review.review_data import verdict
 
 FIGURES = ("kappa", "f1", "precision", "recall", "balanced_accuracy")
 # K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C: four observers, twelve units.

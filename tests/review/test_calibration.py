@@ -22,7 +22,7 @@ from ragtrace.review import curves
 from ragtrace.review.calibration import LEAST, Calibration, fit, load, measure_thresholds, save
 from ragtrace.review.queue import fill, load_verdicts
 from ragtrace.testing import Capture, make_trace
-from tests.review.reviewed import NOW, fill_store, good, judge_all, people, verdict
+from tests.review.review_data import NOW, fill_store, good, judge_all, people, verdict
 from tests.review.test_queue import ONLY_RANDOM
 
 
@@ -329,7 +329,7 @@ def test_the_store_knows_the_new_version(tmp_path: Path) -> None:
     import ragtrace
     from ragtrace.chatlogs.schema import evaluators
     from ragtrace.chatlogs.store import open_store
-    from tests.review.reviewed import bad
+    from tests.review.review_data import bad
 
     path, url = tmp_path / "calibration.json", str(tmp_path / "store.db")
     runtime = ragtrace.init(

@@ -24,7 +24,7 @@ from ragtrace.review.label_import import import_labels
 from ragtrace.review.queue import load_verdicts, submit
 from ragtrace.testing import make_trace
 from ragtrace.text.redaction import BUILT_IN
-from tests.review.reviewed import NOW, evaluation, good, people, scored
+from tests.review.review_data import NOW, evaluation, good, people, scored
 
 
 @pytest.mark.parametrize(

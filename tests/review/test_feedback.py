@@ -20,7 +20,7 @@ from ragtrace.review.feedback import FeedbackSink, add_feedback
 from ragtrace.review.policy import Policy
 from ragtrace.review.queue import fill
 from ragtrace.testing import make_trace
-from tests.review.reviewed import NOW, evaluation, fill_store, good, queued, scored
+from tests.review.review_data import NOW, evaluation, fill_store, good, queued, scored
 
 POLICY = Policy(quota=20, random=0, worst=0, threshold=0, disagreement=0, topics=0, feedback=0.2, double=0)
 

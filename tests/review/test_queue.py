@@ -38,7 +38,7 @@ from ragtrace.review.queue import (
     submit,
 )
 from ragtrace.review.webhooks import load_targets
-from tests.review.reviewed import (
+from tests.review.review_data import (
     DAY,
     NOW,
     bad,
@@ -301,7 +301,7 @@ def test_agreement_is_unbiased_under_worst_first(store: Store) -> None:
 
 
 def _row(trace: int, label: str, said: str, weight: float) -> object:
-    from tests.review.reviewed import verdict
+    from tests.review.review_data import verdict
 
     return verdict(trace, 0.5, label, said, weight)
 
@@ -558,7 +558,7 @@ REVIEWER = """
 import sys
 from ragtrace.review.queue import next_task, submit
 from ragtrace.chatlogs.store import open_store
-from tests.review.reviewed import NOW, review
+from tests.review.review_data import NOW, review
 store, user = open_store(sys.argv[1]), int(sys.argv[2])
 while (task := next_task(store, user, NOW)) is not None:
     submit(store, task, review(task.trace_id, comment="x" * 2000), user, NOW)

@@ -27,7 +27,7 @@ from ragtrace.review.feedback import add_feedback
 from ragtrace.review.policy import Policy
 from ragtrace.review.queue import submit
 from ragtrace.review.webhooks import Webhooks, make_target, review_items_from_alert, signature
-from tests.review.reviewed import NOW, bad, evaluation, good, ids, people, queued, review, scored, verdict
+from tests.review.review_data import NOW, bad, evaluation, good, ids, people, queued, review, scored, verdict
 
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef").decode()
 

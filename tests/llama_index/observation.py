@@ -1,6 +1,6 @@
 """What a tracing library makes of each LlamaIndex case: a column of the capture matrix.
 
-usage: python -m tests.llama_index.observe ragtrace|openinference|traceloop|otel
+usage: python -m tests.llama_index.observation ragtrace|openinference|traceloop|otel
 
 Prints one JSON line per case: whether the traces, the question, the answer and the documents are there. Each library
 runs in a process of its own, in an environment that has it.

@@ -1,4 +1,4 @@
-"""What is acknowledged survives a kill: `crashing.py URL` writes until it is killed, and tells what was stored."""
+"""What is acknowledged survives a kill: `crash_writer.py URL` writes until it is killed, and tells what was stored."""
 
 from __future__ import annotations
 
