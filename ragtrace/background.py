@@ -116,6 +116,7 @@ class Background(Generic[Item]):
         self._name = name
         self._work = work
         self._bounds = bounds or Bounds()
+        self._batch, self._workers = self._bounds.batch, self._bounds.workers
         self._session = session
         self._closed = False
         self._reset()
@@ -145,39 +146,37 @@ class Background(Generic[Item]):
         """
         try:
             with self.lock:
-                return self._put(item, size, delay)
+                self._offered += 1
+                queue = self._queue
+                waiting = len(queue) + len(self._delayed)
+                loss = self._loss(waiting, size) if waiting or self._closed else None
+                if loss is not None:
+                    self._dropped[loss] += 1
+                    if not self._bounds.drop_oldest or loss == "shutdown" or not queue:
+                        return loss
+                    self._bytes -= queue.popleft().size
+                now = time.monotonic()
+                entry = _Entry(self._offered, item, size, now)
+                self._bytes += size
+                if delay:
+                    heapq.heappush(self._delayed, (now + delay, entry))
+                else:
+                    queue.append(entry)
+                if len(self._threads) < self._workers:
+                    self._start_threads()
+                if delay or len(queue) == 1 or len(queue) == self._batch:
+                    self._changed.notify_all()
+                return loss
         except Exception:  # noqa: BLE001 the application's thread must not fail because of the queue
             self._failures += 1
             return "internal"
 
-    def _put(self, item: Item, size: int, delay: float) -> Loss | None:
-        self._offered += 1
-        loss = self._loss(size)
-        if loss is not None:
-            self._dropped[loss] += 1
-            if loss == "shutdown" or not self._bounds.drop_oldest or not self._queue:
-                return loss
-            self._bytes -= self._queue.popleft().size
-        now = time.monotonic()
-        entry = _Entry(self._offered, item, size, now)
-        self._bytes += size
-        if delay:
-            heapq.heappush(self._delayed, (now + delay, entry))
-        else:
-            self._queue.append(entry)
-        if len(self._threads) < self._bounds.workers:
-            self._start_threads()
-        if delay or len(self._queue) in (1, self._bounds.batch):
-            self._changed.notify_all()
-        return loss
-
-    def _loss(self, size: int) -> Loss | None:
+    def _loss(self, waiting: int, size: int) -> Loss | None:
         if self._closed:
             return "shutdown"
-        waiting = self.waiting
         if waiting >= self._bounds.items:
             return "queue_full"
-        if waiting and self._bytes + size > self._bounds.bytes:
+        if self._bytes + size > self._bounds.bytes:
             return "queue_bytes"
         return None
 
@@ -196,8 +195,8 @@ class Background(Generic[Item]):
                 self._start_threads()
 
     def _start_threads(self) -> None:
-        for i in range(len(self._threads), self._bounds.workers):
-            name = self._name if self._bounds.workers == 1 else f"{self._name}-{i}"
+        for i in range(len(self._threads), self._workers):
+            name = self._name if self._workers == 1 else f"{self._name}-{i}"
             thread = threading.Thread(target=self._run, name=name, daemon=True)
             try:
                 thread.start()
@@ -237,13 +236,13 @@ class Background(Generic[Item]):
                     break
                 self._changed.wait(self._seconds_to_wait(now, due))
             self._wake_requested = False
-            batch = [self._queue.popleft() for _ in range(min(self._bounds.batch, len(self._queue)))]
+            batch = [self._queue.popleft() for _ in range(min(self._batch, len(self._queue)))]
             self._bytes -= sum(entry.size for entry in batch)
             self._running[threading.get_ident()] = (batch[0].number if batch else self._offered, len(batch))
             return batch
 
     def _is_batch_ready(self, now: float) -> bool:
-        if not self._queue or len(self._queue) >= self._bounds.batch:
+        if not self._queue or len(self._queue) >= self._batch:
             return bool(self._queue)
         return self._closed or self._flushing > 0 or now >= self._queue[0].since + self._bounds.wait
 

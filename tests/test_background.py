@@ -175,6 +175,16 @@ def test_a_delayed_item_comes_later_and_closing_ends_its_delay() -> None:
     assert items == ["now", "soon", "in an hour"]
 
 
+def test_a_delayed_item_does_not_delay_others() -> None:
+    """An item that is put while only a delayed one waits is worked on at once, without a flush."""
+    done = threading.Event()
+    queue = Background("test", lambda batch: done.set(), Bounds())
+    queue.put(1, delay=3_600)
+    queue.put(2)
+    assert done.wait(10)
+    queue.close()
+
+
 # --- bounds ----------------------------------------------------------------------------------------------
 
 

@@ -153,9 +153,8 @@ class Pipeline:
             loss = self._queue.put(_Item(trace, decision, time.monotonic()), size)
             if loss is not None:
                 tally.dropped[inputs] += 1
-        if loss is not None and not self._queue.closed:  # after `close` no worker is left to deliver it
-            self._notices.append(_Notice(trace.trace_id, trace.span_id, decision.probability, loss))
-            self._queue.wake()
+                if loss != "shutdown":  # the next batch delivers it; after `close` there is none
+                    self._notices.append(_Notice(trace.trace_id, trace.span_id, decision.probability, loss))
         return loss is None
 
     # --- the worker threads ----------------------------------------------------------------------
