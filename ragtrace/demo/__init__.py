@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
         from ragtrace.demo import corpus
 
         index = corpus.build()
-    board = boards.Board(len(calls))
+    board = boards.DemoBoard(len(calls))
     runtime = _start(options, board)
     try:
         answer = answerer(assistants, index, model)
@@ -104,7 +104,7 @@ def _calls(options: argparse.Namespace, assistants: Sequence[str]) -> list[traff
     return traffic.questions_for(assistants, options.requests, bool(options.live))
 
 
-def _start(options: argparse.Namespace, board: boards.Board) -> Any:
+def _start(options: argparse.Namespace, board: boards.DemoBoard) -> Any:
     import ragtrace
 
     settings: dict[str, Any] = {
@@ -167,7 +167,7 @@ def answerer(assistants: Sequence[str], index: Any, model: Model) -> Answer:
     return answer
 
 
-def _ask(board: boards.Board, call: traffic.Call, streamed: bool, answer: Answer) -> None:
+def _ask(board: boards.DemoBoard, call: traffic.Call, streamed: bool, answer: Answer) -> None:
     """Send one request. A single failure is normal; if all requests from the start fail, the run ends."""
     try:
         answer(call, streamed)
@@ -179,7 +179,7 @@ def _ask(board: boards.Board, call: traffic.Call, streamed: bool, answer: Answer
 
 
 def _run(
-    options: argparse.Namespace, board: boards.Board, runtime: Any, calls: Sequence[traffic.Call], answer: Answer
+    options: argparse.Namespace, board: boards.DemoBoard, runtime: Any, calls: Sequence[traffic.Call], answer: Answer
 ) -> None:
     show, stop = _display(options, board, runtime.metrics_url)
     start = time.monotonic()
@@ -199,7 +199,7 @@ def _run(
 
 
 def _display(
-    options: argparse.Namespace, board: boards.Board, url: str | None
+    options: argparse.Namespace, board: boards.DemoBoard, url: str | None
 ) -> tuple[Callable[[], None], Callable[[], None]]:
     """Functions to update and to end the display: a live table on a terminal with `rich`, else lines."""
     if not options.plain and sys.stdout.isatty():
@@ -221,14 +221,14 @@ def _display(
     return line, line
 
 
-def _serve(options: argparse.Namespace, board: boards.Board, calls: Sequence[traffic.Call], answer: Answer) -> None:
+def _serve(options: argparse.Namespace, board: boards.DemoBoard, calls: Sequence[traffic.Call], answer: Answer) -> None:
     print("\ncontinuing with a request every two seconds; Ctrl-C ends the demo", flush=True)
     for i, call in enumerate(itertools.cycle(calls)):
         _ask(board, call, i % 3 == 0, answer)
         time.sleep(2.0)
 
 
-def _summarise(options: argparse.Namespace, board: boards.Board, runtime: Any) -> None:
+def _summarise(options: argparse.Namespace, board: boards.DemoBoard, runtime: Any) -> None:
     lines = boards.summary(board, runtime, options.otlp or options.spans, _sample_line(runtime.metrics_url))
     if options.store:
         lines.append(f"to read the requests: ragtrace serve --store {options.store}")

@@ -12,7 +12,7 @@ from ragtrace.errors import MissingExtraError
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation, Evidence, Trace
 from ragtrace.reporting.formats import clip
-from ragtrace.statistics.tally import Tally
+from ragtrace.statistics.tally import ScoreTally
 
 if TYPE_CHECKING:
     from ragtrace.startup.runtime import Runtime
@@ -36,7 +36,7 @@ class UngroundedAnswer:
 
 
 @dataclass(slots=True)
-class Board:
+class DemoBoard:
     """A sink that sums up evaluations for display. Thread-safe."""
 
     planned: int
@@ -47,7 +47,7 @@ class Board:
     """Number of requests that ended in an error."""
     evaluated: int = 0
     dropped: int = 0
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, ScoreTally] = field(default_factory=dict)
     causes: Counter[str] = field(default_factory=Counter)
     _worst: dict[str, UngroundedAnswer] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -64,7 +64,7 @@ class Board:
             for score in evaluation.scores:
                 if score.label == NOT_APPLICABLE:
                     continue
-                self.tallies.setdefault(score.name, Tally()).add(score)
+                self.tallies.setdefault(score.name, ScoreTally()).add(score)
                 if score.name == "groundedness" and score.evidence and score.value is not None:
                     self._keep(evaluation, score.value, score.evidence)
 
@@ -82,13 +82,13 @@ class Board:
         with self._lock:
             return sorted(self._worst.values(), key=lambda w: w.value)
 
-    def table(self) -> list[tuple[str, Tally]]:
+    def table(self) -> list[tuple[str, ScoreTally]]:
         """The tallies by name."""
         with self._lock:
             return sorted(self.tallies.items())
 
 
-def _figures(tally: Tally) -> tuple[int, int, str, float | None, str]:
+def _figures(tally: ScoreTally) -> tuple[int, int, str, float | None, str]:
     """Number of scores and of errors, mean as text, pass rate as number and as text; weighted by 1/p."""
     errors = tally.verdicts["error"]
     mean, passes = tally.values.mean(), tally.passes.rate()
@@ -102,14 +102,14 @@ def _figures(tally: Tally) -> tuple[int, int, str, float | None, str]:
     )
 
 
-def progress_line(board: Board) -> str:
+def progress_line(board: DemoBoard) -> str:
     """The progress of the run in one line."""
     failed = f" · failed {board.failures}" if board.failures else ""
     done = f"evaluated {board.evaluated} · dropped {board.dropped}{failed}"
     return f"requests {board.requests}/{max(board.planned, board.requests)} · {done}"
 
 
-def live_view(board: Board, url: str | None) -> Any:
+def live_view(board: DemoBoard, url: str | None) -> Any:
     """The live table."""
     from rich.console import Group
     from rich.panel import Panel
@@ -133,7 +133,7 @@ def live_view(board: Board, url: str | None) -> Any:
     return Panel(Group(*parts), title=title, title_align="left", subtitle="means and rates weighted by 1/p")
 
 
-def draw(board: Board, path: str) -> None:
+def draw(board: DemoBoard, path: str) -> None:
     """Write the current table as an SVG picture."""
     from io import StringIO
 
@@ -158,7 +158,7 @@ def _panel(worst: UngroundedAnswer) -> Any:
     return Panel(answer, title=f"least grounded ({worst.value:.2f}): {question}", title_align="left")
 
 
-def table_lines(board: Board) -> list[str]:
+def table_lines(board: DemoBoard) -> list[str]:
     """The table as lines of text."""
     lines = [f"{'evaluator':30} {'scored':>6} {'failed':>6} {'mean':>6} {'pass':>6}   (weighted by 1/p)"]
     for name, tally in board.table():
@@ -167,7 +167,7 @@ def table_lines(board: Board) -> list[str]:
     return lines
 
 
-def summary(board: Board, runtime: Runtime, spans_to: str, sample_line: str | None) -> list[str]:
+def summary(board: DemoBoard, runtime: Runtime, spans_to: str, sample_line: str | None) -> list[str]:
     """The summary of a run as lines of text."""
     stats = runtime.pipeline.stats()
     counts: Mapping[str, Any] = runtime.counts()

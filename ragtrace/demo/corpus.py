@@ -34,7 +34,7 @@ TOPICS = tuple(_NAMES.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class CorpusChunk:
     """A passage of about a hundred words."""
 
     id: str
@@ -43,17 +43,17 @@ class Chunk:
     text: str
 
 
-def chunks() -> list[Chunk]:
+def chunks() -> list[CorpusChunk]:
     """The chunks of the selected topics. They differ slightly between Python releases, because the texts do."""
     from pydoc_data.topics import topics
 
-    passages: list[Chunk] = []
+    passages: list[CorpusChunk] = []
     texts: set[str] = set()
     for topic in TOPICS:
         for i, text in enumerate(_cut(topics.get(topic, ""))):
             if text not in texts:  # topics share sections
                 texts.add(text)
-                passages.append(Chunk(f"{topic}#{i}", topic, text))
+                passages.append(CorpusChunk(f"{topic}#{i}", topic, text))
     return passages
 
 
@@ -81,12 +81,12 @@ def _cut(text: str) -> list[str]:
 class Index:
     """Retrieval over all chunks by cosine similarity."""
 
-    def __init__(self, passages: Sequence[Chunk], vectors: Vectors, embedder: Embedder) -> None:
+    def __init__(self, passages: Sequence[CorpusChunk], vectors: Vectors, embedder: Embedder) -> None:
         self.chunks = tuple(passages)
         self._vectors = vectors
         self._embedder = embedder
 
-    def search(self, query: str, k: int = 4) -> list[tuple[Chunk, float]]:
+    def search(self, query: str, k: int = 4) -> list[tuple[CorpusChunk, float]]:
         """The k chunks closest to the query with their cosines, closest first. Long chunks are cut to what the model
         gets."""
         cosines = self._vectors @ self._embedder.embed([query])[0]

@@ -16,9 +16,8 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 
-from ragtrace.demo import messages
 from ragtrace.demo.corpus import Index
-from ragtrace.demo.language_models import Model
+from ragtrace.demo.language_models import SYSTEM, Model, user_message
 from ragtrace.demo.traffic import Call, Reply, documents_for, reply_to
 
 PASSAGES = 4
@@ -102,11 +101,11 @@ def _usage(reply: Reply) -> dict[str, int] | None:
 
 def chain(index: Index | None, model: Model) -> Runnable[str, str]:
     """The chain, from a question to an answer."""
-    prompt = ChatPromptTemplate.from_messages([("system", messages.SYSTEM), ("human", "{message}")])
+    prompt = ChatPromptTemplate.from_messages([("system", SYSTEM), ("human", "{message}")])
 
     def fill(inputs: dict[str, Any]) -> dict[str, str]:
         passages = [document.page_content for document in inputs["documents"]]
-        return {"message": messages.user_message(inputs["question"], passages)}
+        return {"message": user_message(inputs["question"], passages)}
 
     assistant: Runnable[str, str] = (
         {"documents": ReferenceRetriever(index=index), "question": RunnablePassthrough()}

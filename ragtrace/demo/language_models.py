@@ -1,4 +1,4 @@
-"""Models that answer now, instead of recorded answers."""
+"""Models that answer now, instead of recorded answers, and the messages that they get from both assistants."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtrace.demo.messages import MAX_TOKENS, STOP
 from ragtrace.demo.traffic import Reply
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
 
+SYSTEM = (
+    "You answer questions about Python from the given passages only. Answer in one to three short sentences. "
+    "If the passages do not answer the question, say that you do not know."
+)
+MAX_TOKENS = 160
+STOP = ("\n",)
+"""The answer is one paragraph: small models continue with endless lists."""
 Ask = Callable[[Sequence[dict[str, str]]], Reply]
 """Returns the reply to chat messages (role, content)."""
 SMOLLM2 = "SmolLM2-135M-Instruct"
@@ -24,6 +30,11 @@ class Model:
     name: str
     provider: str
     ask: Ask | None = None
+
+
+def user_message(question: str, passages: Sequence[str]) -> str:
+    """The message with the passages and the question."""
+    return "Passages:\n\n" + "\n\n".join(passages) + f"\n\nQuestion: {question}"
 
 
 def open_model(name: str) -> Model:

@@ -25,9 +25,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index_instrumentation.dispatcher import instrument_tags
 from pydantic import PrivateAttr
 
-from ragtrace.demo import messages
 from ragtrace.demo.corpus import Index
-from ragtrace.demo.language_models import Model
+from ragtrace.demo.language_models import SYSTEM, Model, user_message
 from ragtrace.demo.traffic import Call, Reply, documents_for, reply_to
 from ragtrace.records import Document
 
@@ -116,7 +115,7 @@ def engines(index: Index | None, model: Model) -> Engines:
     llm = AssistantLLM(model=model.name)
     llm._ask = model.ask
     template = ChatPromptTemplate.from_messages(
-        [("system", messages.SYSTEM), ("user", messages.user_message("{query_str}", ["{context_str}"]))]
+        [("system", SYSTEM), ("user", user_message("{query_str}", ["{context_str}"]))]
     )
     retriever = ReferenceRetriever(index)
 

@@ -18,7 +18,7 @@ from ragtrace.online.journal import Entry, Reading, read
 from ragtrace.records import Score
 from ragtrace.reporting.formats import moment
 from ragtrace.statistics import Alarm, ChangeTest, Estimate, Step, Sums
-from ragtrace.statistics.tally import Tally
+from ragtrace.statistics.tally import ScoreTally
 
 WORST = 20
 _UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -212,7 +212,7 @@ def _distinct(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({name for name in names if name}))
 
 
-def _figures(tally: Tally) -> Figures:
+def _figures(tally: ScoreTally) -> Figures:
     return Figures(
         tally.evaluated,
         tally.passes.rate(),
@@ -229,7 +229,7 @@ class _History:
 
     def __init__(self, since: float, until: float) -> None:
         self._since, self._until = since, until
-        self._now, self._before = Tally(), Tally()
+        self._now, self._before = ScoreTally(), ScoreTally()
         self._covered = 0.0
         self._test = ChangeTest()
         self._in_period = False

@@ -10,7 +10,7 @@ from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.reporting.formats import model_name
 from ragtrace.reporting.results import FAIL, PARSE_FAILURE, PASS, Metric, Result, Run
 from ragtrace.statistics import intervals
-from ragtrace.statistics.tally import Tally
+from ragtrace.statistics.tally import ScoreTally
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _REFUSAL = "refusal"
@@ -97,7 +97,7 @@ def summarise(run: Run, seed: int = 0) -> list[Summary]:
 def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> Summary:
     scores = [row.scores[metric.name] for row in rows if metric.name in row.scores]
     values = [score.value for score in scores if score.value is not None]
-    tally = Tally()
+    tally = ScoreTally()
     for score in scores:
         tally.add(score)
     counts = _counts(tally)
@@ -124,7 +124,7 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> S
     )
 
 
-def _counts(tally: Tally) -> VerdictCounts:
+def _counts(tally: ScoreTally) -> VerdictCounts:
     return VerdictCounts(
         passed=tally.verdicts[PASS],
         failed=tally.verdicts[FAIL],

@@ -16,7 +16,7 @@ from ragtrace.evaluation import NOT_APPLICABLE, Evaluator
 from ragtrace.records import Evaluation, Score
 from ragtrace.statistics.change import Alarm, ChangeTest
 from ragtrace.statistics.estimates import Estimate, Sums, weight_of
-from ragtrace.statistics.tally import Tally
+from ragtrace.statistics.tally import ScoreTally
 
 HOUR, DAY, WEEK = 3_600, 86_400, 604_800
 WORST = 20
@@ -98,7 +98,7 @@ class _Series:
     def __init__(self, lower_is_better: bool) -> None:
         self._fine, self._coarse = _Ring(_FINE, DAY // _FINE), _Ring(_COARSE, WEEK // _COARSE)
         # The current bucket is separate until the next one starts: most scores change one tally only.
-        self._current, self._stamp = Tally(), -1
+        self._current, self._stamp = ScoreTally(), -1
         self.errors: dict[int, Counter[str]] = {}
         self.worst: list[Worst] = []
         self.lower_is_better = lower_is_better
@@ -130,7 +130,7 @@ class _Series:
             columns = _columns(self._current)
             for ring in (self._fine, self._coarse):
                 ring.add(self._stamp * _FINE, columns)
-            self._current = Tally()
+            self._current = ScoreTally()
 
     def _count_error(self, reason: str, now: float) -> None:
         hour = int(now // _COARSE)
@@ -158,7 +158,7 @@ class _Series:
         return value if self.lower_is_better else -value
 
 
-def _columns(tally: Tally) -> list[float]:
+def _columns(tally: ScoreTally) -> list[float]:
     """A tally as the columns of a bucket; labels other than `VERDICTS` count as `none`."""
     counts: list[float] = [tally.verdicts[verdict] for verdict in VERDICTS]
     counts[_NONE] += tally.verdicts.total() - sum(counts)

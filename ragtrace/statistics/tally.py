@@ -11,7 +11,7 @@ from ragtrace.statistics.estimates import Sums
 
 
 @dataclass(slots=True)
-class Tally:
+class ScoreTally:
     """Counts and sums of the scores of one evaluator. Not thread-safe."""
 
     passes: Sums = field(default_factory=Sums)

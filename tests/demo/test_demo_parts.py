@@ -107,13 +107,13 @@ def test_a_model_out_of_reach_ends_the_run() -> None:
         raise ConnectionError("no server")
 
     call = Call("langchain", "Why?", None)
-    board = boards.Board(5)
+    board = boards.DemoBoard(5)
     demo._ask(board, call, False, refuse)
     demo._ask(board, call, False, refuse)
     with pytest.raises(ModelError, match="no server"):
         demo._ask(board, call, False, refuse)
 
-    board = boards.Board(5)
+    board = boards.DemoBoard(5)
     demo._ask(board, call, False, lambda _call, _streamed: "Because.")
     for _ in range(4):
         demo._ask(board, call, False, refuse)
@@ -122,7 +122,7 @@ def test_a_model_out_of_reach_ends_the_run() -> None:
 
 def test_a_refusal_neither_passes_nor_fails() -> None:
     """The pass rate of the table is the weighted share of passes among passes and fails; a refusal is neither."""
-    board = boards.Board(3)
+    board = boards.DemoBoard(3)
     for label, p in (("pass", 0.5), ("fail", 1.0), ("refusal", 0.1)):
         board(Evaluation(make_trace(), (Score("groundedness", label=label, sampling_probability=p),)))
     ((name, count, errors, mean, passes),) = [
