@@ -153,9 +153,9 @@ def run(check: Evaluator, traces: Sequence[Trace]) -> list[list[Score]]:
     A batch that raises is tried again trace by trace, so that one bad trace does not take its neighbours with it.
     Blocks as long as the evaluator does; the pipeline bounds that from outside.
     """
-    wanted = [i for i, trace in enumerate(traces) if check.applies(trace)]
+    indexes = [i for i, trace in enumerate(traces) if check.applies(trace)]
     results: list[list[Score]] = [[Score(check.name, label=NOT_APPLICABLE)] for _ in traces]
-    for i, verdict in zip(wanted, _verdicts(check, [traces[i] for i in wanted]), strict=True):
+    for i, verdict in zip(indexes, _verdicts(check, [traces[i] for i in indexes]), strict=True):
         results[i] = normalise(check, verdict)
     return [[_stamp(check, score) for score in scores] for scores in results]
 
@@ -281,8 +281,8 @@ def under(check: Evaluator, score: Score) -> Score:
     score = replace(score, version=check.version)
     if score.name != check.name or score.value is None or score.label not in ("pass", "fail", None):
         return score
-    said = label(check, score.value)
-    return replace(score, label=said, cause=None, failures=()) if said == "pass" else replace(score, label=said)
+    new = label(check, score.value)
+    return replace(score, label=new, cause=None, failures=()) if new == "pass" else replace(score, label=new)
 
 
 def _stamp(check: Evaluator, score: Score) -> Score:

@@ -128,9 +128,9 @@ def _load(name: str) -> Evaluator:
             return _as_evaluator(points[name].load(), name)
         except ImportError as error:
             raise SettingError(f"the evaluator {name!r} ({points[name].value}) cannot be imported: {error}") from error
-    known = sorted({*BUILT_IN, *points})
-    close = difflib.get_close_matches(name, known, n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(known)}, or module:attribute"
+    names = sorted({*BUILT_IN, *points})
+    matches = difflib.get_close_matches(name, names, n=3)
+    hint = f"did you mean {' or '.join(matches)}?" if matches else f"known are {', '.join(names)}, or module:attribute"
     raise SettingError(f"there is no evaluator {name!r}; {hint}")
 
 
@@ -138,14 +138,14 @@ def resolve(target: str, setting: str) -> Any:
     """What `module:attribute` names. Raises SettingError that names the setting, the module or the attribute."""
     module_name, _, attribute = target.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
+        value: Any = importlib.import_module(module_name)
     except ImportError as error:
         raise SettingError(f"{setting}: {target!r}: the module {module_name!r} cannot be imported: {error}") from error
     for part in attribute.split("."):
-        if not part or not hasattr(found, part):
+        if not part or not hasattr(value, part):
             raise SettingError(f"{setting}: {target!r}: {module_name!r} has no {attribute!r}; give module:attribute")
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def _as_evaluator(value: Any, name: str) -> Evaluator:

@@ -85,21 +85,21 @@ def _doubtful(scores: Sequence[Score], threshold: float, band: Callable[[], floa
     return [i for i, s in enumerate(scores) if s.value is not None and abs(s.value - threshold) < half]
 
 
-def _decided(local: Score, judged: Score) -> Score:
+def _decided(local: Score, answer: Score) -> Score:
     """The judge's score, or the local one where the judge has none."""
-    if judged.value is not None and judged.error is None:
-        said = f"{judged.explanation or ''} (locally {local.value:.2f})".strip()
+    if answer.value is not None and answer.error is None:
+        explanation = f"{answer.explanation or ''} (locally {local.value:.2f})".strip()
         # The evidence is the local model's: a judge points at no places.
-        return replace(judged, explanation=said, evidence=local.evidence, cause=local.cause)
-    why = judged.error or judged.label
-    said = f"{local.explanation or ''} (the judge was asked and gave none: {why})".strip()
+        return replace(answer, explanation=explanation, evidence=local.evidence, cause=local.cause)
+    why = answer.error or answer.label
+    explanation = f"{local.explanation or ''} (the judge was asked and gave none: {why})".strip()
     return replace(
         local,
-        explanation=said,
-        model=judged.model,
-        input_tokens=judged.input_tokens,
-        output_tokens=judged.output_tokens,
-        cost=judged.cost,
+        explanation=explanation,
+        model=answer.model,
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+        cost=answer.cost,
     )
 
 

@@ -88,13 +88,13 @@ def context_precision_statements(trace: Trace) -> Score | None:
     sentences = [s for d in trace.documents for s in _sentences(d.content)][:_SENTENCES]
     if not sentences:
         return None
-    found = [check(trace.query, trace.reference or "", [s]) for s in sentences]
-    why = next((f for f in found if isinstance(f, str)), None)
+    results = [check(trace.query, trace.reference or "", [s]) for s in sentences]
+    why = next((f for f in results if isinstance(f, str)), None)
     if why is not None:
         return Score("context_precision_statements", label=NOT_APPLICABLE, explanation=why)
-    useful = [not isinstance(f, str) and max(f.supported()) >= SUPPORTED for f in found]
-    said = f"{sum(useful)} of {len(useful)} sentences support the reference"
-    return Score("context_precision_statements", share(useful), explanation=said)
+    useful = [not isinstance(f, str) and max(f.supported()) >= SUPPORTED for f in results]
+    explanation = f"{sum(useful)} of {len(useful)} sentences support the reference"
+    return Score("context_precision_statements", share(useful), explanation=explanation)
 
 
 def support_by_sentence(source: str, summary: str) -> list[list[float]] | str:
@@ -120,10 +120,10 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
     the source, which is the query; in [0, 1]. The first 60 sentences of the source are looked at."""
     from ragtrace.models.summac import consistency
 
-    found = support_by_sentence(trace.query, trace.answer)
-    if isinstance(found, str):
-        return Score("summary_faithfulness_conv", label=NOT_APPLICABLE, explanation=found)
-    values = [consistency(column) for column in found]
+    columns = support_by_sentence(trace.query, trace.answer)
+    if isinstance(columns, str):
+        return Score("summary_faithfulness_conv", label=NOT_APPLICABLE, explanation=columns)
+    values = [consistency(column) for column in columns]
     return Score("summary_faithfulness_conv", sum(values) / len(values), explanation=f"{len(values)} claims")
 
 
@@ -136,15 +136,15 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
 def summary_completeness(trace: Trace, *, settings: Settings) -> Score:
     """Cosine of the source, which is the query, and the faithful part of the summary: its sentences that the source
     supports. 0 where there is none. The source is the mean of its sentences' embeddings, the first 240 of them."""
-    found = check("", trace.answer, [trace.query])
-    if isinstance(found, str):
-        return Score("summary_completeness", label=NOT_APPLICABLE, explanation=found)
-    faithful = [found.text[s.start : s.end] for s, j in found.claims if j.supported >= SUPPORTED]
-    said = f"{len(faithful)} of {len(found.claims)} statements are faithful"
+    result = check("", trace.answer, [trace.query])
+    if isinstance(result, str):
+        return Score("summary_completeness", label=NOT_APPLICABLE, explanation=result)
+    faithful = [result.text[s.start : s.end] for s, j in result.claims if j.supported >= SUPPORTED]
+    explanation = f"{len(faithful)} of {len(result.claims)} statements are faithful"
     if not faithful:
-        return Score("summary_completeness", 0.0, explanation=said)
-    source, kept = (_mean(_embed(texts, settings)) for texts in (_sentences(trace.query, 240), faithful))
-    return Score("summary_completeness", min(1.0, max(0.0, float(source @ kept))), explanation=said)
+        return Score("summary_completeness", 0.0, explanation=explanation)
+    source, summary = (_mean(_embed(texts, settings)) for texts in (_sentences(trace.query, 240), faithful))
+    return Score("summary_completeness", min(1.0, max(0.0, float(source @ summary))), explanation=explanation)
 
 
 def _mean(vectors: Any) -> NDArray[np.float32]:
@@ -186,15 +186,15 @@ def _harmonic(name: str, parts: Sequence[str], trace: Trace, settings: Settings)
     failed = next((s for s in scores if s.error is not None), None)
     absent = next((s for s in scores if s.value is None), None)
     if failed is not None:
-        found = Score(name, error=failed.error, explanation=f"{failed.name}: {failed.explanation}")
+        score = Score(name, error=failed.error, explanation=f"{failed.name}: {failed.explanation}")
     elif absent is not None:
-        found = Score(name, label=NOT_APPLICABLE, explanation=f"{absent.name}: {absent.label}")
+        score = Score(name, label=NOT_APPLICABLE, explanation=f"{absent.name}: {absent.label}")
     else:
         values = [max(0.0, s.value or 0.0) for s in scores]
-        said = ", ".join(f"{s.name} {v:.3f}" for s, v in zip(scores, values, strict=True))
-        found = Score(name, harmonic_mean(values), explanation=said)
+        explanation = ", ".join(f"{s.name} {v:.3f}" for s, v in zip(scores, values, strict=True))
+        score = Score(name, harmonic_mean(values), explanation=explanation)
     return replace(
-        found,
+        score,
         model=next((s.model for s in scores if s.model), None),
         input_tokens=sum(s.input_tokens for s in scores),
         output_tokens=sum(s.output_tokens for s in scores),

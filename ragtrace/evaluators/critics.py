@@ -39,12 +39,12 @@ def _ask(name: str, question: str, trace: Trace, ask: Asker, fields: Mapping[str
     """Ask a question of the answer and, where there is one, of the context."""
     places = "".join(f"\n\n{{{field}}}" for field in fields)
     if not trace.documents:
-        found = ask(Prompt(name, "1", question + places, _OF_ANSWER), fields).value
-        return verdict(name, found["answer_fails"], False, found["reason"])
+        reply = ask(Prompt(name, "1", question + places, _OF_ANSWER), fields).value
+        return verdict(name, reply["answer_fails"], False, reply["reason"])
     more = "\n\nSay it of the answer (`answer_fails`) and, apart from it, of the context (`context_fails`)."
     fields = {**fields, "context": chunks(trace.documents)}
-    found = ask(Prompt(name, "1", question + more + places + "\n\n{context}", _OF_BOTH), fields).value
-    return verdict(name, found["answer_fails"], found["context_fails"], found["reason"])
+    reply = ask(Prompt(name, "1", question + more + places + "\n\n{context}", _OF_BOTH), fields).value
+    return verdict(name, reply["answer_fails"], reply["context_fails"], reply["reason"])
 
 
 @judged(needs={"answer"}, threshold=0.5, source=f"{_H2O}, Contact Information Evaluator")
@@ -104,8 +104,8 @@ SUMMARY = Prompt(
 @judged(needs={"answer", "reference"}, threshold=0.5, source=f"{_H2O}, Summarization (Judge) Evaluator")
 def summary_judge(trace: Trace, ask: Asker) -> Score:
     """Whether the answer is a good summary beside the reference summary, by the judge: 1 (pass) or 0 (fail)."""
-    found = ask(SUMMARY, {"answer": trace.answer, "reference": trace.reference or ""}).value
-    return verdict("summary_judge", not found["good"], False, found["reason"])
+    reply = ask(SUMMARY, {"answer": trace.answer, "reference": trace.reference or ""}).value
+    return verdict("summary_judge", not reply["good"], False, reply["reason"])
 
 
 CRITICS = {
@@ -174,32 +174,32 @@ def byop(prompt: str, name: str = "judge") -> Evaluator:
 
     Raises ValueError for a prompt that uses other fields, or none.
     """
-    used = [field for _, field, _, _ in string.Formatter().parse(prompt) if field is not None]
-    if not used or set(used) - set(_FIELDS):
-        raise ValueError(f"the prompt uses {used or 'no fields'}; it may use {', '.join(_FIELDS)}")
+    places = [field for _, field, _, _ in string.Formatter().parse(prompt) if field is not None]
+    if not places or set(places) - set(_FIELDS):
+        raise ValueError(f"the prompt uses {places or 'no fields'}; it may use {', '.join(_FIELDS)}")
     needed = {"question": "query", "expected_answer": "reference", "context": "documents", "actual_answer": "answer"}
 
     def check(trace: Trace, ask: Asker) -> Score:
         return _own(name, prompt, trace, ask)
 
     check.__doc__ = "A prompt of the user's own, answered with true (pass) or false by the judge."
-    needs = {needed[field] for field in used}
+    needs = {needed[field] for field in places}
     return judged(name=name, needs=needs, threshold=0.5, source=f"{_H2O}, BYOP Evaluator")(check)
 
 
 def _own(name: str, prompt: str, trace: Trace, ask: Asker) -> Score:
     context = chunks(trace.documents)
-    given = {
+    inputs = {
         "question": trace.query,
         "expected_answer": trace.reference or "",
         "context": context,
         "actual_answer": trace.answer,
     }
-    fails = not ask(Prompt(name, prompt, prompt, _TRUE_OR_FALSE), given).value["verdict"]
+    fails = not ask(Prompt(name, prompt, prompt, _TRUE_OR_FALSE), inputs).value["verdict"]
     by_context = False
     if fails and trace.documents and "{actual_answer}" in prompt:
         # What the context alone would have been worth as an answer: it tells a retrieval failure from the model's own.
-        by_context = not ask(Prompt(name, prompt, prompt, _TRUE_OR_FALSE), {**given, "actual_answer": context}).value[
+        by_context = not ask(Prompt(name, prompt, prompt, _TRUE_OR_FALSE), {**inputs, "actual_answer": context}).value[
             "verdict"
         ]
     return verdict(name, fails, by_context)

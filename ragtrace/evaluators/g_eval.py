@@ -42,13 +42,13 @@ def g_eval_of(
 ) -> Evaluator:
     """An evaluator of criteria of one's own, in [0, 1]. `steps`, where given, are taken instead of being written by the
     judge. `needs` says what the judge sees: of query, documents, answer, reference."""
-    seen = tuple(need for need in _TAGS if need in set(needs))
+    inputs = tuple(need for need in _TAGS if need in set(needs))
 
     def check(trace: Trace, ask: Asker) -> Score:
-        return _rate(trace, ask, name=name, criteria=criteria, steps=steps, seen=seen)
+        return _rate(trace, ask, name=name, criteria=criteria, steps=steps, seen=inputs)
 
     check.__doc__ = f"G-Eval by the criteria: {criteria}"
-    return judged(name=name, needs=seen, threshold=threshold, source=_SOURCE)(check)
+    return judged(name=name, needs=inputs, threshold=threshold, source=_SOURCE)(check)
 
 
 @judged(needs={"answer"}, threshold=0.5, source=_SOURCE)
@@ -59,14 +59,14 @@ def g_eval(trace: Trace, ask: Asker) -> Score:
     is the mean of the numbers weighted by their probabilities: by its log-probabilities, and by ten samples where it
     gives none.
     """
-    seen = tuple(need for need in _TAGS if getattr(trace, need))
-    return _rate(trace, ask, name="g_eval", criteria=ask.settings.g_eval_criteria, steps=(), seen=seen)
+    inputs = tuple(need for need in _TAGS if getattr(trace, need))
+    return _rate(trace, ask, name="g_eval", criteria=ask.settings.g_eval_criteria, steps=(), seen=inputs)
 
 
 def _rate(trace: Trace, ask: Asker, *, name: str, criteria: str, steps: Sequence[str], seen: Sequence[str]) -> Score:
     if not steps:
-        given = {"criteria": criteria, "seen": ", ".join(_TAGS[s] for s in seen)}
-        steps = ask(STEPS, given).value["steps"]
+        step_fields = {"criteria": criteria, "seen": ", ".join(_TAGS[s] for s in seen)}
+        steps = ask(STEPS, step_fields).value["steps"]
     listed = "\n".join(f"{i}. {step}" for i, step in enumerate(steps, 1))
     text = (
         f"Rate by the criteria and the steps, from {_LOW} (worst) to {_HIGH} (best). Answer with the number alone.\n\n"
@@ -93,9 +93,9 @@ def _rating(prompt: Prompt, fields: dict[str, str], ask: Asker) -> tuple[float, 
             return weighted, "by log-probabilities"
     ratings: list[float] = []
     for i in range(_SAMPLES):
-        found = _NUMBER.search(ask(prompt, fields, sample=i + 1, temperature=1.0).text)
-        if found:
-            ratings.append(float(found[1]))
+        match = _NUMBER.search(ask(prompt, fields, sample=i + 1, temperature=1.0).text)
+        if match:
+            ratings.append(float(match[1]))
     average = mean(ratings)
     if average is None:
         raise EvaluationError("parse_failure", "the judge gave no number from 1 to 5")

@@ -75,8 +75,8 @@ def judged(
             try:
                 judge = get_judge(settings)
             except (SettingError, MissingExtraError) as error:
-                found = Score(called, error="no_judge", explanation=str(error), method="judge")
-                return [found for _ in traces]
+                score = Score(called, error="no_judge", explanation=str(error), method="judge")
+                return [score for _ in traces]
             return gather(
                 lambda trace: _asked(called, ask, Asker(judge, settings), trace), list(traces), judge.concurrency
             )
@@ -102,15 +102,15 @@ def judged(
 
 def _asked(name: str, ask: Ask, asker: Asker, trace: Trace) -> Score:
     try:
-        found = ask(trace, asker) or Score(name, label=NOT_APPLICABLE)
+        score = ask(trace, asker) or Score(name, label=NOT_APPLICABLE)
     except EvaluationError as error:
-        found = Score(name, error=error.reason, explanation=str(error))
+        score = Score(name, error=error.reason, explanation=str(error))
     except Exception as error:  # noqa: BLE001 one trace's failure must not become its batch's
-        found = Score(name, error=type(error).__name__, explanation=str(error)[:300])
-    if asker.cut and found.error is None:
-        found = replace(found, explanation=f"{found.explanation or ''} (only the first part of a long text was read)")
+        score = Score(name, error=type(error).__name__, explanation=str(error)[:300])
+    if asker.cut and score.error is None:
+        score = replace(score, explanation=f"{score.explanation or ''} (only the first part of a long text was read)")
     return replace(
-        found,
+        score,
         name=name,
         method="judge",
         model=asker.model,
@@ -120,10 +120,10 @@ def _asked(name: str, ask: Ask, asker: Asker, trace: Trace) -> Score:
     )
 
 
-def portion(flags: Sequence[bool], said: str | None = None) -> Score | None:
+def portion(flags: Sequence[bool], explanation: str | None = None) -> Score | None:
     """The share of true flags as the score of the check that returns it; None where there are none."""
     value = share(flags)
-    return None if value is None else Score("", value, explanation=said)
+    return None if value is None else Score("", value, explanation=explanation)
 
 
 def listing(of: Mapping[str, Any]) -> dict[str, Any]:

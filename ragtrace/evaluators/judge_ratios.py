@@ -151,9 +151,9 @@ def context_contradiction_judge(trace: Trace, ask: Asker) -> Score:
 @judged(needs={"query", "answer"}, threshold=0.75, source=f"{_RAG}, LLM based; {_GUIDE}, LLM based")
 def answer_relevancy_statements(trace: Trace, ask: Asker) -> Score | None:
     """Statements of the answer that are relevant to the question / statements of the answer, by the judge."""
-    found = ask(STATEMENTS, {"question": trace.query, "answer": trace.answer}).value["statements"]
-    beside = [s["statement"] for s in found if not s["relevant"]]
-    return portion([s["relevant"] for s in found], quoted(beside, "not relevant"))
+    statements = ask(STATEMENTS, {"question": trace.query, "answer": trace.answer}).value["statements"]
+    beside = [s["statement"] for s in statements if not s["relevant"]]
+    return portion([s["relevant"] for s in statements], quoted(beside, "not relevant"))
 
 
 @judged(
@@ -179,14 +179,14 @@ def answer_correctness_judge(trace: Trace, ask: Asker) -> Score | None:
     from ragtrace.models.embedding import get_embedder
 
     fields = {"question": trace.query, "answer": trace.answer, "reference": trace.reference or ""}
-    found = ask(CORRECTNESS, fields).value
-    tp, fp, fn = (len(found[name]) for name in ("both", "answer_only", "reference_only"))
+    statements = ask(CORRECTNESS, fields).value
+    tp, fp, fn = (len(statements[name]) for name in ("both", "answer_only", "reference_only"))
     if not tp + fp + fn:
         return None
     a, b = get_embedder(ask.settings.embedding_model).embed([trace.answer, trace.reference or ""])
     value = CLAIMS_WEIGHT * f1(tp, fp, fn) + SIMILARITY_WEIGHT * min(1.0, max(0.0, float(a @ b)))
-    said = f"{tp} statements in both, {fp} in the answer only, {fn} in the reference only"
-    return Score("answer_correctness_judge", value, explanation=said)
+    explanation = f"{tp} statements in both, {fp} in the answer only, {fn} in the reference only"
+    return Score("answer_correctness_judge", value, explanation=explanation)
 
 
 def _noise(trace: Trace, ask: Asker) -> tuple[list[bool], list[set[int]], set[int]]:
@@ -197,11 +197,11 @@ def _noise(trace: Trace, ask: Asker) -> tuple[list[bool], list[set[int]], set[in
         "contexts": chunks(trace.documents),
         "answer": trace.answer,
     }
-    found = ask(NOISE, fields).value
+    reply = ask(NOISE, fields).value
     count = len(trace.documents)
-    wrong = [not c["correct"] for c in found["claims"]]
-    entailed = [_among(c["contexts"], count) for c in found["claims"]]
-    return wrong, entailed, _among(found["relevant_contexts"], count)
+    wrong = [not c["correct"] for c in reply["claims"]]
+    entailed = [_among(c["contexts"], count) for c in reply["claims"]]
+    return wrong, entailed, _among(reply["relevant_contexts"], count)
 
 
 _NOISE_NEEDS = ("query", "documents", "answer", "reference")
@@ -246,26 +246,26 @@ def context_precision_judge(trace: Trace, ask: Asker) -> Score:
 def context_precision_statements_judge(trace: Trace, ask: Asker) -> Score | None:
     """Retrieved statements that support the reference / retrieved statements, by the judge."""
     fields = {"question": trace.query, "reference": trace.reference or "", "context": chunks(trace.documents)}
-    found = ask(SUPPORTING, fields).value["statements"]
-    return portion([s["supporting"] for s in found])
+    statements = ask(SUPPORTING, fields).value["statements"]
+    return portion([s["supporting"] for s in statements])
 
 
 @judged(needs={"documents", "reference"}, threshold=0.75, source=f"{_EJENTO}, 2.1; {_GUIDE}; {_H2O}; RAGAS")
 def context_recall_judge(trace: Trace, ask: Asker) -> Score | None:
     """Claims of the reference that can be attributed to the context / claims of the reference, by the judge."""
     fields = {"reference": trace.reference or "", "context": chunks(trace.documents)}
-    found = ask(ATTRIBUTED, fields).value["claims"]
-    missing = [c["claim"] for c in found if not c["attributed"]]
-    return portion([c["attributed"] for c in found], quoted(missing, "missing"))
+    claims = ask(ATTRIBUTED, fields).value["claims"]
+    missing = [c["claim"] for c in claims if not c["attributed"]]
+    return portion([c["attributed"] for c in claims], quoted(missing, "missing"))
 
 
 @judged(needs={"documents", "reference"}, threshold=0.75, source=f"{_EJENTO}, 2.2")
 def context_entities_recall_judge(trace: Trace, ask: Asker) -> Score | None:
     """Entities of the reference that the context names / entities of the reference, by the judge."""
     fields = {"reference": trace.reference or "", "context": chunks(trace.documents)}
-    found = ask(ENTITIES, fields).value["entities"]
-    missing = [e["entity"] for e in found if not e["found"]]
-    return portion([e["found"] for e in found], quoted(missing, "missing"))
+    entities = ask(ENTITIES, fields).value["entities"]
+    missing = [e["entity"] for e in entities if not e["found"]]
+    return portion([e["found"] for e in entities], quoted(missing, "missing"))
 
 
 @judged(needs={"query", "documents"}, threshold=0.75, source=f"{_GUIDE}, Contextual Relevancy; {_H2O}; RAGAS")
@@ -278,8 +278,8 @@ def context_relevancy_judge(trace: Trace, ask: Asker) -> Score | None:
         return None
     fields = {"question": trace.query, "sentences": numbered(sentences)}
     hit = _among(ask(RELEVANT_SENTENCES, fields).value["relevant"], len(sentences))
-    said = f"{len(hit)} of {len(sentences)} sentences"
-    return Score("context_relevancy_judge", len(hit) / len(sentences), explanation=said)
+    explanation = f"{len(hit)} of {len(sentences)} sentences"
+    return Score("context_relevancy_judge", len(hit) / len(sentences), explanation=explanation)
 
 
 def _among(numbers: Sequence[int], count: int) -> set[int]:

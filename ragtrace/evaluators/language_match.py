@@ -60,8 +60,8 @@ def _same(question: dict[str, float], other: dict[str, float]) -> bool | None:
     return len(pair) == 1 or any(pair <= group for group in _CLOSE) or _agreement(question, other) >= _AGREE
 
 
-def _agreement(asked: dict[str, float], answered: dict[str, float]) -> float:
+def _agreement(question: dict[str, float], answer: dict[str, float]) -> float:
     """Cosine of the two distributions: a short text may be taken for a neighbour's language, and leaves its own as the
     second guess."""
-    shared = sum(p * answered.get(language, 0.0) for language, p in asked.items())
-    return shared / math.sqrt(sum(p * p for p in asked.values()) * sum(p * p for p in answered.values()))
+    shared = sum(p * answer.get(language, 0.0) for language, p in question.items())
+    return shared / math.sqrt(sum(p * p for p in question.values()) * sum(p * p for p in answer.values()))

@@ -64,26 +64,26 @@ class Known:
         return word in self.words or (len(word) >= _STEM and not word.isdigit() and word[:_STEM] in self.stems)
 
 
-def _new_content(words: Sequence[str], known: Known) -> float:
+def _new_content(words: Sequence[str], context: Known) -> float:
     content = [w for w in words if w not in FUNCTION_WORDS]
-    return sum(not known.has(w) for w in content) / len(content) if content else 0.0
+    return sum(not context.has(w) for w in content) / len(content) if content else 0.0
 
 
-def features(answer: str, parts: Sequence[tuple[int, int]], known: Known) -> list[float]:
+def features(answer: str, parts: Sequence[tuple[int, int]], context: Known) -> list[float]:
     """Eight numbers, each in [0, 1] or nearly, that grow with what is new: shares of content words, pairs and triples
     of words; the worst statement's share of content words; the share of statements with many; numbers and names, five
     or more counting 1; and the answer's length, as the logarithm of its words / 6."""
     words = _words(answer)
-    each = [_new_content(_words(answer[a:b]), known) for a, b in parts]
+    each = [_new_content(_words(answer[a:b]), context) for a, b in parts]
     pairs = list(pairwise(words))
     triples = list(zip(words, words[1:], words[2:], strict=False))
-    numbers = {w for w in words if any(c.isdigit() for c in w)} - known.words
+    numbers = {w for w in words if any(c.isdigit() for c in w)} - context.words
     later = [w for a, b in parts for w in _WORD.findall(answer[a:b])[1:] if w[0].isupper()]
-    names = {w for w in map(str.lower, later) if w not in FUNCTION_WORDS and not known.has(w)}
+    names = {w for w in map(str.lower, later) if w not in FUNCTION_WORDS and not context.has(w)}
     return [
-        _new_content(words, known),
-        sum(p not in known.pairs for p in pairs) / max(1, len(pairs)),
-        sum(p not in known.triples for p in triples) / max(1, len(triples)),
+        _new_content(words, context),
+        sum(p not in context.pairs for p in pairs) / max(1, len(pairs)),
+        sum(p not in context.triples for p in triples) / max(1, len(triples)),
         max(each, default=0.0),
         sum(share > _UNSUPPORTED for share in each) / max(1, len(each)),
         min(1.0, len(numbers) / 5),
@@ -110,8 +110,8 @@ def _english(text: str) -> bool:
     return sum(w in _ENGLISH for w in words) / len(words) >= _LEAST_ENGLISH
 
 
-def _why_not(trace: Trace, said: Sequence[Statement]) -> str | None:
-    if not any(s.kind == "claim" for s in said):
+def _why_not(trace: Trace, parts: Sequence[Statement]) -> str | None:
+    if not any(s.kind == "claim" for s in parts):
         return "the answer claims nothing"
     if not any(d.content.strip() for d in trace.documents):
         return "the chunks hold no text"
@@ -135,20 +135,20 @@ def groundedness_lexical(trace: Trace) -> Score:
     name = groundedness_lexical.name
     if is_refusal(trace.answer):
         return Score(name, label="refusal", explanation="the answer declines; nothing is claimed")
-    said = statements(trace.answer)
-    if (reason := _why_not(trace, said)) is not None:
+    parts = statements(trace.answer)
+    if (reason := _why_not(trace, parts)) is not None:
         return Score(name, label=NOT_APPLICABLE, explanation=reason)
-    known = Known.of([trace.query, *(d.content for d in trace.documents)])
-    claims = [(s.start, s.end) for s in said if s.kind == "claim"]
-    value = 1 - ungrounded(features(trace.answer, claims, known))
-    shares = [_new_content(_words(trace.answer[a:b]), known) for a, b in claims]
+    context = Known.of([trace.query, *(d.content for d in trace.documents)])
+    claims = [(s.start, s.end) for s in parts if s.kind == "claim"]
+    value = 1 - ungrounded(features(trace.answer, claims, context))
+    shares = [_new_content(_words(trace.answer[a:b]), context) for a, b in claims]
     evidence = tuple(
         Evidence(a, b, "unsupported" if share > _UNSUPPORTED else "supported", 1 - share)
         for (a, b), share in zip(claims, shares, strict=True)
     )
     worst = max(range(len(claims)), key=shares.__getitem__)
     a, b = claims[worst]
-    new = [w for w in dict.fromkeys(_words(trace.answer[a:b])) if w not in FUNCTION_WORDS and not known.has(w)]
+    new = [w for w in dict.fromkeys(_words(trace.answer[a:b])) if w not in FUNCTION_WORDS and not context.has(w)]
     listed = ", ".join(f"“{w[:40]}”" for w in new[:8])
     return Score(
         name,

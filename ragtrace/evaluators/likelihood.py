@@ -28,16 +28,16 @@ def _read(name: str, parts: Iterable[tuple[str, str]], settings: Settings, value
         model = get_causal(settings.likelihood_model)
     except (MissingExtraError, ModelError, SettingError) as error:
         raise EvaluationError("no_model", str(error)) from error
-    found = [likelihood(model, text, prefix) for prefix, text in parts]
-    if not all(f.logprobs for f in found):
+    likelihoods = [likelihood(model, text, prefix) for prefix, text in parts]
+    if not all(f.logprobs for f in likelihoods):
         return None
-    value = sum(f.cross_entropy for f in found) / len(found)
-    said = f"{sum(len(f.logprobs) for f in found)} tokens under {model.name}"
-    if cut := max(f.cut for f in found):
-        said += f"; the last of them without the first {cut} tokens of the text"
+    value = sum(f.cross_entropy for f in likelihoods) / len(likelihoods)
+    explanation = f"{sum(len(f.logprobs) for f in likelihoods)} tokens under {model.name}"
+    if cut := max(f.cut for f in likelihoods):
+        explanation += f"; the last of them without the first {cut} tokens of the text"
     if value_of == "perplexity":
         value = math.exp(min(value, 700.0))  # beyond it a double has no number
-    return Score(name, value, explanation=said)
+    return Score(name, value, explanation=explanation)
 
 
 @evaluator(
@@ -151,7 +151,7 @@ def _gptscore(family: str, aspect: str) -> Evaluator:
         summary_parts: "the answer after `Tl;dr`",
     }[parts]
     check.__doc__ = f"Mean negative log-likelihood, in nats, of {tokens}, under the instruction “{instruction}”"
-    made = evaluator(
+    gptscore = evaluator(
         name=name,
         needs=needs,
         threshold=_INFINITY,
@@ -161,7 +161,7 @@ def _gptscore(family: str, aspect: str) -> Evaluator:
         timeout=_TIMEOUT,
         source=f"{_H2O}, {source}",
     )(check)
-    return replace(made, description=check.__doc__)
+    return replace(gptscore, description=check.__doc__)
 
 
 GPTSCORES = {

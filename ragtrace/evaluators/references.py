@@ -25,8 +25,8 @@ def _correct(trace: Trace) -> Checked | str:
 
 def _entails(chunk: str, query: str, text: str) -> list[bool]:
     """Per claim of a text whether a chunk supports it."""
-    found = check(query, text, [chunk])
-    return [] if isinstance(found, str) else [p >= SUPPORTED for p in found.supported()]
+    result = check(query, text, [chunk])
+    return [] if isinstance(result, str) else [p >= SUPPORTED for p in result.supported()]
 
 
 @evaluator(
@@ -38,20 +38,20 @@ def _entails(chunk: str, query: str, text: str) -> list[bool]:
 )
 def noise_sensitivity(trace: Trace) -> Score:
     """Incorrect claims / claims of the answer; a claim is incorrect if the reference does not support it."""
-    found = _correct(trace)
-    if isinstance(found, str):
-        return not_scored("noise_sensitivity", found)
-    wrong = sum(p < SUPPORTED for p in found.supported())
+    result = _correct(trace)
+    if isinstance(result, str):
+        return not_scored("noise_sensitivity", result)
+    wrong = sum(p < SUPPORTED for p in result.supported())
     return Score(
-        "noise_sensitivity", value=wrong / len(found.claims), explanation=f"{wrong} of {len(found.claims)} claims"
+        "noise_sensitivity", value=wrong / len(result.claims), explanation=f"{wrong} of {len(result.claims)} claims"
     )
 
 
 def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
-    found = _correct(trace)
-    if isinstance(found, str):
-        return not_scored(name, found)
-    wrong = [p < SUPPORTED for p in found.supported()]
+    result = _correct(trace)
+    if isinstance(result, str):
+        return not_scored(name, result)
+    wrong = [p < SUPPORTED for p in result.supported()]
     blamed = [False] * len(wrong)
     for document in trace.documents[:_CHUNKS]:
         if not document.content.strip():
@@ -105,12 +105,12 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     """
     from ragtrace.models.embedding import get_embedder
 
-    said = _correct(trace)
+    result = _correct(trace)
     expected = check(trace.query, trace.reference or "", [trace.answer])
-    if isinstance(said, str):
-        return not_scored("answer_correctness", said)
-    tp = sum(p >= SUPPORTED for p in said.supported())
-    fp = len(said.claims) - tp
+    if isinstance(result, str):
+        return not_scored("answer_correctness", result)
+    tp = sum(p >= SUPPORTED for p in result.supported())
+    fp = len(result.claims) - tp
     fn = 0 if isinstance(expected, str) else sum(p < SUPPORTED for p in expected.supported())
     a, b = get_embedder(settings.embedding_model).embed([trace.answer, trace.reference or ""])
     value = _CLAIMS_WEIGHT * f1(tp, fp, fn) + _SIMILARITY_WEIGHT * max(0.0, float(a @ b))
@@ -149,11 +149,11 @@ def _nearness(query: str, chunks: Sequence[str], settings: Settings) -> list[flo
 
     groups = [[c[s.start : s.end] for s in (prose(c, 60) or split(c, 1))] for c in chunks]
     vectors = get_embedder(settings.embedding_model).embed([query, *(s for g in groups for s in g)])
-    found, at = [], 1
+    cosines, at = [], 1
     for group in groups:
-        found.append(float((vectors[at : at + len(group)] @ vectors[0]).max()) if group else -1.0)
+        cosines.append(float((vectors[at : at + len(group)] @ vectors[0]).max()) if group else -1.0)
         at += len(group)
-    return found
+    return cosines
 
 
 @evaluator(
@@ -164,7 +164,7 @@ def _nearness(query: str, chunks: Sequence[str], settings: Settings) -> list[flo
 )
 def summary_faithfulness_zs(trace: Trace) -> Score:
     """Mean over the summary's sentences of the probability that the source supports them; the source is the query."""
-    found = check("", trace.answer, [trace.query])
-    if isinstance(found, str):
-        return not_scored("summary_faithfulness_zs", found)
-    return Score("summary_faithfulness_zs", value=sum(found.supported()) / len(found.claims))
+    result = check("", trace.answer, [trace.query])
+    if isinstance(result, str):
+        return not_scored("summary_faithfulness_zs", result)
+    return Score("summary_faithfulness_zs", value=sum(result.supported()) / len(result.claims))

@@ -25,16 +25,16 @@ def _sentences(answer: str, model: str) -> tuple[tuple[Span, dict[str, float]], 
 
 
 def _worst(check: Evaluator, label: str, trace: Trace, model: str) -> Score | None:
-    found = _sentences(trace.answer, model)
-    if not found:
+    sentences = _sentences(trace.answer, model)
+    if not sentences:
         return None
-    span, probabilities = max(found, key=lambda f: f[1][label])
-    said = f"highest at characters {span.start}-{span.end}"
-    if len(found) == _SENTENCES:
-        said += f"; the first {_SENTENCES} sentences were read"
+    span, probabilities = max(sentences, key=lambda f: f[1][label])
+    explanation = f"highest at characters {span.start}-{span.end}"
+    if len(sentences) == _SENTENCES:
+        explanation += f"; the first {_SENTENCES} sentences were read"
     if model:
-        said += f"; by {model}"
-    return Score(check.name, value=probabilities[label], explanation=said)
+        explanation += f"; by {model}"
+    return Score(check.name, value=probabilities[label], explanation=explanation)
 
 
 @evaluator(needs={"answer"}, threshold=0.75, direction="lower", method="model", version="2", source=_H2O)

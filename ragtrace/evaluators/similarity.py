@@ -38,15 +38,15 @@ def _answer_sentences(trace: Trace) -> list[Span]:
 
 
 def _context_sentences(trace: Trace) -> list[_Sentence]:
-    found: list[_Sentence] = []
+    sentences: list[_Sentence] = []
     for rank, document in enumerate(trace.documents):
-        room = min(_CHUNK_SENTENCES, _CONTEXT_SENTENCES - len(found))
+        room = min(_CHUNK_SENTENCES, _CONTEXT_SENTENCES - len(sentences))
         if room <= 0:
             break
         text = document.content[:_CHUNK_CHARS]
         spans = prose(text, room) or split(text, 1)
-        found.extend(_Sentence(rank, span, text[span.start : span.end]) for span in spans)
-    return found
+        sentences.extend(_Sentence(rank, span, text[span.start : span.end]) for span in spans)
+    return sentences
 
 
 def _embed(groups: Sequence[Sequence[str]], settings: Settings) -> list[Vectors]:
@@ -54,11 +54,11 @@ def _embed(groups: Sequence[Sequence[str]], settings: Settings) -> list[Vectors]
     from ragtrace.models.embedding import get_embedder
 
     vectors = get_embedder(settings.embedding_model).embed([text for group in groups for text in group])
-    found, start = [], 0
+    parts, start = [], 0
     for group in groups:
-        found.append(vectors[start : start + len(group)])
+        parts.append(vectors[start : start + len(group)])
         start += len(group)
-    return found
+    return parts
 
 
 def _answer_to_query(traces: Sequence[Trace], settings: Settings) -> list[Any]:
@@ -98,10 +98,10 @@ def _relevant(check: Evaluator, value: float, model: str) -> float | Score:
 def answer_relevance(traces: Sequence[Trace], *, settings: Settings) -> list[float | Score | None]:
     """Mean over the answer's sentences of cos(sentence, query), or of the scores of the CrossEncoder that the setting
     `similarity_model` names."""
-    found = _answer_to_query(traces, settings)
+    cosines = _answer_to_query(traces, settings)
     return [
         _relevant(answer_relevance, _clipped(c.mean(), -1.0), settings.similarity_model) if len(c) else None
-        for c in found
+        for c in cosines
     ]
 
 
@@ -116,10 +116,10 @@ def answer_relevance(traces: Sequence[Trace], *, settings: Settings) -> list[flo
 def answer_relevance_max(traces: Sequence[Trace], *, settings: Settings) -> list[float | Score | None]:
     """Maximum over the answer's sentences of cos(sentence, query), or of the scores of the CrossEncoder that the
     setting `similarity_model` names."""
-    found = _answer_to_query(traces, settings)
+    cosines = _answer_to_query(traces, settings)
     return [
         _relevant(answer_relevance_max, _clipped(c.max(), -1.0), settings.similarity_model) if len(c) else None
-        for c in found
+        for c in cosines
     ]
 
 
@@ -135,14 +135,14 @@ def _chunk_relevance(traces: Sequence[Trace], settings: Settings) -> list[list[f
         groups.append([trace.query])
         groups.append([s.text for s in sentences])
     vectors = _embed(groups, settings)
-    found = []
+    relevance = []
     for i, sentences in enumerate(contexts):
         best: dict[int, float] = {}
         cosines = vectors[2 * i + 1] @ vectors[2 * i][0] if sentences else []
         for sentence, cosine in zip(sentences, cosines, strict=True):
             best[sentence.rank] = max(best.get(sentence.rank, 0.0), _clipped(cosine))
-        found.append([_blended(traces[i], rank, cosine) for rank, cosine in best.items()])
-    return found
+        relevance.append([_blended(traces[i], rank, cosine) for rank, cosine in best.items()])
+    return relevance
 
 
 def _blended(trace: Trace, rank: int, cosine: float) -> float:
@@ -158,16 +158,16 @@ def _relevance_in_place(trace: Trace, settings: Settings) -> list[float]:
     from ragtrace.models.alignment import sentence_vectors
 
     (query,) = _embed([[trace.query]], settings)
-    found = []
+    relevance = []
     left = _CONTEXT_SENTENCES
     for rank, document in enumerate(trace.documents):
         _, vectors = sentence_vectors(document.content[:_CHUNK_CHARS], min(_CHUNK_SENTENCES, left))
         left -= len(vectors)
         if len(vectors):
-            found.append(_blended(trace, rank, _clipped((vectors @ query[0]).max())))
+            relevance.append(_blended(trace, rank, _clipped((vectors @ query[0]).max())))
         if left <= 0:
             break
-    return found
+    return relevance
 
 
 _SOFT = f"{_H2O}, Context Relevancy Evaluator (Soft Recall and Precision)"

@@ -96,9 +96,9 @@ class Judge:
         """
         messages, cut = render(prompt, fields)
         key = self._digest(prompt, messages, (sample, temperature, top))
-        known = self.store.get(key)
-        if known is not None:
-            saved = json.loads(known)
+        stored = self.store.get(key)
+        if stored is not None:
+            saved = json.loads(stored)
             return Answer(saved["value"], saved["text"], Usage(), cut, tuple((t, p) for t, p in saved["top"]))
         spent = Usage()
         problem = ""
@@ -178,8 +178,8 @@ class Judge:
         if schema and self._form == "object":
             options["response_format"] = {"type": "json_object"}
         elif schema and self._form == "schema":
-            named = {"name": "verdict", "schema": dict(schema), "strict": True}
-            options["response_format"] = {"type": "json_schema", "json_schema": named}
+            form = {"name": "verdict", "schema": dict(schema), "strict": True}
+            options["response_format"] = {"type": "json_schema", "json_schema": form}
         if top and self.gives_logprobs:
             options.update(logprobs=True, top_logprobs=top)
         return options
@@ -318,13 +318,13 @@ def _reply(response: Any) -> _Reply:
         choice = response["choices"][0]
         text = choice["message"]["content"] or ""
         usage = response.get("usage") or {}
-        used = Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
+        tokens = Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
         finish = str(choice.get("finish_reason") or "")
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise _NoReply(f"the server's answer is no chat completion ({type(error).__name__})") from error
     if not isinstance(text, str):
         raise _NoReply("the server's answer holds no text")
-    return _Reply(text, finish, used, _top(choice))
+    return _Reply(text, finish, tokens, _top(choice))
 
 
 def _top(choice: Any) -> tuple[tuple[str, float], ...]:
@@ -332,8 +332,8 @@ def _top(choice: Any) -> tuple[tuple[str, float], ...]:
     try:
         for place in _of(_of(choice, "logprobs"), "content"):
             if _of(place, "token").strip():
-                found = _of(place, "top_logprobs")
-                return tuple((str(_of(t, "token")), float(_of(t, "logprob"))) for t in found)
+                tokens = _of(place, "top_logprobs")
+                return tuple((str(_of(t, "token")), float(_of(t, "logprob"))) for t in tokens)
     except (KeyError, TypeError, AttributeError, ValueError):
         pass
     return ()

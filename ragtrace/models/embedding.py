@@ -134,10 +134,10 @@ class SentenceTransformersEmbedder:
 
         if not texts:
             return np.zeros((0, int(self._model.get_sentence_embedding_dimension() or 0)), np.float32)
-        made = self._model.encode(
+        vectors = self._model.encode(
             [_tokenisable(t) for t in texts], batch_size=_RUN, show_progress_bar=False, convert_to_numpy=True
         )
-        return unit_rows(np.asarray(made, np.float32))
+        return unit_rows(np.asarray(vectors, np.float32))
 
 
 class CachedEmbedder:
@@ -150,7 +150,7 @@ class CachedEmbedder:
         self._inner = inner
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._known: OrderedDict[bytes, Any] = OrderedDict()
+        self._cache: OrderedDict[bytes, Any] = OrderedDict()
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -158,31 +158,31 @@ class CachedEmbedder:
         import numpy as np
 
         keys = [hashlib.blake2b(t.encode("utf-8", "replace"), digest_size=16).digest() for t in texts]
-        found: dict[bytes, Any] = {}
+        by_key: dict[bytes, Any] = {}
         with self._lock:
             for key in keys:
-                if key in self._known:
-                    self._known.move_to_end(key)
-                    found[key] = self._known[key]
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+                if key in self._cache:
+                    self._cache.move_to_end(key)
+                    by_key[key] = self._cache[key]
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in by_key}
         self.hits += len(keys) - len(missing)
         self.misses += len(missing)
         if missing or not texts:
-            made = self._inner.embed(list(missing.values()))
+            vectors = self._inner.embed(list(missing.values()))
             if not texts:
-                return made
-            found.update(zip(missing, made, strict=True))
-            self._remember({key: found[key] for key in missing})
-        return np.stack([found[key] for key in keys])
+                return vectors
+            by_key.update(zip(missing, vectors, strict=True))
+            self._remember({key: by_key[key] for key in missing})
+        return np.stack([by_key[key] for key in keys])
 
     def _remember(self, vectors: dict[bytes, Any]) -> None:
         with self._lock:
             for key, vector in vectors.items():
-                if key not in self._known:
-                    self._known[key] = vector.copy()  # a row of a batch would keep the whole batch alive
+                if key not in self._cache:
+                    self._cache[key] = vector.copy()  # a row of a batch would keep the whole batch alive
                     self._bytes += vector.nbytes + 150
-            while self._bytes > self._max_bytes and self._known:
-                _, oldest = self._known.popitem(last=False)
+            while self._bytes > self._max_bytes and self._cache:
+                _, oldest = self._cache.popitem(last=False)
                 self._bytes -= oldest.nbytes + 150
 
 

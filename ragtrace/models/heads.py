@@ -64,13 +64,13 @@ class Head:
         """(n, k) log-odds, from the texts and their (n, 384) embeddings."""
         import numpy as np
 
-        made = np.asarray(vectors, np.float64) @ self._dense.T + self._rest[:, 1]
+        odds = np.asarray(vectors, np.float64) @ self._dense.T + self._rest[:, 1]
         for i, text in enumerate(texts):
-            made[i] += self._rest[:, 0] * np.log1p(min(len(text), 4_000))
+            odds[i] += self._rest[:, 0] * np.log1p(min(len(text), 4_000))
             for weights, buckets in ((self._chars, char_buckets(text)), (self._words, word_buckets(text))):
                 if buckets:
-                    made[i] += weights[:, buckets].sum(1) / len(buckets) ** 0.5
-        raised: NDArray[np.float64] = made
+                    odds[i] += weights[:, buckets].sum(1) / len(buckets) ** 0.5
+        raised: NDArray[np.float64] = odds
         return raised
 
 
@@ -96,8 +96,8 @@ def toxicity(texts: Sequence[str]) -> list[dict[str, float]]:
     logits[:, 0] = slope * mixture(logits[:, :_INNER]) + shift
     raised = 1 / (1 + np.exp(-logits))
     names = ("toxicity", *head.labels[1:])
-    shown = [0, *range(_INNER, len(names))]
-    return [{names[k]: float(row[k]) for k in shown} for row in raised]
+    columns = [0, *range(_INNER, len(names))]
+    return [{names[k]: float(row[k]) for k in columns} for row in raised]
 
 
 def mixture(logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -68,14 +68,14 @@ class Section(Generic[S]):
                 if name in self.secrets:
                     variable = self.variables.get(name, self.prefix + name.upper())
                     raise SettingError(f"{name} {where} is a secret; set the environment variable {variable} instead")
-                values[name] = self._checked(name, value, f"{name} {where}")
+                values[name] = self._convert(name, value, f"{name} {where}")
         for variable, text in environ.items():
             own = self._name(variable)
             if own is not None and (text or not self.table):
-                values[own] = self._checked(own, text, variable)
+                values[own] = self._convert(own, text, variable)
         for name, value in (arguments or {}).items():
             if value is not None:
-                values[name] = self._checked(name, value, name)
+                values[name] = self._convert(name, value, name)
         return self.kind(**values)
 
     def _name(self, variable: str) -> str | None:
@@ -92,7 +92,7 @@ class Section(Generic[S]):
         _log.warning("ragtrace: the environment variable %s is no setting and is ignored", variable)
         return None
 
-    def _checked(self, name: str, value: Any, where: str) -> Any:
+    def _convert(self, name: str, value: Any, where: str) -> Any:
         types = _types(cast("Any", self.kind))
         if name not in types:
             matches = difflib.get_close_matches(name, types, n=3)

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ragtrace import settings
 from ragtrace.errors import RagtraceError, SettingError
-from ragtrace.settings import Settings
+from ragtrace.settings import Settings, load
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,26 +101,26 @@ def _settings() -> Iterator[Finding]:
     from ragtrace import plugins
 
     try:
-        used = settings.load()
+        settings = load()
     except SettingError as error:
         yield Finding("settings", "wrong", str(error))
         return
-    yield Finding("settings", "ok", f"app {used.app}, env {used.env}, sample {used.sample:g}")
-    for name in used.evaluators or plugins.DEFAULT_SUITE:
+    yield Finding("settings", "ok", f"app {settings.app}, env {settings.env}, sample {settings.sample:g}")
+    for name in settings.evaluators or plugins.DEFAULT_SUITE:
         try:
             plugins.load(name)
         except RagtraceError as error:
             yield Finding(f"evaluator {name}", "wrong", str(error))
-    yield _endpoint(used)
+    yield _endpoint(settings)
 
 
-def _endpoint(used: Settings) -> Finding:
-    endpoint = used.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+def _endpoint(settings: Settings) -> Finding:
+    endpoint = settings.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
     if not endpoint:
         return Finding("OTLP endpoint", "absent", "is not configured; set otlp_endpoint or OTEL_EXPORTER_OTLP_ENDPOINT")
     parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
     try:
-        port = parts.port or {"https": 443}.get(parts.scheme, 4317 if used.otlp_protocol == "grpc" else 4318)
+        port = parts.port or {"https": 443}.get(parts.scheme, 4317 if settings.otlp_protocol == "grpc" else 4318)
         with socket.create_connection((parts.hostname or "localhost", port), timeout=2.0):
             return Finding("OTLP endpoint", "ok", f"{endpoint} accepts connections")
     except (OSError, ValueError) as error:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as otel
 
-from ragtrace import calibrations, plugins, sampling, settings
+from ragtrace import calibrations, plugins, sampling
 from ragtrace.errors import DataError, MissingExtraError, SettingError
 from ragtrace.evaluation import Evaluator, configure
 from ragtrace.online import child_process
 from ragtrace.online.pipeline import Adjust, Limits, Pipeline, Sink
-from ragtrace.settings import Settings
+from ragtrace.settings import Settings, evaluator_settings, for_evaluators, load, prices
 from ragtrace.startup import runtime as running
 from ragtrace.startup.runtime import Parts, Runtime
 from ragtrace.text import redaction
@@ -72,23 +72,23 @@ def init(
         return Runtime(Settings(langchain=False, llama_index=False), Pipeline(()), Parts())
     if isinstance(redact, str):
         options["redact"] = redact
-    used = settings.load(options, file=settings_file)
-    capture = _capture(used, redact if callable(redact) else _redaction(used.redact))
-    checks = [_evaluator(name) for name in used.evaluators] if used.evaluators else _default_suite()
+    settings = load(options, file=settings_file)
+    capture = _capture(settings, redact if callable(redact) else _redaction(settings.redact))
+    checks = [_evaluator(name) for name in settings.evaluators] if settings.evaluators else _default_suite()
     _check_unique(checks)
-    _check_judge(used, checks)
+    _check_judge(settings, checks)
     with _lock:
         before = running.current()
         if before is not None:
             before.close()
-        used, remove_spending = _shared_budget(used, checks)
-        if used.embedding_model:  # one that cannot be loaded is an error at start, not one on every score
+        settings, remove_spending = _shared_budget(settings, checks)
+        if settings.embedding_model:  # one that cannot be loaded is an error at start, not one on every score
             from ragtrace.models.embedding import get_embedder
 
-            get_embedder(used.embedding_model)
-        own = settings.evaluator_settings(used)  # goes to other processes, to which objects among the settings cannot
+            get_embedder(settings.embedding_model)
+        own = evaluator_settings(settings)  # goes to other processes, to which objects among the settings cannot
         checks = [configure(check, own) for check in checks]
-        runtime = _start(used, capture, checks, sampler or _sampler(used), tuple(sinks), tracer_provider)
+        runtime = _start(settings, capture, checks, sampler or _sampler(settings), tuple(sinks), tracer_provider)
         running.instrument(runtime, True, capture)
         running.close_at_exit(runtime)
         running.set_current(runtime)
@@ -97,7 +97,7 @@ def init(
 
 
 def _start(  # noqa: PLR0917 each is a part of the runtime
-    used: Settings,
+    settings: Settings,
     capture: ContentPolicy,
     checks: Sequence[Evaluator],
     sampler: sampling.Sampler,
@@ -107,80 +107,89 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     """Start the pipeline and what receives its evaluations."""
     from ragtrace.evaluators.causes import cause
 
-    calibration = _calibration(used)
+    calibration = _calibration(settings)
     calibrated = checks if calibration is None else calibration(checks)
-    telemetry = _telemetry(used, capture, tracer_provider)
-    metrics = _metrics(used, calibrated)
-    journal = _journal(used, capture, checks)
-    store = _store(used, calibrated)
+    telemetry = _telemetry(settings, capture, tracer_provider)
+    metrics = _metrics(settings, calibrated)
+    journal = _journal(settings, capture, checks)
+    store = _store(settings, calibrated)
     parts: list[Sink | None] = [metrics, *(telemetry.sinks if telemetry is not None else ()), journal, store]
     pipeline = Pipeline(
         checks,
         (*sinks, *(part for part in parts if part is not None)),
         sampler=sampler,
-        limits=Limits(used.queue_items, used.queue_bytes, used.batch, used.batch_wait, used.workers),
+        limits=Limits(
+            settings.queue_items, settings.queue_bytes, settings.batch, settings.batch_wait, settings.workers
+        ),
         observers=() if metrics is None else (metrics.observe_request,),
         cause=cause,
         observe_duration=None if metrics is None else metrics.observe_duration,
-        isolated_names=_isolated_names(used, checks),
-        environment=settings.for_evaluators(used),
+        isolated_names=_isolated_names(settings, checks),
+        environment=for_evaluators(settings),
         adjust=_with_store(calibration, store),
     )
     if metrics is not None:
         metrics.watch(pipeline, telemetry)
-        metrics.serve(used.prometheus_port, used.prometheus_host)
+        metrics.serve(settings.prometheus_port, settings.prometheus_host)
     pipeline.start()
     recorder.set_consumer(pipeline)
-    return Runtime(used, pipeline, Parts(telemetry, metrics, journal, store, _feedback(used)))
+    return Runtime(settings, pipeline, Parts(telemetry, metrics, journal, store, _feedback(settings)))
 
 
-def _metrics(used: Settings, checks: Sequence[Evaluator]) -> PrometheusSink | None:
-    if used.prometheus_port < 0:
+def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink | None:
+    if settings.prometheus_port < 0:
         return None
     _require("prometheus_client", "prometheus", "prometheus_port")
     from ragtrace_prometheus import PrometheusSink
     from ragtrace_prometheus.watcher import JudgeLimits
 
     return PrometheusSink(
-        app=used.app,
-        env=used.env,
+        app=settings.app,
+        env=settings.env,
         evaluators=checks,
-        prices=settings.prices(used.model_prices),
-        strata=_strata(used),
+        prices=prices(settings.model_prices),
+        strata=_strata(settings),
         directory=os.environ.get("PROMETHEUS_MULTIPROC_DIR"),  # as prometheus_client: empty is unset
         judge=JudgeLimits(
-            used.judge_model, used.judge_budget_hour, used.judge_budget_day, shared=bool(used.judge_budget_file)
+            settings.judge_model,
+            settings.judge_budget_hour,
+            settings.judge_budget_day,
+            shared=bool(settings.judge_budget_file),
         ),
     )
 
 
-def _journal(used: Settings, capture: ContentPolicy, checks: Sequence[Evaluator]) -> Journal | None:
-    if not used.report_file:
+def _journal(settings: Settings, capture: ContentPolicy, checks: Sequence[Evaluator]) -> Journal | None:
+    if not settings.report_file:
         return None
     from ragtrace.online.journal import Journal
 
-    return Journal(used.report_file, app=used.app, env=used.env, evaluators=checks, sanitizer=capture.sanitizer)
+    return Journal(
+        settings.report_file, app=settings.app, env=settings.env, evaluators=checks, sanitizer=capture.sanitizer
+    )
 
 
-def _store(used: Settings, checks: Sequence[Evaluator]) -> StoreSink | None:
-    if not used.store:
+def _store(settings: Settings, checks: Sequence[Evaluator]) -> StoreSink | None:
+    if not settings.store:
         return None
     _require("sqlalchemy", "store", "store")
     from ragtrace.chatlogs.encryption import read_keys
     from ragtrace.chatlogs.sink import Retention, StoreSink
 
-    retention = Retention(used.store_days, used.store_bytes)
-    key = read_keys(used.store_key)
-    return StoreSink(used.store, key=key, app=used.app, env=used.env, evaluators=checks, retention=retention)
+    retention = Retention(settings.store_days, settings.store_bytes)
+    key = read_keys(settings.store_key)
+    return StoreSink(
+        settings.store, key=key, app=settings.app, env=settings.env, evaluators=checks, retention=retention
+    )
 
 
-def _feedback(used: Settings) -> FeedbackSink | None:
-    if not used.store:
+def _feedback(settings: Settings) -> FeedbackSink | None:
+    if not settings.store:
         return None
     from ragtrace.chatlogs.encryption import read_keys
     from ragtrace.review.feedback import FeedbackSink
 
-    return FeedbackSink(used.store, key=read_keys(used.store_key))
+    return FeedbackSink(settings.store, key=read_keys(settings.store_key))
 
 
 def _with_store(calibration: Adjust | None, store: StoreSink | None) -> Adjust | None:
@@ -201,51 +210,51 @@ def _with_store(calibration: Adjust | None, store: StoreSink | None) -> Adjust |
     return adjust
 
 
-def _calibration(used: Settings) -> Adjust | None:
-    if not used.calibration_file:
+def _calibration(settings: Settings) -> Adjust | None:
+    if not settings.calibration_file:
         return None
     try:
-        return calibrations.File(used.calibration_file)
+        return calibrations.File(settings.calibration_file)
     except DataError as error:
         raise SettingError(str(error)) from error
 
 
-def _isolated_names(used: Settings, checks: Sequence[Evaluator]) -> list[str]:
+def _isolated_names(settings: Settings, checks: Sequence[Evaluator]) -> list[str]:
     """Names of the evaluators that run in a child process: those that it can load by name."""
-    if not used.isolate or used.embedding_model:  # the child does not load this model
+    if not settings.isolate or settings.embedding_model:  # the child does not load this model
         return []
     return [check.name for check in checks if child_process.can_isolate(check)]
 
 
-def _telemetry(used: Settings, capture: ContentPolicy, tracer_provider: TracerProvider | None) -> Telemetry | None:
-    endpoint = used.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
+def _telemetry(settings: Settings, capture: ContentPolicy, tracer_provider: TracerProvider | None) -> Telemetry | None:
+    endpoint = settings.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
     if importlib.util.find_spec("opentelemetry.sdk") is None:
-        if endpoint or used.spans_file:
+        if endpoint or settings.spans_file:
             raise MissingExtraError("opentelemetry-sdk", "otlp", "Exporting spans")
         _log.info("ragtrace: no OpenTelemetry SDK is installed, so no spans are exported; scores go to the sinks.")
         return None
     from ragtrace_otlp import HoldLimits, ScoreFormat, attach, set_up
 
     options: dict[str, Any] = {
-        "hold": HoldLimits(used.hold_spans, used.hold_bytes, used.hold_seconds),
-        "form": ScoreFormat(used.score_prefix, used.openinference, used.explanations, capture.sanitizer),
+        "hold": HoldLimits(settings.hold_spans, settings.hold_bytes, settings.hold_seconds),
+        "form": ScoreFormat(settings.score_prefix, settings.openinference, settings.explanations, capture.sanitizer),
     }
     existing = tracer_provider
-    if existing is None and not (endpoint or used.spans_file):
+    if existing is None and not (endpoint or settings.spans_file):
         present = otel.get_tracer_provider()
         existing = present if hasattr(present, "add_span_processor") else None
     if existing is not None:
         return attach(existing, **options)
-    if endpoint and used.otlp_protocol == "grpc":
+    if endpoint and settings.otlp_protocol == "grpc":
         _require("opentelemetry.exporter.otlp.proto.grpc", "otlp", "otlp_protocol")
     elif endpoint:
         _require("opentelemetry.exporter.otlp.proto.http", "otlp", "otlp_endpoint")
     return set_up(
-        app=used.app,
-        env=used.env,
+        app=settings.app,
+        env=settings.env,
         endpoint=endpoint,
-        protocol=used.otlp_protocol,
-        spans_file=used.spans_file or None,
+        protocol=settings.otlp_protocol,
+        spans_file=settings.spans_file or None,
         **options,
     )
 
@@ -276,13 +285,13 @@ def _check_unique(checks: Sequence[Evaluator]) -> None:
         raise SettingError(f"evaluators names {', '.join(twice)} more than once; each name may stand once")
 
 
-def _check_judge(used: Settings, checks: Sequence[Evaluator]) -> None:
+def _check_judge(settings: Settings, checks: Sequence[Evaluator]) -> None:
     """A judge that cannot be asked is an error at start, not one on every score. It is made in a process that ends
     again: litellm is large, and the application's process shall not have it where the judge is asked elsewhere."""
     if not any(check.asks_judge for check in checks):
         return
     code = "from ragtrace.judge import get_judge\nfrom ragtrace.settings import load\nget_judge(load())"
-    environment = {**child_process.environment(), **settings.for_evaluators(used)}
+    environment = {**child_process.environment(), **for_evaluators(settings)}
     try:
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=_LOADING
@@ -293,67 +302,67 @@ def _check_judge(used: Settings, checks: Sequence[Evaluator]) -> None:
         raise SettingError((done.stderr.strip().splitlines() or ["the judge cannot be made"])[-1].partition(": ")[2])
 
 
-def _shared_budget(used: Settings, checks: Sequence[Evaluator]) -> tuple[Settings, Callable[[], None]]:
+def _shared_budget(settings: Settings, checks: Sequence[Evaluator]) -> tuple[Settings, Callable[[], None]]:
     """A file with the judge's spending where the settings name none, and how it is removed: each worker evaluates in a
     process of its own, and a child that hung is replaced, but all of them have one budget."""
-    named = used.judge_store or used.judge_budget_file
-    if named or not any(check.asks_judge for check in checks):
-        return used, lambda: None
+    file = settings.judge_store or settings.judge_budget_file
+    if file or not any(check.asks_judge for check in checks):
+        return settings, lambda: None
     folder, owner = tempfile.mkdtemp(prefix="ragtrace-"), os.getpid()
 
     def remove() -> None:
         if os.getpid() == owner:  # not in a forked worker that ends before the others
             shutil.rmtree(folder, ignore_errors=True)
 
-    return replace(used, judge_budget_file=os.path.join(folder, "spending")), remove
+    return replace(settings, judge_budget_file=os.path.join(folder, "spending")), remove
 
 
-def _capture(used: Settings, redact: Callable[[str], str] | None) -> ContentPolicy:
+def _capture(settings: Settings, redact: Callable[[str], str] | None) -> ContentPolicy:
     words = {"true": True, "false": False, "": None}
-    content = words.get(used.capture_content.lower(), used.capture_content)
+    content = words.get(settings.capture_content.lower(), settings.capture_content)
     try:
         return ContentPolicy.of(
             content,
-            openinference=used.openinference,
-            tags=frozenset(used.capture_tags),
+            openinference=settings.openinference,
+            tags=frozenset(settings.capture_tags),
             sanitizer=Sanitizer(redact),
         )
     except ValueError as error:
         raise SettingError(str(error)) from None
 
 
-def _sampler(used: Settings) -> sampling.Sampler:
-    chosen = sampling.ratio(used.sample)
-    if used.sample_per_second:
-        limit = sampling.rate_limit(used.sample_per_second, used.sample_burst or None)
-        chosen = limit if used.sample == 1.0 else sampling.all_of(chosen, limit)
-    always = [sampling.errors()] if used.sample_errors else []
-    if used.sample_slower_than:
-        always.append(sampling.slow(used.sample_slower_than))
-    return sampling.any_of(*always, chosen) if always else chosen
+def _sampler(settings: Settings) -> sampling.Sampler:
+    sampler = sampling.ratio(settings.sample)
+    if settings.sample_per_second:
+        limit = sampling.rate_limit(settings.sample_per_second, settings.sample_burst or None)
+        sampler = limit if settings.sample == 1.0 else sampling.all_of(sampler, limit)
+    always = [sampling.errors()] if settings.sample_errors else []
+    if settings.sample_slower_than:
+        always.append(sampling.slow(settings.sample_slower_than))
+    return sampling.any_of(*always, sampler) if always else sampler
 
 
-def _strata(used: Settings) -> list[str]:
+def _strata(settings: Settings) -> list[str]:
     """The reasons that `_sampler`'s decisions may have."""
-    ratio = ["ratio"] if used.sample != 1.0 or not used.sample_per_second else []
-    limit = ["rate_limit"] if used.sample_per_second else []
-    slow = ["slow"] if used.sample_slower_than else []
-    return [*ratio, *limit, *(["error"] if used.sample_errors else []), *slow]
+    ratio = ["ratio"] if settings.sample != 1.0 or not settings.sample_per_second else []
+    limit = ["rate_limit"] if settings.sample_per_second else []
+    slow = ["slow"] if settings.sample_slower_than else []
+    return [*ratio, *limit, *(["error"] if settings.sample_errors else []), *slow]
 
 
 def _redaction(name: str) -> Callable[[str], str] | None:
     if not name or name in redaction.BUILT_IN:
         return redaction.BUILT_IN.get(name)
-    made = plugins.resolve(name, "redact")
-    if not callable(made):
+    function = plugins.resolve(name, "redact")
+    if not callable(function):
         raise SettingError(f"redact is {name!r}, which is not a function; give one from text to text")
-    return made  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def _require(module: str, extra: str, setting: str) -> None:
     try:
-        found = importlib.util.find_spec(module) is not None
+        exists = importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
-        found = False
-    if not found:
+        exists = False
+    if not exists:
         raise MissingExtraError(module, extra, f"The setting {setting}")

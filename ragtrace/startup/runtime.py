@@ -68,8 +68,8 @@ class Parts:
 class Runtime:
     """A running ragtrace: what `init` returns. Everything it does goes on without it; keep it to stop or to look."""
 
-    def __init__(self, used: Settings, pipeline: Pipeline, parts: Parts) -> None:
-        self.settings = used
+    def __init__(self, settings: Settings, pipeline: Pipeline, parts: Parts) -> None:
+        self.settings = settings
         self.pipeline = pipeline
         self.telemetry = parts.telemetry
         self.store: Any = parts.store
