@@ -1,0 +1,59 @@
+"""Values that are made on first use: once for each key, and no more than are kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.lazy import Lazy
+
+
+def test_each_key_has_one_value() -> None:
+    """The same arguments give the same object; others are made in addition."""
+    lazy: Lazy[list[str]] = Lazy(lambda name: [name])
+    assert lazy.get("a") == ["a"]
+    assert lazy.get("a") is lazy.get("a")
+    assert lazy.get("b") == ["b"]
+
+
+def test_the_oldest_value_is_forgotten_first() -> None:
+    """Beyond the limit a value is made again."""
+    calls: list[str] = []
+    lazy: Lazy[None] = Lazy(calls.append, limit=2)
+    for name in ("a", "b", "c", "b", "a"):
+        lazy.get(name)
+    assert calls == ["a", "b", "c", "a"]
+
+
+def test_a_forgotten_value_is_made_again() -> None:
+    """`forget` returns the value, so that its owner can close it."""
+    lazy: Lazy[object] = Lazy(object)
+    first = lazy.get()
+    assert lazy.forget() is first
+    assert lazy.forget() is None
+    assert lazy.get() is not first
+
+
+def test_another_way_of_making_holds_until_it_is_taken_back() -> None:
+    """`use` replaces all values; None brings back the first way."""
+    lazy: Lazy[str] = Lazy(lambda name: f"first {name}")
+    assert lazy.get("a") == "first a"
+    lazy.use(lambda name: f"second {name}")
+    assert lazy.get("a") == "second a"
+    lazy.use(None)
+    assert lazy.get("a") == "first a"
+
+
+def test_an_error_is_raised_each_time() -> None:
+    """A value that could not be made is tried again: a package may be installed later."""
+    errors = [ImportError("no package"), None]
+
+    def make() -> str:
+        error = errors.pop(0)
+        if error is not None:
+            raise error
+        return "made"
+
+    lazy: Lazy[str] = Lazy(make)
+    with pytest.raises(ImportError):
+        lazy.get()
+    assert lazy.get() == "made"
