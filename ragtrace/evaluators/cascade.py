@@ -47,7 +47,9 @@ def cascade(
     a local evaluator without a threshold."""
     threshold = local.threshold
     if threshold is None:
-        raise SettingError(f"{local.name} has no threshold, so that no cascade can be built on it")
+        raise SettingError(
+            f"{local.name} has no threshold; a cascade needs one to know where its local evaluator is in doubt"
+        )
     called = name or f"{local.name}_cascade"
 
     def check(traces: Sequence[Trace], *, settings: Settings) -> list[list[Score]]:

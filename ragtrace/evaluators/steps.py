@@ -61,7 +61,7 @@ _Step = tuple[str, str, str]
 
 def _read(step: Any, number: int) -> _Step:
     if not isinstance(step, Mapping) or not isinstance(step.get("tool"), str):
-        raise EvaluationError("bad_steps", f"steps[{number}] is no object with a text in `tool`")
+        raise EvaluationError("bad_steps", f"steps[{number}] is not an object with a text in `tool`")
     return step["tool"], _text(step.get("args")), _CHANGING.sub("#", _text(step.get("result")))
 
 

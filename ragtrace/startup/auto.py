@@ -25,4 +25,4 @@ def post_instrument() -> None:
 
         init(**switched_off)
     except Exception:  # noqa: BLE001 see above
-        _log.warning("ragtrace: evaluation could not be started; spans are recorded all the same", exc_info=True)
+        _log.warning("ragtrace: evaluation did not start; spans are recorded without scores", exc_info=True)

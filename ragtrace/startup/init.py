@@ -1,4 +1,4 @@
-"""From settings to a running ragtrace: the only module that knows all others."""
+"""Builds a running ragtrace from its settings. The only module that imports from all others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LOADING = 60
 """Seconds that litellm may take to load."""
 
 _WITHOUT_MODELS = "groundedness_lexical"
-"""Stands in for those by models where these are not installed."""
+"""Replaces the evaluators by models if these are not installed."""
 
 
 def init(
@@ -260,7 +260,7 @@ def _telemetry(settings: Settings, capture: ContentPolicy, tracer_provider: Trac
 
 
 def _default_suite() -> list[Evaluator]:
-    """The default evaluators that can run here: those with models only where the extra `models` is installed."""
+    """The default evaluators that can run here: those by models only if the extra `models` is installed."""
     checks = [plugins.load(name) for name in plugins.DEFAULT_SUITE]
     if importlib.util.find_spec("onnxruntime") is not None:
         return checks
@@ -282,12 +282,13 @@ def _check_unique(checks: Sequence[Evaluator]) -> None:
     names = [check.name for check in checks]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise SettingError(f"evaluators names {', '.join(twice)} more than once; each name may stand once")
+        raise SettingError(f"evaluators names {', '.join(twice)} more than once; name each evaluator once")
 
 
 def _check_judge(settings: Settings, checks: Sequence[Evaluator]) -> None:
-    """A judge that cannot be asked is an error at start, not one on every score. It is made in a process that ends
-    again: litellm is large, and the application's process shall not have it where the judge is asked elsewhere."""
+    """Raise SettingError for a judge that cannot be used, so that the error comes at start and not with every score.
+    The judge is created in a process of its own that ends again: litellm is large, and the application does not need it
+    where other processes ask the judge."""
     if not any(check.asks_judge for check in checks):
         return
     code = "from ragtrace.judge import get_judge\nfrom ragtrace.settings import load\nget_judge(load())"
@@ -297,14 +298,15 @@ def _check_judge(settings: Settings, checks: Sequence[Evaluator]) -> None:
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=_LOADING
         )
     except subprocess.TimeoutExpired:
-        raise SettingError(f"the judge cannot be made: loading litellm took longer than {_LOADING} s") from None
+        raise SettingError(f"the judge cannot be started: litellm did not load within {_LOADING} s") from None
     if done.returncode:
-        raise SettingError((done.stderr.strip().splitlines() or ["the judge cannot be made"])[-1].partition(": ")[2])
+        last = (done.stderr.strip().splitlines() or [""])[-1].partition(": ")[2]
+        raise SettingError(last or f"the judge cannot be started: its process ended with code {done.returncode}")
 
 
 def _shared_budget(settings: Settings, checks: Sequence[Evaluator]) -> tuple[Settings, Callable[[], None]]:
-    """A file with the judge's spending where the settings name none, and how it is removed: each worker evaluates in a
-    process of its own, and a child that hung is replaced, but all of them have one budget."""
+    """The settings with a file for the judge's spending, if they name none, and a function that removes the file. Each
+    worker evaluates in a process of its own, and a child that hangs is replaced, but all of them share one budget."""
     file = settings.judge_store or settings.judge_budget_file
     if file or not any(check.asks_judge for check in checks):
         return settings, lambda: None

@@ -1,4 +1,4 @@
-"""A ragtrace that runs: what there is to ask of it, and how it ends."""
+"""A running ragtrace: its counters, its parts, and how it is closed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class Parts:
 
 
 class Runtime:
-    """A running ragtrace: what `init` returns. Everything it does goes on without it; keep it to stop or to look."""
+    """A running ragtrace, as `init` returns it. It runs without a reference to this object; keep one to stop it or to
+    read its counters."""
 
     def __init__(self, settings: Settings, pipeline: Pipeline, parts: Parts) -> None:
         self.settings = settings
@@ -90,7 +91,7 @@ class Runtime:
 
     @property
     def export(self) -> Any:
-        """Counters of the exporters: what went out, what could not; None where there is no OpenTelemetry SDK."""
+        """Counters of the exporters: exported and lost items; None without an OpenTelemetry SDK."""
         return self.telemetry.stats() if self.telemetry is not None else None
 
     def counts(self) -> Mapping[str, Counts]:
@@ -98,7 +99,7 @@ class Runtime:
         return self.pipeline.counts()
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until all that was accepted is evaluated and sent; False if `timeout` seconds did not do."""
+        """Wait until all accepted requests are evaluated and sent; False if that takes more than `timeout` seconds."""
         done = self.pipeline.flush(timeout)
         for part in self._waiting():
             done = part.flush(timeout) and done
@@ -111,8 +112,8 @@ class Runtime:
                 yield part
 
     def feedback(self, message: Feedback) -> bool:
-        """Take what a user said of an answer; False where nobody keeps it: neither store nor metrics, or after `close`.
-        See `ragtrace.feedback`, which never raises."""
+        """Record a user's feedback. False if nothing records it: there is no store and no metrics, or the runtime is
+        closed. See `ragtrace.feedback`, which never raises."""
         if self._closed:
             return False
         metrics, sink = self._parts.metrics, self._parts.feedback
@@ -123,8 +124,8 @@ class Runtime:
         return metrics is not None or sink is not None
 
     def close(self, timeout: float | None = None) -> None:
-        """Stop: instrumentation off, open requests ended, what waits evaluated for up to `timeout` seconds, the rest
-        sent unscored. Safe to call twice."""
+        """Stop: remove the instrumentation, end open requests, evaluate waiting requests for up to `timeout` seconds,
+        and send the rest without scores. Safe to call twice."""
         if self._closed:
             return
         self._closed = True

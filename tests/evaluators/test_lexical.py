@@ -98,7 +98,7 @@ from ragtrace import config
 from ragtrace.evaluation import run
 from ragtrace.records import Document
 from ragtrace.testing import make_trace
-(check,) = [c for c in config._default_suite() if c.name == "groundedness_lexical"]
+(check,) = [c for c in init._default_suite() if c.name == "groundedness_lexical"]
 trace = make_trace(answer="The pump is blue.", documents=[Document("d", "The pump is blue.")])
 print(run(check, [trace])[0][0].value > 0.9)
 """
