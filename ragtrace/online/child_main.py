@@ -32,7 +32,7 @@ from ragtrace.settings import Settings, load
 
 def main(descriptor: int) -> None:
     """Answer the requests that come over the connection with this file descriptor."""
-    from ragtrace.models import external
+    from ragtrace.models import embedding, external
 
     become_child()
     os.set_inheritable(descriptor, False)  # a process that an evaluator starts must not keep the connection open
@@ -46,6 +46,9 @@ def main(descriptor: int) -> None:
         settings = load()  # once, not for each request
     if settings is not None:
         external.warm(settings)  # an evaluator's own timeout is too short for loading a model
+        with contextlib.suppress(Exception):  # the scores of the evaluators that use it have the error
+            if settings.embedding_model:
+                embedding.get_embedder(settings.embedding_model)
     _send(connection, Ready())
     traces: Sequence[Trace] = ()
     while True:

@@ -124,7 +124,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
         observers=() if metrics is None else (metrics.observe_request,),
         cause=cause,
         observe_duration=None if metrics is None else metrics.observe_duration,
-        isolated_names=_isolated_names(settings, checks),
+        isolated_names=[check.name for check in checks if settings.isolate and child_process.can_isolate(check)],
         environment=for_evaluators(settings),
         adjust=_with_store(calibration, store),
     )
@@ -217,13 +217,6 @@ def _calibration(settings: Settings) -> Adjust | None:
         return calibrations.File(settings.calibration_file)
     except DataError as error:
         raise SettingError(str(error)) from error
-
-
-def _isolated_names(settings: Settings, checks: Sequence[Evaluator]) -> list[str]:
-    """Names of the evaluators that run in a child process: those that it can load by name."""
-    if not settings.isolate or settings.embedding_model:  # the child does not load this model
-        return []
-    return [check.name for check in checks if child_process.can_isolate(check)]
 
 
 def _telemetry(settings: Settings, capture: ContentPolicy, tracer_provider: TracerProvider | None) -> Telemetry | None:

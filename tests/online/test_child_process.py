@@ -22,6 +22,7 @@ from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.records import Facts
 from ragtrace.testing import Capture, make_trace
 
+pytestmark = pytest.mark.process
 NAMES = ("groundedness", "pii_leakage", "toxicity", "looping_compression_ratio")
 
 

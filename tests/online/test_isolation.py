@@ -19,6 +19,8 @@ from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.records import Score
 from ragtrace.testing import Capture, make_trace
 
+pytestmark = pytest.mark.process
+
 MODULE = """
 import ctypes, os, sys, time
 from ragtrace.evaluation import evaluator
@@ -193,6 +195,49 @@ def test_an_application_outlives_the_evaluators_that_its_settings_name(module: s
         [sys.executable, str(application), module], capture_output=True, text=True, check=False, timeout=110
     )
     assert done.stdout.strip() == "{'exits': 'ConnectionError', 'own': None} True", done.stderr
+
+
+EMBEDDER = """
+import os
+import numpy
+
+class SentenceTransformer:
+    def __init__(self, name, device=None):
+        pass
+
+    def get_sentence_embedding_dimension(self):
+        return 2
+
+    def encode(self, texts, **options):
+        with open(os.path.join(os.path.dirname(__file__), "processes"), "a") as file:
+            print(os.getpid(), file=file)
+        return numpy.array([[3.0, 4.0]] * len(texts))
+"""
+EMBEDDING_APPLICATION = """
+import os
+import ragtrace
+from ragtrace.testing import Capture, make_trace
+
+capture = Capture()
+runtime = ragtrace.init(
+    evaluators=["answer_relevance"], embedding_model="small", sinks=[capture], langchain=False, llama_index=False,
+    sample_per_second=0,
+)
+runtime.pipeline.submit(make_trace())
+(evaluation,) = capture.wait(1, 90)
+runtime.close()
+print([round(s.value, 3) for s in evaluation.scores], str(os.getpid()) in open("processes").read().split())
+"""
+
+
+def test_an_embedding_model_that_a_setting_names_works_in_the_child(tmp_path: Path) -> None:
+    """Evaluators that use it are isolated as all others: the application computes no embedding."""
+    (tmp_path / "sentence_transformers.py").write_text(EMBEDDER, encoding="utf-8")
+    (tmp_path / "application.py").write_text(EMBEDDING_APPLICATION, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "application.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=110
+    )
+    assert done.stdout.strip() == "[1.0] False", done.stderr
 
 
 def test_the_child_imports_a_module_that_calls_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

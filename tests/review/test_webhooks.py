@@ -136,6 +136,7 @@ def test_nobody_waits_for_a_webhook() -> None:
     until(lambda: not any(t.name == "ragtrace-webhooks" and t.is_alive() for t in threading.enumerate()))
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_sends_its_own_events(receiver: Callable[..., Receiver]) -> None:
     """A worker that was forked after the first event has a thread of its own; what waited in the parent is the
