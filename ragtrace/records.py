@@ -71,13 +71,13 @@ def facts_as_dict(facts: Facts) -> dict[str, Any]:
 
 def facts_from_dict(values: Mapping[str, Any]) -> Facts:
     """Facts from `facts_as_dict`, also after a round trip through JSON. Names that are no facts are ignored."""
-    known = {name: values[name] for name in _FACT_NAMES if name in values}
+    facts = {name: values[name] for name in _FACT_NAMES if name in values}
     for name in ("tags", "steps", "spans"):
-        if name in known:
-            known[name] = tuple(known[name])
-    if "usage" in known:
-        known["usage"] = {model: (counts[0], counts[1]) for model, counts in known["usage"].items()}
-    return Facts(**known)
+        if name in facts:
+            facts[name] = tuple(facts[name])
+    if "usage" in facts:
+        facts["usage"] = {model: (counts[0], counts[1]) for model, counts in facts["usage"].items()}
+    return Facts(**facts)
 
 
 @dataclass(frozen=True, slots=True)

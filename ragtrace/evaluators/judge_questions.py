@@ -82,7 +82,7 @@ def judged(
             )
 
         check.__doc__ = ask.__doc__
-        made = evaluator(
+        result = evaluator(
             name=called,
             needs=needs,
             threshold=threshold,
@@ -95,7 +95,7 @@ def judged(
             timeout=TIMEOUT,
             source=source,
         )(check)
-        return made
+        return result
 
     return make
 

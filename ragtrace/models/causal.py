@@ -146,9 +146,7 @@ def load_causal(name: str = "") -> CausalModel:
     """
     if name.endswith(".gguf"):
         if not Path(name).is_file():
-            raise SettingError(
-                f"likelihood_model is {name!r}, which does not exist; give the path of a GGUF file"
-            )
+            raise SettingError(f"likelihood_model is {name!r}, which does not exist; give the path of a GGUF file")
         return LlamaModel(Path(name))
     if name:
         return TransformersModel(name)

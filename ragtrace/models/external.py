@@ -233,8 +233,8 @@ def _nearest(pieces: Sequence[str], answer: str, most: int) -> list[str]:
         return list(pieces)
     words = set(_WORD.findall(answer.lower()))
     shared = [len(words & set(_WORD.findall(piece.lower()))) for piece in pieces]
-    chosen = sorted(range(len(pieces)), key=lambda i: -shared[i])[:most]
-    return [pieces[i] for i in sorted(chosen)]
+    nearest = sorted(range(len(pieces)), key=lambda i: -shared[i])[:most]
+    return [pieces[i] for i in sorted(nearest)]
 
 
 def similarity(pairs: Sequence[tuple[str, str]], name: str) -> list[float]:
@@ -392,9 +392,9 @@ def personal(text: str, name: str) -> list[Named]:
     if not text.strip():
         return []
     engine = _pii_engines.get(name)
-    chosen: list[Named] = []
+    selected: list[Named] = []
     entities = engine.find(_clean(text[:_MAX_CHARS]))
     for kind, start, end, _ in sorted(entities, key=lambda e: (-e.score, e.start - e.end)):
-        if not any(start < other.end and other.start < end for other in chosen):
-            chosen.append(Named(kind, start, end))
-    return sorted(chosen, key=lambda n: n.start)
+        if not any(start < other.end and other.start < end for other in selected):
+            selected.append(Named(kind, start, end))
+    return sorted(selected, key=lambda n: n.start)

@@ -257,22 +257,22 @@ def _fitting(
     windows: Sequence[tuple[Pieces, int]], worth: Sequence[float], room: int
 ) -> tuple[list[tuple[Pieces, int]], list[float]]:
     """The windows of most worth that fit into `room` pieces, in their order, with their worth."""
-    chosen = []
+    pieces_that_fit = []
     for i in sorted(range(len(windows)), key=lambda i: -worth[i]):
         size = len(windows[i][0].ids)
         if size <= room:
-            chosen.append(i)
+            pieces_that_fit.append(i)
             room -= size
-    chosen.sort()
-    return [windows[i] for i in chosen], [worth[i] for i in chosen]
+    pieces_that_fit.sort()
+    return [windows[i] for i in pieces_that_fit], [worth[i] for i in pieces_that_fit]
 
 
 def _spans(answer: Pieces, bad: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Runs of pieces that are pointed at, as characters; a gap of one piece is closed."""
     spans: list[tuple[int, int]] = []
     last = -3
-    for i, pointed in enumerate(bad):
-        if not pointed:
+    for i, is_bad in enumerate(bad):
+        if not is_bad:
             continue
         if i - last <= 2 and spans:
             spans[-1] = (spans[-1][0], answer.ends[i])
