@@ -86,7 +86,7 @@ async def identity(request: Request) -> Identity | None:
 def _identity(request: Request) -> Identity | None:
     store, settings = store_of(request), settings_of(request)
     if request.headers.get("authorization") is not None:
-        return _by_token(request, store)  # what is said aloud is what counts, even if it is wrong
+        return _by_token(request, store)  # a header is an explicit choice: it counts even if it is wrong
     if cookie := request.cookies.get(cookie_name(request)):
         session = sessions.find(store, cookie, settings.idle_hours * 3600)
         if session is not None:
@@ -108,10 +108,10 @@ def _by_token(request: Request, store: Store) -> Identity | None:
 
 
 def is_open(request: Request) -> bool:
-    """Whether everybody is let in: it listens on loopback, the request comes from there, and nobody could sign in.
+    """Whether every request is admitted: it listens on loopback, the request comes from there, and there are no users.
 
     The request is looked at as well, because the application may run under another server than ours, or behind a proxy
-    that nobody told us of.
+    that is not configured.
     """
     state = request.app.state
     if not settings_of(request).private or getattr(state, "has_users", False):
@@ -124,7 +124,7 @@ def is_open(request: Request) -> bool:
 
 
 async def known(request: Request) -> Identity:
-    """Anybody who is known, whatever they may do; the CSRF token is looked at here, so on every route."""
+    """Requires a user of any role. Checks the CSRF token, so every route is protected."""
     identity_ = await identity(request)
     if identity_ is None:
         raise LoginNeededError()
@@ -142,7 +142,11 @@ async def _check_csrf(request: Request, identity_: Identity) -> None:
         return
     if token is None or not hmac.compare_digest(token.encode(), identity_.csrf.encode()):
         await request.close()  # files of the form
-        raise Problem(403, "The form is older than your session", "Load the page again, and repeat what you did.")
+        raise Problem(
+            403,
+            "The form has expired",
+            "The form belongs to another session. Load the page again and repeat the change.",
+        )
 
 
 def _is_form(request: Request) -> bool:
@@ -158,9 +162,15 @@ def _from_browser(request: Request) -> bool:
 def _needs(role: str, scope: str) -> Callable[[Request, Identity], Awaitable[User]]:
     async def dependency(request: Request, identity_: Annotated[Identity, Depends(known)]) -> User:
         if not identity_.user.may(role):
-            raise Problem(403, "Not for your role", f"This needs the role {role}; you are {identity_.user.role}.")
+            raise Problem(
+                403,
+                "Your role may not do this",
+                f"The route needs the role {role}; your role is {identity_.user.role}.",
+            )
         if identity_.via == "token" and scope not in identity_.scopes:
-            raise Problem(403, "Not for this token", f"This needs a token with the scope {scope}.")
+            raise Problem(
+                403, "The token may not do this", f"The route needs the scope {scope}. Use a token that has it."
+            )
         return identity_.user
 
     dependency.__name__ = f"needs_{role}_{scope}"

@@ -1,4 +1,4 @@
-"""Users, their roles and passwords. Whoever reviewed something stays in the table; they are disabled, not deleted."""
+"""Users, their roles and passwords. Users are disabled, not deleted, because reviews refer to them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def everybody(connection: Connection) -> list[Account]:
 
 
 def find(connection: Connection, name: str) -> Account:
-    """That user. Raises DataError where there is none."""
+    """The user of that name. Raises DataError if it does not exist."""
     row = connection.execute(select(schema.users).where(schema.users.c.name == name)).mappings().one_or_none()
     if row is None:
         raise DataError(f"there is no user {name!r}")
@@ -168,4 +168,4 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _dummy() -> str:
-    return _hasher().hash("the password of somebody who does not exist")
+    return _hasher().hash("the password of no user")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def create_app(store: Store, settings: ConsoleSettings | None = None) -> FastAPI:
-    """The console over that store, as an ASGI application. Whoever runs it closes the store."""
+    """The console over that store, as an ASGI application. The caller closes the store."""
     settings = settings or ConsoleSettings()
     app = FastAPI(
         title="ragtrace",
@@ -57,7 +57,7 @@ def _guards(store: Store, settings: ConsoleSettings) -> list[Middleware]:
 
 
 def _healthz(request: Request) -> Response:
-    """Whether it serves, for whoever restarts it. Says nothing of what is stored."""
+    """Health check. Gives no information about what is stored."""
     with access.store_of(request).reading() as connection:
         connection.execute(select(schema.users.c.id).limit(1)).first()
     return JSONResponse({"status": "ok"})

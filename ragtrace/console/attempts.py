@@ -1,4 +1,4 @@
-"""How often somebody may try to sign in. Failures are counted in the database, so for all workers together."""
+"""Limits failed sign-ins. Failures are counted in the database, so for all workers together."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 WINDOW = 15 * 60.0
 """Seconds."""
-# By name and address together few, so that nobody locks somebody else out from afar; by name alone many, against
-# guessing from everywhere at once.
+# Few by name and address together, so that no one can lock out another user from a distance; many by name alone,
+# against guessing from everywhere at once.
 PER_NAME_AND_ADDRESS, PER_ADDRESS, PER_NAME = 5, 20, 100
 
 

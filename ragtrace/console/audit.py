@@ -91,7 +91,7 @@ def note(request: Request, *, user: str | None = None, object: str | None = None
 
 
 def failed_login(request: Request, why: str) -> None:
-    """Somebody tried to sign in. Not under which name: people type passwords there."""
+    """Records a failed sign-in, without the name: people type passwords there."""
     _of(request.scope).action = "login.failed"
     note(request, why=why)
 

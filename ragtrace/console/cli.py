@@ -22,7 +22,7 @@ _ROLES = ("viewer", "reviewer", "admin")
 
 def add_commands(commands: Any) -> None:
     """Add them to the parser of `ragtrace`."""
-    serve = commands.add_parser("serve", help="the console: chat logs for review, in a browser")
+    serve = commands.add_parser("serve", help="serve the console: chat logs for review, in a browser")
     _with_store(serve)
     # Without an argument the environment applies, then the table [console] of ragtrace.toml, then the default shown.
     serve.add_argument("--host", help="listen on this address (127.0.0.1)")
@@ -43,46 +43,52 @@ def add_commands(commands: Any) -> None:
     serve.add_argument("--tls-certificate", default="", metavar="FILE", help="serve https with this certificate (PEM)")
     serve.add_argument("--tls-key", default="", metavar="FILE", help="the private key of the certificate (PEM)")
     serve.set_defaults(run=_serve)
-    _users(commands.add_parser("user", help="who may use the console").add_subparsers(required=True, metavar="ACTION"))
-    _tokens(commands.add_parser("token", help="API tokens").add_subparsers(required=True, metavar="ACTION"))
+    _users(
+        commands.add_parser("user", help="manage the users of the console").add_subparsers(
+            required=True, metavar="ACTION"
+        )
+    )
+    _tokens(commands.add_parser("token", help="manage API tokens").add_subparsers(required=True, metavar="ACTION"))
 
 
 def _with_store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--store", default="", metavar="URL", help="file or URL of the store; default: setting store")
+    parser.add_argument("--store", default="", metavar="URL", help="file or URL of the store (the setting store)")
 
 
 def _users(actions: Any) -> None:
     for name, run, text in (
-        ("add", _user_add, "a new user; the password is asked for"),
-        ("list", _user_list, "all users"),
-        ("disable", _user_disable, "shut somebody out, now"),
-        ("enable", _user_disable, "let them in again"),
-        ("role", _user_role, "give another role"),
-        ("password", _user_password, "set a new password; it is asked for"),
+        ("add", _user_add, "add a user; prompts for the password"),
+        ("list", _user_list, "list all users"),
+        ("disable", _user_disable, "disable a user at once"),
+        ("enable", _user_disable, "enable a user again"),
+        ("role", _user_role, "change the role of a user"),
+        ("password", _user_password, "set a new password; prompts for it"),
     ):
         action = actions.add_parser(name, help=text)
         if name != "list":
             action.add_argument("name")
         if name == "add":
-            action.add_argument("--role", choices=_ROLES, default="viewer", help="%(default)s unless given")
+            action.add_argument("--role", choices=_ROLES, default="viewer", help="role of the user (%(default)s)")
         if name == "role":
             action.add_argument("role", choices=_ROLES)
         if name in {"add", "password"}:
-            action.add_argument("--password-stdin", action="store_true", help="read it from standard input")
+            action.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
         _with_store(action)
         action.set_defaults(run=run, action=name)
 
 
 def _tokens(actions: Any) -> None:
-    add = actions.add_parser("add", help="a new token, shown once")
-    add.add_argument("name", help="what it is for")
-    add.add_argument("--user", required=True, help="whose it is; it may what they may, within its scopes")
-    add.add_argument("--scopes", default="read", metavar="A,B", help="of read, feedback, review, admin")
-    add.add_argument("--days", type=float, default=365.0, help="how long it is good for (365); 0 for no end")
+    add = actions.add_parser("add", help="add a token; it is printed once")
+    add.add_argument("name", help="name of the token: what it is for")
+    add.add_argument("--user", required=True, help="the user it acts for; it has that user's rights, within its scopes")
+    add.add_argument(
+        "--scopes", default="read", metavar="A,B", help="scopes of the token: read, feedback, review, admin (read)"
+    )
+    add.add_argument("--days", type=float, default=365.0, help="days until it expires (365); 0 for never")
     add.set_defaults(run=_token_add)
-    listing = actions.add_parser("list", help="all tokens, without their secrets")
+    listing = actions.add_parser("list", help="list all tokens, without their secrets")
     listing.set_defaults(run=_token_list)
-    revoke = actions.add_parser("revoke", help="end one")
+    revoke = actions.add_parser("revoke", help="revoke a token")
     revoke.add_argument("id", type=int)
     revoke.set_defaults(run=_token_revoke)
     for action in (add, listing, revoke):
@@ -100,7 +106,7 @@ def opened(options: argparse.Namespace) -> Iterator[Store]:
     settings_ = settings.load()
     url = options.store or settings_.store
     if not url:
-        raise SettingError("name the store with --store, or with the setting store")
+        raise SettingError("no store is configured; give --store URL or the setting store")
     store = open_store(url, key=read_keys(settings_.store_key))
     try:
         yield store
@@ -184,7 +190,7 @@ def _password(options: argparse.Namespace) -> str:
     if options.password_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
-        raise SettingError("there is no terminal to ask for the password on; give --password-stdin")
+        raise SettingError("there is no terminal to prompt for the password; use --password-stdin")
     first = getpass.getpass("Password: ")
     if getpass.getpass("Again: ") != first:
         raise SettingError("the two passwords differ")
@@ -198,7 +204,7 @@ def _token_add(options: argparse.Namespace) -> int:
     with opened(options) as store:
         token, secret = tokens.add(store, options.name, options.user, scopes, options.days or None)
         _audited(store, "token.add", str(token.id), user=token.user_name, scopes=",".join(sorted(token.scopes)))
-    print("ragtrace: this is the only time that it is shown", file=sys.stderr)
+    print("ragtrace: keep this token; it is not shown again", file=sys.stderr)
     print(secret)
     return 0
 

@@ -38,7 +38,7 @@ def may_read_personal_data(request: Request, user: User) -> bool:
 
 
 def find_trace(request: Request, user: User, trace: str | int) -> StoredTrace | None:
-    """A stored trace by its 32 hexadecimal digits or its id in the store; None where there is none."""
+    """A stored trace by its 32 hexadecimal digits or its id in the store; None if it is not there."""
     key = trace.lower() if isinstance(trace, str) else trace
     if isinstance(key, str) and not _HEX.fullmatch(key):
         return None
@@ -47,7 +47,7 @@ def find_trace(request: Request, user: User, trace: str | int) -> StoredTrace | 
 
 
 def get_trace(request: Request, user: User, trace: str | int) -> StoredTrace:
-    """As `find_trace`. Raises Problem (404) where there is none."""
+    """As `find_trace`. Raises Problem (404) if it is not there."""
     stored = find_trace(request, user, trace)
     if stored is None:
         detail = "It was never stored, or it was deleted when its time was over."

@@ -1,5 +1,5 @@
-"""What every request passes before a route sees it, and every answer before it leaves. Plain ASGI, so that a body is
-never read to be refused."""
+"""Middleware around all routes: access log, security headers, checks of host and origin, limits of bodies. Plain ASGI,
+so that a body that is refused is not read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AccessLog:
         if scope["type"] != "http" or not _access.isEnabledFor(logging.INFO):
             await self.app(scope, receive, send)
             return
-        begun, status = time.perf_counter(), 0
+        start, status = time.perf_counter(), 0
 
         async def noting(message: Message) -> None:
             nonlocal status
@@ -57,7 +57,7 @@ class AccessLog:
         finally:
             client = scope.get("client") or ("-", 0)
             route = getattr(scope.get("route"), "path", "-")
-            took = (time.perf_counter() - begun) * 1000
+            took = (time.perf_counter() - start) * 1000
             method = scope["method"] if str(scope["method"]).isalpha() else "?"
             _access.info("%s %s %s %s %.0f ms", client[0], str(method)[:10], route, status or "-", took)
 
@@ -85,7 +85,7 @@ class SecurityHeaders:
 
 class HostCheck:
     """Answers only to names that are its own: a page elsewhere whose name was made to lead here (DNS rebinding) gets
-    nothing, and no link is built from a name that somebody made up."""
+    nothing, and no link is built from a forged name."""
 
     def __init__(self, app: ASGIApp, settings: ConsoleSettings) -> None:
         self.app, self.settings, self.names = app, settings, settings.names
@@ -94,7 +94,7 @@ class HostCheck:
         if scope["type"] != "http" or self._ours(Headers(scope=scope).getlist("host")):
             await self.app(scope, receive, send)
             return
-        text = "This console does not answer to that name. Whoever runs it can add it: ragtrace serve --allow-host NAME"
+        text = "This console does not answer to that name. Allow it with: ragtrace serve --allow-host NAME"
         await PlainTextResponse(text, 421)(scope, receive, send)
 
     def _ours(self, hosts: list[str]) -> bool:
@@ -123,8 +123,8 @@ class OriginCheck:
             await self.app(scope, receive, send)
             return
         request = Request(scope, receive)
-        detail = "The request came from another site's page. Behind a proxy, name the public address with --url."
-        await answer(request, 403, "From another site", detail)(scope, receive, send)
+        detail = "Send it from the console's own pages. Behind a proxy, name the public address with --url."
+        await answer(request, 403, "The request came from another site", detail)(scope, receive, send)
 
     def _same(self, scope: Scope) -> bool:
         headers = Headers(scope=scope)
@@ -158,15 +158,20 @@ class BodyLimit:
             await self.app(scope, receive, send)
             return
         limit = self.settings.import_bytes if scope["path"] in self.longer else self.settings.body_bytes
-        said = Headers(scope=scope).get("content-length", "0")
-        if not said.isdigit() or int(said[:20]) > limit:
+        length_header = Headers(scope=scope).get("content-length", "0")
+        if not length_header.isdigit() or int(length_header[:20]) > limit:
             await _too_long(scope, receive, limit)(scope, receive, send)
             return
         await self.app(scope, _bounded(receive, limit, self.settings.body_seconds), send)
 
 
 def _too_long(scope: Scope, receive: Receive, limit: int) -> Response:
-    response = answer(Request(scope, receive), 413, "Too long", f"A body may have {limit} bytes here.")
+    response = answer(
+        Request(scope, receive),
+        413,
+        "The request is too long",
+        f"A body may have at most {limit} bytes here. Send less.",
+    )
     response.headers["Connection"] = "close"
     return response
 
@@ -182,11 +187,16 @@ def _bounded(receive: Receive, limit: int, seconds: float) -> Receive:
             message = await asyncio.wait_for(receive(), max(0.0, end - time.monotonic()))
         except TimeoutError:
             detail = f"The body did not come within {seconds:g} seconds."
-            raise Problem(408, "Too slow", detail, {"Connection": "close"}) from None
+            raise Problem(408, "The request took too long", detail, {"Connection": "close"}) from None
         length += len(message.get("body", b""))
         whole = not message.get("more_body", False)
         if length > limit:
-            raise Problem(413, "Too long", f"A body may have {limit} bytes here.", {"Connection": "close"})
+            raise Problem(
+                413,
+                "The request is too long",
+                f"A body may have at most {limit} bytes here. Send less.",
+                {"Connection": "close"},
+            )
         return message
 
     return bounded

@@ -38,7 +38,7 @@ async def sign_in(
     password: Annotated[str, Form(max_length=accounts.LONGEST)] = "",
     next: Annotated[str, Form(max_length=2_000)] = "/",
 ) -> Response:
-    """A session for the right password. Its id is new in every case, whatever cookie came with the request."""
+    """A session for the right password. Its id is always new, even if the request had a cookie."""
     # Hashing is slow on purpose: those who wait for their turn must not take the threads that serve the others.
     state = request.app.state
     if not hasattr(state, "signing_in"):
@@ -97,6 +97,6 @@ def sign_out(request: Request, identity: Known) -> Response:
 
 
 def inside(next: str) -> str:
-    """A path on this very console, or `/`: nobody is sent elsewhere by a link to the login page."""
+    """A path on this very console, or `/`: a link to the login page leads to no other site."""
     own = next.startswith("/") and not next.startswith("//") and "\\" not in next and next.isprintable()
     return next if own else "/"

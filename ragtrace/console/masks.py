@@ -13,7 +13,7 @@ from ragtrace.text.redaction import mask_pii, mask_pii_at
 
 HIDDEN = "[hidden]"
 _PERSON_KEYS = frozenset({"user_id", "user", "user_key", "user_name", "username", "email", "enduser.id", "user.id"})
-"""Metadata whose values name a person, in whatever form."""
+"""Metadata whose values name a person, in any form."""
 _CUT_LENGTH = 300
 """The store cuts the beginnings of texts in lists to this many characters."""
 _LAST_WORD = re.compile(r"[\d\s().+/-]*[\w.+@!#$%^&*=/:~-]*\Z")

@@ -34,17 +34,17 @@ class ReviewCollector:
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
-        self._made = float("-inf")
-        self._found: list[Any] = []
+        self._updated = float("-inf")
+        self._families: list[Any] = []
 
     def collect(self) -> Iterator[Any]:
         """The families. Raises StoreError if the store cannot be read."""
         with self._lock:
             now = self._clock()
-            if not 0 <= now - self._made < _FRESH:
-                self._found = [*_queue(self._store, now), *_figures(agreement(self._store, since=now - _WINDOW))]
-                self._made = now
-            yield from self._found
+            if not 0 <= now - self._updated < _FRESH:
+                self._families = [*_queue(self._store, now), *_figures(agreement(self._store, since=now - _WINDOW))]
+                self._updated = now
+            yield from self._families
 
 
 def _queue(store: Store, now: float) -> Iterator[Any]:

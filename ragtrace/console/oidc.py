@@ -1,8 +1,8 @@
 """Signing in with an OpenID Connect provider: the authorization code flow with PKCE, state and nonce, by Authlib.
 
 What must be remembered between leaving for the provider and coming back (state, nonce, PKCE's verifier) travels in a
-cookie of its own, sealed so that nobody can read or make one: no row is written for strangers, and any worker can take
-the way back. A role comes from a claim at every sign-in, so that the provider's administrators give and take it.
+cookie of its own, encrypted, so that it can neither be read nor forged: no row is written for strangers, and any worker
+can take the way back. A role comes from a claim at every sign-in, so that the provider's administrators give and take it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def leave(request: Request, next: Annotated[str, Query(max_length=2_000)] 
     try:
         client = await _client(request, provider)
         response: Response = await client.authorize_redirect(request, _way_back(request))
-    except Exception as error:  # noqa: BLE001 the network, and whatever the provider sends
+    except Exception as error:  # noqa: BLE001 the network, and any answer of the provider
         raise _failed(error) from None
     cookie = _box(provider).encrypt(json.dumps(remembered).encode()).decode()
     secure = request.url.scheme == "https"
@@ -73,8 +73,10 @@ async def come_back(request: Request) -> Response:
     except OAuthError as error:
         audit.failed_login(request, "oidc")
         _log.warning("ragtrace console: sign-in by OpenID Connect failed: %s", re.sub(r"[^\w.-]", "", str(error.error)))
-        raise Problem(401, "You were not signed in", "The provider said no, or it took too long. Try again.") from None
-    except Exception as error:  # noqa: BLE001 the network, and whatever the provider sends
+        raise Problem(
+            401, "You were not signed in", "The provider refused, or the sign-in took too long. Try again."
+        ) from None
+    except Exception as error:  # noqa: BLE001 the network, and any answer of the provider
         audit.failed_login(request, "oidc")
         raise _failed(error) from None
     response = await run_in_threadpool(_enter, request, provider, claims, subject, str(remembered.get("next", "/")))
@@ -88,7 +90,7 @@ def _enter(request: Request, provider: Oidc, claims: Mapping[str, Any], subject:
     store, role = store_of(request), role_of(claims, provider)
     if role is None:
         audit.failed_login(request, "role")
-        raise Problem(403, "You have no role here", "You are known, but nobody gave you access to this console.")
+        raise Problem(403, "You have no role here", "Your account has no role in this console. Ask its admin for one.")
     table = schema.users
     with store.reading() as connection:
         row = connection.execute(select(table).where(table.c.subject == subject)).mappings().one_or_none()
@@ -97,7 +99,7 @@ def _enter(request: Request, provider: Oidc, claims: Mapping[str, Any], subject:
         audit.note(request, new=True)
     elif row["disabled"]:
         audit.failed_login(request, "disabled")
-        raise Problem(403, "You are shut out", "Ask an admin of this console.")
+        raise Problem(403, "Your account is disabled", "Ask an admin of this console to enable it.")
     else:
         if row["role"] != role:
             with store.writing() as connection:
@@ -110,7 +112,7 @@ def _enter(request: Request, provider: Oidc, claims: Mapping[str, Any], subject:
 
 
 def role_of(claims: Mapping[str, Any], provider: Oidc) -> str | None:
-    """The highest role that the claim gives; None for nobody's."""
+    """The highest role that the claim gives; None if it gives none."""
     value: Any = claims
     for part in filter(None, provider.claim.split(".")):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -126,7 +128,7 @@ def role_of(claims: Mapping[str, Any], provider: Oidc) -> str | None:
 
 
 def _free_name(request: Request, claims: Mapping[str, Any], subject: str) -> str:
-    """What the provider calls them; somebody of the same name who is here already is somebody else."""
+    """The name from the provider, made unique: an existing user of that name is another person."""
     preferred = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
     name = re.sub(r"[^\w.@+-]", "-", preferred)[:80] or "user"
     with store_of(request).reading() as connection:
@@ -194,4 +196,4 @@ def _remembered(request: Request, provider: Oidc) -> dict[str, Any]:
 
 def _failed(error: Exception) -> Problem:
     _log.error("ragtrace console: sign-in by OpenID Connect: %s", where(error))
-    return Problem(502, "The provider does not answer as it should", "Try again; the server's log says more.")
+    return Problem(502, "The provider sent an unusable answer", "Try again. The server's log has the error.")

@@ -44,7 +44,7 @@ class ConsoleSettings:
     host: str = "127.0.0.1"
     port: int = 8400
     url: str = ""
-    """The address people type, e.g. https://logs.example.org, where a proxy stands before the console."""
+    """The address people type, e.g. https://logs.example.org, if a proxy is before the console."""
     hosts: tuple[str, ...] = ()
     """Names (of the Host header) that it answers to, beside loopback's, `host` and that of `url`."""
     proxies: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class ConsoleSettings:
 
     @property
     def private(self) -> bool:
-        """Whether nobody but this machine's own users is meant to reach it, under no other name: only then may it do
+        """Whether only users of this machine can reach it, under no other name: only then may it do
         without users of its own."""
         return self.loopback and not (self.url or self.hosts or self.proxies or self.oidc)
 

@@ -1,4 +1,4 @@
-"""What went wrong, said without content: problem details (RFC 9457) under /api, pages elsewhere."""
+"""Answers to errors, without content of chat logs: problem details (RFC 9457) under /api, pages elsewhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Problem(HTTPException):
 
 
 class LoginNeededError(Problem):
-    """Somebody who is not known wants what is not for strangers."""
+    """The route needs a user, and the request has none."""
 
     def __init__(self) -> None:
         headers = {"WWW-Authenticate": 'Bearer realm="ragtrace"'}
@@ -85,7 +85,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     errors = [{"where": _place(one["loc"]), "why": str(one["msg"])[:200]} for one in error.errors()[:20]]
     text = "; ".join(f"{one['where']}: {one['why']}" for one in errors)
-    return answer(request, 422, "Not what is expected here", text[:2_000], errors=errors)
+    return answer(request, 422, "The request is invalid", text[:2_000], errors=errors)
 
 
 def _place(where: tuple[int | str, ...]) -> str:
@@ -99,21 +99,26 @@ async def _ours(request: Request, error: Exception) -> Response:
     status = 422 if isinstance(error, SettingError) else 409 if isinstance(error, DataError) else 500
     if status == 500:
         _log.error("ragtrace console: %s", type(error).__name__)
-    return answer(request, status, "That cannot be done", str(error)[:1_000])
+    return answer(request, status, "The request cannot be fulfilled", str(error)[:1_000])
 
 
 async def _database(request: Request, error: Exception) -> Response:
     if isinstance(error, (OperationalError, InterfaceError, PoolTimeoutError)):
         return _away(request, where(error))
     if isinstance(error, IntegrityError):  # two at the same time; the first one won
-        return answer(request, 409, "Somebody was faster", "It does not fit what is there now. Load it again.")
+        return answer(
+            request,
+            409,
+            "Another change came first",
+            "Your change does not fit the current state. Load the page again.",
+        )
     _log.error("ragtrace console: %s", where(error))  # its message may hold the statement and its parameters
-    return answer(request, 500, "Something went wrong", "The server's log says where.")
+    return answer(request, 500, "The console failed", "The server's log has the error. Tell an admin of the console.")
 
 
 def _away(request: Request, why: str) -> Response:
     _log.error("ragtrace console: %s", why)
-    response = answer(request, 503, "The database is away", "Nothing was changed. Try again in a moment.")
+    response = answer(request, 503, "The database cannot be reached", "Nothing was changed. Try again in a moment.")
     response.headers["Retry-After"] = "5"
     return response
 
@@ -125,7 +130,7 @@ def where(error: BaseException) -> str:
 
 
 class Catching:
-    """ASGI middleware: what nobody expected becomes an answer and one line of log, without its message."""
+    """ASGI middleware: an unexpected error becomes an answer and one line of log, without its message."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -144,7 +149,7 @@ class Catching:
         try:
             await self.app(scope, receive, sending)
         except ClientDisconnect:
-            return  # nobody is there to be answered: somebody left the page
+            return  # the client has gone, so there is no one to answer
         except Exception as error:  # noqa: BLE001 the last place where it can be kept from the log
             _log.error("ragtrace console: %s", where(error))
             if started:
@@ -155,5 +160,7 @@ class Catching:
             elif isinstance(error, SQLAlchemyError):
                 response = await _database(request, error)
             else:
-                response = answer(request, 500, "Something went wrong", "The server's log says where.")
+                response = answer(
+                    request, 500, "The console failed", "The server's log has the error. Tell an admin of the console."
+                )
             await response(scope, receive, send)

@@ -1,5 +1,5 @@
 """Texts of a chat log made fit to be shown. They are data: nothing in them is markup, a link of another kind than http,
-or able to hide or turn round what stands beside it."""
+or able to hide or reverse the text beside it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN = 100_000
 """Characters of one text that a page holds; what comes after is counted, not shown."""
 
 # Controls but for tab and line feed; a carriage return that ends no line; what turns the direction of text; what has
-# no width (joiners apart, which scripts and emoji need); tags, which spell a text that nobody sees; what is no
+# no width (joiners apart, which scripts and emoji need); tags, which spell an invisible text; what is no
 # character; halves of surrogate pairs, which UTF-8 cannot say.
 _UNSEEN = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
@@ -25,8 +25,8 @@ _LONGEST_URL = 2_000
 
 
 def visible(text: object) -> Markup:
-    """A text as markup in which every character is seen: what has no shape of its own stands as its code point, in a
-    `span` of class `ctl`; a run of the same one stands once, with its length. Any string will do, lone surrogates
+    """A text as markup in which every character is seen: what has no shape of its own is shown as its code point, in a
+    `span` of class `ctl`; a run of the same one is shown once, with its length. Any string will do, lone surrogates
     among them."""
     string = str(text)
     if len(string) > SHOWN:
@@ -63,7 +63,7 @@ def web_address(value: object) -> str | None:
         return None
     try:
         parts = urlsplit(value)
-        parts.port  # noqa: B018 raises where it is none
+        parts.port  # noqa: B018 raises ValueError for an invalid port
     except ValueError:
         return None
     plain = parts.scheme.lower() in ("http", "https") and parts.hostname and "@" not in parts.netloc

@@ -28,7 +28,7 @@ _log = logging.getLogger("ragtrace.console")
 
 
 def check(store: Store, settings: ConsoleSettings) -> None:
-    """Raises SettingError where strangers could reach a console that asks nobody who they are."""
+    """Raises SettingError if other machines could reach a console without users."""
     if settings.private or settings.oidc is not None:
         return
     with store.reading() as connection:
@@ -49,7 +49,7 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
     check(store, settings)
     server = uvicorn.Server(config(store, settings, certificate, key))
     with _bound(server, settings) as listening:
-        # The address stands in what people click; the port may have been 0.
+        # People click this address; the port may have been 0.
         host, port = listening.getsockname()[:2]
         name = f"[{host}]" if ":" in str(host) else host
         scheme = "https" if certificate else "http"
@@ -80,7 +80,7 @@ def served(store: Store, settings: ConsoleSettings | None = None) -> Iterator[st
 
 @contextmanager
 def _telling(store: Store) -> Iterator[None]:
-    """Other systems are told of what happens, where the environment names some."""
+    """Sends notices to the webhooks that are configured, while the block runs."""
     hooks = webhooks.Webhooks(webhooks.load_targets())
     notices.subscribe(store, hooks.send)
     try:
@@ -99,7 +99,7 @@ def _bound(server: uvicorn.Server, settings: ConsoleSettings) -> Any:
 def config(store: Store, settings: ConsoleSettings, certificate: str = "", key: str = "") -> uvicorn.Config:
     """How uvicorn runs the console."""
     app = create_app(store, settings)
-    described(app)  # now, and not while somebody waits
+    described(app)  # now, so that no request waits for it
     return uvicorn.Config(
         app,
         host=settings.host,

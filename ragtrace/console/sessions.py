@@ -31,7 +31,7 @@ class Session:
 
 
 def hashed(secret: str) -> str:
-    """sha256, hexadecimal. Enough for secrets of 256 random bits, which nobody can guess one after the other."""
+    """sha256, hexadecimal. Enough for secrets of 256 random bits, which cannot be guessed by trying."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

@@ -97,7 +97,7 @@ def every(store: Store) -> list[Token]:
 
 
 def revoke(store: Store, token: int) -> None:
-    """End it at once. Raises DataError where there is none of that id."""
+    """Revokes a token at once. Raises DataError if no token has that id."""
     with store.writing() as connection:
         done = connection.execute(update(schema.tokens).where(schema.tokens.c.id == token).values(revoked=True))
     if not done.rowcount:

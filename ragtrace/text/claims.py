@@ -112,14 +112,14 @@ def _parts(text: str, span: Span) -> list[Span]:
     start = span.start
     for joint in _JOINT.finditer(text, span.start, span.end):
         left, right = text[start : joint.start()], text[joint.end() : span.end]
-        if _stands_alone(left) and _stands_alone(right):
+        if _is_complete(left) and _is_complete(right):
             parts.append(Span(start, joint.start()))
             start = joint.end()
     parts.append(Span(start, span.end))
     return parts
 
 
-def _stands_alone(clause: str) -> bool:
+def _is_complete(clause: str) -> bool:
     return len(_WORD.findall(clause[:600])) >= _MIN_WORDS and _VERB.search(clause[:600]) is not None
 
 

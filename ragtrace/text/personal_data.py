@@ -1,7 +1,7 @@
 """The one table of what is personal or secret: how each kind is recognised, and what replaces it in a masked text.
 
 The leak checks report what `find_personal_data` and `find_secrets` return. Masks hide what `find_masks` returns, which
-is all of that and more: whatever is reported is also masked. Names and postal addresses need a model
+is all of that and more: everything that is reported is also masked. Names and postal addresses need a model
 (`ragtrace.models.person_names`); here they are neither found nor masked.
 """
 
@@ -71,7 +71,7 @@ class Kind:
     masked: bool = True
     """False where another row masks every item of this one with less work."""
     contact: bool = False
-    """Whether somebody can be reached by it."""
+    """Whether a person can be reached by it."""
 
     def find(self, text: SearchText) -> Iterator[Span]:
         """The places of all items in a text."""
@@ -200,7 +200,7 @@ KINDS: tuple[Kind, ...] = (
 """All kinds. Where two overlap, the first one is reported, and its placeholder is shown."""
 
 CONTACT_KINDS = frozenset(kind.name for kind in KINDS if kind.contact)
-"""The kinds by which somebody can be reached."""
+"""The kinds by which a person can be reached."""
 
 
 def find_personal_data(text: str) -> list[Match]:

@@ -12,7 +12,7 @@ evtl ggf nr abb bspw resp
 """
 _ABBREVIATIONS = frozenset(_WORDS.split())
 _BLOCK = re.compile(
-    r"```.*?(?:```|\Z)"  # fenced code is one piece, whatever is in it
+    r"```.*?(?:```|\Z)"  # fenced code is one piece, with any content
     r"|[^\n]+",
     re.S,
 )

@@ -180,21 +180,21 @@ def test_pieces_are_the_text(answer: str, chunks: list[str], found: list[Evidenc
     documents = tuple(Document(str(i), text) for i, text in enumerate(chunks))
     text = evidence.answer_text(answer, found, documents)
     made = evidence.chunk_texts(documents, found)
-    assert "".join(p.text for p in (*text.shown, *text.rest)) == answer
-    assert ["".join(p.text for p in (*c.text.shown, *c.text.rest)) for c in made] == chunks
-    sentences = [n for p in text.shown for n in p.opens]
-    passages = [n for c in made for p in c.text.shown for n in p.opens]
+    assert "".join(p.text for p in (*text.visible, *text.rest)) == answer
+    assert ["".join(p.text for p in (*c.text.visible, *c.text.rest)) for c in made] == chunks
+    sentences = [n for p in text.visible for n in p.opens]
+    passages = [n for c in made for p in c.text.visible for n in p.opens]
     assert len(set(sentences)) == len(sentences)
     assert len(set(passages)) == len(passages)
-    assert {p.target for p in text.shown} - {""} <= {f"p{n}" for n in passages}
-    for piece in (p for c in made for p in c.text.shown if p.claims):
+    assert {p.target for p in text.visible} - {""} <= {f"p{n}" for n in passages}
+    for piece in (p for c in made for p in c.text.visible if p.claims):
         assert piece.target == f"s{piece.claims[0]}"
 
 
 def test_the_worst_verdict_colours() -> None:
     """Where claims overlap, a contradiction goes before what lacks support, and that before what has it."""
     found = [Evidence(0, 9, "supported", 0.9), Evidence(3, 6, "contradicted", 0.1), Evidence(0, 5, "unsupported", 0.2)]
-    pieces = evidence.answer_text("abcdefghi", found, ()).shown
+    pieces = evidence.answer_text("abcdefghi", found, ()).visible
     assert [(p.text, p.verdict) for p in pieces] == [
         ("abc", "unsupported"), ("de", "contradicted"), ("f", "contradicted"), ("ghi", "supported"),
     ]  # fmt: skip
@@ -203,8 +203,8 @@ def test_the_worst_verdict_colours() -> None:
 def test_a_long_text_is_folded() -> None:
     """The beginning is shown, the rest is one click away."""
     folded = evidence.answer_text("x" * 9_000, (), ())
-    assert 1_000 < len(folded.shown[0].text) < 5_000
-    assert folded.left == 9_000 - len(folded.shown[0].text)
+    assert 1_000 < len(folded.visible[0].text) < 5_000
+    assert folded.left == 9_000 - len(folded.visible[0].text)
 
 
 # --- the waterfall ----------------------------------------------------------------------------------------------------

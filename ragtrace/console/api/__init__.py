@@ -1,4 +1,4 @@
-"""The API, under /api: a module for each subject. `description` says what stands in all of them."""
+"""The API, under /api: a module for each subject. `description` adds what all of them share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragtrace.console.api.description import described, only_known_parameters
 
 __all__ = ["described", "router"]
 
-# The prefix stands in each module: FastAPI's routes of an included router do not know the prefix of the outer one.
+# Each module has the prefix: FastAPI's routes of an included router do not know the prefix of the outer one.
 router = APIRouter(dependencies=[Depends(access.known), Depends(only_known_parameters)])
 for _module in (traces, summary, reviews, calibrations, exchange, prometheus, views, admin):
     router.include_router(_module.router)

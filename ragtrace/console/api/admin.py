@@ -88,11 +88,13 @@ def add_user(request: Request, user: Admin, new: NewUser) -> accounts.Account:
 
 @router.patch("/users/{name}")
 def change_user(request: Request, user: Admin, name: Name, change: UserChange) -> accounts.Account:
-    """Another role, in or out, a new password. Nobody changes their own role or shuts themselves out: so there is
+    """Changes role, access or password. No admin changes their own role or access: so there is
     always an admin."""
     store = store_of(request)
     if name == user.name and (change.role is not None or change.disabled):
-        raise Problem(409, "Not oneself", "Another admin can change your role, or shut you out.")
+        raise Problem(
+            409, "You may not do this to yourself", "Another admin can change your role or disable your account."
+        )
     with store.reading() as connection:
         if not any(account.name == name for account in accounts.everybody(connection)):
             raise Problem(404, "There is no such user", "GET /api/users lists them.")

@@ -145,7 +145,11 @@ def _known(store: Store, name: str) -> StoredEvaluator:
     with store.reading() as connection:
         evaluator = load_evaluators(connection).get(name)
     if evaluator is None:
-        raise Problem(404, "There is no such evaluator", "Nothing in this store was scored by one of that name.")
+        raise Problem(
+            404,
+            "There is no such evaluator",
+            "No evaluator of that name scored a trace in this store. GET /api/evaluators lists the evaluators.",
+        )
     return evaluator
 
 

@@ -31,7 +31,7 @@ _PROBLEM = {
 }
 _ERRORS = {
     400: "The request cannot be read",
-    401: "Nobody knows who asks",
+    401: "The request has no valid session or token",
     403: "Not for this role, or not with this token",
     404: "There is no such thing",
     408: "The body came too slowly",
@@ -82,7 +82,9 @@ async def only_known_parameters(request: Request) -> None:
     parameters = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
     if unknown := sorted(set(request.query_params) - parameters):
         names = ", ".join(sorted(parameters)) or "none"
-        raise Problem(422, "Not what is expected here", f"{unknown[0][:60]!r} is no parameter; there are: {names}.")
+        raise Problem(
+            422, "The request is invalid", f"There is no parameter {unknown[0][:60]!r}. The parameters are: {names}."
+        )
 
 
 def _operation(request: Request) -> dict[str, Any]:

@@ -137,7 +137,7 @@ async def import_labels(
     """Take labels that people gave elsewhere. For admins: a label may stand for any reviewer."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in {"application/x-ndjson", "text/csv"}:
-        raise Problem(422, "Neither JSON lines nor CSV", "Send application/x-ndjson or text/csv.")
+        raise Problem(422, "The content type is wrong", "Send application/x-ndjson or text/csv.")
     with tempfile.TemporaryDirectory(prefix="ragtrace-") as folder:
         path = Path(folder) / ("labels.csv" if kind == "text/csv" else "labels.jsonl")
         with path.open("wb") as file:
@@ -171,7 +171,7 @@ def export(request: Request, user: Reviewer, query: Annotated[ExportQuery, Query
         **query.model_dump(include={"license", "consent", "require_consent", "since", "until"})
     )
     with ExitStack() as undo:
-        folder = Path(tempfile.mkdtemp(prefix="ragtrace-"))  # which nobody else may read
+        folder = Path(tempfile.mkdtemp(prefix="ragtrace-"))  # readable by this process's user alone
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         file = folder / f"reviewed.{query.format}"
         result, masked = content.export_reviewed(request, user, file, options, mask=query.mask)

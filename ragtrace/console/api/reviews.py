@@ -86,7 +86,7 @@ def submit_review(request: Request, user: Reviewer, payload: Submission) -> Subm
     store = store_of(request)
     audit.note(request, object=payload.trace_id, verdicts=len(payload.verdicts))
     if not (payload.verdicts or payload.comment or payload.corrected):
-        raise Problem(422, "Nothing was said", "Give verdicts, a comment or a corrected answer.")
+        raise Problem(422, "The review is empty", "Give verdicts, a comment or a corrected answer.")
     stored = content.get_trace(request, user, payload.trace_id)
     verdicts = tuple(Verdict(name, label) for name, label in payload.verdicts.items())
     review = Review(
@@ -100,14 +100,16 @@ def submit_review(request: Request, user: Reviewer, payload: Submission) -> Subm
 def skip_review(request: Request, user: Reviewer, item: Item, why: Skip) -> None:
     """Take a log out of the queue unjudged."""
     if not queue.skip(store_of(request), item, user.id, why.reason):
-        raise Problem(409, "It was not skipped", "It is not open, or somebody else holds it.")
+        raise Problem(
+            409, "The log was not skipped", "It is not open, or another reviewer holds it. Take the next one."
+        )
 
 
 @router.post("/review/{item}/release", status_code=204)
 def release_review(request: Request, user: Reviewer, item: Item) -> None:
     """Give a log back to the queue."""
     if not queue.release(store_of(request), item, user.id):
-        raise Problem(409, "It was not given back", "You do not hold it.")
+        raise Problem(409, "The log was not released", "You do not hold it. Take the next one.")
 
 
 @router.post("/review/fill")

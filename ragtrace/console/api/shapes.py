@@ -57,7 +57,7 @@ class DocumentOut(BaseModel):
 
 
 class EvidenceOut(BaseModel):
-    """A sentence of the answer and where it stands in the documents. Offsets are in Unicode code points."""
+    """A sentence of the answer and its place in the documents. Offsets are in Unicode code points."""
 
     start: int
     end: int

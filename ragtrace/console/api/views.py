@@ -61,11 +61,11 @@ def change_password(request: Request, identity: Known, new: NewPassword) -> Resp
     """A new password for oneself. Every session ends but this one, which goes on under a new cookie."""
     store, user = store_of(request), identity.user
     if identity.via != "session":
-        raise Problem(403, "Only where you are signed in", "A password is changed in a session, not with a token.")
+        raise Problem(403, "This needs a session", "Sign in to change your password; a token cannot change it.")
     if wait := attempts.begin(store, user.name, address_of(request)):
-        raise Problem(403, "Too many attempts", f"Try again in {wait} seconds.", {"Retry-After": str(wait)})
+        raise Problem(403, "There were too many attempts", f"Try again in {wait} seconds.", {"Retry-After": str(wait)})
     if accounts.verify(store, user.name, new.old) is None:
-        raise Problem(403, "Not changed", "The old password is another one.")
+        raise Problem(403, "The password was not changed", "The old password is wrong. Give your current one.")
     accounts.set_password(store, user.name, new.new)
     with store.writing() as connection:
         attempts.forget(connection, user.name, address_of(request))
@@ -91,7 +91,7 @@ def save_view(request: Request, user: Viewer, view: NewView) -> View:
     with store_of(request).writing() as connection:
         connection.execute(delete(table).where(own, table.c.name == view.name))
         if connection.execute(select(func.count()).where(own)).scalar_one() >= _MOST:
-            raise Problem(409, "Too many views", f"There may be {_MOST} of them; delete one.")
+            raise Problem(409, "There are too many views", f"You may keep {_MOST} views. Delete one first.")
         statement = insert(table).values(user=user.id, name=view.name, query=view.query).returning(table.c.id)
         own_id = connection.execute(statement).scalar_one()
     audit.note(request, object=str(own_id))
@@ -105,4 +105,4 @@ def delete_view(request: Request, user: Viewer, view: Annotated[int, Path(ge=1, 
     with store_of(request).writing() as connection:
         done = connection.execute(delete(table).where(table.c.id == view, table.c.user == user.id))
     if not done.rowcount:
-        raise Problem(404, "There is no such view", "It is not yours, or is gone already.")
+        raise Problem(404, "There is no such view", "It belongs to another user, or it was deleted.")

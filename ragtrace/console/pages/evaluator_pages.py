@@ -175,7 +175,11 @@ def _known(store: Store, name: str) -> tuple[StoredEvaluator, tuple[Version, ...
         evaluator = load_evaluators(connection).get(name)
         rows = connection.execute(select(table).where(table.c.name == name).order_by(table.c.first_seen.desc())).all()
     if evaluator is None:
-        raise Problem(404, "There is no such evaluator", "Nothing in this store was scored by one of that name.")
+        raise Problem(
+            404,
+            "There is no such evaluator",
+            "No evaluator of that name scored a trace in this store. GET /api/evaluators lists the evaluators.",
+        )
     versions = [Version(row.version, row.threshold, row.direction, row.method, row.first_seen) for row in rows]
     return evaluator, tuple(versions[:_VERSIONS])
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from ragtrace.records import Document, Evidence
 
 SIGNS = {"supported": "✓", "unsupported": "?", "contradicted": "✗"}
-"""What stands beside the colour."""
+"""The sign beside the colour."""
 _GRADE = {"contradicted": 0, "unsupported": 1, "supported": 2}
 _FOLD = 2_400
 """Characters of a text that are shown before it is folded."""
@@ -29,7 +29,7 @@ class Piece:
     """Claims whose first stretch this is: links lead here."""
     ends: bool = False
     """Whether the worst claim ends here: its sign follows."""
-    told: str = ""
+    label: str = ""
     """The verdict in words, with its probability."""
     target: str = ""
     """Where the link leads, an id on the page; empty where the other side has nothing."""
@@ -39,7 +39,7 @@ class Piece:
 class Text:
     """A text in pieces, and what of it is folded away at first."""
 
-    shown: tuple[Piece, ...]
+    visible: tuple[Piece, ...]
     rest: tuple[Piece, ...] = ()
     left: int = 0
     """Characters in `rest`."""
@@ -74,7 +74,7 @@ def answer_text(answer: str, evidence: Sequence[Evidence], chunks: Sequence[Docu
         number, worst = over[0]
         ends = min(len(answer), worst.end) == end
         target = f"p{number}" if _passage(worst, chunks) else ""
-        pieces.append(Piece(answer[start:end], claims, _verdict(worst), opens, ends, _told(worst), target))
+        pieces.append(Piece(answer[start:end], claims, _verdict(worst), opens, ends, _label(worst), target))
     return _fold(pieces, bool(spans))
 
 
@@ -152,7 +152,7 @@ def _verdict(e: Evidence) -> str:
     return e.verdict if e.verdict in SIGNS else "unsupported"
 
 
-def _told(e: Evidence) -> str:
+def _label(e: Evidence) -> str:
     verdict = _verdict(e)
     return verdict if e.probability is None else f"{verdict}, supported with probability {e.probability:.2f}"
 

@@ -30,7 +30,7 @@ _RARE = frozenset(
 _ABOUT = frozenset({"label", "version", "low", "high"})
 _THUMBS = {"1": 1, "0": 0, "-1": -1}
 _YES = {"yes": True, "no": False}
-_TOLD = {("thumbs", "1"): "helpful", ("thumbs", "0"): "neutral", ("thumbs", "-1"): "not helpful"}
+_WORDS = {("thumbs", "1"): "helpful", ("thumbs", "0"): "neutral", ("thumbs", "-1"): "not helpful"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Chosen:
     """What an address asks for. What makes no sense in it is left out, so that any address shows a page."""
 
     values: Mapping[str, str]
-    """By name, as they stand in the address; without paging."""
+    """By name, as they are in the address; without paging."""
     filter: Filter
     order: str
     after: str | None
@@ -64,7 +64,7 @@ class Chosen:
         for name, value in self.values.items():
             if name == "order":
                 continue
-            text = _TOLD.get((name, value), ranges.get(value, value))
+            text = _WORDS.get((name, value), ranges.get(value, value))
             rest = urlencode({k: v for k, v in self.values.items() if k != name})
             result.append((_NAMES.get(name, name), text, rest))
         return result

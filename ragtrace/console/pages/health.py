@@ -24,15 +24,15 @@ from ragtrace.review import queue
 router = APIRouter()
 _DAY, _HOUR = 86_400, 3_600
 _QUIET = 3_600.0
-"""Seconds without a new trace after which it is said."""
+"""Seconds without a new trace after which the page warns."""
 _FAILING = 0.05
-"""Share of failed checks above which it is said."""
+"""Share of failed checks above which the page warns."""
 _LOW_DISK = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where everything stands."""
+    """The state of the database."""
 
     kind: str
     name: str
@@ -65,7 +65,7 @@ class Check:
 
     @property
     def bad(self) -> bool:
-        """Whether somebody should look."""
+        """Whether too many of its checks fail."""
         return self.share > _FAILING
 
 

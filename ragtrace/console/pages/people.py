@@ -58,10 +58,10 @@ def add_user(request: Request, user: Admin, name: Text = "", role: Text = "", pa
 
 @router.post("/users/{name}")
 def change_user(request: Request, user: Admin, name: str, change: Annotated[Change, Form()]) -> Response:
-    """Another role or password for somebody, or shut them out."""
+    """Changes the role, the password or the access of a user."""
     store, do = store_of(request), change.do
     if do in ("disable", "role") and name == user.name:
-        raise Problem(409, "Not to yourself", "Another admin can do that.")
+        raise Problem(409, "You may not do this to yourself", "Another admin can do it for you.")
     if do == "role":
         accounts.set_role(store, name, change.role)
     elif do == "password":
@@ -81,7 +81,9 @@ async def add_token(request: Request, user: Admin) -> Response:
     scopes = [value for value in form.getlist("scope") if isinstance(value, str)]
     days = str(form.get("days") or "")
     if days and not days.isdigit():
-        raise Problem(422, "Not a number of days", "Give a whole number, or nothing for a token without an end.")
+        raise Problem(
+            422, "The number of days is invalid", "Give a whole number, or nothing for a token that does not expire."
+        )
     name, owner = str(form.get("name") or "").strip(), str(form.get("user") or "")
     result = await run_in_threadpool(tokens.add, store_of(request), name, owner, scopes, float(days) if days else None)
     audit.note(request, object=str(result[0].id))

@@ -25,10 +25,10 @@ REASONS: Mapping[str, str] = {
     "threshold": "near a threshold",
     "worst": "among the worst",
     "topic": "a new topic",
-    "requested": "somebody asked for it",
+    "requested": "a person requested it",
     "imported": "labelled elsewhere",
 }
-_ASKED: Mapping[str, str] = {
+_QUESTIONS: Mapping[str, str] = {
     "faithfulness": "Does the context support all that the answer says?",
     "groundedness": "Does the context support even the weakest sentence?",
     "hallucination": "Is it free of things that the context does not say?",
@@ -60,7 +60,7 @@ class Ask:
 
 def question(evaluator: str, description: str = "") -> str:
     """An evaluator's question for people."""
-    if text := _ASKED.get(evaluator):
+    if text := _QUESTIONS.get(evaluator):
         return text
     if evaluator.startswith("looping_"):
         return _LOOPS

@@ -128,7 +128,7 @@ def _why_empty(store: Store) -> str:
         some = connection.execute(select(schema.traces.c.id).limit(1)).first()
     if some is None:
         return "No log is stored yet. Point an application at this store, or fill it with ragtrace ingest."
-    return "Everything that was picked is judged, or is with somebody else. More is picked as traffic comes in."
+    return "All picked logs are judged, or other reviewers hold them. More logs are picked as traffic comes in."
 
 
 @router.post("/review")
@@ -149,7 +149,7 @@ def _judge(request: Request, user: User, form: FormData) -> Response:
         return JSONResponse({"released": True})
     if action == "skip" and item is not None:
         if not queue.skip(store, item, user.id, _field(form, "reason")):
-            raise Problem(409, "Somebody else has this log now", "It was not skipped.")
+            raise Problem(409, "The log was not skipped", "Another reviewer holds it now. Take the next one.")
         return _done(request, "skipped", "")
     stored = content.get_trace(request, user, trace_id)
     task: Task | str = trace_id

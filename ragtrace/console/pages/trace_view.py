@@ -37,7 +37,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EvaluatorScore:
     """An evaluator's newest score and those before it."""
 
     score: Score
@@ -48,7 +48,7 @@ class Told:
 
     @property
     def label(self) -> str:
-        """What stands in the chip."""
+        """The text of the chip."""
         return "error" if self.score.error else self.score.label or "none"
 
 
@@ -62,7 +62,7 @@ class Case:
     evidence_by: str
     """The evaluator whose evidence is shown; empty where none has any."""
     evidence_choices: tuple[str, ...]
-    scores: tuple[Told, ...]
+    scores: tuple[EvaluatorScore, ...]
     """Failed checks first, then by name."""
     bars: tuple[Bar, ...]
     facts: tuple[tuple[str, str], ...]
@@ -92,7 +92,7 @@ def case(stored: StoredTrace, evidence_by: str = "", limits: Limits | None = Non
         chunk_texts(trace.documents, evidence),
         evaluator,
         tuple(having),
-        _told(stored, limits or {}),
+        _evaluator_scores(stored, limits or {}),
         bars(trace),
         _facts(trace),
         tuple((clip(k, 60), clip(v, 2_000)) for k, v in trace.attributes.items() if k != "constraints" and _said(v)),
@@ -110,12 +110,12 @@ def ordered(names: Sequence[str]) -> list[str]:
     return sorted(set(names), key=lambda name: (place.get(name, len(place)), name))
 
 
-def _told(stored: StoredTrace, limits: Limits) -> tuple[Told, ...]:
+def _evaluator_scores(stored: StoredTrace, limits: Limits) -> tuple[EvaluatorScore, ...]:
     results = []
     for score in stored.evaluation.scores:
         history = tuple(pair for pair in reversed(stored.history) if pair[1].name == score.name)
         threshold, direction = limits.get((score.name, score.version), (None, ""))
-        results.append(Told(score, history, threshold, direction))
+        results.append(EvaluatorScore(score, history, threshold, direction))
     rank = {"fail": 0, "error": 1, "pass": 2, "none": 3, "refusal": 3, NOT_APPLICABLE: 4}
     place = {name: i for i, name in enumerate(ordered([result.score.name for result in results]))}
     return tuple(sorted(results, key=lambda result: (rank.get(result.label, 3), place[result.score.name])))

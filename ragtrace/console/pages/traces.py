@@ -54,7 +54,7 @@ def traces(request: Request, user: Viewer) -> Response:
     query = chosen(request.query_params, time.time(), next(iter(cases.ordered(choices.get("evaluator", []))), ""))
     try:
         page = content.find_traces(request, user, query.filter, after=query.after, order=query.order)
-    except SettingError as error:  # nobody can search an encrypted store, for one
+    except SettingError as error:  # for example, an encrypted store cannot be searched
         page, problem = Page((), None, 0), str(error)
     return render(
         request,
@@ -129,7 +129,7 @@ def save_view(
     """Keep the list's state under a name; an existing one of that name is replaced."""
     name, table, store = name.strip()[:100], schema.views, store_of(request)
     if not name:
-        raise Problem(422, "The view has no name", "Give it one.")
+        raise Problem(422, "The view has no name", "Give the view a name.")
     query = chosen(dict(_pairs(query)), time.time()).query
     mine = (table.c.user == user.id) & (table.c.name == name)
     try:
