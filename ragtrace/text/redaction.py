@@ -15,7 +15,7 @@ _MARKS = string.whitespace + ".,;!?"
 def mask_pii(text: str) -> str:
     """Replace what looks like personal data or a secret by its kind: `[email]`, `[number]`, `[api_key]`, …
 
-    It hides everything that the leak checks `pii_leakage` and `sensitive_data_leakage` report, and more: any nine digits
+    It hides everything that the leak checks `pii_leakage` and `sensitive_data_leakage` report, and more: nine digits
     are a `[number]` (phone, card, national id), whether their check digit is right or not. Linear in the text's length.
     """
     return mask_pii_at(text, ())[0]
