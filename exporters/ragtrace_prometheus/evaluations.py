@@ -35,6 +35,9 @@ class Evaluations:
         self._metrics, self._caps = catalogue, caps
         self._verdicts: dict[str, tuple[str, ...]] = {}
         """The verdicts to expect of an evaluator."""
+        self._by_verdict = (catalogue.evaluations, catalogue.weight, catalogue.weight_squared)
+        self._places: dict[tuple[str, str, Origin], tuple[int, ...]] = {}
+        """Where these three have a series: to look it up takes longer than to count."""
         catalogue.lag.begin()
         for reason in DROPS:
             catalogue.dropped.begin(caps.reason(reason))
@@ -65,9 +68,8 @@ class Evaluations:
                 m.judge_tokens.begin(name, direction)
 
     def _begin_verdicts(self, evaluator: str, name: str, origin: Origin) -> None:
-        m = self._metrics
         for verdict in self._verdicts.get(evaluator, ("error",)):
-            for family in (m.evaluations, m.weight, m.weight_squared):
+            for family in self._by_verdict:
                 family.begin(name, verdict, *origin)
 
     def count(self, evaluation: Evaluation) -> None:
@@ -93,12 +95,17 @@ class Evaluations:
     def _count_score(self, score: Score, origin: Origin, source: Source) -> None:
         m, name = self._metrics, self._caps.evaluator(score.name)
         verdict = "error" if score.error else score.label if score.label in _VERDICTS else "none"
-        weight = self._weight(score, name)
-        if not m.weight.has(name, "error", *origin):  # the first of this model and prompt
+        weight, clipped = weight_of(score.sampling_probability)
+        if clipped:
+            m.clipped.inc(name)
+        places = self._places.get((name, verdict, origin))
+        if places is None:  # perhaps the first of this model and prompt
             self._begin_verdicts(score.name, name, origin)
-        m.evaluations.inc(name, verdict, *origin, source=source if verdict == "fail" else None)
-        m.weight.inc(name, verdict, *origin, by=weight)
-        m.weight_squared.inc(name, verdict, *origin, by=weight * weight)
+            places = tuple(family.begin(name, verdict, *origin) for family in self._by_verdict)
+            self._places[name, verdict, origin] = places
+        m.evaluations.add(places[0], 1.0, source if verdict == "fail" else None)
+        m.weight.add(places[1], weight)
+        m.weight_squared.add(places[2], weight * weight)
         for kind in (*score.failures, *(("parse",) if score.error == "parse_failure" else ())):
             m.failures.inc(name, kind if kind in _KINDS else "other")
         if score.model is not None:
@@ -108,12 +115,6 @@ class Evaluations:
         elif score.value is not None and math.isfinite(score.value):
             m.score.observe(score.value, name, source=source)
             m.weighted_score.inc(name, *origin, by=weight * max(0.0, score.value))
-
-    def _weight(self, score: Score, name: str) -> float:
-        weight, clipped = weight_of(score.sampling_probability)
-        if clipped:
-            self._metrics.clipped.inc(name)
-        return weight
 
     def _count_judge(self, score: Score, name: str) -> None:
         m, dollars = self._metrics, amount(score.cost)

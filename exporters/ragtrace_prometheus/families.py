@@ -85,7 +85,10 @@ class Family(Metric):
 
     def inc(self, *labels: str, by: float = 1.0, source: Source | None = None) -> None:
         """Add to a counter; `by` is not negative."""
-        place = self.begin(*labels)
+        self.add(self.begin(*labels), by, source)
+
+    def add(self, place: int, by: float, source: Source | None = None) -> None:
+        """Add to the counter at a place that `begin` returned."""
         self.values[place] += by
         if source is not None:
             self.exemplars[place] = TraceExemplar(source[0], by, source[1])
