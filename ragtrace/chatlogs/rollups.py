@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection
@@ -15,6 +16,7 @@ from ragtrace.statistics import Sums
 STEPS = (300, 3_600, 86_400)
 """Lengths of the periods in seconds, each a multiple of the one before."""
 FIELDS = ("count", "clipped", "w", "w2", "wv", "wv2", "w2v", "w2v2")
+_numbers = attrgetter(*FIELDS)
 _KEY = ("step", "start", "kind", "app", "model", "name", "version")
 # The histogram of latencies has 8 steps for each doubling, from one millisecond.
 _LEAST = 0.001
@@ -77,7 +79,7 @@ def _upsert(connection: Connection, new_sums: Mapping[tuple[Any, ...], Sums]) ->
     if not by_step:
         return
     # Sorted by key: adjacent rows are written together, and two writers cannot deadlock.
-    rows = [(*key, *(getattr(values, name) for name in FIELDS)) for key, values in sorted(by_step.items())]
+    rows = [(*key, *_numbers(values)) for key, values in sorted(by_step.items())]
     names = ", ".join(f'"{name}"' for name in (*_KEY, *FIELDS))
     holder = "?" if connection.dialect.name == "sqlite" else "%s"
     updates = ", ".join(f'"{name}" = sums."{name}" + excluded."{name}"' for name in FIELDS)

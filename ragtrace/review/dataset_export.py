@@ -115,7 +115,7 @@ def _write(new: Path, name: str, rows: Iterator[dict[str, Any]], options: Option
 
 def _rows(store: Store, options: Options, counts: Counter[str]) -> Iterator[dict[str, Any]]:
     weights = {row.trace: row.weight for row in load_verdicts(store) if row.weight > 0}
-    seen: set[str] = set()
+    ids: set[str] = set()
     for trace in _traces_with_review(store, options):
         stored = store.get(trace)
         if stored is None:  # deleted since
@@ -127,9 +127,9 @@ def _rows(store: Store, options: Options, counts: Counter[str]) -> Iterator[dict
             counts["without"] += 1
         else:
             row = _row(store, stored, options, consent, weights.get(trace))
-            if row["id"] in seen:  # another span of the same trace
+            if row["id"] in ids:  # another span of the same trace
                 row["id"] += f"-{stored.trace.span_id:016x}"
-            seen.add(row["id"])
+            ids.add(row["id"])
             counts["rows"] += 1
             yield row
 

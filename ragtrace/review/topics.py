@@ -36,11 +36,11 @@ def pick_new_topics(store: Store, policy: Policy, now: float, count: int) -> lis
         queued = exists(select(items.c.id).where(items.c.trace == traces.c.id, items.c.slot == 0))
         fresh = _texts(store, connection, _questions().where(traces.c.id >= low, ~queued).limit(_CANDIDATES))
         waiting = exists(select(items.c.id).where(items.c.trace == traces.c.id, items.c.reason == TOPIC))
-        seen = _texts(store, connection, _questions().where(traces.c.reviewed).limit(_REVIEWED))
-        seen += _texts(store, connection, _questions().where(waiting).limit(_REVIEWED))
+        reviewed = _texts(store, connection, _questions().where(traces.c.reviewed).limit(_REVIEWED))
+        reviewed += _texts(store, connection, _questions().where(waiting).limit(_REVIEWED))
     near, most = nearness()
-    chosen = farthest([text for _, text in fresh], [text for _, text in seen], count, near, most)
-    return [fresh[i][0] for i in chosen]
+    choices = farthest([text for _, text in fresh], [text for _, text in reviewed], count, near, most)
+    return [fresh[i][0] for i in choices]
 
 
 def _questions() -> Select[Any]:
@@ -57,23 +57,23 @@ def _texts(store: Store, connection: Connection, query: Select[Any]) -> list[tup
     return texts
 
 
-def farthest(fresh: Sequence[str], seen: Sequence[str], count: int, near: Nearness, most: float) -> list[int]:
-    """Returns up to `count` indexes of fresh texts. Each is the text farthest from all seen and all chosen ones (T.
+def farthest(fresh: Sequence[str], reviewed: Sequence[str], count: int, near: Nearness, most: float) -> list[int]:
+    """Returns up to `count` indexes of fresh texts. Each is the text farthest from all reviewed and all chosen ones (T.
     Gonzalez, Clustering to minimize the maximum intercluster distance, 1985); its similarity to the nearest of them is
     below `most`."""
     if not fresh:
         return []
-    nearest = [max(row, default=0.0) for row in near(fresh, seen)] if seen else [0.0] * len(fresh)
-    chosen: list[int] = []
-    while len(chosen) < count:
+    nearest = [max(row, default=0.0) for row in near(fresh, reviewed)] if reviewed else [0.0] * len(fresh)
+    choices: list[int] = []
+    while len(choices) < count:
         best = min(range(len(fresh)), key=lambda i: (nearest[i], i))
         if nearest[best] >= most:
             break
-        chosen.append(best)
+        choices.append(best)
         for i, (similarity,) in enumerate(near(fresh, [fresh[best]])):
             nearest[i] = max(nearest[i], similarity)
         nearest[best] = 1.0
-    return chosen
+    return choices
 
 
 def nearness() -> tuple[Nearness, float]:
