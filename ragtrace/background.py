@@ -1,7 +1,7 @@
 """Runs work behind the application's back: a bounded queue, daemon worker threads, and one rule for forks.
 
 The application's thread calls `put`, which never blocks and never raises. Worker threads take batches out of the queue.
-Every loss is counted: `offered = done + waiting + running + dropped` in each snapshot.
+Every loss is counted: `total = done + waiting + running + dropped` in each snapshot.
 
 A forked child starts with an empty queue, zero counts and new locks: what waited belongs to the parent, and another
 thread may have held any lock at the fork. A queue that was closed before the fork stays closed.
@@ -67,9 +67,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """A snapshot of a queue. `offered = done + waiting + running + sum(dropped.values())`."""
+    """A snapshot of a queue. `total = done + waiting + running + sum(dropped.values())`."""
 
-    offered: int
+    total: int
     """Items given to `put`."""
     done: int
     waiting: int
@@ -132,7 +132,7 @@ class Background(Generic[Item]):
         self._flushing = 0
         self._threads: list[threading.Thread] = []
         self._running: dict[int, tuple[int, int]] = {}  # by thread: number of the first item, count of items
-        self._offered = 0
+        self._count = 0
         self._dropped: Counter[Loss] = Counter()
         self._failures = 0
         self._failure_logged = False
@@ -146,7 +146,7 @@ class Background(Generic[Item]):
         """
         try:
             with self.lock:
-                self._offered += 1
+                self._count += 1
                 queue = self._queue
                 waiting = len(queue) + len(self._delayed)
                 loss = self._loss(waiting, size) if waiting or self._closed else None
@@ -156,7 +156,7 @@ class Background(Generic[Item]):
                         return loss
                     self._bytes -= queue.popleft().size
                 now = time.monotonic()
-                entry = _Entry(self._offered, item, size, now)
+                entry = _Entry(self._count, item, size, now)
                 self._bytes += size
                 if delay:
                     heapq.heappush(self._delayed, (now + delay, entry))
@@ -238,7 +238,7 @@ class Background(Generic[Item]):
             self._wake_requested = False
             batch = [self._queue.popleft() for _ in range(min(self._batch, len(self._queue)))]
             self._bytes -= sum(entry.size for entry in batch)
-            self._running[threading.get_ident()] = (batch[0].number if batch else self._offered, len(batch))
+            self._running[threading.get_ident()] = (batch[0].number if batch else self._count, len(batch))
             return batch
 
     def _is_batch_ready(self, now: float) -> bool:
@@ -289,7 +289,7 @@ class Background(Generic[Item]):
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until everything that was put before this call is done or lost; False after `timeout` seconds."""
         with self._changed:
-            last = self._offered
+            last = self._count
             if self._is_pending(last):
                 self._start_threads()
             self._flushing += 1
@@ -364,8 +364,8 @@ class Background(Generic[Item]):
         with self.lock:
             lost = sum(self._dropped.values())
             return QueueStats(
-                offered=self._offered,
-                done=self._offered - self.waiting - self.running - lost,
+                total=self._count,
+                done=self._count - self.waiting - self.running - lost,
                 waiting=self.waiting,
                 waiting_bytes=self._bytes,
                 running=self.running,

@@ -199,7 +199,7 @@ def test_a_full_queue_refuses_and_never_blocks(bounds: Bounds, loss: str) -> Non
     assert work.started.wait(10)
     assert [queue.put(i, size=10) for i in range(1, 6)] == [None, None, None, loss, loss]
     stats = queue.stats()
-    assert (stats.offered, stats.waiting, stats.waiting_bytes, stats.running) == (6, 3, 30, 1)
+    assert (stats.total, stats.waiting, stats.waiting_bytes, stats.running) == (6, 3, 30, 1)
     assert stats.dropped == {loss: 2}
     work.release.set()
     assert queue.flush()
@@ -245,11 +245,11 @@ def test_many_threads_lose_nothing() -> None:
         thread.start()
     while any(thread.is_alive() for thread in threads):
         stats = queue.stats()
-        assert stats.offered == stats.done + stats.waiting + stats.running + sum(stats.dropped.values())
+        assert stats.total == stats.done + stats.waiting + stats.running + sum(stats.dropped.values())
         assert stats.done >= 0
     assert queue.flush()
     stats = queue.stats()
-    assert (stats.offered, stats.done + stats.dropped.get("queue_full", 0)) == (5_000, 5_000)
+    assert (stats.total, stats.done + stats.dropped.get("queue_full", 0)) == (5_000, 5_000)
     queue.close()
 
 
@@ -404,7 +404,7 @@ def test_a_forked_child_starts_empty_and_works() -> None:
         before = queue.stats()
         queue.put(99)
         flushed = queue.flush(30)
-        return before.offered == before.waiting == before.running == 0 and flushed and work.batches == [[99]]
+        return before.total == before.waiting == before.running == 0 and flushed and work.batches == [[99]]
 
     assert exit_code_of(child) == 0
     work.release.set()
@@ -443,7 +443,7 @@ def test_a_fork_inside_the_work_leaves_the_parents_items_alone() -> None:
     codes: list[int] = []
 
     def work(batch: list[int]) -> None:
-        codes.append(exit_code_of(lambda: queue.stats().offered == 0 and queue.put(5) is None))
+        codes.append(exit_code_of(lambda: queue.stats().total == 0 and queue.put(5) is None))
 
     queue = Background("test", work, Bounds())
     queue.put(1)

@@ -83,7 +83,7 @@ class Tally:
         """All counters, with those of the queue."""
         sampled_out = sum(self.sampled_out.values())
         return Stats(
-            offered=sampled_out + queue.offered,
+            offered=sampled_out + queue.total,
             sampled_out=sampled_out,
             settled=queue.done,
             queued=queue.waiting,

@@ -201,7 +201,7 @@ def _line(fields: Mapping[str, Any]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One line: an evaluation with its scores, or (without a trace id) the number of dropped requests."""
 
     time: float
@@ -230,7 +230,7 @@ class Reading:
     files: list[Path] = field(default_factory=list)
 
 
-def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Iterator[Entry]:
+def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Iterator[JournalEntry]:
     """The entries of a journal, the older file first. The last line is left out as long as it is not finished; others
     that cannot be read are counted in `reading`. Raises DataError if there is no such file."""
     reading = Reading() if reading is None else reading
@@ -252,14 +252,14 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Iterat
         raise DataError(f"the journal {path} does not exist; the setting `report_file` makes ragtrace write one")
 
 
-def _entry(line: bytes, reading: Reading) -> Entry | None:
+def _entry(line: bytes, reading: Reading) -> JournalEntry | None:
     try:
         fields = json.loads(line)
         moment = float(fields["time"])
         if not math.isfinite(moment):
             raise ValueError("the time is not finite")
         scores = fields.get("scores", [])
-        return Entry(
+        return JournalEntry(
             moment,
             str(fields["app"]),
             str(fields.get("env", "")),

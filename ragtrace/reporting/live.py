@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import NOT_APPLICABLE
-from ragtrace.online.journal import Entry, Reading, read
+from ragtrace.online.journal import JournalEntry, Reading, read
 from ragtrace.records import Score
 from ragtrace.reporting.formats import moment
 from ragtrace.statistics import Alarm, ChangeTest, Estimate, Step, Sums
@@ -144,7 +144,7 @@ def live_report(path: str | os.PathLike[str], since: float, until: float, app: s
             f"it contains {moment(first)} to {moment(last)}"
         )
     entries.sort(key=lambda entry: entry.time)
-    by_app: dict[str, list[Entry]] = {}
+    by_app: dict[str, list[JournalEntry]] = {}
     for entry in entries:
         by_app.setdefault(entry.app, []).append(entry)
     apps = tuple(_app(name, by_app[name], since, until) for name in sorted(by_app))
@@ -180,7 +180,7 @@ def parse_time(text: str, now: float, option: str) -> float:
     return seconds
 
 
-def _app(name: str, entries: Sequence[Entry], since: float, until: float) -> AppReport:
+def _app(name: str, entries: Sequence[JournalEntry], since: float, until: float) -> AppReport:
     now = [entry for entry in entries if entry.time >= since]
     evaluated = [entry for entry in now if entry.trace_id]
     dropped: Counter[str] = Counter()
@@ -240,7 +240,7 @@ class _History:
         self._method = ""
         self._lower = False
 
-    def add(self, entry: Entry, score: Score) -> None:
+    def add(self, entry: JournalEntry, score: Score) -> None:
         inside = entry.time >= self._since
         (self._now if inside else self._before).add(score)
         self._lower = score.name in entry.lower_is_better
@@ -293,24 +293,24 @@ class _History:
         )
 
 
-def _worst(entries: Sequence[Entry]) -> tuple[WorstAnswer, ...]:
+def _worst(entries: Sequence[JournalEntry]) -> tuple[WorstAnswer, ...]:
     """The answers that fail most checks; among them, those with the lowest scores."""
     ranked = sorted(entries, key=_badness, reverse=True)[:WORST]
     return tuple(WorstAnswer(e.trace_id, e.time, e.cause, _worst_scores(e)) for e in ranked if _worst_scores(e))
 
 
-def _badness(entry: Entry) -> tuple[int, float]:
+def _badness(entry: JournalEntry) -> tuple[int, float]:
     failed = sum(score.label == "fail" for score in entry.scores)
     return failed, max((_harm(entry, score) for score in _worst_scores(entry)), default=-math.inf)
 
 
-def _worst_scores(entry: Entry) -> tuple[Score, ...]:
+def _worst_scores(entry: JournalEntry) -> tuple[Score, ...]:
     failed = [s for s in entry.scores if s.label == "fail"]
     rest = [s for s in entry.scores if s.value is not None and s.label is None]
     return tuple(sorted(failed or rest, key=lambda s: _harm(entry, s), reverse=True))[:8]
 
 
-def _harm(entry: Entry, score: Score) -> float:
+def _harm(entry: JournalEntry, score: Score) -> float:
     """How bad a score is: more is worse. Comparable between evaluators with scores in [0, 1]."""
     if score.value is None:
         return 0.5
