@@ -53,12 +53,12 @@ class ScriptedJudge:
     def __init__(self, answers: Mapping[str, Any]) -> None:
         """`answers` maps a prompt's name to the object that is answered, to a text, to an exception that is raised, to
         a list of these for one call after the other, or to (likeliest tokens, …) as `Answer.top` has them."""
-        from ragtrace.judge.ledger import Store
+        from ragtrace.judge.ledger import Ledger
 
         self.answers = dict(answers)
         self.asked: list[tuple[str, dict[str, str], int]] = []
         """Name, fields and sample of each question."""
-        self.store = Store(hour=float("inf"), day=float("inf"))
+        self.store = Ledger(hour=float("inf"), day=float("inf"))
 
     def ask(
         self, prompt: Any, fields: Mapping[str, str], *, sample: int = 0, temperature: float = 0.0, top: int = 0

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragtrace.errors import EvaluationError, SettingError
-from ragtrace.judge import provider
+from ragtrace.judge import litellm_setup
 from ragtrace.judge.deadlines import within
-from ragtrace.judge.ledger import NANO, Reservation, Store
+from ragtrace.judge.ledger import NANO, Ledger, Reservation
 from ragtrace.judge.prompts import Message, Prompt, again, render
 from ragtrace.judge.replies import Schema, UnreadableError, read
 from ragtrace.lazy import Lazy
@@ -64,16 +64,16 @@ class JudgeError(EvaluationError):
 class Judge:
     """One model with its limits. Safe to use from many threads."""
 
-    def __init__(self, settings: Settings, store: Store | None = None) -> None:
+    def __init__(self, settings: Settings, store: Ledger | None = None) -> None:
         """Raises SettingError where there is no model, no price or no key for it, MissingExtraError without litellm."""
         if not settings.judge_model:
             raise SettingError("judge_model is not set; give the name of a model as litellm knows it, e.g. gpt-4o-mini")
-        self._litellm = provider.load()
+        self._litellm = litellm_setup.load()
         self.model = settings.judge_model
         self._settings = settings
-        self._prices = provider.prices(self._litellm, settings)
-        self._key = provider.key(self._litellm, settings)
-        self.store = store or Store(
+        self._prices = litellm_setup.prices(self._litellm, settings)
+        self._key = litellm_setup.key(self._litellm, settings)
+        self.store = store or Ledger(
             settings.judge_store,
             settings.judge_budget_file,
             hour=settings.judge_budget_hour,

@@ -38,7 +38,7 @@ class Reservation:
     starts: tuple[tuple[str, int], ...]
 
 
-class Store:
+class Ledger:
     """Spending and answers. All threads may call it; with files, all processes that name them."""
 
     def __init__(

@@ -10,7 +10,7 @@ import pytest
 
 from ragtrace import settings
 from ragtrace.judge import Judge, use_judge
-from ragtrace.judge.ledger import Store
+from ragtrace.judge.ledger import Ledger
 
 pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
 
@@ -29,7 +29,7 @@ def _own_judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def judging() -> Callable[..., Judge]:
     """Make a judge that asks a server, quickly and with a price of a dollar a million tokens, and use it."""
 
-    def make(url: str, store: Store | None = None, **options: Any) -> Judge:
+    def make(url: str, store: Ledger | None = None, **options: Any) -> Judge:
         given = {
             "judge_model": "openai/judge",
             "judge_api_base": url,

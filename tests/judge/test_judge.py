@@ -18,7 +18,7 @@ from ragtrace import plugins, settings
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import run
 from ragtrace.judge import Judge, JudgeError, Prompt, get_judge
-from ragtrace.judge.ledger import NANO, BudgetError, Store
+from ragtrace.judge.ledger import NANO, BudgetError, Ledger
 from ragtrace.judge.prompts import render
 from ragtrace.judge.replies import UnreadableError, read
 from ragtrace.testing import Clock, make_trace
@@ -230,7 +230,7 @@ def test_the_budget_is_never_exceeded(judging: Callable[..., Judge]) -> None:
 def test_the_budget_returns_with_the_hour() -> None:
     """What is spent counts in its hour and its day; a clock that goes on opens the next hour, not the next day."""
     clock = Clock(86_400.0 * 10)
-    store = Store(hour=1.0, day=1.5, clock=clock)
+    store = Ledger(hour=1.0, day=1.5, clock=clock)
     store.reserve(NANO)
     with pytest.raises(BudgetError, match="hour"):
         store.reserve(1)
@@ -245,7 +245,7 @@ def test_the_budget_returns_with_the_hour() -> None:
 
 
 def _spend(path: str, answered: Any) -> None:
-    store = Store(path, hour=1.0, day=1.0)
+    store = Ledger(path, hour=1.0, day=1.0)
     count = 0
     for _ in range(100):
         try:
@@ -268,7 +268,7 @@ def test_processes_share_a_budget(tmp_path: Path) -> None:
     total = sum(answered.get(timeout=60) for _ in processes)
     for process in processes:
         process.join()
-    assert Store(path, hour=1.0, day=1.0).spent("hour") == pytest.approx(total / 100)
+    assert Ledger(path, hour=1.0, day=1.0).spent("hour") == pytest.approx(total / 100)
     assert 95 <= total <= 100
 
 

@@ -140,12 +140,12 @@ def test_a_cascade_stands_without_its_judge() -> None:
 def test_the_band_follows_the_budget() -> None:
     """With half of the hour's money gone at its very beginning the band is half as wide, and nothing left closes it."""
     from ragtrace.evaluators.cascade import width
-    from ragtrace.judge.ledger import NANO, Store
+    from ragtrace.judge.ledger import NANO, Ledger
     from ragtrace.settings import Settings
     from ragtrace.testing import Clock
 
     scripted = ScriptedJudge({})
-    scripted.store = Store(hour=1.0, day=100.0, clock=Clock(86_400.0 * 5))
+    scripted.store = Ledger(hour=1.0, day=100.0, clock=Clock(86_400.0 * 5))
     use_judge(scripted)  # type: ignore[arg-type]
     assert width(Settings()) == pytest.approx(0.05)
     scripted.store.reserve(NANO // 2)

@@ -1,4 +1,4 @@
-"""litellm: loaded where it is needed, what a model costs, and which key it takes."""
+"""Loads litellm when the judge is used, and returns the prices and the key of a model."""
 
 from __future__ import annotations
 
