@@ -46,19 +46,20 @@ def _finite(value: float) -> float:
 
 def _total(group: Sequence[Family]) -> Family:
     first, width = group[0], len(group[0].lines)
-    keys = list(dict.fromkeys(key for family in group for key in family.keys))
-    places = {key: i * width for i, key in enumerate(keys)}
+    same = all(family.keys == first.keys for family in group)  # the usual case, which needs no search
+    keys = first.keys if same else list(dict.fromkeys(key for family in group for key in family.keys))
+    places = {} if same else {key: i * width for i, key in enumerate(keys)}
     exemplars: dict[int, TraceExemplar] = {}
     rows: list[Sequence[float]] = []
     for family in (each if each.bounds == first.bounds else _rebucketed(each, first) for each in group):
         row = family.values
-        if family.keys != keys[: len(family.keys)]:
+        if not same:
             row = [0.0] * (len(keys) * width)
             for i, key in enumerate(family.keys):
                 row[places[key] : places[key] + width] = family.values[i * width : (i + 1) * width]
         rows.append(row)
         for place, exemplar in family.exemplars.items():
-            target = places[family.keys[place // width]] + place % width
+            target = place if same else places[family.keys[place // width]] + place % width
             if target not in exemplars or exemplars[target].timestamp < exemplar.timestamp:  # type: ignore[operator]
                 exemplars[target] = exemplar
     add = _sum if first.merge == "sum" else max

@@ -143,6 +143,17 @@ def test_buckets_of_another_threshold() -> None:
     assert total.values == [2.0, 4.0, 6.0, 7.0, 7.0, 6.5]
 
 
+def test_series_that_only_some_processes_have() -> None:
+    """Each series has the sum of the processes that have it, in any order, and the exemplar of its own latest trace."""
+    first, second = (Family("counter", "requests", "", ["model"]) for _ in range(2))
+    for family, models, moment in ((first, ("a", "b"), 1.0), (second, ("c", "b"), 2.0)):
+        for model in models:
+            family.inc(model, by=moment, source=({"trace_id": f"{model}{moment:.0f}"}, moment))
+    (total,) = merge([[first], [second]])
+    assert dict(zip(total.keys, total.values, strict=True)) == {("a",): 1.0, ("b",): 3.0, ("c",): 2.0}
+    assert [total.exemplars[place].labels["trace_id"] for place in range(3)] == ["a1", "b2", "c2"]
+
+
 def test_another_releases_metric_is_left_out() -> None:
     """One name with other labels cannot be added up."""
     mine, theirs = Family("counter", "requests", "", ["a"]), Family("counter", "requests", "", ["a", "b"])
