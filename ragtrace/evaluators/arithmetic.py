@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """None where there are none."""
+    """None for no values."""
     return sum(values) / len(values) if values else None
 
 
 def share(verdicts: Sequence[bool]) -> float | None:
-    """True verdicts / verdicts, in [0, 1]; None where there are none."""
+    """True verdicts / verdicts, in [0, 1]; None for no verdicts."""
     return mean([float(v) for v in verdicts])
 
 
@@ -31,7 +31,7 @@ def f1(tp: int, fp: int, fn: int) -> float:
 
 
 def harmonic_mean(values: Sequence[float]) -> float | None:
-    """n / Σ 1/v of values that are at least 0; 0 where one of them is 0, None where there are none."""
+    """n / Σ 1/v of values that are at least 0; 0 if one of them is 0, None for no values."""
     if not values:
         return None
     if min(values) <= 0:

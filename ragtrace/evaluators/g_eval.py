@@ -45,7 +45,7 @@ def g_eval_of(
     inputs = tuple(need for need in _TAGS if need in set(needs))
 
     def check(trace: Trace, ask: Asker) -> Score:
-        return _rate(trace, ask, name=name, criteria=criteria, steps=steps, seen=inputs)
+        return _rate(trace, ask, name=name, criteria=criteria, steps=steps, needs=inputs)
 
     check.__doc__ = f"G-Eval by the criteria: {criteria}"
     return judged(name=name, needs=inputs, threshold=threshold, source=_SOURCE)(check)
@@ -60,17 +60,17 @@ def g_eval(trace: Trace, ask: Asker) -> Score:
     gives none.
     """
     inputs = tuple(need for need in _TAGS if getattr(trace, need))
-    return _rate(trace, ask, name="g_eval", criteria=ask.settings.g_eval_criteria, steps=(), seen=inputs)
+    return _rate(trace, ask, name="g_eval", criteria=ask.settings.g_eval_criteria, steps=(), needs=inputs)
 
 
-def _rate(trace: Trace, ask: Asker, *, name: str, criteria: str, steps: Sequence[str], seen: Sequence[str]) -> Score:
+def _rate(trace: Trace, ask: Asker, *, name: str, criteria: str, steps: Sequence[str], needs: Sequence[str]) -> Score:
     if not steps:
-        step_fields = {"criteria": criteria, "seen": ", ".join(_TAGS[s] for s in seen)}
+        step_fields = {"criteria": criteria, "seen": ", ".join(_TAGS[s] for s in needs)}
         steps = ask(STEPS, step_fields).value["steps"]
     listed = "\n".join(f"{i}. {step}" for i, step in enumerate(steps, 1))
     text = (
         f"Rate by the criteria and the steps, from {_LOW} (worst) to {_HIGH} (best). Answer with the number alone.\n\n"
-        "{criteria}\n\n{steps}" + "".join(f"\n\n{{{_TAGS[s]}}}" for s in seen)
+        "{criteria}\n\n{steps}" + "".join(f"\n\n{{{_TAGS[s]}}}" for s in needs)
     )
     inputs = {
         "question": trace.query,
@@ -78,7 +78,7 @@ def _rate(trace: Trace, ask: Asker, *, name: str, criteria: str, steps: Sequence
         "answer": trace.answer,
         "reference": trace.reference or "",
     }
-    fields = {"criteria": criteria, "steps": listed, **{_TAGS[s]: inputs[_TAGS[s]] for s in seen}}
+    fields = {"criteria": criteria, "steps": listed, **{_TAGS[s]: inputs[_TAGS[s]] for s in needs}}
     prompt = Prompt("g_eval", "1", text)
     rating, how = _rating(prompt, fields, ask)
     return Score(name, (rating - _LOW) / (_HIGH - _LOW), explanation=f"{rating:.2f} of {_HIGH}, {how}")

@@ -90,7 +90,7 @@ def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
 
 
 def _foreign(text: str) -> str | None:
-    """The language of a text that the model was not trained on; None for English and where it cannot be told."""
+    """The language of a text that is not English; None for English and where the language is not certain."""
     from ragtrace.models.language_id import identify
 
     language, probability = identify(text) or (_LANGUAGE, 1.0)

@@ -121,7 +121,7 @@ def _asked(name: str, ask: Ask, asker: Asker, trace: Trace) -> Score:
 
 
 def portion(flags: Sequence[bool], explanation: str | None = None) -> Score | None:
-    """The share of true flags as the score of the check that returns it; None where there are none."""
+    """The share of true flags as the score of the check that returns it; None for no flags."""
     value = share(flags)
     return None if value is None else Score("", value, explanation=explanation)
 
@@ -153,5 +153,5 @@ def chunks(documents: Sequence[Document]) -> str:
 
 
 def quoted(texts: Sequence[str], what: str) -> str | None:
-    """`what: “…”, “…”` of the first few texts; None if there are none."""
+    """`what: “…”, “…”` of the first few texts; None for no texts."""
     return f"{what}: " + ", ".join(f"“{t[:200]}”" for t in texts[:5]) if texts else None

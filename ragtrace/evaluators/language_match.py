@@ -53,7 +53,7 @@ def language_mismatch(trace: Trace) -> Score | None:
 
 
 def _same(question: dict[str, float], other: dict[str, float]) -> bool | None:
-    """Whether two texts are in one language; None where one of them is not told."""
+    """Whether two texts are in one language; None if the language of one is not certain."""
     if not question or not other or max(question.values()) < _SURE or max(other.values()) < _SURE:
         return None
     pair = {next(iter(question)), next(iter(other))}

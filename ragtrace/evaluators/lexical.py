@@ -29,7 +29,7 @@ _LEAST_ENGLISH = 0.05
 _ENOUGH = 10
 _SIGNS = re.compile(r"[{}\[\]\":|<>]")
 _DATA = 0.03
-"""Share of brackets and quotes from which a text is data, in whatever language."""
+"""Share of brackets and quotes from which a text is data, in any language."""
 _UNSUPPORTED = 0.35
 """Share of a statement's content words that are new, from which it is pointed at."""
 
@@ -103,7 +103,7 @@ def ungrounded(numbers: Sequence[float]) -> float:
 
 
 def _english(text: str) -> bool:
-    """False for prose in another language; what is short, or data, is not told."""
+    """False for prose in another language; True for short texts and for data, which have no language here."""
     words = _words(text)
     if len(words) < _ENOUGH or len(_SIGNS.findall(text)) / len(text) > _DATA:
         return True

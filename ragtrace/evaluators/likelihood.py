@@ -102,7 +102,7 @@ def qa_parts(question: str, trace: Trace) -> list[tuple[str, str]]:
 
 
 def rewriting_parts(instruction: str, trace: Trace) -> list[tuple[str, str]]:
-    """The reference told in the answer's words, and the answer in the reference's."""
+    """The reference as a rewording of the answer, and the answer as one of the reference."""
     reference = trace.reference or ""
     return [
         (f"{instruction} {one} In other words,", f" {other}")

@@ -153,7 +153,7 @@ def _blended(trace: Trace, rank: int, cosine: float) -> float:
 
 
 def _relevance_in_place(trace: Trace, settings: Settings) -> list[float]:
-    """With the embedded encoder a sentence's vector is the mean of its pieces where it stands in its chunk: the
+    """With the embedded encoder a sentence's vector is the mean of its pieces, encoded with the chunk around it: the
     groundedness model needs the same encodings, so they are made once for both, and are remembered."""
     from ragtrace.models.alignment import sentence_vectors
 

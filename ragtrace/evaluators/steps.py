@@ -25,7 +25,7 @@ _CHANGING = re.compile(
 )
 _SECOND, _AGAIN = 0.5, 1.0
 _NEW_CALL, _NEWS = -0.5, -1.0
-"""What a step adds to the stretch that it stands in: the first repetition of a call with its result may have a reason,
+"""What a step adds to its stretch: the first repetition of a call with its result may have a reason,
 further ones have less; a call that was not made before is some headway, an old call with a new result is more."""
 
 
@@ -66,7 +66,7 @@ def _read(step: Any, number: int) -> _Step:
 
 
 def _text(value: Any) -> str:
-    """One text for all that mean the same. Raises nothing: what JSON cannot say is said by `str`."""
+    """One text for all values that mean the same. Never raises: `str` writes the values that JSON cannot."""
     if isinstance(value, str):
         return _plain(value)
     try:

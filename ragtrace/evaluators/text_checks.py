@@ -58,7 +58,7 @@ def looping_compression_ratio(trace: Trace) -> float:
 
 
 def longest_repeated(text: str) -> str:
-    """The longest substring that stands at least twice without overlap; the first one if there are several.
+    """The longest substring that occurs at least twice without overlap; the first one if there are several.
 
     If a length repeats, every shorter one does, so the length is found by halving: n log n set operations.
     """

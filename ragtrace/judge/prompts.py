@@ -1,4 +1,4 @@
-"""Questions to the judge: what is asked, and how texts that nobody vouches for are put into it."""
+"""Prompts for the judge, and how untrusted texts are put into them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def render(prompt: Prompt, fields: Mapping[str, str]) -> tuple[list[Message], bo
     """The messages, and whether a field was cut."""
     filled = {}
     for name, value in fields.items():
-        # A text cannot close the tag that it stands in.
+        # A text cannot close the tag around it.
         body = value[:_FIELD_CHARS].replace(f"</{name}", f"<\\/{name}")
         filled[name] = f"<{name}>\n{body}\n</{name}>"
     # All at once: what one field holds is never taken for another's place.

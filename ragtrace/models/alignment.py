@@ -39,7 +39,7 @@ class Pieces:
     text: str
     ids: tuple[int, ...]
     starts: tuple[int, ...]
-    """Piece i stands at text[starts[i]:ends[i]]."""
+    """Piece i is text[starts[i]:ends[i]]."""
     ends: tuple[int, ...]
     words: tuple[int, ...]
     """Piece i belongs to word words[i]; words count from 0."""

@@ -39,7 +39,7 @@ class CausalModel(Protocol):
     name: str
 
     def tokens(self, text: str, *, first: bool) -> list[int]:
-        """The text's tokens; with `first`, with what stands at a text's beginning."""
+        """The text's tokens; with `first`, after the token that begins a text."""
         ...
 
     def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
@@ -94,8 +94,8 @@ class LlamaModel:
 
     def tokens(self, text: str, *, first: bool) -> list[int]:
         """See CausalModel."""
-        found = [int(t) for t in self._model.tokenize(text.encode("utf-8", "replace"), add_bos=False, special=False)]
-        return [int(self._model.token_bos()), *found] if first else found
+        ids = [int(t) for t in self._model.tokenize(text.encode("utf-8", "replace"), add_bos=False, special=False)]
+        return [int(self._model.token_bos()), *ids] if first else ids
 
     def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """See CausalModel."""
@@ -135,8 +135,8 @@ class TransformersModel:
         import torch
 
         with torch.no_grad():
-            found: NDArray[np.float32] = self._model(torch.tensor([list(tokens)])).logits[0].float().numpy()
-        return found
+            scores: NDArray[np.float32] = self._model(torch.tensor([list(tokens)])).logits[0].float().numpy()
+        return scores
 
 
 def load_causal(name: str = "") -> CausalModel:
@@ -166,5 +166,5 @@ def get_causal(name: str = "") -> CausalModel:
 
 
 def use_causal(model: CausalModel | None) -> None:
-    """Use this model whatever the settings are; None for those that they name."""
+    """Use this model for all settings; None for those that they name."""
     _models.use(None if model is None else lambda _: model)

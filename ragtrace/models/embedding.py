@@ -154,7 +154,7 @@ class CachedEmbedder:
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """See Embedder. A text that stands twice is embedded once."""
+        """See Embedder. A text that occurs twice is embedded once."""
         import numpy as np
 
         keys = [hashlib.blake2b(t.encode("utf-8", "replace"), digest_size=16).digest() for t in texts]
@@ -223,5 +223,5 @@ def get_embedder(name: str = "") -> Embedder:
 
 
 def use_embedder(embedder: Embedder | None) -> None:
-    """Use this embedder whatever the settings are; None for those that they name."""
+    """Use this embedder for all settings; None for those that they name."""
     _embedders.use(None if embedder is None else lambda _: CachedEmbedder(embedder))

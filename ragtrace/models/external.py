@@ -201,7 +201,7 @@ def consistency(context: str, answer: str, name: str) -> Consistency:
 
 def windows(text: str, room: int, tokens: Callable[[str], int]) -> list[str]:
     """The text in pieces of at most `room` tokens, cut at white space where there is some; each but the first begins
-    in the last quarter of the one before, so that what one says in a sentence or two stands whole in one of them."""
+    in the last quarter of the one before, so that each sentence or two is whole in one of them."""
     if tokens(text) <= room:
         return [text]
     size = max(1, len(text) * room // tokens(text))

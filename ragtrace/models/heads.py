@@ -1,7 +1,7 @@
 """Small text classifiers: logistic regressions over a text's embedding, its hashed character and word n-grams and its
 length. One file holds one head with one or more labels.
 
-Trained by `training/train_heads.py`; what they are good for and what not stands in docs/models/.
+Trained by `training/train_heads.py`; docs/models/ says what they are good for and what not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIZES = (3, 4, 5)
 _MAX_CHARS = 600
 _WORD = re.compile(r"[\w'*@$!]+")
 OPENING, SAID = 200, 400
-"""Characters of an answer whose embedding, and whose n-grams, tell a refusal: it is said at the beginning."""
+"""Characters of an answer whose embedding, and whose n-grams, tell a refusal: a refusal comes at the beginning."""
 _INNER = 5
 """The first rows of the toxicity head, which `mixture` makes one of."""
 

@@ -19,12 +19,12 @@ GIVEN_NAME SURNAME EMAIL PHONE URL TAX_ID BANK_ACCOUNT ROUTING_NUMBER GOVERNMENT
 BUILDING_NUMBER STREET_NAME SECONDARY_ADDRESS CITY STATE ZIP_CODE
 """
 _LABELS = _NAMED.split()
-"""Label 0 is none; label 2k + 1 begins _LABELS[k], 2k + 2 continues it."""
+"""Label 0 is no entity; label 2k + 1 begins _LABELS[k], 2k + 2 continues it."""
 _NAMES = frozenset({"GIVEN_NAME", "SURNAME"})
 _STREET = frozenset({"STREET_NAME", "SECONDARY_ADDRESS"})
 _PLACE = frozenset({"BUILDING_NUMBER", "CITY", "STATE", "ZIP_CODE"})
 _SURE = 0.8
-"""Probability from which a piece counts. At 0.5 one caption in fourteen has a name that is none, at 0.8 one in
+"""Probability from which a piece counts. At 0.5 one caption in fourteen has a false name, at 0.8 one in
 forty."""
 _WINDOW = 480
 """Characters that are read together: what the model was made for. Windows overlap by _OVERLAP."""
@@ -34,7 +34,7 @@ _CLS, _SEP = 2, 3
 
 
 class Named(NamedTuple):
-    """A name or an address and where it stands, end exclusive."""
+    """A name or an address and its place in the text, end exclusive."""
 
     kind: str
     """`person` or `address`."""
@@ -88,7 +88,7 @@ class NameModel:
 
 
 def _joined(text: str, pieces: list[tuple[int, int, str]]) -> list[Named]:
-    """Neighbouring pieces of a kind as one; an address needs a street: a city alone is nobody's address."""
+    """Neighbouring pieces of a kind as one; an address needs a street: a city alone is no address."""
     spans: list[Named] = []
     group: list[tuple[int, int, str]] = []
 

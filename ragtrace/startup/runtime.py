@@ -95,7 +95,7 @@ class Runtime:
         return self.telemetry.stats() if self.telemetry is not None else None
 
     def counts(self) -> Mapping[str, Counts]:
-        """Per evaluator what became of the requests; see `ragtrace.online.counts.Counts`."""
+        """Per evaluator the number of requests by outcome; see `ragtrace.online.counts.Counts`."""
         return self.pipeline.counts()
 
     def flush(self, timeout: float = 10.0) -> bool:
