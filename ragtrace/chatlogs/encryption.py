@@ -54,7 +54,7 @@ class Keys:
         nonce = os.urandom(_NONCE)
         return nonce + AESGCM(self._keys[self.ids[0]]).encrypt(nonce, plain, trace_hex.encode())
 
-    def unseal(self, trace_hex: str, sealed: bytes, key: str) -> bytes:
+    def unseal(self, trace_hex: str, ciphertext: bytes, key: str) -> bytes:
         """Decrypts what `seal` returned. Raises StoreError for a missing key, and for bytes that were altered or belong
         to another trace."""
         from cryptography.exceptions import InvalidTag
@@ -64,7 +64,7 @@ class Keys:
         if raw is None:
             raise StoreError(f"the content is encrypted with the key {key}, which the setting store_key does not have")
         try:
-            return AESGCM(raw).decrypt(sealed[:_NONCE], sealed[_NONCE:], trace_hex.encode())
+            return AESGCM(raw).decrypt(ciphertext[:_NONCE], ciphertext[_NONCE:], trace_hex.encode())
         except (InvalidTag, ValueError):
             raise StoreError(f"the content of trace {trace_hex} was altered and cannot be decrypted") from None
 
@@ -107,8 +107,8 @@ def seal_columns(keys: Keys | None, trace_hex: str, texts: Mapping[str, str | No
     if not present:
         return {**dict.fromkeys(texts), "sealed": None, "key": None}
     # JSON is escaped to ASCII, so lone surrogates survive.
-    sealed = keys.seal(trace_hex, json.dumps(present).encode())
-    return {**dict.fromkeys(texts), "sealed": sealed, "key": keys.ids[0]}
+    ciphertext = keys.seal(trace_hex, json.dumps(present).encode())
+    return {**dict.fromkeys(texts), "sealed": ciphertext, "key": keys.ids[0]}
 
 
 def unseal_columns(
@@ -116,12 +116,12 @@ def unseal_columns(
 ) -> dict[str, str | None]:
     """Returns the texts of a row that has the columns of `seal_columns`. Raises StoreError if they cannot be
     decrypted."""
-    sealed = row.get("sealed")
-    if sealed is None:
+    ciphertext = row.get("sealed")
+    if ciphertext is None:
         return {name: row.get(name) for name in names}
     if keys is None:
         raise StoreError(f"the content is encrypted with the key {row['key']}, but the setting store_key is empty")
-    texts = json.loads(keys.unseal(trace_hex, bytes(sealed), str(row["key"])))
+    texts = json.loads(keys.unseal(trace_hex, bytes(ciphertext), str(row["key"])))
     return {name: texts.get(name) for name in names}
 
 

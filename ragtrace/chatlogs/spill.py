@@ -112,8 +112,8 @@ class Spill:
         if self._keys is None:
             return plain + b"\n"
         trace_id = f"{evaluation.trace.trace_id:032x}"
-        sealed = base64.b64encode(self._keys.seal(trace_id, plain)).decode()
-        return json.dumps({"sealed": sealed, "key": self._keys.ids[0], "of": trace_id}).encode() + b"\n"
+        ciphertext = base64.b64encode(self._keys.seal(trace_id, plain)).decode()
+        return json.dumps({"sealed": ciphertext, "key": self._keys.ids[0], "of": trace_id}).encode() + b"\n"
 
     def _read(self, line: bytes) -> Evaluation | None:
         """Reads an evaluation; None for an unfinished line of a killed process, and for any other invalid line."""

@@ -215,17 +215,17 @@ def _stored_ids(connection: Connection, rows: Sequence[Rows]) -> dict[Span, int]
 def _new_ids(connection: Connection, new: Sequence[Rows]) -> dict[Span, int]:
     """An unused id for each new trace."""
     first_choices = {each.span: id_for(each.trace["started"], zlib.crc32("".join(each.span).encode())) for each in new}
-    taken: set[int] = set()
+    used_ids: set[int] = set()
     for part in chunks(list(first_choices.values())):
-        taken.update(connection.scalars(select(traces.c.id).where(traces.c.id.in_(part))))
+        used_ids.update(connection.scalars(select(traces.c.id).where(traces.c.id.in_(part))))
     ids = {}
     for each in new:
         trace = first_choices[each.span]
-        while trace in taken:
+        while trace in used_ids:
             trace = lowest_id(each.trace["started"]) | random.getrandbits(22)
-            if trace not in taken and connection.execute(select(traces.c.id).where(traces.c.id == trace)).first():
-                taken.add(trace)
-        taken.add(trace)
+            if trace not in used_ids and connection.execute(select(traces.c.id).where(traces.c.id == trace)).first():
+                used_ids.add(trace)
+        used_ids.add(trace)
         ids[each.span] = trace
     return ids
 

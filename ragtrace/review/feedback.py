@@ -41,9 +41,9 @@ def add_feedback(store: Store, message: Feedback, now: float | None = None, poli
     message = _checked(message, now)
     content = {"trace_id": message.trace_id, "source": message.source}
     with store.writing() as connection:
-        sealed = store.seal(message.trace_id, {"comment": message.comment})
+        columns = store.seal(message.trace_id, {"comment": message.comment})
         row = {**content, "thumbs": message.thumbs, "created": message.created}
-        connection.execute(insert(feedback).values(**row, **sealed))
+        connection.execute(insert(feedback).values(**row, **columns))
         query = select(traces.c.id).where(trace_is(message.trace_id)).order_by(traces.c.id.desc())
         ids = list(connection.scalars(query))
         if ids and message.thumbs is not None:

@@ -82,7 +82,7 @@ def least_id(connection: Connection, since: float) -> int:
 def pick_traces(store: Store, policy: Policy, now: float, limits: Mapping[str, int]) -> dict[str, list[int]]:
     """Applies each rule, up to its limit. A trace counts for the first rule that picks it."""
     traces_by_reason: dict[str, list[int]] = {}
-    taken: set[int] = set()
+    picked_before: set[int] = set()
     with store.reading() as connection:
         low = least_id(connection, now - policy.days * 86_400)
         checks = [
@@ -92,9 +92,9 @@ def pick_traces(store: Store, policy: Policy, now: float, limits: Mapping[str, i
             count = limits.get(reason, 0)
             if count <= 0:
                 continue
-            candidates = dict.fromkeys(rule(connection, policy, checks, low, count + len(taken)))
-            traces_by_reason[reason] = [trace for trace in candidates if trace not in taken][:count]
-            taken.update(traces_by_reason[reason])
+            candidates = dict.fromkeys(rule(connection, policy, checks, low, count + len(picked_before)))
+            traces_by_reason[reason] = [trace for trace in candidates if trace not in picked_before][:count]
+            picked_before.update(traces_by_reason[reason])
     return traces_by_reason
 
 

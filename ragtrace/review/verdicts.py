@@ -130,8 +130,8 @@ def _item_to_close(waiting: Sequence[Any], task: Task | str | int, user: int | N
     """The item that this review closes: the task's own if it is still open, else one of the log that nobody holds."""
     first = task.item if isinstance(task, Task) else None
     for item in sorted(waiting, key=lambda i: (i.id != first, i.slot)):
-        held = item.locked_by is not None and item.locked_by != user and (item.locked_until or 0.0) >= now
-        if item.state == "open" and (item.id == first or not held):
+        is_held = item.locked_by is not None and item.locked_by != user and (item.locked_until or 0.0) >= now
+        if item.state == "open" and (item.id == first or not is_held):
             return int(item.id)
     return None
 

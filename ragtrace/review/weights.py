@@ -33,7 +33,7 @@ _DAY = 86_400
 
 
 @dataclass(slots=True)
-class Cell:
+class DayCounts:
     """Counts of the queued logs that were stored on one day, by state."""
 
     certain: Counter[str]
@@ -58,7 +58,7 @@ def _share(states: Counter[str]) -> float:
     return states.total() / max(1, states["done"])
 
 
-def cells(connection: Connection) -> Mapping[int, Cell]:
+def count_by_day(connection: Connection) -> Mapping[int, DayCounts]:
     """Counts the queued logs by day of storing (days since 1970, UTC)."""
     day = cast(func.floor(traces.c.stored / _DAY), Integer)
     certain = items.c.reason.in_(CERTAIN)
@@ -72,7 +72,7 @@ def cells(connection: Connection) -> Mapping[int, Cell]:
         .where(items.c.slot == 0)
         .group_by(day, certain, drawn, state)
     )
-    by_day: defaultdict[int, Cell] = defaultdict(lambda: Cell(Counter(), Counter(), Counter()))
+    by_day: defaultdict[int, DayCounts] = defaultdict(lambda: DayCounts(Counter(), Counter(), Counter()))
     for number, is_picked, is_drawn, status, count in connection.execute(query):
         cell = by_day[number]
         if is_picked:
@@ -90,7 +90,7 @@ def load_verdicts(
     """Loads each verdict with the evaluator's newest score of the same log, in the order of the reviews; optionally of
     one evaluator, or of reviews in [since, until). A failed check has neither value nor label."""
     with store.reading() as connection:
-        weights = cells(connection)
+        weights = count_by_day(connection)
         return [_scored_verdict(row, weights) for row in connection.execute(_query(evaluator, since, until))]
 
 
@@ -133,7 +133,7 @@ def _query(evaluator: str, since: float | None, until: float | None) -> Any:
     return query if until is None else query.where(reviews.c.created < until)
 
 
-def _scored_verdict(row: Any, weights: Mapping[int, Cell]) -> ScoredVerdict:
+def _scored_verdict(row: Any, weights: Mapping[int, DayCounts]) -> ScoredVerdict:
     return ScoredVerdict(
         trace=row.trace,
         evaluator=row.evaluator,
@@ -148,7 +148,7 @@ def _scored_verdict(row: Any, weights: Mapping[int, Cell]) -> ScoredVerdict:
     )
 
 
-def _weight(row: Any, weights: Mapping[int, Cell]) -> float:
+def _weight(row: Any, weights: Mapping[int, DayCounts]) -> float:
     if row.reason is None:
         return 0.0
     if row.reason == IMPORTED:
