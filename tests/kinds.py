@@ -39,6 +39,7 @@ MODULES = {
     "judge": "server",
     "models/test_external.py": "external",
     "online/test_child_process.py": "process",
+    "online/test_isolation.py": "process",
     "otlp/test_otlp_wire.py": "server",
     "prometheus/test_metrics_endpoint.py": "server",
     "prometheus/test_processes.py": "process",
