@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import string
+import re
 from collections.abc import Callable, Sequence
 
 from ragtrace.text.personal_data import Mask, find_masks
 
 _PASSES = 8
 """Passes over one text, against inputs that were built to need many."""
-_MARKS = string.whitespace + ".,;!?"
+_END = re.compile(r"[.,;!?]?(?:\s|\Z)")
 
 
 def mask_pii(text: str) -> str:
@@ -39,8 +39,7 @@ def mask_pii_at(text: str, places: Sequence[int]) -> tuple[str, dict[int, int]]:
 def _is_alone(text: str, mask: Mask) -> bool:
     """Whether white space or a sentence's mark is on both sides. If not, the mask can free its neighbour, which was
     part of a longer word before."""
-    before, after = text[max(0, mask.start - 1) : mask.start], text[mask.end : mask.end + 2]
-    return not before.strip() and not after[:1].strip(_MARKS) and not after[1:].strip()
+    return not text[max(0, mask.start - 1) : mask.start].strip() and _END.match(text, mask.end) is not None
 
 
 def _masked(text: str, masks: Sequence[Mask]) -> str:
