@@ -36,7 +36,6 @@ PARTICIPLES = frozenset(
         "ranged",
         "said",
         "seen",
-        "sealed",
         "settled",
         "shown",
         "spaced",
@@ -54,6 +53,8 @@ PUBLIC_NAMES = {
     "exporters/ragtrace_otlp/hold.py": {"held", "parked", "_parked"},
     "ragtrace/background.py": {"offered", "_offered"},
     "ragtrace/calibrations.py": {"made"},
+    "ragtrace/console/api/calibrations.py": {"made"},
+    "ragtrace/review/calibration.py": {"made"},
     "ragtrace/testing.py": {"asked"},
 }
 PHRASES = re.compile(

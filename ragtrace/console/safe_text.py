@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup, escape
 
-SHOWN = 100_000
+MAX_CHARS = 100_000
 """Characters of one text that a page holds; what comes after is counted, not shown."""
 
 # Controls but for tab and line feed; a carriage return that ends no line; what turns the direction of text; what has
@@ -29,9 +29,9 @@ def visible(text: object) -> Markup:
     `span` of class `ctl`; a run of the same one is shown once, with its length. Any string will do, lone surrogates
     among them."""
     string = str(text)
-    if len(string) > SHOWN:
-        left = len(string) - SHOWN
-        return visible(string[:SHOWN]) + Markup(' <span class="ctl">{:,} more characters</span>').format(left)
+    if len(string) > MAX_CHARS:
+        left = len(string) - MAX_CHARS
+        return visible(string[:MAX_CHARS]) + Markup(' <span class="ctl">{:,} more characters</span>').format(left)
     parts, at = [], 0
     for run in _RUN.finditer(string):
         parts += [escape(string[at : run.start()]), _coded(run[1], len(run[0]))]

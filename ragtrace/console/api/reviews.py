@@ -56,7 +56,7 @@ class Picked(BaseModel):
     picked: int
 
 
-class Period(BaseModel):
+class AgreementPeriod(BaseModel):
     """Of which reviews."""
 
     model_config = ConfigDict(extra="forbid")
@@ -121,6 +121,6 @@ def fill_queue(request: Request, user: Admin) -> Picked:
 
 
 @router.get("/agreement")
-def get_agreement(request: Request, user: Viewer, query: Annotated[Period, Query()]) -> agreements.Agreement:
+def get_agreement(request: Request, user: Viewer, query: Annotated[AgreementPeriod, Query()]) -> agreements.Agreement:
     """How far each evaluator agrees with people, and people with each other."""
     return agreements.agreement(store_of(request), query.evaluator, query.since, query.until, weighted=query.weighted)

@@ -22,7 +22,7 @@ router = APIRouter(prefix="/api", tags=["overview"])
 _DAY = 86_400
 
 
-class Period(BaseModel):
+class OverviewPeriod(BaseModel):
     """Of which time."""
 
     model_config = ConfigDict(extra="forbid")
@@ -51,7 +51,7 @@ class Health(BaseModel):
 
 
 @router.get("/overview")
-def get_overview(request: Request, user: Viewer, query: Annotated[Period, Query()]) -> overview.Overview:
+def get_overview(request: Request, user: Viewer, query: Annotated[OverviewPeriod, Query()]) -> overview.Overview:
     """Requests, pass rates with their intervals over time, causes, and where it is worst."""
     until = time.time() if query.until is None else query.until
     since = until - _DAY if query.since is None else query.since

@@ -25,7 +25,7 @@ ENOUGH = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class AgreementCell:
     """One of the four cells of a confusion."""
 
     text: str
@@ -35,11 +35,11 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AgreementRow:
     """An evaluator's row and card."""
 
     of: EvaluatorAgreement
-    cells: tuple[Cell, ...]
+    cells: tuple[AgreementCell, ...]
     """Hits, misses, false alarms, passes; empty without any."""
     sentence: str
     thin: bool
@@ -76,19 +76,19 @@ def _judged_names(store: Store) -> list[str]:
         return ordered([name for name, _ in counts])
 
 
-def _line(of: EvaluatorAgreement, weighted: bool) -> Line:
+def _line(of: EvaluatorAgreement, weighted: bool) -> AgreementRow:
     cells = _cells(of.whole, True) if weighted else _cells(of.seen, False)
-    return Line(of, cells, _sentence(of), of.counted < ENOUGH)
+    return AgreementRow(of, cells, _sentence(of), of.counted < ENOUGH)
 
 
-def _cells(table: Confusion | None, shares: bool) -> tuple[Cell, ...]:
+def _cells(table: Confusion | None, shares: bool) -> tuple[AgreementCell, ...]:
     if table is None:
         return ()
     total = table.hits + table.misses + table.false_alarms + table.passes
     if not total:
         return ()
     values = ((table.hits, True), (table.misses, False), (table.false_alarms, False), (table.passes, True))
-    return tuple(Cell(percent(v) if shares else f"{v:g}", v / total, good) for v, good in values)
+    return tuple(AgreementCell(percent(v) if shares else f"{v:g}", v / total, good) for v, good in values)
 
 
 def _sentence(of: EvaluatorAgreement) -> str:

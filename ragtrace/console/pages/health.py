@@ -50,7 +50,7 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     """One evaluator's checks of the last day."""
 
     name: str
@@ -95,7 +95,7 @@ def health(request: Request, user: Viewer) -> Response:
     )
 
 
-def _problems(database: Database, checks: Sequence[Check], quiet: bool) -> list[str]:
+def _problems(database: Database, checks: Sequence[HealthCheck], quiet: bool) -> list[str]:
     messages = []
     if quiet:
         messages.append("No trace has come in for more than an hour: does the application run, and does it store here?")
@@ -149,7 +149,7 @@ def _lag(connection: Connection) -> float | None:
     return lags[len(lags) // 2] if lags else None
 
 
-def _checks(connection: Connection, now: float) -> list[Check]:
+def _checks(connection: Connection, now: float) -> list[HealthCheck]:
     kinds = ("value", "error", "cost")
     query = (
         select(sums.c.name, sums.c.kind, func.sum(sums.c.count), func.sum(sums.c.wv))
@@ -162,5 +162,5 @@ def _checks(connection: Connection, now: float) -> list[Check]:
     checks = []
     for name, of in sorted(by_name.items()):
         good, failed, cost = (of.get(kind, (0.0, 0.0)) for kind in kinds)
-        checks.append(Check(name, good[0] + failed[0], failed[0], cost[1]))
+        checks.append(HealthCheck(name, good[0] + failed[0], failed[0], cost[1]))
     return sorted(checks, key=lambda check: -check.share)

@@ -25,7 +25,7 @@ from ragtrace.console.pages.trace_view import ordered, seconds
 from ragtrace.statistics import Estimate, Sums
 
 router = APIRouter()
-SHOWN = 6
+MAX_CARDS = 6
 """Evaluators whose charts are not folded away."""
 _DEFAULT = "7d"
 
@@ -57,8 +57,8 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
         request,
         "overview.html.j2",
         o=figures_,
-        cards=cards[:SHOWN],
-        more=cards[SHOWN:],
+        cards=cards[:MAX_CARDS],
+        more=cards[MAX_CARDS:],
         main=next((card for card in cards if card.check.passes), None),
         requests=_requests(figures_.traffic),
         latency=_latency(figures_.traffic),

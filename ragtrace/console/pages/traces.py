@@ -36,7 +36,7 @@ _VIEWS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TraceRow:
     """A row of the list."""
 
     row: Row
@@ -70,14 +70,14 @@ def traces(request: Request, user: Viewer) -> Response:
     )
 
 
-def _line(row: Row, evaluator: str) -> Line:
+def _line(row: Row, evaluator: str) -> TraceRow:
     names = cases.ordered(list(row.scores))
     main = (
         evaluator if evaluator in row.scores else next((n for n in names if row.scores[n][1] in ("pass", "fail")), "")
     )
     failed = [name for name in names if name != main and row.scores[name][1] == "fail"]
     main_score = (main, *row.scores[main]) if main else None
-    return Line(row, main_score, tuple(failed))
+    return TraceRow(row, main_score, tuple(failed))
 
 
 @router.get("/traces/{trace_id}")
