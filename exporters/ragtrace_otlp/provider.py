@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +39,16 @@ _NOISY = (
     "opentelemetry.exporter.otlp.common",
     "opentelemetry.exporter.otlp",
 )
+
+
+_closed: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Tracer providers of ours that are shut down. One of them may still be the global one, which cannot be replaced."""
+
+
+def current_provider() -> Any:
+    """The application's global tracer provider; None without one, or where it is one of ours that was shut down."""
+    provider = otel.get_tracer_provider()
+    return provider if hasattr(provider, "add_span_processor") and provider not in _closed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +103,7 @@ class Telemetry:
         for exporter in (self.span_exporter, self.event_exporter):
             if exporter is not None:
                 _within(_STOP_SECONDS, exporter.stop)
+        _closed.add(self.tracer_provider)
         for provider in (self.tracer_provider, self.logger_provider):
             if provider is not None:
                 _within(_STOP_SECONDS, provider.shutdown)

@@ -15,8 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import trace as otel
-
 from ragtrace import calibrations, plugins, sampling
 from ragtrace.errors import DataError, MissingExtraError, SettingError
 from ragtrace.evaluation import Evaluator, configure
@@ -227,6 +225,7 @@ def _telemetry(settings: Settings, capture: ContentPolicy, tracer_provider: Trac
         _log.info("ragtrace: no OpenTelemetry SDK is installed, so no spans are exported; scores go to the sinks.")
         return None
     from ragtrace_otlp import HoldLimits, ScoreFormat, attach, set_up
+    from ragtrace_otlp.provider import current_provider
 
     options: dict[str, Any] = {
         "hold": HoldLimits(settings.hold_spans, settings.hold_bytes, settings.hold_seconds),
@@ -234,8 +233,7 @@ def _telemetry(settings: Settings, capture: ContentPolicy, tracer_provider: Trac
     }
     existing = tracer_provider
     if existing is None and not (endpoint or settings.spans_file):
-        present = otel.get_tracer_provider()
-        existing = present if hasattr(present, "add_span_processor") else None
+        existing = current_provider()
     if existing is not None:
         return attach(existing, **options)
     if endpoint and settings.otlp_protocol == "grpc":

@@ -267,6 +267,17 @@ def test_a_file_beside_an_endpoint_gets_the_spans_too(http_receiver: tuple[str, 
     assert sum("gen_ai.evaluation.half.score" in w["attributes"] for w in written) == 1
 
 
+def test_a_second_start_does_not_join_what_the_first_one_shut_down(http_receiver: tuple[str, Received]) -> None:
+    """A provider of ours stays the global one after `close`; the next `init` without an endpoint does not join it."""
+    ragtrace.init(evaluators=[half], otlp_endpoint=http_receiver[0], llama_index=False).close()
+    runtime = ragtrace.init(evaluators=[half], llama_index=False, sample_per_second=0)
+    try:
+        ask("How?")
+        assert runtime.flush(20)
+    finally:
+        runtime.close()
+
+
 SECRET = "MARKED-7f3a9c"
 
 
