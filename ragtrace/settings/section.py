@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -86,6 +84,8 @@ class Section(Generic[S]):
         if not variable.startswith(self.prefix) or variable.startswith(self.foreign):
             return None
         name = variable[len(self.prefix) :].lower()
+        import difflib
+
         if difflib.get_close_matches(name, _types(cast("Any", self.kind)), n=1, cutoff=0.8):
             return name
         # Not a likely typo; other programs may own this variable.
@@ -95,6 +95,8 @@ class Section(Generic[S]):
     def _convert(self, name: str, value: Any, where: str) -> Any:
         types = _types(cast("Any", self.kind))
         if name not in types:
+            import difflib
+
             matches = difflib.get_close_matches(name, types, n=3)
             hint = f"did you mean {' or '.join(matches)}?" if matches else f"known are {', '.join(sorted(types))}"
             raise SettingError(f"there is no setting {where}; {hint}")
@@ -119,6 +121,8 @@ def _types(kind: Any) -> dict[str, Any]:
 
 def _table(path: Path, table: str) -> Mapping[str, Any]:
     """One table of the settings file, without the sections below it; empty where the file has none of that name."""
+    import tomllib  # loaded late: `import ragtrace` reads no settings
+
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
