@@ -11,12 +11,14 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragtrace.errors import EvaluationError, SettingError
 from ragtrace.records import INPUTS, Score, Trace, has_input
 from ragtrace.sampling import Sampler
-from ragtrace.settings import Settings, load
+
+if TYPE_CHECKING:
+    from ragtrace.settings import Settings
 
 Verdict = float | bool | Score | Iterable[Score] | None
 """What a check may return for one trace: a number, a verdict (True is good), a finished score, or None where the
@@ -96,6 +98,8 @@ def _with_settings(check: Evaluator) -> Callable[..., Any]:
         return check.fn
     if parameter is None or parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
         return check.fn
+    from ragtrace.settings import load  # loaded only where an evaluator has settings: `import ragtrace` stays quick
+
     return functools.partial(check.fn, settings=check.settings or load())
 
 
