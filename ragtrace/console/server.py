@@ -122,24 +122,26 @@ def config(store: Store, settings: ConsoleSettings, certificate: str = "", key: 
     )
 
 
+def _send_without_delay(transport: asyncio.Transport) -> None:
+    """asyncio does this for sockets that it made itself. Without it, head and body of an answer are 40 ms apart."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.family != getattr(socket, "AF_UNIX", None):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 def bounded_protocol(settings: ConsoleSettings) -> type[H11Protocol]:
     """uvicorn's protocol, with a limit to how long a client may take to send a request's head or to read an answer.
 
-    uvicorn has no such limits. A reverse proxy has, so this is for a console without one: connections without a whole
-    head end after `head_seconds`, and the oldest of them as soon as they are half of `connections`.
-    """
+    For a console without a reverse proxy: uvicorn has no such limits. Connections without a whole head end after
+    `head_seconds`, and the oldest of them as soon as they are half of `connections`."""
     heads: dict[H11Protocol, None] = {}  # connections without a whole head, the oldest first
-    most = max(1, settings.connections // 2)
 
     class BoundedProtocol(H11Protocol):
         _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            # asyncio does this for sockets that it made itself. Without it, head and body of an answer are 40 ms apart.
-            connection = transport.get_extra_info("socket")
-            if connection is not None and connection.family != getattr(socket, "AF_UNIX", None):
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _send_without_delay(transport)
             self._await_head()
 
         def data_received(self, data: bytes) -> None:
@@ -172,7 +174,7 @@ def bounded_protocol(settings: ConsoleSettings) -> type[H11Protocol]:
             if self not in heads:
                 heads[self] = None
                 self._start_timer(settings.head_seconds)
-            if len(heads) > most:
+            if len(heads) > max(1, settings.connections // 2):
                 oldest = next(iter(heads))
                 del heads[oldest]
                 oldest.transport.abort()

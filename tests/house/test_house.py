@@ -16,7 +16,6 @@ import measure_house  # noqa: E402
 NOT_YET = {
     "product Python lines",
     "function p95",
-    "longest function",
     "Prometheus exporter, lines",
     "module names that collide",
     "class names that collide",
