@@ -86,6 +86,14 @@ def _kind(path: Path) -> str | None:
     return MODULES.get(below.as_posix()) or MODULES.get(below.parts[0])
 
 
+# No test asserts a duration: the first example of a test may load a library, and other programs may run beside it.
+# Hypothesis' profile stays the parent: in CI its examples are always the same.
+hypothesis.settings.register_profile(
+    "untimed", hypothesis.settings.default, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("untimed")
+
+
 class _Fast:
     """Leaves out the tests of all kinds without importing modules of one kind, and tries fewer random inputs."""
 
@@ -95,7 +103,7 @@ class _Fast:
     def __init__(self) -> None:
         self.events = []
         sys.addaudithook(self._audit)
-        hypothesis.settings.register_profile("fast", max_examples=10)
+        hypothesis.settings.register_profile("fast", hypothesis.settings.default, max_examples=10)
         hypothesis.settings.load_profile("fast")
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
