@@ -343,12 +343,12 @@ def text_checks(folder: Path, limit: int) -> None:
     kinds |= {"US_SSN": "us_ssn", "PHONE_NUMBER": "phone"}
     hit = missed = wrong = 0
     for row in rows(folder, "presidio_pii", 0):
-        found = find_personal_data(row["answer"])
+        matches = find_personal_data(row["answer"])
         gold = [(kinds[s["type"]], s["start"], s["end"]) for s in row["spans"] if s["type"] in kinds]
         for kind, start, end in gold:
-            ok = any(f.kind == kind and f.start < end and start < f.end for f in found)
+            ok = any(f.kind == kind and f.start < end and start < f.end for f in matches)
             hit, missed = hit + ok, missed + (not ok)
-        wrong += sum(not any(f.kind == k and f.start < e and s < f.end for k, s, e in gold) for f in found)
+        wrong += sum(not any(f.kind == k and f.start < e and s < f.end for k, s, e in gold) for f in matches)
     print(
         f"Personal data of structured types, spans: F1 {2 * hit / (2 * hit + missed + wrong):.3f} ({hit} found, ",
         end="",

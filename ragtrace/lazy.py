@@ -40,7 +40,7 @@ class Lazy(Generic[T]):
             return self._values[key]
 
     def forget(self, *key: Hashable) -> T | None:
-        """Remove and return the value of these arguments; None if there is none. The next `get` makes a new one."""
+        """Remove and return the value for these arguments; None if no value was made. The next `get` makes one."""
         with self._lock:
             values = dict(self._values)
             value = values.pop(key, None)

@@ -15,7 +15,7 @@ def falls() -> list[dict[str, Any]]:
 
 
 def _drops() -> list[dict[str, Any]]:
-    """Sudden falls, and a new version that is none."""
+    """Sudden falls, and a new version that is not a fall."""
     fell = "shop: {} fails {} more of the answers over {} than in the day before"
     return [
         test(

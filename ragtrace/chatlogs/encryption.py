@@ -69,7 +69,8 @@ class Keys:
             raise StoreError(f"the content of trace {trace_hex} was altered and cannot be decrypted") from None
 
     def pseudonyms(self, text: str) -> tuple[str, ...]:
-        """HMAC-SHA256 of a text under each key, the first key first: equal texts can be found, none can be read."""
+        """HMAC-SHA256 of a text under each key, the first key first. Equal texts have equal results, from which the
+        text cannot be read."""
         return tuple(
             hmac.new(_derived(raw), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
             for raw in self._keys.values()

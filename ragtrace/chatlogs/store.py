@@ -167,7 +167,7 @@ def _prepare_tables(store: Store, upgrade: bool) -> None:
 
 
 def _is_key_registered(store: Store, connection: Connection) -> bool:
-    """Whether the first key is registered, or there is none. Raises SettingError for keys of another store."""
+    """Whether the first key is registered; True without a key. Raises SettingError for keys of another store."""
     registered = registered_keys(connection)
     keys = () if store.keys is None else store.keys.ids
     if missing := sorted(registered.difference(keys)):

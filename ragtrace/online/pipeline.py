@@ -153,7 +153,7 @@ class Pipeline:
             loss = self._queue.put(_Item(trace, decision, time.monotonic()), size)
             if loss is not None:
                 tally.dropped[inputs] += 1
-                if loss != "shutdown":  # the next batch delivers it; after `close` there is none
+                if loss != "shutdown":  # the next batch delivers it; after `close` no batch follows
                     self._notices.append(_Notice(trace.trace_id, trace.span_id, decision.probability, loss))
         return loss is None
 
