@@ -4,7 +4,7 @@
 
 Pieces of work at a steady rate stand for the application's requests; their 99th percentile is measured alone, and again
 while each of them offers a trace to the default evaluators. Prints the cost of `submit`, both percentiles, the queue's
-greatest size, the growth of memory, and whether offered = evaluated + dropped.
+greatest size, the growth of memory, and whether received = evaluated + dropped.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def main() -> None:
     print(f"application p50 alone {alone[0]:.0f} us, with {loaded[0]:.0f} us (ratio {loaded[0] / alone[0]:.3f})")
     print(f"application p99 alone {alone[1]:.0f} us, with {loaded[1]:.0f} us (ratio {loaded[1] / alone[1]:.3f})")
     print(f"queue at most {most / 2**20:.1f} MiB of 16; resident memory grew by {growth:.1f} MiB")
-    whole = stats.offered == stats.settled + dropped
-    print(f"offered {stats.offered} = evaluated {stats.settled} + dropped {dropped} {dict(stats.dropped)}: {whole}")
+    whole = stats.received == stats.delivered + dropped
+    print(f"received {stats.received} = evaluated {stats.delivered} + dropped {dropped} {dict(stats.dropped)}: {whole}")
 
 
 if __name__ == "__main__":

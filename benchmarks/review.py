@@ -15,9 +15,9 @@ import time
 
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.schema import traces, users
 from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.review.policy import Policy
 from ragtrace.review.queue import fill, next_task, submit
 

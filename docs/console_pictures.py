@@ -23,8 +23,8 @@ from typing import Any
 
 import ragtrace
 from ragtrace import plugins
-from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.console import accounts
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.server import served

@@ -54,6 +54,7 @@ PUBLIC_NAMES = {
     "ragtrace/background.py": {"offered", "_offered"},
     "ragtrace/calibrations.py": {"made"},
     "ragtrace/console/api/calibrations.py": {"made"},
+    "ragtrace/review/agreement.py": {"seen"},
     "ragtrace/review/calibration.py": {"made"},
     "ragtrace/testing.py": {"asked"},
 }

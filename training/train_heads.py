@@ -28,7 +28,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 from sklearn.model_selection import GroupKFold
 
 from ragtrace.models.embedding import OnnxEmbedder
-from ragtrace.models.heads import BUCKETS, OPENING, SAID, char_buckets, mixture, word_buckets
+from ragtrace.models.heads import BUCKETS, NGRAM_CHARS, OPENING, char_buckets, mixture, word_buckets
 from ragtrace.text.claims import abstains
 
 OUT = Path(__file__).parents[1] / "ragtrace" / "models" / "data"
@@ -252,7 +252,7 @@ def refusal(folder: Path, embedder: OnnxEmbedder, out: Path | None = OUT) -> Non
     answered = [r["answer"] for r in train if not abstains(r["answer"])]
     more = chance.sample(answered, 600) + chance.sample(declined, min(150, len(declined)))
     texts = [r["answer"] for r in of_dev] + more
-    x = features([t[:SAID] for t in texts], embedder.embed([t[:OPENING] for t in texts]), scale)
+    x = features([t[:NGRAM_CHARS] for t in texts], embedder.embed([t[:OPENING] for t in texts]), scale)
     y = np.r_[[r["label"] for r in of_dev], np.zeros(600), np.ones(len(more) - 600)].astype(int)
     n = len(of_dev)
     p = np.zeros(n)

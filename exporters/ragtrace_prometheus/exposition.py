@@ -46,7 +46,7 @@ class PlainRegistry(CollectorRegistry):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _LastText:
     """A metric as it was written last."""
 
     family: Family
@@ -62,7 +62,7 @@ class Exposition:
 
     def __init__(self, registry: Collector, openmetrics: bool) -> None:
         self._registry, self._openmetrics = registry, openmetrics
-        self._kept: dict[str, _Kept] = {}
+        self._last: dict[str, _LastText] = {}
 
     def text(self) -> bytes:
         """What `generate_latest` returns for the registry."""
@@ -76,17 +76,17 @@ class Exposition:
         return text.removesuffix(_EOF)
 
     def _family(self, family: Family) -> bytes:
-        kept = self._kept.get(family.name)
-        if kept is None or not family.extends(kept.family):
+        last = self._last.get(family.name)
+        if last is None or not family.extends(last.family):
             blank = family.replaced([], [])
             head = self._generate(blank)
-            kept = _Kept(blank, head, [head], head.encode())
-        if family.values == kept.family.values and family.exemplars == kept.family.exemplars:
-            return kept.text
-        pieces = kept.pieces.copy()  # another scrape may be using it
-        if new := family.keys[len(kept.family.keys) :]:
+            last = _LastText(blank, head, [head], head.encode())
+        if family.values == last.family.values and family.exemplars == last.family.exemplars:
+            return last.text
+        pieces = last.pieces.copy()  # another scrape may be using it
+        if new := family.keys[len(last.family.keys) :]:
             text = self._generate(family.replaced(new, [0.0] * (len(new) * len(family.lines))))
-            for line in text.removeprefix(kept.head).split("\n")[:-1]:
+            for line in text.removeprefix(last.head).split("\n")[:-1]:
                 pieces[-1] += line.removesuffix("0.0")
                 pieces += ("", "\n")
         numbers = list(map(_NUMBERS.__getitem__, family.values))
@@ -94,5 +94,5 @@ class Exposition:
             for place, exemplar in family.exemplars.items():
                 numbers[place] += exemplar.text
         pieces[1::2] = numbers
-        kept = self._kept[family.name] = _Kept(family, kept.head, pieces, "".join(pieces).encode())
-        return kept.text
+        last = self._last[family.name] = _LastText(family, last.head, pieces, "".join(pieces).encode())
+        return last.text

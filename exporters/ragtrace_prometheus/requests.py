@@ -19,7 +19,7 @@ DIRECTIONS = ("input", "output")
 _FEEDBACK = ("up", "down", "other")
 
 
-class Request(NamedTuple):
+class RequestNote(NamedTuple):
     """A finished request without its texts, which must not wait with it."""
 
     trace_id: int
@@ -40,7 +40,7 @@ class Request(NamedTuple):
     """Models with their tokens of input and of output."""
 
 
-def note(trace: Trace, decision: Decision) -> Request:
+def note(trace: Trace, decision: Decision) -> RequestNote:
     """What is counted later. Runs in the request's thread, so it only copies."""
     facts = trace.facts
     tokens: list[tuple[object, Sequence[object]]] = list(facts.usage.items())
@@ -48,7 +48,7 @@ def note(trace: Trace, decision: Decision) -> Request:
         tokens = [(facts.model or "", (facts.input_tokens, facts.output_tokens))]
     status = "error" if trace.error else "cancelled" if facts.cancelled else "ok"
     scores = [document.score for document in trace.documents]
-    return Request(
+    return RequestNote(
         trace.trace_id, time.time(), trace.duration, status, decision, scores, facts.retrievals, facts.model,
         facts.prompt_version, facts.unrecorded, facts.time_to_first_chunk, facts.stages, tokens,
     )  # fmt: skip
@@ -81,7 +81,7 @@ class Requests:
         for status in _STATUSES:
             self._metrics.requests.begin(status, model, version)
 
-    def count(self, request: Request) -> None:
+    def count(self, request: RequestNote) -> None:
         """Count a finished request. Raises TypeError for a document's score that is no number."""
         m, caps = self._metrics, self._caps
         # A trace that the application's own sampler drops is no exemplar: nobody could open it.

@@ -27,7 +27,7 @@ from ragtrace_prometheus.evaluations import Evaluations
 from ragtrace_prometheus.exposition import PlainRegistry
 from ragtrace_prometheus.families import Family
 from ragtrace_prometheus.labels import Caps
-from ragtrace_prometheus.requests import Request, Requests, note
+from ragtrace_prometheus.requests import RequestNote, Requests, note
 from ragtrace_prometheus.watcher import JudgeLimits, Watcher
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class PrometheusSink(Collector):
                 raise SettingError(f"PROMETHEUS_MULTIPROC_DIR is {path!r}, which cannot be used: {error}") from None
         self._closed = False
         self._reset()
-        self._queue: Background[Request | str] = Background("ragtrace-counts", self._work, _BOUNDS)
+        self._queue: Background[RequestNote | str] = Background("ragtrace-counts", self._work, _BOUNDS)
         self.registry = registry or PlainRegistry()
         try:
             self.registry.register(self)
@@ -138,7 +138,7 @@ class PrometheusSink(Collector):
         with self._lock:
             self._evaluations.count_duration(evaluator, seconds)
 
-    def _work(self, items: list[Request | str]) -> float | None:
+    def _work(self, items: list[RequestNote | str]) -> float | None:
         """Count. Where there are several processes, write this one's file when it is due, and return the seconds until
         it is due again."""
         self._count(items)
@@ -150,7 +150,7 @@ class PrometheusSink(Collector):
             self._write()
         return self._due - time.monotonic()
 
-    def _count(self, items: list[Request | str]) -> None:
+    def _count(self, items: list[RequestNote | str]) -> None:
         with self._lock:
             for item in items:
                 try:

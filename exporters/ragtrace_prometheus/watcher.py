@@ -37,7 +37,7 @@ class Watcher:
         """`telemetry` is None where nothing is exported. `fail` logs and counts a failure."""
         self._base, self._judge, self._pipeline, self._telemetry = base, judge, pipeline, telemetry
         self._fail = fail
-        self._kept: dict[str, tuple[list[Key], Family]] = {}
+        self._last: dict[str, tuple[list[Key], Family]] = {}
         """By metric: the labels of its series at the last scrape, and the metric with these series."""
 
     def families(self, caps: Caps, failures: Callable[[], int]) -> list[Family]:
@@ -74,13 +74,13 @@ class Watcher:
     ) -> Family:
         """A metric with these series. Of several with the same labels a counter has the sum, a gauge the last."""
         keys = [key for key, _ in rows]
-        kept = self._kept.get(name)
-        if kept is None or kept[0] != keys:
+        last = self._last.get(name)
+        if last is None or last[0] != keys:
             empty = family(self._base, kind, name, text, labels, merge=merge)
             for key in keys:
                 empty.begin(*key)
-            kept = self._kept[name] = (keys, empty)
-        filled = kept[1].replaced(kept[1].keys, [float(value) for _, value in rows])
+            last = self._last[name] = (keys, empty)
+        filled = last[1].replaced(last[1].keys, [float(value) for _, value in rows])
         if len(filled.keys) < len(keys):
             filled.values = [0.0] * len(filled.keys)
             for key, value in rows:

@@ -13,8 +13,8 @@ from sqlalchemy import ColumnElement, Connection, Select, exists, false, select,
 
 from ragtrace.chatlogs import full_text
 from ragtrace.chatlogs.encryption import user_keys
-from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.schema import NO_VALUE, bucket, evaluators, scores, traces
+from ragtrace.chatlogs.store_types import Filter
 from ragtrace.errors import SettingError
 
 if TYPE_CHECKING:
@@ -193,11 +193,11 @@ def _first_rows(
 
 
 def used_buckets(
-    connection: Connection, evaluator: str, low: float | None, high: float | None, *, valued: bool = False
+    connection: Connection, evaluator: str, low: float | None, high: float | None, *, values_only: bool = False
 ) -> list[int]:
     """Returns the buckets with scores of an evaluator in a range of values, in ascending order. Without a range that
-    includes scores without a value, unless `valued`."""
-    has_range = valued or low is not None or high is not None
+    includes scores without a value, unless `values_only`."""
+    has_range = values_only or low is not None or high is not None
     first = bucket(low) if low is not None else NO_VALUE + has_range
     last = bucket(high) if high is not None else -NO_VALUE
     # From each bucket straight to the next one: one look into the index for each bucket.

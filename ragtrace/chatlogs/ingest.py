@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ragtrace import plugins
-from ragtrace.chatlogs.records import is_trace_id
+from ragtrace.chatlogs.store_types import is_trace_id
 from ragtrace.errors import DataError, RagtraceError
 from ragtrace.offline.readers import records
 from ragtrace.offline.rows import COLUMNS, row_of

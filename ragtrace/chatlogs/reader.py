@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ragtrace.chatlogs.encryption import Keys, unseal_columns
-from ragtrace.chatlogs.records import StoredTrace
 from ragtrace.chatlogs.schema import contents, details, feedback, scores, trace_is, traces
+from ragtrace.chatlogs.store_types import StoredTrace
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Score, Trace, facts_from_dict
 

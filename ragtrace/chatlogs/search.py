@@ -27,8 +27,8 @@ from ragtrace.chatlogs.filters import (
     score_conditions,
     used_buckets,
 )
-from ragtrace.chatlogs.records import Filter, Page, Row
 from ragtrace.chatlogs.schema import contents, evaluators, lowest_id, scores, traces
+from ragtrace.chatlogs.store_types import Filter, Page, TraceSummary
 from ragtrace.errors import SettingError
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _parse_id(after: str) -> int:
 
 def _worst(search: _Search, filter: Filter, after: str | None) -> _Matches:
     """Searches bucket by bucket, each as above. A cursor is `bucket.id`."""
-    used = used_buckets(search.connection, filter.evaluator, filter.low, filter.high, valued=True)
+    used = used_buckets(search.connection, filter.evaluator, filter.low, filter.high, values_only=True)
     sign = 1 if higher_is_better(search.connection, filter.evaluator) else -1
     used = used[::sign]
     start, last = _parse_place(after)
@@ -244,7 +244,7 @@ def _parse_place(after: str | None) -> tuple[int | None, int]:
 # --- what a page shows ---------------------------------------------------------------------------------------
 
 
-def _rows(store: Store, connection: Connection, ids: Sequence[int]) -> tuple[Row, ...]:
+def _rows(store: Store, connection: Connection, ids: Sequence[int]) -> tuple[TraceSummary, ...]:
     """Reads the rows of these traces, in their order."""
     if not ids:
         return ()
@@ -256,10 +256,10 @@ def _rows(store: Store, connection: Connection, ids: Sequence[int]) -> tuple[Row
     return tuple(_row(store, rows[trace], by_trace.get(trace, {})) for trace in ids if trace in rows)
 
 
-def _row(store: Store, row: Mapping[Any, Any], values: Mapping[str, tuple[float | None, str | None]]) -> Row:
+def _row(store: Store, row: Mapping[Any, Any], values: Mapping[str, tuple[float | None, str | None]]) -> TraceSummary:
     texts = store.unseal(row["trace_id"], row, ("query", "answer"))
     names = ("id", "trace_id", "started", "duration", "app", "model", "prompt_version", "error", "cause", "thumbs")
-    return Row(
+    return TraceSummary(
         **{name: row[name] for name in names},
         reviewed=bool(row["reviewed"]),
         query=(texts["query"] or "")[:_BEGINNING],

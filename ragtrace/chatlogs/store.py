@@ -21,8 +21,8 @@ from ragtrace.chatlogs import engine as engines
 from ragtrace.chatlogs import schema_upgrade
 from ragtrace.chatlogs.encryption import Keys, seal_columns, unseal_columns
 from ragtrace.chatlogs.reader import read_trace
-from ragtrace.chatlogs.records import StoredTrace
 from ragtrace.chatlogs.schema import meta, traces
+from ragtrace.chatlogs.store_types import StoredTrace
 from ragtrace.chatlogs.writer import Rows, prepare_rows, write_evaluators, write_rows
 
 if TYPE_CHECKING:

@@ -183,7 +183,7 @@ admin = _needs("admin", "admin")
 feedback = _needs("viewer", "feedback")
 """What an application's token needs to pass on what its users say."""
 
-Known = Annotated[Identity, Depends(known)]
+SignedIn = Annotated[Identity, Depends(known)]
 Viewer = Annotated[User, Depends(viewer)]
 Reviewer = Annotated[User, Depends(reviewer)]
 Admin = Annotated[User, Depends(admin)]

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from ragtrace.console import access, accounts, attempts, audit, sessions
-from ragtrace.console.access import Known, address_of, cookie_name, identity, settings_of, store_of
+from ragtrace.console.access import SignedIn, address_of, cookie_name, identity, settings_of, store_of
 from ragtrace.console.template_engine import render
 
 router = APIRouter(include_in_schema=False)
@@ -85,7 +85,7 @@ def set_session(request: Request, response: Response, user: int) -> None:
 
 
 @router.post("/logout")
-def sign_out(request: Request, identity: Known) -> Response:
+def sign_out(request: Request, identity: SignedIn) -> Response:
     """End the session here and in the database."""
     name = cookie_name(request)
     if cookie := request.cookies.get(name):

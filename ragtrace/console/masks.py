@@ -1,5 +1,5 @@
 """Masks chat logs for people who may not read personal data: texts as `redact = "pii"` masks them, with evidence kept
-in its place. `ragtrace.console.content` decides who sees them masked."""
+in its place. `ragtrace.console.visible_content` decides who sees them masked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ragtrace.chatlogs.records import Review, Row, StoredTrace
+from ragtrace.chatlogs.store_types import Review, StoredTrace, TraceSummary
 from ragtrace.records import Document, Evidence, Facts, Score, Trace
 from ragtrace.text.redaction import mask_pii, mask_pii_at
 
@@ -19,7 +19,7 @@ _CUT_LENGTH = 300
 _LAST_WORD = re.compile(r"[\d\s().+/-]*[\w.+@!#$%^&*=/:~-]*\Z")
 
 
-def mask_row(row: Row) -> Row:
+def mask_row(row: TraceSummary) -> TraceSummary:
     """A row of a list."""
     return replace(row, query=_mask_beginning(row.query), answer=_mask_beginning(row.answer), error=_mask(row.error))
 

@@ -174,7 +174,7 @@ def summary(board: DemoBoard, runtime: Runtime, spans_to: str, sample_line: str 
     complete = all(c.eligible == c.sampled_out + c.scored + c.failed + c.dropped for c in counts.values())
     lines = [
         "",
-        f"requests {stats.offered} = sampled out {stats.sampled_out} + evaluated {board.evaluated} "
+        f"requests {stats.received} = sampled out {stats.sampled_out} + evaluated {board.evaluated} "
         f"+ dropped {sum(stats.dropped.values())}",
         f"every evaluator accounts for its requests (eligible = sampled out + scored + failed + dropped): "
         f"{'yes' if complete else 'NO'}",

@@ -23,7 +23,7 @@ from ragtrace.demo.traffic import Call, Reply, documents_for, reply_to
 PASSAGES = 4
 
 
-class ReferenceRetriever(BaseRetriever):
+class LangChainRetriever(BaseRetriever):
     """Retrieves passages from the corpus, or returns the recorded ones."""
 
     index: Any
@@ -108,7 +108,7 @@ def chain(index: Index | None, model: Model) -> Runnable[str, str]:
         return {"message": user_message(inputs["question"], passages)}
 
     assistant: Runnable[str, str] = (
-        {"documents": ReferenceRetriever(index=index), "question": RunnablePassthrough()}
+        {"documents": LangChainRetriever(index=index), "question": RunnablePassthrough()}
         | RunnableLambda(fill)
         | prompt
         | AssistantModel(model=model)

@@ -33,7 +33,7 @@ from ragtrace.records import Document
 PASSAGES = 3
 
 
-class ReferenceRetriever(BaseRetriever):
+class LlamaIndexRetriever(BaseRetriever):
     """Retrieves passages from the corpus, or returns the recorded ones."""
 
     def __init__(self, index: Index | None, k: int = PASSAGES) -> None:
@@ -117,7 +117,7 @@ def engines(index: Index | None, model: Model) -> Engines:
     template = ChatPromptTemplate.from_messages(
         [("system", SYSTEM), ("user", user_message("{query_str}", ["{context_str}"]))]
     )
-    retriever = ReferenceRetriever(index)
+    retriever = LlamaIndexRetriever(index)
 
     def engine(streaming: bool) -> RetrieverQueryEngine:
         synthesizer = get_response_synthesizer(llm=llm, text_qa_template=template, streaming=streaming)

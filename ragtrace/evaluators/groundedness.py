@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 REFUSAL = "refusal"
 _LANGUAGE = "en"
 _SURE = 0.6
-_KEPT = 256
+_CACHE_SIZE = 256
 SUPPORTED = 0.8
 """Probability from which a claim counts as supported where whole claims are counted. From dev: of answers that people
 marked, one claim in twelve is bad, and what is likely to be good at four to one is worth a look."""
@@ -64,7 +64,7 @@ def check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
     result = _check(query, answer, chunks)
     with _lock:
         _recent[key] = result
-        while len(_recent) > _KEPT:
+        while len(_recent) > _CACHE_SIZE:
             _recent.popitem(last=False)
     return result
 

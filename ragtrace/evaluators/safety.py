@@ -10,11 +10,11 @@ from ragtrace.settings import Settings
 from ragtrace.text.sentences import Span, split
 
 _SENTENCES = 200
-_KEPT = 256
+_CACHE_SIZE = 256
 _H2O = "H2O Eval Studio, Toxicity Evaluator (Detoxify's labels); with the embedded classifier"
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _sentences(answer: str, model: str) -> tuple[tuple[Span, dict[str, float]], ...]:
     """The answer's sentences with the labels' probabilities. Several evaluators ask it of one answer."""
     from ragtrace.models import external, heads

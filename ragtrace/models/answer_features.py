@@ -38,9 +38,9 @@ _NUMBER_WORDS = {word: str(i) for i, word in enumerate(_NUMBERS.split())}
 class Column(IntEnum):
     """The features of a piece of the answer, in the order that the trained head reads."""
 
-    KNOWN = 0
+    IN_CONTEXT = 0
     """Its word is in the context."""
-    STEM_KNOWN = 1
+    STEM_IN_CONTEXT = 1
     """Its word, or one with the same first five letters, is in the context."""
     IN_QUERY = 2
     DIGIT = 3
@@ -143,8 +143,8 @@ def _fill_words(
         if alphanumeric and not function:
             sentences.setdefault(sentence, []).append((word, in_context))
         values = {
-            Column.KNOWN: in_context,
-            Column.STEM_KNOWN: in_context or (len(word) > 4 and word[:5] in context.stems),
+            Column.IN_CONTEXT: in_context,
+            Column.STEM_IN_CONTEXT: in_context or (len(word) > 4 and word[:5] in context.stems),
             Column.IN_QUERY: word in query_words,
             Column.DIGIT: digit,
             Column.NEW_DIGIT: digit and not in_context,
@@ -230,8 +230,8 @@ def lexical(features: NDArray[np.float32], sentence: Sequence[int]) -> NDArray[n
     )
     return np.array(
         [
-            1 - features[word, Column.KNOWN].mean(),
-            1 - features[word, Column.STEM_KNOWN].mean(),
+            1 - features[word, Column.IN_CONTEXT].mean(),
+            1 - features[word, Column.STEM_IN_CONTEXT].mean(),
             1 - features[letter, Column.PAIR_BEFORE].mean() if letter.any() else 0.0,
             1 - features[:, Column.TRIPLE].mean(),
             1 - features[:, Column.RUN].mean(),

@@ -24,7 +24,7 @@ BUCKETS = 1 << 15
 _SIZES = (3, 4, 5)
 _MAX_CHARS = 600
 _WORD = re.compile(r"[\w'*@$!]+")
-OPENING, SAID = 200, 400
+OPENING, NGRAM_CHARS = 200, 400
 """Characters of an answer whose embedding, and whose n-grams, tell a refusal: a refusal comes at the beginning."""
 _INNER = 5
 """The first rows of the toxicity head, which `mixture` makes one of."""
@@ -115,5 +115,5 @@ def refusal(answers: Sequence[str]) -> list[float]:
     import numpy as np
 
     head = _heads.get("refusal")
-    logits = head.logits([a[:SAID] for a in answers], _vectors([a[:OPENING] for a in answers]))[:, 0]
+    logits = head.logits([a[:NGRAM_CHARS] for a in answers], _vectors([a[:OPENING] for a in answers]))[:, 0]
     return [float(p) for p in 1 / (1 + np.exp(-logits))]

@@ -14,11 +14,11 @@ from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
 from ragtrace.models.embedding import open_session
 
-_NAMED = """
+_LABEL_NAMES = """
 GIVEN_NAME SURNAME EMAIL PHONE URL TAX_ID BANK_ACCOUNT ROUTING_NUMBER GOVERNMENT_ID PASSPORT DRIVERS_LICENSE
 BUILDING_NUMBER STREET_NAME SECONDARY_ADDRESS CITY STATE ZIP_CODE
 """
-_LABELS = _NAMED.split()
+_LABELS = _LABEL_NAMES.split()
 """Label 0 is no entity; label 2k + 1 begins _LABELS[k], 2k + 2 continues it."""
 _NAMES = frozenset({"GIVEN_NAME", "SURNAME"})
 _STREET = frozenset({"STREET_NAME", "SECONDARY_ADDRESS"})

@@ -24,7 +24,7 @@ from ragtrace.offline.rows import Item, Row, read
 from ragtrace.offline.selection import needs_judge, suitable
 from ragtrace.records import Score
 from ragtrace.reporting.perturb import perturbed
-from ragtrace.reporting.results import Info, Metric, Result, Run
+from ragtrace.reporting.results import EvaluationRun, Info, Metric, Result
 from ragtrace.settings import Settings, for_evaluators, load
 
 _HEAD = 256
@@ -235,7 +235,7 @@ def as_dict(score: Score) -> dict[str, Any]:
     }
 
 
-def to_run(plan: Plan, outcome: Outcome, started: float) -> Run:
+def to_run(plan: Plan, outcome: Outcome, started: float) -> EvaluationRun:
     """The kept rows of an outcome for a report. `started` is Unix time in seconds."""
     metrics = {
         check.name: Metric(check.name, check.direction, check.threshold, check.range, check.method, check.version)
@@ -249,7 +249,7 @@ def to_run(plan: Plan, outcome: Outcome, started: float) -> Run:
         unusable=tuple(str(error) for error in outcome.errors),
         settings={"evaluators": ", ".join(metrics), "perturbations": ", ".join(plan.perturb) or "none"},
     )
-    return Run(tuple(_result(line) for line in outcome.lines), metrics, info)
+    return EvaluationRun(tuple(_result(line) for line in outcome.lines), metrics, info)
 
 
 def _result(line: ScoredRow) -> Result:

@@ -28,11 +28,11 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """A snapshot of the pipeline. `offered = sampled_out + settled + dropped + queued + running`."""
+    """A snapshot of the pipeline. `received = sampled_out + delivered + dropped + queued + running`."""
 
-    offered: int
+    received: int
     sampled_out: int
-    settled: int
+    delivered: int
     """Traces that were evaluated and delivered."""
     queued: int
     queued_bytes: int
@@ -83,9 +83,9 @@ class Tally:
         """All counters, with those of the queue."""
         sampled_out = sum(self.sampled_out.values())
         return Stats(
-            offered=sampled_out + queue.total,
+            received=sampled_out + queue.total,
             sampled_out=sampled_out,
-            settled=queue.done,
+            delivered=queue.done,
             queued=queue.waiting,
             queued_bytes=queue.waiting_bytes,
             running=queue.running,

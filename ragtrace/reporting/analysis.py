@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ragtrace.errors import SettingError
 from ragtrace.reporting.classification import Classification, classifications
 from ragtrace.reporting.insights import Insight, insights
-from ragtrace.reporting.results import Metric, Run
+from ragtrace.reporting.results import EvaluationRun, Metric
 from ragtrace.reporting.run_problems import Flips, RunProblem, flip_counts, problems
 from ragtrace.reporting.summary import ModelSummary, Summary, summarise, summarise_models
 
@@ -16,7 +16,7 @@ from ragtrace.reporting.summary import ModelSummary, Summary, summarise, summari
 class Analysis:
     """A run with its figures, problems and insights."""
 
-    run: Run
+    run: EvaluationRun
     primary: Metric | None
     """The metric that ranks models and questions; None if no metric has a value."""
     summaries: tuple[Summary, ...]
@@ -27,7 +27,7 @@ class Analysis:
     flips: tuple[Flips, ...]
 
 
-def analyse(run: Run, primary: str | None = None, seed: int = 0) -> Analysis:
+def analyse(run: EvaluationRun, primary: str | None = None, seed: int = 0) -> Analysis:
     """Compute all results about a run. `primary` names the metric to rank by; the default is the first with a value.
     Raises SettingError if the run has no such metric, MissingExtraError without numpy."""
     if primary is not None and primary not in run.metrics:

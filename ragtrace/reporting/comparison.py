@@ -9,7 +9,7 @@ from statistics import fmean
 
 from ragtrace.errors import DataError
 from ragtrace.reporting.formats import table
-from ragtrace.reporting.results import FAIL, PASS, Metric, Result, Run, label_of, value_of
+from ragtrace.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result, label_of, value_of
 from ragtrace.statistics import intervals, significance
 
 BETTER, WORSE, NOTHING = "better", "worse", "no difference shown"
@@ -58,7 +58,7 @@ class Comparison:
     """Rows with the same id and another question; they are left out."""
 
 
-def compare(a: Run, b: Run, seed: int = 0) -> Comparison:
+def compare(a: EvaluationRun, b: EvaluationRun, seed: int = 0) -> Comparison:
     """Match the rows of two runs by id and compare every metric that both have, pair by pair.
 
     Rows are matched by id and model if several models share an id. Perturbed rows are left out. Raises DataError if no
@@ -80,7 +80,7 @@ def compare(a: Run, b: Run, seed: int = 0) -> Comparison:
     )
 
 
-def _keyed(a: Run, b: Run) -> tuple[dict[tuple[str, str], Result], dict[tuple[str, str], Result]]:
+def _keyed(a: EvaluationRun, b: EvaluationRun) -> tuple[dict[tuple[str, str], Result], dict[tuple[str, str], Result]]:
     """The rows of both runs by id, or by id and model if an id alone is not unique in one of them."""
     runs = [list(a.originals()), list(b.originals())]
     by_model = any(len({row.id for row in rows}) < len(rows) for rows in runs)
@@ -152,7 +152,7 @@ def _with_verdict(d: Difference, higher: bool) -> Difference:
     return replace(d, verdict=BETTER if good else WORSE)
 
 
-def comparison_table(a: Run, b: Run, seed: int = 0) -> str:
+def comparison_table(a: EvaluationRun, b: EvaluationRun, seed: int = 0) -> str:
     """The comparison as text for a terminal, without a final newline. Raises the errors of `compare`."""
     comparison = compare(a, b, seed)
     head = ("metric", "n", "A", "B", "B - A", "95 % interval", "p (Holm)", "lost/won", "B is")
@@ -191,7 +191,7 @@ def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def _unshared(a: Run, b: Run) -> list[tuple[str, str]]:
+def _unshared(a: EvaluationRun, b: EvaluationRun) -> list[tuple[str, str]]:
     return [(name, "A") for name in a.metrics if name not in b.metrics] + [
         (name, "B") for name in b.metrics if name not in a.metrics
     ]

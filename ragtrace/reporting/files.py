@@ -15,14 +15,14 @@ from ragtrace.records import Evidence, Score
 from ragtrace.reporting.analysis import Analysis, analyse
 from ragtrace.reporting.formats import json_value
 from ragtrace.reporting.parquet import write_parquet
-from ragtrace.reporting.results import Info, Metric, Result, Run
+from ragtrace.reporting.results import EvaluationRun, Info, Metric, Result
 
 JSON_NAME, PARQUET_NAME = "results.json", "results.parquet"
 _FORMAT = "ragtrace-run"
 _VERSION = 1
 
 
-def write_run(run: Run, folder: str | os.PathLike[str], analysis: Analysis | None = None) -> None:
+def write_run(run: EvaluationRun, folder: str | os.PathLike[str], analysis: Analysis | None = None) -> None:
     """Write a run into a folder. The folder is created if it is missing; a run that it contains is replaced.
 
     Each file is written under another name and renamed when it is complete. The JSON file is the last one and contains
@@ -39,7 +39,7 @@ def write_run(run: Run, folder: str | os.PathLike[str], analysis: Analysis | Non
     replace_file(path / JSON_NAME, lambda part: part.write_bytes(text.encode("utf-8", "backslashreplace")))
 
 
-def read_run(folder: str | os.PathLike[str]) -> Run:
+def read_run(folder: str | os.PathLike[str]) -> EvaluationRun:
     """Read a run from a folder. Needs no package. Raises DataError if the folder contains no run, or a run that is
     incomplete or was changed."""
     parquet, path = Path(folder) / PARQUET_NAME, Path(folder) / JSON_NAME
@@ -116,7 +116,7 @@ def sparse(score: Score) -> dict[str, Any]:
     return {**values, **({"evidence": [asdict(e) for e in score.evidence]} if score.evidence else {})}
 
 
-def _run(document: Mapping[str, Any]) -> Run:
+def _run(document: Mapping[str, Any]) -> EvaluationRun:
     metrics = [
         Metric(
             **{
@@ -138,7 +138,7 @@ def _run(document: Mapping[str, Any]) -> Run:
         )
         for row in document["results"]
     )
-    return Run(results, {metric.name: metric for metric in metrics}, info)
+    return EvaluationRun(results, {metric.name: metric for metric in metrics}, info)
 
 
 def score_of(name: str, fields: Mapping[str, Any]) -> Score:

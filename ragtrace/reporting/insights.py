@@ -11,7 +11,7 @@ from statistics import fmean
 
 from ragtrace.records import Evidence
 from ragtrace.reporting.formats import clip, mean_with_interval, model_name
-from ragtrace.reporting.results import FAIL, PASS, Metric, Result, Run, label_of, value_of
+from ragtrace.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result, label_of, value_of
 from ragtrace.reporting.summary import ModelSummary, Summary
 
 _GROUNDING = ("faithfulness", "groundedness")
@@ -34,7 +34,7 @@ class Insight:
 
 
 def insights(
-    run: Run, summaries: Sequence[Summary], models: Sequence[ModelSummary], primary: Metric | None
+    run: EvaluationRun, summaries: Sequence[Summary], models: Sequence[ModelSummary], primary: Metric | None
 ) -> list[Insight]:
     """The insights. Models are compared only if there are several; with one model, retrieval is compared by row."""
     results: list[Insight] = []
@@ -86,12 +86,12 @@ def _extremes(
     ]
 
 
-def retrieval_metrics(run: Run) -> list[Metric]:
+def retrieval_metrics(run: EvaluationRun) -> list[Metric]:
     """The metrics that judge the retrieved context."""
     return [m for n, m in run.metrics.items() if n.startswith("context_") and n not in _NOT_RETRIEVAL]
 
 
-def _retrieval(run: Run, summaries: Sequence[Summary]) -> list[Insight]:
+def _retrieval(run: EvaluationRun, summaries: Sequence[Summary]) -> list[Insight]:
     ranked = sorted(_by_model(run, summaries) if len(run.models()) > 1 else _by_row(run), key=lambda r: r.value)
     if len(ranked) < 2 or ranked[0].value == ranked[-1].value:
         return []
@@ -112,7 +112,7 @@ class _Retrieval:
     id: str = ""
 
 
-def _by_model(run: Run, summaries: Sequence[Summary]) -> list[_Retrieval]:
+def _by_model(run: EvaluationRun, summaries: Sequence[Summary]) -> list[_Retrieval]:
     """Each model's mean over the context metrics that all models have."""
     means = {(s.model, s.metric): s.mean for s in summaries if s.mean is not None}
     models = run.models()
@@ -124,7 +124,7 @@ def _by_model(run: Run, summaries: Sequence[Summary]) -> list[_Retrieval]:
     ]
 
 
-def _by_row(run: Run) -> list[_Retrieval]:
+def _by_row(run: EvaluationRun) -> list[_Retrieval]:
     """Each row's mean over the context metrics, of rows that have them all."""
     rows = list(run.originals())
     metrics = [m for m in retrieval_metrics(run) if any(value_of(row, m.name) is not None for row in rows)]
@@ -143,7 +143,7 @@ def _good(metric: Metric, value: float) -> float:
     return value if metric.direction == "higher" else metric.range[1] - value
 
 
-def questions(run: Run, primary: Metric) -> list[tuple[str, dict[str, list[Result]]]]:
+def questions(run: EvaluationRun, primary: Metric) -> list[tuple[str, dict[str, list[Result]]]]:
     """The questions with the rows of each model that have a value or verdict, hardest first: most models fail them;
     then by the worst mean. Rows with the same text have the same question."""
     of_question: dict[str, dict[str, list[Result]]] = {}
@@ -164,7 +164,7 @@ def failing(of_model: Mapping[str, Sequence[Result]], metric: str) -> int:
     return sum(share >= 0.5 for share in shares)
 
 
-def _hardest(run: Run, primary: Metric | None) -> Insight | None:
+def _hardest(run: EvaluationRun, primary: Metric | None) -> Insight | None:
     ranked = questions(run, primary) if primary else []
     if primary is None or len(ranked) < 2:
         return None
@@ -178,7 +178,7 @@ def _hardest(run: Run, primary: Metric | None) -> Insight | None:
     return Insight("hardest_question", text, "", row.id, primary.name, mean)
 
 
-def _least_grounded(run: Run) -> Insight | None:
+def _least_grounded(run: EvaluationRun) -> Insight | None:
     def all_evidence() -> Iterator[tuple[float, Result, Evidence, str]]:
         for row in run.originals():
             for name, score in row.scores.items():

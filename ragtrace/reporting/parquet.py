@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace.errors import MissingExtraError
-from ragtrace.reporting.results import Run
+from ragtrace.reporting.results import EvaluationRun
 
 _GROUP = 20_000
 """Lines per row group."""
@@ -21,7 +21,7 @@ _SCORE_COLUMNS = (
 """Columns with the names of `Score`'s fields."""
 
 
-def write_parquet(run: Run, path: Path) -> None:
+def write_parquet(run: EvaluationRun, path: Path) -> None:
     """Write one line for each row and evaluator; rows include perturbed ones. Raises MissingExtraError without
     pyarrow."""
     try:
@@ -53,7 +53,7 @@ def _schema(pa: Any) -> Any:
     return pa.schema(list(columns.items()), metadata={"format": "ragtrace-run"})
 
 
-def _lines(run: Run) -> Iterator[dict[str, Any]]:
+def _lines(run: EvaluationRun) -> Iterator[dict[str, Any]]:
     for row in run.results:
         of_row = {name: _utf8(getattr(row, name)) for name in _ROW_TEXTS}
         for name, s in row.scores.items():

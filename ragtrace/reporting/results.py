@@ -88,7 +88,7 @@ class Info:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class EvaluationRun:
     """All rows of a run. Statistics use original rows only; perturbed rows are used to detect flips. A row that counts
     twice would make every interval too narrow."""
 

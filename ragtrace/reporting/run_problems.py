@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ragtrace.reporting.formats import mean_with_interval, model_name
-from ragtrace.reporting.results import FAIL, PASS, Metric, Result, Run, label_of
+from ragtrace.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result, label_of
 from ragtrace.reporting.summary import Summary
 
 _ERROR_SHARE = 0.05
@@ -44,7 +44,7 @@ class Flips:
     flipped: int
 
 
-def problems(run: Run, summaries: Sequence[Summary]) -> list[RunProblem]:
+def problems(run: EvaluationRun, summaries: Sequence[Summary]) -> list[RunProblem]:
     """Means that miss their threshold, evaluators without usable scores, errors above 5 %, and flips, in this order."""
     unusable = _unusable(summaries)
     keys = {(p.metric, p.model) for p in unusable}
@@ -110,7 +110,7 @@ def _errors(s: Summary) -> RunProblem | None:
     return RunProblem("errors", s.metric, text, s.model)
 
 
-def flips(run: Run) -> list[RunProblem]:
+def flips(run: EvaluationRun) -> list[RunProblem]:
     """Every verdict that is `pass` on a row and `fail` on its perturbation, or the other way round."""
     problems = []
     for original, changed, metric in _verdict_pairs(run):
@@ -124,7 +124,7 @@ def flips(run: Run) -> list[RunProblem]:
     return problems
 
 
-def flip_counts(run: Run) -> list[Flips]:
+def flip_counts(run: EvaluationRun) -> list[Flips]:
     """For each evaluator and perturbation how many verdicts flip, the largest share first."""
     counts: dict[tuple[str, str], list[int]] = {}
     for original, changed, metric in _verdict_pairs(run):
@@ -135,7 +135,7 @@ def flip_counts(run: Run) -> list[Flips]:
     return sorted(rows, key=lambda f: -f.flipped / f.pairs)
 
 
-def _verdict_pairs(run: Run) -> Iterator[tuple[Result, Result, str]]:
+def _verdict_pairs(run: EvaluationRun) -> Iterator[tuple[Result, Result, str]]:
     originals = {(row.id, row.model): row for row in run.originals()}
     for row in run.results:
         original = originals.get((row.original, row.model)) if row.perturbation and row.original is not None else None

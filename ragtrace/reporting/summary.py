@@ -8,7 +8,7 @@ from statistics import fmean
 
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.reporting.formats import model_name
-from ragtrace.reporting.results import FAIL, PARSE_FAILURE, PASS, Metric, Result, Run
+from ragtrace.reporting.results import FAIL, PARSE_FAILURE, PASS, EvaluationRun, Metric, Result
 from ragtrace.statistics import intervals
 from ragtrace.statistics.tally import ScoreTally
 
@@ -86,7 +86,7 @@ class ModelSummary:
     """Mean US dollars per row."""
 
 
-def summarise(run: Run, seed: int = 0) -> list[Summary]:
+def summarise(run: EvaluationRun, seed: int = 0) -> list[Summary]:
     """One summary for each model and metric, models and metrics in the run's order. Raises MissingExtraError without
     numpy."""
     rows = list(run.originals())
@@ -134,7 +134,7 @@ def _counts(tally: ScoreTally) -> VerdictCounts:
     )
 
 
-def summarise_models(run: Run) -> list[ModelSummary]:
+def summarise_models(run: EvaluationRun) -> list[ModelSummary]:
     """Duration and cost of each model."""
     summaries = []
     for model in run.models():
@@ -153,7 +153,7 @@ def summarise_models(run: Run) -> list[ModelSummary]:
     return summaries
 
 
-def shortfalls(run: Run, limits: Mapping[str, float]) -> list[str]:
+def shortfalls(run: EvaluationRun, limits: Mapping[str, float]) -> list[str]:
     """The reasons why a run misses limits, one sentence each; empty if it meets all of them.
 
     A limit is the least mean of a metric if higher is better, and the greatest mean if lower is better. A metric that

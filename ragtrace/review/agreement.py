@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from ragtrace.chatlogs.records import ScoredVerdict
+from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.review.consensus import ReviewedLog, group_by_log, weighted_rate
 from ragtrace.review.quality_measures import measure_labels
 from ragtrace.statistics import Estimate

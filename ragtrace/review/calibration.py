@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace import calibrations as calibration_file
 from ragtrace.calibrations import Calibrated, load
-from ragtrace.chatlogs.records import ScoredVerdict
+from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Direction
 from ragtrace.review.consensus import ReviewedLog, group_by_log, group_scored, newest_version

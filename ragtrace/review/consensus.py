@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ragtrace.calibrations import own_version
-from ragtrace.chatlogs.records import ScoredVerdict
+from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.statistics import Estimate, Sums
 
 USABLE = ("pass", "fail")

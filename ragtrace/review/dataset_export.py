@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from ragtrace.chatlogs.records import StoredTrace
 from ragtrace.chatlogs.schema import reviews, traces, verdicts
+from ragtrace.chatlogs.store_types import StoredTrace
 from ragtrace.errors import DataError, MissingExtraError
 from ragtrace.review.weights import load_verdicts
 

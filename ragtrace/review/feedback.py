@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, insert, literal, select, update
 
 from ragtrace.background import Background, Bounds
-from ragtrace.chatlogs.records import is_trace_id
 from ragtrace.chatlogs.schema import feedback, trace_is, traces
+from ragtrace.chatlogs.store_types import is_trace_id
 from ragtrace.errors import DataError, RagtraceError
 from ragtrace.records import Feedback
 from ragtrace.review.fill_queue import count_today, enqueue

@@ -16,8 +16,8 @@ from sqlalchemy import insert, select, update
 
 from ragtrace.chatlogs.encryption import clean
 from ragtrace.chatlogs.engine import chunks
-from ragtrace.chatlogs.records import Review, Verdict, is_trace_id
 from ragtrace.chatlogs.schema import items, trace_is, traces, users
+from ragtrace.chatlogs.store_types import Review, Verdict, is_trace_id
 from ragtrace.errors import DataError
 from ragtrace.offline.readers import records
 from ragtrace.review.policy import IMPORTED

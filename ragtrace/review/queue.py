@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select, update
 
-from ragtrace.chatlogs.records import Task
 from ragtrace.chatlogs.schema import items, reviews, traces, users
+from ragtrace.chatlogs.store_types import Task
 from ragtrace.errors import DataError
 from ragtrace.review.fill_queue import Filler, fill
 from ragtrace.review.policy import REASONS, Policy

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ragtrace.chatlogs.records import ScoredVerdict
+from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.evaluation import Direction
 from ragtrace.review.consensus import ReviewedLog, group_scored, newest_version, weighted_rate
 from ragtrace.review.quality_measures import measure_labels

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragtrace.chatlogs.encryption import clean
-from ragtrace.chatlogs.records import Review, Task, Verdict
 from ragtrace.chatlogs.schema import items, reviews, scores, trace_is, traces, verdicts
+from ragtrace.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.errors import DataError
 from ragtrace.review.notices import notify
 

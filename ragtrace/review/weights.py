@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Integer, case, cast, func, select
 
-from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.chatlogs.schema import items, reviews, scores, traces, users, verdicts
+from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.review.policy import CERTAIN, IMPORTED
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class DayCounts:
 
     certain: Counter[str]
     """Logs that a rule of `policy.CERTAIN` picked."""
-    drawn: Counter[str]
+    random: Counter[str]
     """Logs that were drawn."""
     rest: Counter[str]
     """Logs that were drawn and not picked."""
@@ -50,7 +50,7 @@ class DayCounts:
                 # Without a reviewed log of the draw, nothing represents the logs that were not picked.
                 return _share(self.certain) if self.rest["done"] or not self.rest.total() else 0.0
             return 0.0 if probability is None else _share(self.rest) / probability
-        return 0.0 if probability is None else _share(self.drawn) / probability
+        return 0.0 if probability is None else _share(self.random) / probability
 
 
 def _share(states: Counter[str]) -> float:
@@ -62,15 +62,15 @@ def count_by_day(connection: Connection) -> Mapping[int, DayCounts]:
     """Counts the queued logs by day of storing (days since 1970, UTC)."""
     day = cast(func.floor(traces.c.stored / _DAY), Integer)
     certain = items.c.reason.in_(CERTAIN)
-    drawn = items.c.probability.is_not(None) & (items.c.reason != IMPORTED)
+    random = items.c.probability.is_not(None) & (items.c.reason != IMPORTED)
     # A reviewed log is done, whether it was reviewed in either slot or by hand.
     state = case((traces.c.reviewed, "done"), (items.c.state == "skipped", "skipped"), else_="open")
     query = (
-        select(day, certain, drawn, state, func.count())
+        select(day, certain, random, state, func.count())
         .select_from(items)
         .join(traces, traces.c.id == items.c.trace)
         .where(items.c.slot == 0)
-        .group_by(day, certain, drawn, state)
+        .group_by(day, certain, random, state)
     )
     by_day: defaultdict[int, DayCounts] = defaultdict(lambda: DayCounts(Counter(), Counter(), Counter()))
     for number, is_picked, is_drawn, status, count in connection.execute(query):
@@ -78,7 +78,7 @@ def count_by_day(connection: Connection) -> Mapping[int, DayCounts]:
         if is_picked:
             cell.certain[status] += count
         if is_drawn:
-            cell.drawn[status] += count
+            cell.random[status] += count
             if not is_picked:
                 cell.rest[status] += count
     return by_day

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.schema import contents, details, scores, traces
 from ragtrace.chatlogs.search import find
 from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.chatlogs.store_types import Filter
 from ragtrace.errors import StoreError
 from tests.chatlogs.evaluations import made
 

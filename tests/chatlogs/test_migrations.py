@@ -15,10 +15,10 @@ from sqlalchemy import select, text, update
 
 from ragtrace.chatlogs import engine, schema_upgrade
 from ragtrace.chatlogs.key_change import rekey
-from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.schema import bucket, contents, metadata, scores
 from ragtrace.chatlogs.search import find
 from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.chatlogs.store_types import Filter
 from ragtrace.errors import SettingError
 from ragtrace.records import Evaluation, Facts
 from ragtrace.testing import make_trace

@@ -11,12 +11,12 @@ import pytest
 from sqlalchemy import func, insert, select
 
 from ragtrace.chatlogs.ingest import ingest
-from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.retention import Removal, Retention, delete_user, prune
 from ragtrace.chatlogs.schema import contents, details, feedback, items, reviews, scores, sums, traces, users, verdicts
 from ragtrace.chatlogs.search import find
 from ragtrace.chatlogs.spill import Spill, spill_path
 from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.chatlogs.store_types import Filter
 from ragtrace.cli import main
 from ragtrace.errors import DataError
 from ragtrace.records import Document, Facts, Score

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.console import accounts
 from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings

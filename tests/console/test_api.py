@@ -19,8 +19,8 @@ from sqlalchemy import select
 
 from ragtrace import calibrations
 from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.store import open_store
+from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.console import accounts, tokens
 from ragtrace.console.api import described
 from ragtrace.console.options import ConsoleSettings

@@ -20,10 +20,10 @@ from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
 from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.store import Store
+from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.console import accounts, audit, guards, tokens
-from ragtrace.console import content as console_content
+from ragtrace.console import visible_content as console_content
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.errors import StoreError
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Score
@@ -449,7 +449,7 @@ def test_each_marked_field_is_shown_to_a_role_that_may_read_it(marked_console: C
 
 
 def test_content_is_read_through_one_door() -> None:
-    """Only `ragtrace.console.content` reads traces, reviews and exports from the store."""
+    """Only `ragtrace.console.visible_content` reads traces, reviews and exports from the store."""
     raw = re.compile(r"\b(store(_of\(request\))?\.get\(|search\.find\(|dataset_export\.export\()|\.unseal\(")
     folder = Path(console_content.__file__).parent
     assert [path.name for path in folder.rglob("*.py") if raw.search(path.read_text("utf-8"))] == ["content.py"]

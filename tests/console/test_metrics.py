@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select
 
-from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.schema import users
+from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.console.metrics import ReviewCollector
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Score

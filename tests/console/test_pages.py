@@ -18,8 +18,8 @@ from sqlalchemy import select
 from starlette.testclient import TestClient
 
 from ragtrace.chatlogs import overview, schema
-from ragtrace.chatlogs.records import Filter
 from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.chatlogs.store_types import Filter
 from ragtrace.console import accounts
 from ragtrace.console.app import create_app
 from ragtrace.console.options import ConsoleSettings

@@ -17,9 +17,6 @@ NOT_YET = {
     "product Python lines",
     "function p95",
     "Prometheus exporter, lines",
-    "module names that collide",
-    "class names that collide",
-    "participles as names, product",
 }
 
 FIGURES = measure_house.figures()

@@ -254,7 +254,7 @@ def blocked() -> tuple[Evaluator, threading.Event, threading.Event]:
 def test_the_queue_is_bounded_and_every_trace_accounted_for(
     opened: list[Pipeline], capture: Capture, limits: Limits, answer: str, reason: str
 ) -> None:
-    """Beyond the bound in number or bytes the newest is dropped with its reason; offered = evaluated + dropped."""
+    """Beyond the bound in number or bytes the newest is dropped with its reason; received = evaluated + dropped."""
     check, started, release = blocked()
     pipeline = make(opened, [check], capture, limits=limits)
     pipeline.submit(make_trace(answer=answer))
@@ -265,7 +265,7 @@ def test_the_queue_is_bounded_and_every_trace_accounted_for(
     assert stats.queued_bytes <= limits.bytes
     assert stats.dropped == {reason: accepted.count(False)}
     assert accepted.count(False) > 0
-    assert stats.offered == 21 == stats.queued + stats.running + sum(stats.dropped.values())
+    assert stats.received == 21 == stats.queued + stats.running + sum(stats.dropped.values())
     release.set()
     assert pipeline.flush(10)
     counts = pipeline.counts()["blocks"]
@@ -394,7 +394,7 @@ def test_a_forked_child_starts_empty_and_works(opened: list[Pipeline], capture: 
         code = 1
         try:
             release.set()
-            empty = pipeline.stats().offered == 0 and pipeline.stats().queued == 0
+            empty = pipeline.stats().received == 0 and pipeline.stats().queued == 0
             accepted = pipeline.submit(make_trace(answer="child"))
             flushed = pipeline.flush(10)
             mine = [e.trace.answer for e in capture.evaluations] == ["child"]
@@ -423,7 +423,7 @@ def test_many_threads_lose_nothing(opened: list[Pipeline], capture: Capture) -> 
     assert pipeline.flush(30)
     assert len(capture.evaluations) == 2_000
     stats = pipeline.stats()
-    assert (stats.offered, stats.settled, stats.queued, stats.running) == (2_000, 2_000, 0, 0)
+    assert (stats.received, stats.delivered, stats.queued, stats.running) == (2_000, 2_000, 0, 0)
 
 
 def test_lag_is_measured(opened: list[Pipeline], capture: Capture) -> None:

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from ragtrace.records import Evidence, Score
-from ragtrace.reporting.results import Info, Metric, Result, Run
+from ragtrace.reporting.results import EvaluationRun, Info, Metric, Result
 
 FAITHFULNESS = Metric("faithfulness", "higher", 0.75, method="model")
 HALLUCINATION = Metric("hallucination", "lower", 0.25, method="model")
@@ -27,12 +27,12 @@ def rows(values: list[float | None], model: str = "", name: str = "faithfulness"
     ]
 
 
-def run(results: list[Result], *metrics: Metric) -> Run:
+def run(results: list[Result], *metrics: Metric) -> EvaluationRun:
     """A run of these rows; `faithfulness` alone by default."""
-    return Run(tuple(results), {m.name: m for m in metrics or (FAITHFULNESS,)}, Info(file="made.jsonl"))
+    return EvaluationRun(tuple(results), {m.name: m for m in metrics or (FAITHFULNESS,)}, Info(file="made.jsonl"))
 
 
-def big(questions: int = 60, seed: int = 7) -> Run:
+def big(questions: int = 60, seed: int = 7) -> EvaluationRun:
     """A run as a user has one: two models, several metrics, errors, refusals, evidence and perturbed rows."""
     rng = random.Random(seed)
     metrics = (
@@ -62,7 +62,7 @@ def big(questions: int = 60, seed: int = 7) -> Run:
         file="questions.jsonl", started=1_750_000_000.0, duration=93.4, version="0.1.0",
         unusable=("questions.jsonl, line 7: Expecting value",), settings={"judge": "gpt-4o-mini", "seed": "0"},
     )  # fmt: skip
-    return Run(tuple(results), {m.name: m for m in metrics}, info)
+    return EvaluationRun(tuple(results), {m.name: m for m in metrics}, info)
 
 
 def _row(rng: random.Random, model: str, skill: float, i: int, metrics: tuple[Metric, ...]) -> Result:

@@ -10,7 +10,7 @@ from ragtrace.errors import DataError, SettingError
 from ragtrace.records import Evidence, Score
 from ragtrace.reporting.analysis import analyse
 from ragtrace.reporting.comparison import BETTER, NOTHING, WORSE, compare, comparison_table
-from ragtrace.reporting.results import Metric, Result, Run
+from ragtrace.reporting.results import EvaluationRun, Metric, Result
 from ragtrace.reporting.run_problems import flip_counts
 from ragtrace.reporting.summary import shortfalls, summarise
 from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run, score
@@ -236,7 +236,7 @@ def test_comparison_of_two_models_and_of_runs_with_several() -> None:
 def test_comparison_of_verdicts_without_values() -> None:
     """Verdicts without values are compared by McNemar's test; a note counts the rows with a score in one run only."""
 
-    def side(labels: list[str | None]) -> Run:
+    def side(labels: list[str | None]) -> EvaluationRun:
         given = [
             replace(r, scores={"faithfulness": Score("x", label=v)})
             for r, v in zip(rows([None] * 12), labels, strict=True)

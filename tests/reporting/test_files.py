@@ -16,7 +16,7 @@ from ragtrace.errors import DataError, MissingExtraError
 from ragtrace.reporting.analysis import analyse
 from ragtrace.reporting.files import read_run, write_run
 from ragtrace.reporting.html import write_report
-from ragtrace.reporting.results import Info, Metric, Result, Run
+from ragtrace.reporting.results import EvaluationRun, Info, Metric, Result
 from tests.reporting.runs import FAITHFULNESS, big, rows, run
 
 
@@ -132,6 +132,6 @@ def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_an_empty_run_can_be_written(tmp_path: Path) -> None:
     """A file all of whose lines were unusable."""
     pytest.importorskip("pyarrow")
-    sample = Run((), {"faithfulness": FAITHFULNESS}, Info(unusable=("line 1: broken",)))
+    sample = EvaluationRun((), {"faithfulness": FAITHFULNESS}, Info(unusable=("line 1: broken",)))
     write_run(sample, tmp_path)
     assert read_run(tmp_path) == sample

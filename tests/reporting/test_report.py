@@ -15,7 +15,7 @@ import pytest
 from ragtrace.records import Evidence, Score
 from ragtrace.reporting import report_charts, views
 from ragtrace.reporting.analysis import analyse
-from ragtrace.reporting.results import Info, Metric, Result, Run
+from ragtrace.reporting.results import EvaluationRun, Info, Metric, Result
 from ragtrace.svg import Axis
 from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run, score
 
@@ -57,7 +57,7 @@ class Page(HTMLParser):
         return [attrs for name, attrs in self.tags if name == tag]
 
 
-def attacked() -> Run:
+def attacked() -> EvaluationRun:
     """A row all of whose texts are markup."""
     evidence = (Evidence(0, 30, "unsupported", 0.1, ATTACK, 0, 0, 80), Evidence(30, 60, ATTACK, 0.2))
     scores = {
@@ -78,11 +78,11 @@ def attacked() -> Run:
     )
     info = Info(ATTACK, 1.0, 1.0, ATTACK, (ATTACK,), {ATTACK: ATTACK})
     other = replace(row, model="b", query="another", scores={"faithfulness": score("faithfulness", 0.9)})
-    return Run((row, flipped, other), {metric.name: metric for metric in metrics}, info)
+    return EvaluationRun((row, flipped, other), {metric.name: metric for metric in metrics}, info)
 
 
 @pytest.mark.parametrize("sample", [big(), attacked(), run([]), run(rows([None])), run(rows([0.1]))], ids=list("abcde"))
-def test_the_page_is_well_formed(sample: Run) -> None:
+def test_the_page_is_well_formed(sample: EvaluationRun) -> None:
     """Tags match, ids are unique, links lead somewhere, headings are in order, tables have captions and scopes."""
     page = Page(report(analyse(sample)))
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
@@ -98,7 +98,7 @@ def test_the_page_is_well_formed(sample: Run) -> None:
 
 
 @pytest.mark.parametrize("sample", [big(), attacked()], ids=["big", "attacked"])
-def test_the_page_has_no_script_and_asks_for_nothing(sample: Run) -> None:
+def test_the_page_has_no_script_and_asks_for_nothing(sample: EvaluationRun) -> None:
     """No element that runs or loads, no handler, no style attribute, and a policy that would stop them all."""
     text = report(analyse(sample))
     page = Page(text)

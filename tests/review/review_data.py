@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from ragtrace.chatlogs.records import Review, ScoredVerdict, Verdict
 from ragtrace.chatlogs.schema import items, traces, users
 from ragtrace.chatlogs.store import Store
+from ragtrace.chatlogs.store_types import Review, ScoredVerdict, Verdict
 from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.records import Evaluation, Facts, Score
 from ragtrace.testing import make_trace

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ragtrace import calibrations
-from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.chatlogs.store import Store
+from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.cli import main
 from ragtrace.errors import DataError
 from ragtrace.online.pipeline import Limits, Pipeline

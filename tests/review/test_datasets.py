@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.records import Review, Verdict
 from ragtrace.chatlogs.schema import reviews, users, verdicts
 from ragtrace.chatlogs.store import Store
+from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.cli import main
 from ragtrace.errors import DataError
 from ragtrace.offline.rows import Row, read

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.records import Review, Task, Verdict
 from ragtrace.chatlogs.schema import items, reviews, traces, verdicts
 from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Feedback

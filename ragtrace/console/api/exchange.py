@@ -14,7 +14,7 @@ from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
-from ragtrace.console import audit, content
+from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Admin, GivesFeedback, Reviewer, settings_of, store_of
 from ragtrace.console.api.inputs import Body, Thumbs, TraceId, Unix
 from ragtrace.console.api.reviews import Picked
@@ -174,7 +174,7 @@ def export(request: Request, user: Reviewer, query: Annotated[ExportQuery, Query
         folder = Path(tempfile.mkdtemp(prefix="ragtrace-"))  # readable by this process's user alone
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         file = folder / f"reviewed.{query.format}"
-        result, masked = content.export_reviewed(request, user, file, options, mask=query.mask)
+        result, masked = visible_content.export_reviewed(request, user, file, options, mask=query.mask)
         audit.note(request, rows=result.rows, format=query.format, masked=masked)
         removal = BackgroundTask(undo.pop_all().close)  # after it is sent
     return FileResponse(result.path, media_type=_FILES[query.format], filename=result.path.name, background=removal)

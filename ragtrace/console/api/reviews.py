@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtrace.chatlogs.records import Review, Task, Verdict
-from ragtrace.console import audit, content
+from ragtrace.chatlogs.store_types import Review, Task, Verdict
+from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Admin, Reviewer, Viewer, settings_of, store_of
 from ragtrace.console.api.inputs import Body, Evaluator, Id, Long, Short, TraceId, Unix
 from ragtrace.console.problems import Problem
@@ -87,7 +87,7 @@ def submit_review(request: Request, user: Reviewer, payload: Submission) -> Subm
     audit.note(request, object=payload.trace_id, verdicts=len(payload.verdicts))
     if not (payload.verdicts or payload.comment or payload.corrected):
         raise Problem(422, "The review is empty", "Give verdicts, a comment or a corrected answer.")
-    stored = content.get_trace(request, user, payload.trace_id)
+    stored = visible_content.get_trace(request, user, payload.trace_id)
     verdicts = tuple(Verdict(name, label) for name, label in payload.verdicts.items())
     review = Review(
         payload.trace_id, verdicts, payload.comment, payload.corrected, seconds=payload.seconds, source="api"

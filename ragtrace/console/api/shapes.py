@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ragtrace.chatlogs.records import Page, Row, StoredTrace
+from ragtrace.chatlogs.store_types import Page, StoredTrace, TraceSummary
 from ragtrace.records import Score, facts_as_dict
 
 
@@ -132,7 +132,7 @@ def page(page_: Page) -> TracePage:
     return TracePage(rows=[_row(row) for row in page_.rows], after=page_.after, total=page_.total)
 
 
-def _row(row: Row) -> TraceRow:
+def _row(row: TraceSummary) -> TraceRow:
     return TraceRow(
         id=row.id,
         trace_id=row.trace_id,

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
 from ragtrace.chatlogs import schema, search
-from ragtrace.chatlogs.records import Filter
-from ragtrace.console import content
+from ragtrace.chatlogs.store_types import Filter
+from ragtrace.console import visible_content
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.api import shapes
 from ragtrace.console.api.inputs import Short, Thumbs, TracePath, Unix, Value, Words, trace_key
@@ -70,19 +70,20 @@ class EvaluatorOut(BaseModel):
 def list_traces(request: Request, user: Viewer, query: Annotated[ListQuery, Query()]) -> shapes.TracePage:
     """Stored traces, a page at a time."""
     after, limit, order = query.after or None, query.limit, query.order
-    return shapes.page(content.find_traces(request, user, query.filter(), after=after, limit=limit, order=order))
+    page = visible_content.find_traces(request, user, query.filter(), after=after, limit=limit, order=order)
+    return shapes.page(page)
 
 
 @router.get("/traces/{trace_id}")
 def get_trace(request: Request, user: Viewer, trace_id: TracePath) -> shapes.TraceOut:
     """One trace with its documents, the newest score of each evaluator, and feedback."""
-    return shapes.whole(content.get_trace(request, user, trace_key(trace_id)))
+    return shapes.whole(visible_content.get_trace(request, user, trace_key(trace_id)))
 
 
 @router.get("/traces/{trace_id}/scores")
 def get_scores(request: Request, user: Viewer, trace_id: TracePath) -> list[shapes.DatedScore]:
     """Every score that was ever made of a trace, oldest first."""
-    return shapes.history(content.get_trace(request, user, trace_key(trace_id)))
+    return shapes.history(visible_content.get_trace(request, user, trace_key(trace_id)))
 
 
 @router.get("/choices")

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ragtrace.chatlogs import schema
 from ragtrace.console import accounts, attempts, audit, login
-from ragtrace.console.access import Known, Viewer, address_of, store_of
+from ragtrace.console.access import SignedIn, Viewer, address_of, store_of
 from ragtrace.console.api.inputs import Body
 from ragtrace.console.problems import Problem
 
@@ -51,13 +51,13 @@ class NewPassword(Body):
 
 
 @router.get("/me")
-def get_me(identity: Known) -> Me:
+def get_me(identity: SignedIn) -> Me:
     """Who asks, and how they are known."""
     return Me(name=identity.user.name, role=identity.user.role, via=identity.via, scopes=sorted(identity.scopes))  # type: ignore[arg-type]
 
 
 @router.post("/me/password", status_code=204)
-def change_password(request: Request, identity: Known, new: NewPassword) -> Response:
+def change_password(request: Request, identity: SignedIn, new: NewPassword) -> Response:
     """A new password for oneself. Every session ends but this one, which goes on under a new cookie."""
     store, user = store_of(request), identity.user
     if identity.via != "session":

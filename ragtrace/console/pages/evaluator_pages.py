@@ -17,8 +17,8 @@ from starlette.responses import RedirectResponse, Response
 from ragtrace import calibrations as calibration_file
 from ragtrace.calibrations import Calibrated
 from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.records import ScoredVerdict
 from ragtrace.chatlogs.store import Store
+from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Viewer, settings_of, store_of
 from ragtrace.console.pages.questions import question
@@ -53,7 +53,7 @@ class Entry:
 
     id: int
     calibrated: Calibrated
-    made: float
+    created: float
     user: str | None
     active: bool
 

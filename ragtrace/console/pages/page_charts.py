@@ -72,11 +72,11 @@ def columns(points: Sequence[Point], bad: Sequence[float], label: str) -> str:
 def reliability(points: Sequence[Point], label: str) -> str:
     """A calibration curve: a predicted probability (x, in [0, 1]) against the share that people passed, with intervals,
     and the line on which both are equal. Empty without values."""
-    known = [p for p in points if p.value is not None]
-    if not known:
+    complete = [p for p in points if p.value is not None]
+    if not complete:
         return ""
     shapes = [svg.grid(_FRAME, _SHARES, "zero"), svg.line("limit", *_corner(0.0), *_corner(1.0))]
-    for p in known:
+    for p in complete:
         x, y = _FRAME.x(_SHARES.share(p.x)), _FRAME.y(_SHARES.share(p.value or 0.0))
         if p.low is not None and p.high is not None:
             shapes.append(svg.line("trend", x, _FRAME.y(_SHARES.share(p.low)), x, _FRAME.y(_SHARES.share(p.high))))

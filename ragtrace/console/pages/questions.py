@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragtrace.chatlogs.records import Review, StoredTrace
+from ragtrace.chatlogs.store_types import Review, StoredTrace
 from ragtrace.console.pages.trace_view import ordered
 from ragtrace.console.safe_text import clip
 
@@ -54,7 +54,7 @@ class Ask:
     evaluator: str
     question: str
     main: bool
-    given: str = ""
+    earlier_label: str = ""
     """What this person said before."""
 
 

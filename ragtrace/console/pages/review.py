@@ -14,9 +14,9 @@ from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.records import Review, StoredTrace, Task, Verdict
 from ragtrace.chatlogs.store import Store
-from ragtrace.console import audit, content
+from ragtrace.chatlogs.store_types import Review, StoredTrace, Task, Verdict
+from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Admin, Reviewer, User, settings_of, store_of
 from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, asks
@@ -52,7 +52,7 @@ class Progress:
 def review(request: Request, user: Reviewer, trace: str = "", main: str = "", last: str = "") -> Response:
     """The log that comes next, or one that was chosen."""
     store, now = store_of(request), time.time()
-    task, stored = (None, content.get_trace(request, user, trace)) if trace else _next(request, user, now)
+    task, stored = (None, visible_content.get_trace(request, user, trace)) if trace else _next(request, user, now)
     context: dict[str, Any] = {"case": None, "task": None}
     if stored is not None:
         context = _context(request, user, task, stored, main)
@@ -75,14 +75,14 @@ def _next(request: Request, user: User, now: float, but: int | None = None) -> t
     task = queue.next_task(store_of(request), user.id, now, but=but)
     if task is not None and task.item == but:  # its lock has expired, and nothing else waits
         task = None
-    return task, content.find_trace(request, user, task.trace) if task is not None else None
+    return task, visible_content.find_trace(request, user, task.trace) if task is not None else None
 
 
 def _context(request: Request, user: User, task: Task | None, stored: StoredTrace, main: str) -> dict[str, Any]:
     store = store_of(request)
     trace_id = f"{stored.trace.trace_id:032x}"
     audit.note(request, object=trace_id)
-    review_ = content.find_own_review(request, user, stored)
+    review_ = visible_content.find_own_review(request, user, stored)
     questions = asks(stored, main, review_, _descriptions(store))
     return {
         "task": task,
@@ -98,7 +98,7 @@ def _context(request: Request, user: User, task: Task | None, stored: StoredTrac
         "choices": CHOICES,
         "skip_reasons": SKIP_REASONS,
         "folded_from": FOLDED_FROM,
-        "open": any(ask.given for ask in questions[FOLDED_FROM - 1 :]),
+        "open": any(ask.earlier_label for ask in questions[FOLDED_FROM - 1 :]),
         "shown_at": f"{time.time():.3f}",
     }
 
@@ -151,7 +151,7 @@ def _judge(request: Request, user: User, form: FormData) -> Response:
         if not queue.skip(store, item, user.id, _field(form, "reason")):
             raise Problem(409, "The log was not skipped", "Another reviewer holds it now. Take the next one.")
         return _done(request, "skipped", "")
-    stored = content.get_trace(request, user, trace_id)
+    stored = visible_content.get_trace(request, user, trace_id)
     task: Task | str = trace_id
     if item is not None:
         task = Task(item, stored.id, trace_id, "", 0.0)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragtrace import svg
-from ragtrace.chatlogs.records import ScoredVerdict
+from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import percent, range_percent

@@ -14,9 +14,9 @@ from sqlalchemy.exc import IntegrityError
 from starlette.responses import RedirectResponse, Response
 
 from ragtrace.chatlogs import schema, search
-from ragtrace.chatlogs.records import Page, Row, StoredTrace
 from ragtrace.chatlogs.store import Store
-from ragtrace.console import content
+from ragtrace.chatlogs.store_types import Page, StoredTrace, TraceSummary
+from ragtrace.console import visible_content
 from ragtrace.console.access import User, Viewer, settings_of, store_of
 from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.filters import RANGE_NAMES, chosen
@@ -36,10 +36,10 @@ _VIEWS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class TraceRow:
+class TraceLine:
     """A row of the list."""
 
-    row: Row
+    row: TraceSummary
     main: tuple[str, float | None, str | None] | None
     """The evaluator that matters most, with its value and label."""
     failed: tuple[str, ...]
@@ -53,7 +53,7 @@ def traces(request: Request, user: Viewer) -> Response:
     choices, problem = search.choices(store), ""
     query = chosen(request.query_params, time.time(), next(iter(cases.ordered(choices.get("evaluator", []))), ""))
     try:
-        page = content.find_traces(request, user, query.filter, after=query.after, order=query.order)
+        page = visible_content.find_traces(request, user, query.filter, after=query.after, order=query.order)
     except SettingError as error:  # for example, an encrypted store cannot be searched
         page, problem = Page((), None, 0), str(error)
     return render(
@@ -70,20 +70,20 @@ def traces(request: Request, user: Viewer) -> Response:
     )
 
 
-def _line(row: Row, evaluator: str) -> TraceRow:
+def _line(row: TraceSummary, evaluator: str) -> TraceLine:
     names = cases.ordered(list(row.scores))
     main = (
         evaluator if evaluator in row.scores else next((n for n in names if row.scores[n][1] in ("pass", "fail")), "")
     )
     failed = [name for name in names if name != main and row.scores[name][1] == "fail"]
     main_score = (main, *row.scores[main]) if main else None
-    return TraceRow(row, main_score, tuple(failed))
+    return TraceLine(row, main_score, tuple(failed))
 
 
 @router.get("/traces/{trace_id}")
 def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> Response:
     """One trace."""
-    stored = content.get_trace(request, user, trace_id)
+    stored = visible_content.get_trace(request, user, trace_id)
     return render(
         request,
         "trace.html.j2",
@@ -92,7 +92,7 @@ def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> 
         known=_link_facts(stored),
         question=cases.plain_text(stored.trace.query),
         reference=cases.plain_text(stored.trace.reference or ""),
-        reviews=content.find_reviews(request, user, stored),
+        reviews=visible_content.find_reviews(request, user, stored),
         backend=cases.trace_link(settings_of(request).trace_url, f"{stored.trace.trace_id:032x}"),
         may_review=user.may("reviewer"),
     )

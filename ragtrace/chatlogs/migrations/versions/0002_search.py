@@ -87,8 +87,8 @@ def upgrade() -> None:
 
 def _fill_buckets(connection: sa.Connection) -> None:
     value = sa.select(scores.c.value).distinct().where(scores.c.value.is_not(None))
-    for (found,) in connection.execute(value).all():
-        connection.execute(sa.update(scores).where(scores.c.value == found).values(bucket=bucket(found)))
+    for (score,) in connection.execute(value).all():
+        connection.execute(sa.update(scores).where(scores.c.value == score).values(bucket=bucket(score)))
 
 
 def _fill_search(connection: sa.Connection) -> None:

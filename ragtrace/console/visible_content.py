@@ -15,8 +15,8 @@ from fastapi import Request
 from sqlalchemy import select
 
 from ragtrace.chatlogs import search
-from ragtrace.chatlogs.records import Filter, Page, Review, StoredTrace, Verdict
 from ragtrace.chatlogs.schema import reviews, users, verdicts
+from ragtrace.chatlogs.store_types import Filter, Page, Review, StoredTrace, Verdict
 from ragtrace.console.access import User, settings_of, store_of
 from ragtrace.console.masks import mask_review, mask_row, mask_trace
 from ragtrace.console.problems import Problem

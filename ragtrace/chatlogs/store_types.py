@@ -49,7 +49,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TraceSummary:
     """A stored trace in a list."""
 
     id: int
@@ -75,7 +75,7 @@ class Row:
 class Page:
     """Some rows, and the cursor to continue."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TraceSummary, ...]
     after: str | None
     """The argument `after` of the next page; None on the last page."""
     total: int | None
