@@ -1,5 +1,8 @@
 """The exceptions that ragtrace raises to its callers. None is ever raised in the thread of a traced request."""
 
+PARSE_FAILURE = "parse_failure"
+"""The reason of an EvaluationError where the judge's answer cannot be read."""
+
 
 class RagtraceError(Exception):
     """Base class of every error that ragtrace raises."""

@@ -9,10 +9,10 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from ragtrace.errors import EvaluationError
+from ragtrace.errors import PARSE_FAILURE, EvaluationError
 from ragtrace.evaluation import Evaluator
 from ragtrace.evaluators.arithmetic import mean
-from ragtrace.evaluators.judge_questions import TEXT, Asker, chunks, judged, shape
+from ragtrace.evaluators.judge_questions import TEXT, Asker, chunks, judged, readable, shape
 from ragtrace.judge import Prompt
 from ragtrace.records import Score, Trace
 
@@ -92,13 +92,13 @@ def _rating(prompt: Prompt, fields: dict[str, str], ask: Asker) -> tuple[float, 
         if weighted is not None:
             return weighted, "by log-probabilities"
     ratings: list[float] = []
-    for i in range(_SAMPLES):
-        match = _NUMBER.search(ask(prompt, fields, sample=i + 1, temperature=1.0).text)
+    for answer in readable(lambda i: ask(prompt, fields, sample=i, temperature=1.0), range(1, _SAMPLES + 1)):
+        match = _NUMBER.search(answer.text)
         if match:
             ratings.append(float(match[1]))
     average = mean(ratings)
     if average is None:
-        raise EvaluationError("parse_failure", "the judge gave no number from 1 to 5")
+        raise EvaluationError(PARSE_FAILURE, "the judge gave no number from 1 to 5")
     return average, f"mean of {len(ratings)} samples"
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragtrace.errors import EvaluationError, MissingExtraError, SettingError
+from ragtrace.errors import PARSE_FAILURE, EvaluationError, MissingExtraError, SettingError
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
 from ragtrace.evaluators.arithmetic import share
-from ragtrace.judge import Answer, Judge, Prompt, Usage, gather, get_judge
+from ragtrace.judge import Answer, Judge, JudgeError, Prompt, Usage, deadline, gather, get_judge
 from ragtrace.records import Document, Score, Trace
 from ragtrace.settings import Settings
 
@@ -77,9 +77,10 @@ def judged(
             except (SettingError, MissingExtraError) as error:
                 score = Score(called, error="no_judge", explanation=str(error), method="judge")
                 return [score for _ in traces]
-            return gather(
-                lambda trace: _asked(called, ask, Asker(judge, settings), trace), list(traces), judge.concurrency
-            )
+            with deadline(TIMEOUT):
+                return gather(
+                    lambda trace: _asked(called, ask, Asker(judge, settings), trace), list(traces), judge.concurrency
+                )
 
         check.__doc__ = ask.__doc__
         result = evaluator(
@@ -124,6 +125,57 @@ def portion(flags: Sequence[bool], explanation: str | None = None) -> Score | No
     """The share of true flags as the score of the check that returns it; None for no flags."""
     value = share(flags)
     return None if value is None else Score("", value, explanation=explanation)
+
+
+def portion_of(verdicts: Sequence[tuple[str, bool]], bad: str = "", *, count_bad: bool = False) -> Score | None:
+    """The share of the statements that are good as the score of the check that returns it; with `count_bad` the share
+    of the others. None for no statements.
+
+    The explanation quotes the bad ones after the word `bad`. A statement that the judge calls both good and bad counts
+    once, as bad, and the explanation says that the judge contradicts itself.
+    """
+    doubtful = contradictions(verdicts)
+    single = {key(text): (text, False) for text, _ in verdicts if key(text) in doubtful}
+    rest = [(text, good) for text, good in verdicts if key(text) not in doubtful]
+    final = [*rest, *single.values()]
+    quotations = quoted([text for text, good in final if not good], bad) if bad else None
+    return portion([good != count_bad for _, good in final], marked(quotations, doubtful))
+
+
+def key(statement: str) -> str:
+    """A statement without what its wording may vary in: case, white space, the full stop."""
+    return " ".join(statement.casefold().split()).rstrip(".")
+
+
+def contradictions(verdicts: Iterable[tuple[str, bool]]) -> list[str]:
+    """The statements, as `key` gives them, on which one reply of the judge has two verdicts."""
+    first: dict[str, bool] = {}
+    both = [key(text) for text, verdict in verdicts if first.setdefault(key(text), verdict) != verdict]
+    return list(dict.fromkeys(both))
+
+
+def marked(explanation: str | None, doubtful: Sequence[str]) -> str | None:
+    """The explanation, with the statements on which the judge contradicts itself."""
+    return "; ".join(filter(None, (quoted(doubtful, "the judge contradicts itself"), explanation))) or None
+
+
+def readable(ask: Callable[[int], Answer], samples: Iterable[int]) -> Iterator[Answer]:
+    """The answers of independent samples; those that cannot be read are left out. Raises JudgeError where the judge
+    cannot be asked, and for the last sample where none can be read."""
+    is_any = False
+    unreadable: JudgeError | None = None
+    for sample in samples:
+        try:
+            answer = ask(sample)
+        except JudgeError as error:
+            if error.reason != PARSE_FAILURE:
+                raise
+            unreadable = error
+            continue
+        is_any = True
+        yield answer
+    if unreadable is not None and not is_any:
+        raise unreadable
 
 
 def listing(of: Mapping[str, Any]) -> dict[str, Any]:

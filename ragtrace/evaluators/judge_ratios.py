@@ -5,7 +5,7 @@ Each `<name>_judge` has the definition of `<name>`; the local form is the defaul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ragtrace.evaluators.arithmetic import average_precision, f1, mean
 from ragtrace.evaluators.judge_questions import (
@@ -14,10 +14,14 @@ from ragtrace.evaluators.judge_questions import (
     TEXT,
     Asker,
     chunks,
+    contradictions,
     judged,
+    key,
     listing,
+    marked,
     numbered,
     portion,
+    portion_of,
     quoted,
     shape,
 )
@@ -117,26 +121,27 @@ ENTITIES = Prompt(
 )
 
 
-def _claims(trace: Trace, ask: Asker) -> list[tuple[str, str]]:
-    """The answer's claims with their verdicts."""
+def _claims(trace: Trace, ask: Asker) -> list[tuple[str, bool]]:
+    """The answer's claims, and whether the context supports them."""
     fields = {"question": trace.query, "context": chunks(trace.documents), "answer": trace.answer}
-    return [(c["claim"], c["verdict"]) for c in ask(CLAIMS, fields).value["claims"]]
+    return [(c["claim"], c["verdict"] == "supported") for c in ask(CLAIMS, fields).value["claims"]]
 
 
-@judged(needs={"documents", "answer"}, threshold=0.75, source=f"{_EJENTO}, 1.6; {_RAG}; {_GUIDE}; {_H2O}; RAGAS")
+@judged(
+    needs={"documents", "answer"},
+    threshold=0.75,
+    source=f"{_EJENTO}, 1.6; {_RAG}; {_GUIDE}; {_H2O}; RAGAS",
+    version="2",
+)
 def faithfulness_judge(trace: Trace, ask: Asker) -> Score | None:
     """Claims of the answer that the context supports / claims of the answer, by the judge."""
-    claims = _claims(trace, ask)
-    bad = [c for c, verdict in claims if verdict != "supported"]
-    return portion([v == "supported" for _, v in claims], quoted(bad, "not supported"))
+    return portion_of(_claims(trace, ask), "not supported")
 
 
-@judged(needs={"documents", "answer"}, threshold=0.25, direction="lower", source=_RAG)
+@judged(needs={"documents", "answer"}, threshold=0.25, direction="lower", source=_RAG, version="2")
 def hallucination_judge(trace: Trace, ask: Asker) -> Score | None:
     """Claims of the answer that the context does not support / claims of the answer, by the judge."""
-    claims = _claims(trace, ask)
-    bad = [c for c, verdict in claims if verdict != "supported"]
-    return portion([v != "supported" for _, v in claims], quoted(bad, "not supported"))
+    return portion_of(_claims(trace, ask), "not supported", count_bad=True)
 
 
 @judged(needs={"documents", "answer"}, threshold=0.25, direction="lower", source=f"{_GUIDE}, Hallucination Check")
@@ -148,12 +153,11 @@ def context_contradiction_judge(trace: Trace, ask: Asker) -> Score:
     return Score("context_contradiction_judge", value, explanation=_numbers("contradicted chunks", hit))
 
 
-@judged(needs={"query", "answer"}, threshold=0.75, source=f"{_RAG}, LLM based; {_GUIDE}, LLM based")
+@judged(needs={"query", "answer"}, threshold=0.75, source=f"{_RAG}, LLM based; {_GUIDE}, LLM based", version="2")
 def answer_relevancy_statements(trace: Trace, ask: Asker) -> Score | None:
     """Statements of the answer that are relevant to the question / statements of the answer, by the judge."""
     statements = ask(STATEMENTS, {"question": trace.query, "answer": trace.answer}).value["statements"]
-    beside = [s["statement"] for s in statements if not s["relevant"]]
-    return portion([s["relevant"] for s in statements], quoted(beside, "not relevant"))
+    return portion_of([(s["statement"], s["relevant"]) for s in statements], "not relevant")
 
 
 @judged(
@@ -172,7 +176,7 @@ def answer_relevancy_questions(trace: Trace, ask: Asker) -> Score:
     return Score("answer_relevancy_questions", value, explanation=quoted(questions, "questions"))
 
 
-@judged(needs={"query", "answer", "reference"}, threshold=0.75, source=f"{_EJENTO}, 1.1; {_H2O}; RAGAS")
+@judged(needs={"query", "answer", "reference"}, threshold=0.75, source=f"{_EJENTO}, 1.1; {_H2O}; RAGAS", version="2")
 def answer_correctness_judge(trace: Trace, ask: Asker) -> Score | None:
     """0.75 · F1 over statements + 0.25 · cosine of answer and reference; F1 = TP / (TP + 0.5 (FP + FN)), by the
     judge."""
@@ -180,17 +184,21 @@ def answer_correctness_judge(trace: Trace, ask: Asker) -> Score | None:
 
     fields = {"question": trace.query, "answer": trace.answer, "reference": trace.reference or ""}
     statements = ask(CORRECTNESS, fields).value
-    tp, fp, fn = (len(statements[name]) for name in ("both", "answer_only", "reference_only"))
+    lists = [(text, name == "both") for name in ("both", "answer_only", "reference_only") for text in statements[name]]
+    doubtful = contradictions(lists)
+    both = [text for text in statements["both"] if key(text) not in doubtful]
+    tp, fp, fn = len(both), len(statements["answer_only"]), len(statements["reference_only"])
     if not tp + fp + fn:
         return None
     a, b = get_embedder(ask.settings.embedding_model).embed([trace.answer, trace.reference or ""])
     value = CLAIMS_WEIGHT * f1(tp, fp, fn) + SIMILARITY_WEIGHT * min(1.0, max(0.0, float(a @ b)))
     explanation = f"{tp} statements in both, {fp} in the answer only, {fn} in the reference only"
-    return Score("answer_correctness_judge", value, explanation=explanation)
+    return Score("answer_correctness_judge", value, explanation=marked(explanation, doubtful))
 
 
-def _noise(trace: Trace, ask: Asker) -> tuple[list[bool], list[set[int]], set[int]]:
-    """Per claim whether it is wrong and which chunks entail it; and the relevant chunks. Chunks count from 1."""
+def _noise(trace: Trace, ask: Asker, kind: Callable[[set[int], set[int]], object]) -> Score | None:
+    """The share of the claims that are wrong, and for which `kind` of the chunks that entail it and of the relevant
+    chunks is true. Chunks count from 1."""
     fields = {
         "question": trace.query,
         "reference": trace.reference or "",
@@ -199,33 +207,37 @@ def _noise(trace: Trace, ask: Asker) -> tuple[list[bool], list[set[int]], set[in
     }
     reply = ask(NOISE, fields).value
     count = len(trace.documents)
-    wrong = [not c["correct"] for c in reply["claims"]]
-    entailed = [_among(c["contexts"], count) for c in reply["claims"]]
-    return wrong, entailed, _among(reply["relevant_contexts"], count)
+    relevant = _among(reply["relevant_contexts"], count)
+    doubtful = contradictions((c["claim"], c["correct"]) for c in reply["claims"])
+    # Of a claim with both verdicts, the one that says that it is wrong counts.
+    claims = [c for c in reply["claims"] if not (c["correct"] and key(c["claim"]) in doubtful)]
+    wrong = [not c["correct"] and bool(kind(_among(c["contexts"], count), relevant)) for c in claims]
+    return portion(wrong, marked(None, doubtful))
 
 
 _NOISE_NEEDS = ("query", "documents", "answer", "reference")
 
 
-@judged(needs=_NOISE_NEEDS, threshold=0.25, direction="lower", source=f"{_EJENTO}, 2.4")
+@judged(needs=_NOISE_NEEDS, threshold=0.25, direction="lower", source=f"{_EJENTO}, 2.4", version="2")
 def noise_sensitivity_judge(trace: Trace, ask: Asker) -> Score | None:
     """Incorrect claims / claims of the answer, by the judge."""
-    wrong, _, _ = _noise(trace, ask)
-    return portion(wrong)
+    return _noise(trace, ask, lambda entailing, relevant: True)
 
 
-@judged(needs=_NOISE_NEEDS, threshold=0.25, direction="lower", source=f"{_RAG}, Relevant Noise Sensitivity")
+@judged(
+    needs=_NOISE_NEEDS, threshold=0.25, direction="lower", source=f"{_RAG}, Relevant Noise Sensitivity", version="2"
+)
 def noise_sensitivity_relevant_judge(trace: Trace, ask: Asker) -> Score | None:
     """Incorrect claims that a relevant chunk entails / claims of the answer, by the judge."""
-    wrong, entailed, relevant = _noise(trace, ask)
-    return portion([w and bool(e & relevant) for w, e in zip(wrong, entailed, strict=True)])
+    return _noise(trace, ask, lambda entailing, relevant: entailing & relevant)
 
 
-@judged(needs=_NOISE_NEEDS, threshold=0.25, direction="lower", source=f"{_RAG}, Irrelevant Noise Sensitivity")
+@judged(
+    needs=_NOISE_NEEDS, threshold=0.25, direction="lower", source=f"{_RAG}, Irrelevant Noise Sensitivity", version="2"
+)
 def noise_sensitivity_irrelevant_judge(trace: Trace, ask: Asker) -> Score | None:
     """Incorrect claims that an irrelevant chunk entails / claims of the answer, by the judge."""
-    wrong, entailed, relevant = _noise(trace, ask)
-    return portion([w and bool(e - relevant) for w, e in zip(wrong, entailed, strict=True)])
+    return _noise(trace, ask, lambda entailing, relevant: entailing - relevant)
 
 
 @judged(needs={"query", "documents"}, threshold=0.75, source=f"{_GUIDE}, Contextual Precision; {_H2O}; RAGAS")
@@ -242,30 +254,30 @@ def context_precision_judge(trace: Trace, ask: Asker) -> Score:
     return Score("context_precision_judge", value, explanation=_numbers("relevant chunks", hit))
 
 
-@judged(needs={"query", "documents", "reference"}, threshold=0.75, source=f"{_EJENTO}, 2.3")
+@judged(needs={"query", "documents", "reference"}, threshold=0.75, source=f"{_EJENTO}, 2.3", version="2")
 def context_precision_statements_judge(trace: Trace, ask: Asker) -> Score | None:
     """Retrieved statements that support the reference / retrieved statements, by the judge."""
     fields = {"question": trace.query, "reference": trace.reference or "", "context": chunks(trace.documents)}
     statements = ask(SUPPORTING, fields).value["statements"]
-    return portion([s["supporting"] for s in statements])
+    return portion_of([(s["statement"], s["supporting"]) for s in statements])
 
 
-@judged(needs={"documents", "reference"}, threshold=0.75, source=f"{_EJENTO}, 2.1; {_GUIDE}; {_H2O}; RAGAS")
+@judged(
+    needs={"documents", "reference"}, threshold=0.75, source=f"{_EJENTO}, 2.1; {_GUIDE}; {_H2O}; RAGAS", version="2"
+)
 def context_recall_judge(trace: Trace, ask: Asker) -> Score | None:
     """Claims of the reference that can be attributed to the context / claims of the reference, by the judge."""
     fields = {"reference": trace.reference or "", "context": chunks(trace.documents)}
     claims = ask(ATTRIBUTED, fields).value["claims"]
-    missing = [c["claim"] for c in claims if not c["attributed"]]
-    return portion([c["attributed"] for c in claims], quoted(missing, "missing"))
+    return portion_of([(c["claim"], c["attributed"]) for c in claims], "missing")
 
 
-@judged(needs={"documents", "reference"}, threshold=0.75, source=f"{_EJENTO}, 2.2")
+@judged(needs={"documents", "reference"}, threshold=0.75, source=f"{_EJENTO}, 2.2", version="2")
 def context_entities_recall_judge(trace: Trace, ask: Asker) -> Score | None:
     """Entities of the reference that the context names / entities of the reference, by the judge."""
     fields = {"reference": trace.reference or "", "context": chunks(trace.documents)}
     entities = ask(ENTITIES, fields).value["entities"]
-    missing = [e["entity"] for e in entities if not e["found"]]
-    return portion([e["found"] for e in entities], quoted(missing, "missing"))
+    return portion_of([(e["entity"], e["found"]) for e in entities], "missing")
 
 
 @judged(needs={"query", "documents"}, threshold=0.75, source=f"{_GUIDE}, Contextual Relevancy; {_H2O}; RAGAS")

@@ -7,7 +7,18 @@ score.
 from __future__ import annotations
 
 from ragtrace.judge.client import Answer, Judge, JudgeError, Usage, close_judge, get_judge, use_judge
-from ragtrace.judge.deadlines import gather
+from ragtrace.judge.deadlines import deadline, gather
 from ragtrace.judge.prompts import Prompt
 
-__all__ = ["Answer", "Judge", "JudgeError", "Prompt", "Usage", "close_judge", "gather", "get_judge", "use_judge"]
+__all__ = [
+    "Answer",
+    "Judge",
+    "JudgeError",
+    "Prompt",
+    "Usage",
+    "close_judge",
+    "deadline",
+    "gather",
+    "get_judge",
+    "use_judge",
+]

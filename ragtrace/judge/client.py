@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragtrace.errors import EvaluationError, SettingError
+from ragtrace.errors import PARSE_FAILURE, EvaluationError, SettingError
 from ragtrace.judge import litellm_setup
-from ragtrace.judge.deadlines import within
+from ragtrace.judge.deadlines import remaining, within
 from ragtrace.judge.ledger import NANO, Ledger, Reservation
 from ragtrace.judge.prompts import Message, Prompt, again, render
 from ragtrace.judge.replies import Schema, UnreadableError, read
@@ -111,7 +111,7 @@ class Judge:
             try:
                 if reply.finish == "length" and prompt.schema:
                     raise UnreadableError("it breaks off: judge_max_tokens is too small for it")
-                value = read(reply.text, prompt.schema) if prompt.schema else {}
+                value = read(reply.text, prompt.schema, fields.values()) if prompt.schema else {}
                 if not prompt.schema and not reply.text.strip():
                     raise UnreadableError("it is empty")
             except UnreadableError as error:
@@ -121,7 +121,7 @@ class Judge:
             saved = json.dumps({"value": value, "text": reply.text, "top": reply.top})
             self.store.put(key, saved)
             return Answer(value, reply.text, spent, cut, reply.top)
-        raise JudgeError("parse_failure", f"the judge's answer cannot be read: {problem}", spent)
+        raise JudgeError(PARSE_FAILURE, f"the judge's answer cannot be read: {problem}", spent)
 
     def _digest(self, prompt: Prompt, messages: Sequence[Message], more: tuple[Any, ...]) -> str:
         what = (self.model, self._settings.judge_api_base, prompt.name, prompt.version, messages, more)
@@ -187,14 +187,18 @@ class Judge:
     def _once(
         self, messages: Sequence[Message], temperature: float, options: Mapping[str, Any], lost: list[Usage]
     ) -> _Reply:
-        reserved = self.store.reserve(self._bound(messages, options))
         seconds = self._settings.judge_timeout + _GRACE
+        most = self._most(messages, options)
+        left = remaining()
+        # Waiting for room in the budget must leave the time to ask.
+        patience = seconds if left is None else left - seconds
+        reserved = self.store.reserve(self._nano(most), seconds, patience)
         try:
             reply = _reply(within(seconds, lambda: self._complete(messages, temperature, options)))
         except Exception as error:
             self._refund(reserved, error, lost)
             raise
-        return replace(reply, usage=self._settle(reserved, reply))
+        return replace(reply, usage=self._settle(reserved, reply.usage, most))
 
     def _steps_back(self, error: Exception, options: Mapping[str, Any]) -> bool:
         """Whether the server may have refused the options rather than the question; if so they are asked for less.
@@ -236,21 +240,27 @@ class Judge:
             **options,
         )
 
-    def _bound(self, messages: Sequence[Message], options: Mapping[str, Any]) -> int:
-        """What a request costs at most, in billionths of a dollar: no tokenizer makes more tokens than bytes."""
+    def _most(self, messages: Sequence[Message], options: Mapping[str, Any]) -> Usage:
+        """The most tokens that a request can have: no tokenizer makes more tokens than bytes."""
         size = sum(len(m["content"].encode("utf-8", "replace")) + _PER_MESSAGE for m in messages)
-        size += len(json.dumps(options))
-        return self._nano(size, self._settings.judge_max_tokens)
+        return Usage(size + len(json.dumps(options)), self._settings.judge_max_tokens)
 
-    def _nano(self, input_tokens: int, output_tokens: int) -> int:
-        return round((input_tokens * self._prices[0] + output_tokens * self._prices[1]) * NANO)
+    def _nano(self, usage: Usage) -> int:
+        """The price of so many tokens, in billionths of a dollar."""
+        return round((usage.input_tokens * self._prices[0] + usage.output_tokens * self._prices[1]) * NANO)
 
-    def _settle(self, reserved: Reservation, reply: _Reply) -> Usage:
-        if reply.usage == Usage():  # the server does not say: what was set aside counts as spent
+    def _settle(self, reserved: Reservation, usage: Usage, most: Usage) -> Usage:
+        """What a request cost. A server that does not say it, or says what cannot be, has used all that was set
+        aside."""
+        if usage == Usage():
+            self.store.settle(reserved, reserved.nano)
             return Usage(cost=reserved.nano / NANO)
-        nano = self._nano(reply.usage.input_tokens, reply.usage.output_tokens)
+        usage = Usage(
+            _plausible(usage.input_tokens, most.input_tokens), _plausible(usage.output_tokens, most.output_tokens)
+        )
+        nano = self._nano(usage)
         self.store.settle(reserved, nano)
-        return replace(reply.usage, cost=nano / NANO)
+        return replace(usage, cost=nano / NANO)
 
     def _refund(self, reserved: Reservation, error: Exception, lost: list[Usage]) -> None:
         """What the server turned away costs nothing. Where it may have answered and we did not hear it, the money
@@ -258,6 +268,7 @@ class Judge:
         if self._turned_away(error):
             self.store.settle(reserved, 0)
         else:
+            self.store.settle(reserved, reserved.nano)
             lost[0] += Usage(cost=reserved.nano / NANO)
 
     def _turned_away(self, error: BaseException | None) -> bool:
@@ -313,6 +324,11 @@ class _NoReply(Exception):  # noqa: N818 it says what there is
     """The server's answer is no chat completion."""
 
 
+def _plausible(count: int, most: int) -> int:
+    """A number of tokens as the server says it; the greatest possible one where that cannot be."""
+    return count if 0 <= count <= most else most
+
+
 def _reply(response: Any) -> _Reply:
     try:
         choice = response["choices"][0]
@@ -320,7 +336,7 @@ def _reply(response: Any) -> _Reply:
         usage = response.get("usage") or {}
         tokens = Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
         finish = str(choice.get("finish_reason") or "")
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise _NoReply(f"the server's answer is no chat completion ({type(error).__name__})") from error
     if not isinstance(text, str):
         raise _NoReply("the server's answer holds no text")

@@ -1,14 +1,36 @@
-"""Threads around a call that blocks: one that ends in time, and many side by side."""
+"""Deadlines, and threads around a call that blocks: one that ends in time, and many side by side."""
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+_deadline: contextvars.ContextVar[float | None] = contextvars.ContextVar("ragtrace_judge_deadline", default=None)
+
+
+@contextlib.contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """What runs in this context, with the threads of `within` and `gather`, is wanted within so many seconds. A
+    deadline that an outer context has set stays."""
+    outer = _deadline.get()
+    token = _deadline.set(time.monotonic() + seconds if outer is None else outer)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def remaining() -> float | None:
+    """Seconds until the deadline; None without one."""
+    end = _deadline.get()
+    return None if end is None else end - time.monotonic()
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:

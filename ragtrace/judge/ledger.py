@@ -19,21 +19,27 @@ from ragtrace.errors import EvaluationError, SettingError
 NANO = 1_000_000_000
 _WINDOWS = {"hour": 3_600, "day": 86_400}
 _BUSY = 30.0
+_LOOK = 0.05
+"""Seconds between two looks for room in the budget."""
 _SPENDING = "CREATE TABLE IF NOT EXISTS {} (kind TEXT, start INTEGER, nano INTEGER NOT NULL, PRIMARY KEY (kind, start))"
+_OPEN = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY AUTOINCREMENT, until REAL NOT NULL)"
 _ANSWERS = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, made REAL NOT NULL)"
 
 
 class BudgetError(EvaluationError):
-    """The budget has no room for another request."""
+    """The budget has no room for another request. `may_pass`: other requests are open, and may cost less than was set
+    aside for them."""
 
-    def __init__(self, window: str, limit: float) -> None:
+    def __init__(self, window: str, limit: float, may_pass: bool = False) -> None:
         super().__init__("judge_budget", f"the judge's budget of {limit:g} US dollars a {window} is used up")
+        self.may_pass = may_pass
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """Money set aside for one request."""
 
+    id: int
     nano: int
     starts: tuple[tuple[str, int], ...]
 
@@ -58,7 +64,8 @@ class Ledger:
         self._clock = clock
         self._max_answers = max_answers
         self._path, self._budget_file = path, budget_file
-        self._spending = "money.spending" if budget_file else "spending"
+        prefix = "money." if budget_file else ""
+        self._spending, self._open_requests = f"{prefix}spending", f"{prefix}open_requests"
         self._lock = threading.Lock()
         self._puts = 0
         self._pid = os.getpid()
@@ -78,6 +85,7 @@ class Ledger:
                 database.execute("ATTACH DATABASE ? AS money", (self._budget_file,))
                 database.execute("PRAGMA money.journal_mode=WAL")
             database.execute(_SPENDING.format(self._spending))
+            database.execute(_OPEN.format(self._open_requests))
             database.execute(_ANSWERS)
         except (OSError, sqlite3.Error) as error:
             names = " and ".join(filter(None, (self._path, self._budget_file)))
@@ -93,24 +101,44 @@ class Ledger:
                 database.execute("BEGIN IMMEDIATE")
                 yield database
 
-    def reserve(self, nano: int) -> Reservation:
-        """Set money aside. Raises BudgetError if a window has no room for it; then nothing is set aside."""
+    def reserve(self, nano: int, seconds: float = 0.0, patience: float = 0.0) -> Reservation:
+        """Set money aside for a request that ends within `seconds`.
+
+        Without room for it, waits up to `patience` seconds, as long as other requests are open: most cost less than was
+        set aside for them. Raises BudgetError if a window has no room for it; then nothing is set aside.
+        """
+        end = time.monotonic() + patience
+        while True:
+            try:
+                return self._reserve(nano, seconds)
+            except BudgetError as error:
+                if not error.may_pass or time.monotonic() >= end:
+                    raise
+            time.sleep(_LOOK)
+
+    def _reserve(self, nano: int, seconds: float) -> Reservation:
         now = int(self._clock())
-        starts = tuple((kind, now - now % seconds) for kind, seconds in _WINDOWS.items())
+        starts = tuple((kind, now - now % length) for kind, length in _WINDOWS.items())
         with self._transaction() as database:
             for kind, start in starts:
                 limit = self._limits[kind]
                 if limit != float("inf") and nano and self._sum(database, kind, start) + nano > round(limit * NANO):
-                    raise BudgetError(kind, limit)
-            reserved = Reservation(nano, starts)
+                    raise BudgetError(kind, limit, may_pass=nano <= round(limit * NANO) and self._is_open(database))
+            query = f"INSERT INTO {self._open_requests} (until) VALUES (?)"
+            reserved = Reservation(database.execute(query, (self._clock() + seconds,)).lastrowid or 0, nano, starts)
             self._add(database, reserved, nano)
         return reserved
 
+    def _is_open(self, database: sqlite3.Connection) -> bool:
+        """Whether a request is open. One that should have ended belongs to a process that has died."""
+        database.execute(f"DELETE FROM {self._open_requests} WHERE until <= ?", (self._clock(),))
+        return database.execute(f"SELECT 1 FROM {self._open_requests} LIMIT 1").fetchone() is not None
+
     def settle(self, reserved: Reservation, nano: int) -> None:
         """Put what a request really cost in the place of what was set aside for it, in the same windows."""
-        if nano != reserved.nano:
-            with self._transaction() as database:
-                self._add(database, reserved, nano - reserved.nano)
+        with self._transaction() as database:
+            database.execute(f"DELETE FROM {self._open_requests} WHERE id = ?", (reserved.id,))
+            self._add(database, reserved, nano - reserved.nano)
 
     def _add(self, database: sqlite3.Connection, reserved: Reservation, nano: int) -> None:
         for kind, start in reserved.starts:

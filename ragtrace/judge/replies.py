@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Schema = Mapping[str, Any]
 
-_THOUGHT = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S)
+_REASONING = r"think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis"
+_THOUGHT = re.compile(rf"^\s*[<\[](?P<tag>{_REASONING})[>\]](?P<thought>.*?)(?:[<\[]/(?P=tag)[>\]]|\Z)", re.S | re.I)
+_THOUGHT_END = re.compile(rf"[<\[]/(?:{_REASONING})[>\]]", re.I)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.S)
+_BROKEN = re.compile(r"\{\s*[\"'}]|\[\s*[\[{\"'\d]")
+"""How JSON begins that is more than a bracket of prose."""
+_SPACE = re.compile(r"\s+")
 _WORDS = {"yes": True, "true": True, "no": False, "false": False}
-_BARE = re.compile(r"^[\W_]*(?:(?:verdict|answer|result)\W+)?(yes|no|true|false)\b", re.I)
+_BARE = re.compile(r"^(?:_|[^\w{\[])*(?:(?:verdict|answer|result)\W+)?(yes|no|true|false)\b", re.I)
 _REMARK = "reason"
 """The one field that a verdict does without."""
 _CLOSING = {"{": "}", "[": "]"}
@@ -22,41 +27,85 @@ class UnreadableError(ValueError):
     """The text holds no JSON of the wanted form; the message says what is wrong with it."""
 
 
-def read(text: str, schema: Schema) -> dict[str, Any]:
+def read(text: str, schema: Schema, quotable: Iterable[str] = ()) -> dict[str, Any]:
     """The object that a text holds, valid under a JSON schema of an object.
 
     Takes code fences, prose around it, trailing commas, single quotes, Python's constants, a bare array where the
     schema has one list, a bare yes or no where it has one verdict, and numbers and verdicts written as texts. A text
-    that breaks off inside the JSON is not completed: half a list would be half a score. Raises UnreadableError.
+    that breaks off inside the JSON is not completed: half a list would be half a score.
+
+    The model's reasoning is not read. After it, the last complete object counts; objects with different contents (a
+    draft and its correction, a quotation and a verdict) are no verdict. `quotable` are the texts that the model was
+    given: an object that stands in one of them counts only where it is all that the model wrote. Raises
+    UnreadableError.
     """
-    bare = _THOUGHT.sub("", text)
-    problem = "it holds no JSON"
-    for candidate in _candidates(bare):
+    bare = _without_reasoning(text)
+    candidates, is_broken = _candidates(bare)
+    problem = "it breaks off inside the JSON" if is_broken else "it holds no JSON"
+    objects: list[dict[str, Any]] = []
+    arrays: list[dict[str, Any]] = []
+    for candidate in [] if is_broken else _not_quoted(candidates, bare, quotable):
         try:
-            return _valid(_fitted(_parse(candidate), schema), schema)
+            value = _valid(_fitted(_parse(candidate), schema), schema)
         except UnreadableError as error:
             problem = str(error)
-    verdict = _verdict(bare, schema)
+            continue
+        (objects if candidate.startswith("{") else arrays).append(value)
+    values = objects or arrays  # in prose, [1] is a citation
+    if any(_verdicts(value) != _verdicts(values[-1]) for value in values):
+        raise UnreadableError("it holds several JSON objects with different contents; give the final one alone")
+    if values:
+        return values[-1]
+    verdict = None if is_broken else _verdict(bare, schema)
     if verdict is not None:
         return verdict
     raise UnreadableError(problem)
 
 
-def _candidates(text: str) -> Iterator[str]:
-    for block in _FENCE.findall(text):
-        yield from _balanced(block)
-    yield from _balanced(text)
+def _verdicts(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an answer without the remark, which may be worded in two ways."""
+    return {name: item for name, item in value.items() if name != _REMARK}
 
 
-def _balanced(text: str) -> Iterator[str]:
-    """The outermost {…} and […] of a text that are closed, in order."""
-    at = 0
-    while (start := _first(text, at)) is not None:
-        end = _end(text, start)
-        if end is None:
-            return
-        yield text[start:end]
-        at = end
+def _without_reasoning(text: str) -> str:
+    """The text after the model's reasoning. Some servers leave out the tag that opens it. A tag inside of an object is
+    a part of what the object says."""
+    match = _THOUGHT.match(text)
+    text = text[match.end() :] if match else text
+    inside = [(start, end) for start, end in _balanced(text) if end is not None]
+    ends = [m.end() for m in _THOUGHT_END.finditer(text) if not any(a < m.start() < b for a, b in inside)]
+    return text[ends[-1] :] if ends else text
+
+
+def _not_quoted(candidates: Sequence[str], text: str, quotable: Iterable[str]) -> list[str]:
+    """The candidates that are not quoted from what the model was given."""
+    if len(candidates) == 1 and _FENCE.sub(r"\1", text).strip() == candidates[0]:
+        return list(candidates)
+    sources = [_SPACE.sub("", quote) for quote in quotable] if candidates else []
+    return [c for c in candidates if not any(_SPACE.sub("", c) in quote for quote in sources)]
+
+
+def _candidates(text: str) -> tuple[list[str], bool]:
+    """The texts that may be JSON, in order, and whether the last one breaks off."""
+    ranges = _balanced(text)
+    rest = text[ranges[-1][0] :] if ranges and ranges[-1][1] is None else ""
+    if not rest:
+        return [text[start:end] for start, end in ranges], False
+    # A bracket of prose that nothing closes hides what follows; a fence says where JSON begins.
+    blocks = [block[a:b] for block in _FENCE.findall(text) for a, b in _balanced(block) if b is not None]
+    if blocks:
+        return blocks, False
+    return [text[start:end] for start, end in ranges[:-1]], bool(_BROKEN.match(rest))
+
+
+def _balanced(text: str) -> list[tuple[int, int | None]]:
+    """Start and end of the outermost {…} and […] of a text, in order; the last has no end where nothing closes it."""
+    ranges: list[tuple[int, int | None]] = []
+    at: int | None = 0
+    while at is not None and (start := _first(text, at)) is not None:
+        at = _end(text, start)
+        ranges.append((start, at))
+    return ranges
 
 
 def _first(text: str, at: int) -> int | None:
@@ -89,7 +138,9 @@ def _end(text: str, start: int) -> int | None:
 
 def _parse(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_unique)
+    except UnreadableError:
+        raise
     except ValueError:
         import json_repair
 
@@ -97,6 +148,15 @@ def _parse(text: str) -> Any:
     if not isinstance(value, (dict, list)) or not value:
         raise UnreadableError("its JSON is broken")
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of these fields. JSON allows a name twice; two values for one are no answer."""
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if fields.setdefault(name, value) != value:
+            raise UnreadableError(f"it gives {name[:50]!r} two values")
+    return fields
 
 
 def _fitted(value: Any, schema: Schema) -> Any:

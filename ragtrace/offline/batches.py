@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -80,7 +81,15 @@ def _score_by_name(names: Sequence[str], settings: Settings, batch: Sequence[Ite
 
 
 def _score(checks: Sequence[Evaluator], batch: Sequence[Item]) -> list[dict[str, Score]]:
-    """The scores of each row of a batch, by evaluator."""
+    """The scores of each row of a batch, by evaluator. Nobody waits for them, so a question to the judge may wait for
+    room in the budget as long as other questions are open."""
+    from ragtrace.judge import deadline
+
+    with deadline(math.inf):
+        return _scores(checks, batch)
+
+
+def _scores(checks: Sequence[Evaluator], batch: Sequence[Item]) -> list[dict[str, Score]]:
     traces = [item.trace for item in batch if isinstance(item, Row)]
     rows: list[dict[str, Score]] = [{} for _ in traces]
     for check in checks:

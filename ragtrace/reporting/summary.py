@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from ragtrace.errors import PARSE_FAILURE
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.reporting.formats import model_name
-from ragtrace.reporting.results import FAIL, PARSE_FAILURE, PASS, EvaluationRun, Metric, Result
+from ragtrace.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result
 from ragtrace.statistics import intervals
 from ragtrace.statistics.tally import ScoreTally
 
