@@ -16,9 +16,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from ragtrace.evaluators.causes import is_refusal
 from ragtrace.evaluators.lexical import Known, features
-from ragtrace.text.claims import statements
+from ragtrace.text.claims import read
 
 
 def table(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
@@ -37,10 +36,12 @@ def table(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
 
 
 def of_row(row: dict[str, Any]) -> list[float] | None:
-    said = [(s.start, s.end) for s in statements(row["answer"]) if s.kind == "claim"]
-    if not said or is_refusal(row["answer"]):
+    reading = read(row["answer"])
+    if not reading.claims:
         return None
-    return features(row["answer"], said, Known.of([row["query"] or "", *row["contexts"]]))
+    return features(
+        reading.text, [(s.start, s.end) for s in reading.claims], Known.of([row["query"] or "", *row["contexts"]])
+    )
 
 
 def main() -> None:

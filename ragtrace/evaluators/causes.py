@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from ragtrace.evaluators.refusals import declines
 from ragtrace.records import Score, Trace
-from ragtrace.text.claims import abstains
+from ragtrace.text.claims import read
 
 _IRRELEVANT = 0.35
 """`context_relevancy_recall` under which the context has nothing on the subject: on dev 1 % of questions with their own
 chunks are below it, 86 % of those with the chunks of others."""
 _SUPPORTED = 0.5
-_SORRY = re.compile(r"\W*(?:i(?:'m| am) (?:\w+ )?sorry|sorry,|my apologies|i apologi[sz]e)\b", re.I)
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "content_filter"})
-
-
-def is_refusal(answer: str) -> bool:
-    """Whether the answer declines instead of answering: it says so in its first 200 characters, and little else."""
-    head = answer[:200]
-    return len(answer) < 600 and (abstains(head) or _SORRY.match(head) is not None)
 
 
 def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
@@ -43,7 +36,7 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
         return "truncated"
     relevance = usable.get("context_relevancy_recall")
     fits = relevance is not None and relevance.value is not None and relevance.value >= _IRRELEVANT
-    if trace.answer and is_refusal(trace.answer):
+    if _declined(trace, usable):
         return "wrong_refusal" if fits else "right_refusal"
     if not trace.documents and trace.query:
         return "nothing_retrieved"
@@ -56,6 +49,15 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
     if relevance is not None and not fits:
         return "irrelevant_context"
     return None if any(s.label == "fail" for s in usable.values()) else "none"
+
+
+def _declined(trace: Trace, usable: dict[str, Score]) -> bool:
+    """Whether the answer is a refusal, as the evaluators found; by phrases alone where none of them ran, since this
+    runs in the application's process and loads no model."""
+    verdicts = {s.label for s in usable.values()}
+    if "refusal" in usable or "refusal" in verdicts:
+        return "refusal" in verdicts or usable["refusal"].label == "fail"
+    return declines(read(trace.answer))
 
 
 def _ignores_context(usable: dict[str, Score]) -> bool:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator, label
-from ragtrace.evaluators.causes import is_refusal
+from ragtrace.evaluators.refusals import declines, read_answer
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
-from ragtrace.text.claims import Statement, statements
+from ragtrace.text.claims import Statement
 
 if TYPE_CHECKING:
     from ragtrace.models.support import AnswerSupport, StatementSupport
@@ -72,17 +72,19 @@ def check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
 def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
     from ragtrace.models.support import Question, assess
 
-    if is_refusal(answer):
+    reading = read_answer(answer)
+    if declines(reading):
         return REFUSAL
-    parts = statements(answer)
-    if not any(s.kind == "claim" for s in parts):
+    if not reading.claims:
         return "the answer claims nothing"
     if not any(c.strip() for c in chunks):
         return "the chunks hold no text"
     for text, what in ((answer, "answer"), (" ".join(c[:500] for c in chunks[:4]), "context")):
         if (language := _foreign(text)) is not None:
             return f"the model knows English; the {what} is in {language}"
-    (support,) = assess([Question(query, answer, [(s.start, s.end) for s in parts], chunks)])
+    parts = reading.statements
+    # The model reads the answer without prefaces, courtesies and citation marks: they would change the verdict.
+    (support,) = assess([Question(query, reading.text, [(s.start, s.end) for s in parts], chunks)])
     if support is None:
         return "the answer or the chunks hold no words"
     claims = tuple((s, j) for s, j in zip(parts, support.statements, strict=True) if s.kind == "claim")
@@ -171,7 +173,7 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
         threshold=threshold,
         direction=direction,
         method="model",
-        version="2",
+        version="3",
         source=source,
     )
 
@@ -218,14 +220,15 @@ def _by_named_model(trace: Trace, model: str) -> Score:
     from ragtrace.models.external import consistency
 
     name = hallucination_cross_encoder.name
-    if is_refusal(trace.answer):
+    reading = read_answer(trace.answer)
+    if declines(reading):
         return not_scored(name, REFUSAL)
-    if not any(s.kind == "claim" for s in statements(trace.answer)):
+    if not reading.claims:
         return not_scored(name, "the answer claims nothing")
     context = "\n\n".join(d.content for d in trace.documents if d.content.strip())
     if not context:
         return not_scored(name, "the chunks hold no text")
-    result = consistency(context, trace.answer, model)
+    result = consistency(context, reading.text, model)
     parts = [f"by {model}"]
     if result.windows_in_all > 1:
         parts.append(f"the context was read in {result.windows_in_all} windows, of which the best counts")

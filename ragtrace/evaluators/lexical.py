@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
-from ragtrace.evaluators.causes import is_refusal
+from ragtrace.evaluators.refusals import declines
 from ragtrace.models.answer_features import FUNCTION_WORDS, normal
 from ragtrace.records import Evidence, Score, Trace
-from ragtrace.text.claims import Statement, statements
+from ragtrace.text.claims import AnswerParts, read
 
 _WORD = re.compile(r"\w+(?:[.,]\d+)*")
 _STEM = 5
@@ -110,8 +110,8 @@ def _english(text: str) -> bool:
     return sum(w in _ENGLISH for w in words) / len(words) >= _LEAST_ENGLISH
 
 
-def _why_not(trace: Trace, parts: Sequence[Statement]) -> str | None:
-    if not any(s.kind == "claim" for s in parts):
+def _why_not(trace: Trace, reading: AnswerParts) -> str | None:
+    if not reading.claims:
         return "the answer claims nothing"
     if not any(d.content.strip() for d in trace.documents):
         return "the chunks hold no text"
@@ -133,22 +133,23 @@ def groundedness_lexical(trace: Trace) -> Score:
     It cannot see a wrong statement in the context's own words; `groundedness` can. English.
     """
     name = groundedness_lexical.name
-    if is_refusal(trace.answer):
+    reading = read(trace.answer)
+    if declines(reading):
         return Score(name, label="refusal", explanation="the answer declines; nothing is claimed")
-    parts = statements(trace.answer)
-    if (reason := _why_not(trace, parts)) is not None:
+    if (reason := _why_not(trace, reading)) is not None:
         return Score(name, label=NOT_APPLICABLE, explanation=reason)
     context = Known.of([trace.query, *(d.content for d in trace.documents)])
-    claims = [(s.start, s.end) for s in parts if s.kind == "claim"]
-    value = 1 - ungrounded(features(trace.answer, claims, context))
-    shares = [_new_content(_words(trace.answer[a:b]), context) for a, b in claims]
+    claims = [(s.start, s.end) for s in reading.claims]
+    text = reading.text
+    value = 1 - ungrounded(features(text, claims, context))
+    shares = [_new_content(_words(text[a:b]), context) for a, b in claims]
     evidence = tuple(
         Evidence(a, b, "unsupported" if share > _UNSUPPORTED else "supported", 1 - share)
         for (a, b), share in zip(claims, shares, strict=True)
     )
     worst = max(range(len(claims)), key=shares.__getitem__)
     a, b = claims[worst]
-    new = [w for w in dict.fromkeys(_words(trace.answer[a:b])) if w not in FUNCTION_WORDS and not context.has(w)]
+    new = [w for w in dict.fromkeys(_words(text[a:b])) if w not in FUNCTION_WORDS and not context.has(w)]
     listed = ", ".join(f"“{w[:40]}”" for w in new[:8])
     return Score(
         name,

@@ -104,7 +104,7 @@ def refusal(trace: Trace) -> Score:
 
     Its share over traffic is a metric of its own: a refusal is neither grounded nor hallucinated.
     """
-    from ragtrace.evaluators.causes import is_refusal
+    from ragtrace.evaluators.refusals import is_refusal
     from ragtrace.models import heads
 
     (probability,) = heads.refusal([trace.answer])

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 _WORDS = """
-mr mrs ms dr prof sr jr st vs etc eg ie cf al approx dept est fig figs inc ltd co corp no nos vol pp ed eds rev gen
+mr mrs ms dr prof sr jr st vs etc eg ie cf al approx dept est fig figs inc ltd co corp no nos vol p pp ed eds rev gen
 col sgt capt lt jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun min max ca bzw usw vgl
 evtl ggf nr abb bspw resp
 """

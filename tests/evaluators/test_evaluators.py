@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from ragtrace import plugins, semconv
 from ragtrace.evaluation import run
-from ragtrace.evaluators.causes import cause, is_refusal
+from ragtrace.evaluators.causes import cause
+from ragtrace.evaluators.refusals import is_refusal
 from ragtrace.evaluators.text_checks import longest_repeated
 from ragtrace.models.embedding import get_embedder
 from ragtrace.records import Document, Facts, Score, Trace

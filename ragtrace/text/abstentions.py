@@ -1,0 +1,141 @@
+"""Phrases that say that an answer was not found or is not given, in nine languages.
+
+They are few and sure: the refusal classifier (`ragtrace.models.heads`) knows the others.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TEXT = (
+    r"(?:passages?|context|documents?|documentation|texts?|sources?|information|excerpts?|material|articles?|data|"
+    r"snippets?|knowledge base|search results?|files?)"
+)
+_BOOK = (
+    rf"(?:{_TEXT}|handbook|manual|polic(?:y|ies)|guide(?:lines?)?|leaflet|report|agreement|contract|faqs?|pages?|"
+    r"website|records?|notes|instructions|brochure)"
+)
+_SAYS = r"(?:mention|specify|say|state|address|discuss|explain|indicate|describe|answer|tell|clarify|reveal|disclose)"
+_NEWS = (
+    r"(?:information|info|details?|data|mention|answers?|guidance|references?|results?|matches|evidence|indication|"
+    r"knowledge|specifics|instructions|advice|clue|idea)"
+)
+_NOT = r"(?: not|n't)"
+_CANNOT = r"(?:cannot|can ?not|can'?t|could not|couldn'?t|(?:am|are|was|were|'m|'re)? ?(?:unable|not able) to)"
+_ANY = r"(?:\w+ ){0,3}"
+_ENGLISH = (
+    # the speaker cannot, does not know, will not
+    rf"\b(?:i|we) ?(?:really |simply |unfortunately |currently |also |truly |still )?{_CANNOT} (?:\w+ly )?"
+    r"(?:find|locate|answer|determine|verify that|say (?:for|with)|tell (?:from|whether|if|you (?:that|this|more|"
+    r"what))|"
+    r"see (?:any|that|this|it) |comment|assist|respond|comply|fulfil|speculate|identify|infer|(?:help|discuss)\b)"
+    rf"|\bi ?{_CANNOT} (?:\w+ly )?(?:provide|share|give|offer|disclose|engage|do (?:that|this)|create|write|generate|"
+    r"support|recommend any|talk about|advise|address)\b"
+    rf"|\bwe ?{_CANNOT} (?:\w+ly )?(?:provide|share|give|offer|disclose) {_ANY}{_NEWS}\b"
+    rf"|\b(?:i|we) (?:\w+ )?(?:do|did){_NOT} (?:\w+ly )?(?:know\b|find (?:any|that|this|it|an? )|see (?:any|that|"
+    r"this|it)"
+    rf"|have (?:enough|sufficient|access|(?:the |any |that |this |such |specific |real-time |more ){{0,3}}{_NEWS}))"
+    r"|\bi(?: have|'ve)? (?:\w+ )?(?:found|got|have|see) (?:no|nothing)\b|\bwe(?: have|'ve)? found (?:no|nothing)\b"
+    rf"|\bwe (?:have|see) no (?:\w+ )?{_NEWS}\b|\b(?:i|we) lack (?:\w+ ){{0,2}}{_NEWS}\b"
+    r"|\bi (?:must|have to|need to|would like to|'ll|will) (?:respectfully |politely )?(?:decline|pass|refuse|"
+    r"abstain)\b"
+    r"|\bi(?:'d| would) (?:rather|prefer) not\b|\bi (?:won't|will not) (?:be able|\w+ (?:that|this|with))"
+    r"|\b(?:i am|i'm|we are|we're) (?:only|just) (?:able|here|allowed|permitted) to"
+    r"|\bi can only (?:help|discuss|answer|assist|talk|respond)"
+    r"|\b(?:i am|i'm) not (?:sure|certain|aware|allowed|permitted|in a position|comfortable|programmed|qualified)\b"
+    rf"|^\W*(?:sorry,? )?(?:{_CANNOT}|did{_NOT}) (?:find|locate|answer|determine|help|say|tell)\b"
+    # the documents do not say
+    rf"|\b{_TEXT} (?:\w+ ){{0,2}}(?:does|do|did){_NOT} (?:\w+ ){{0,2}}(?:contain|provide|include|cover|give|have|"
+    r"offer|"
+    rf"list|hold|{_SAYS[3:-1]})\b"
+    rf"|\b{_BOOK} (?:\w+ ){{0,2}}(?:does|do|did){_NOT} (?:\w+ ){{0,2}}{_SAYS}\b"
+    rf"|\b{_BOOK} (?:\w+ ){{0,2}}(?:is|are|was|were) (?:silent|unclear|unrelated|not (?:clear|relevant|related))\b"
+    rf"|\b{_BOOK} (?:\w+ ){{0,2}}(?:contains?|gives?|provides?|offers?|has|have|holds?|makes?|includes?) "
+    r"(?:no|insufficient|nothing)\b"
+    rf"|\b{_BOOK} (?:\w+ ){{0,2}}lacks? \w"
+    rf"|(?:{_NOT}|nowhere|never) (?:\w+ )?(?:mentioned|provided|specified|covered|found|stated|included|addressed|"
+    r"described|discussed|given|available|answered|contained|explained) (?:\w+ )?(?:in|by|from|within) "
+    rf"(?:\w+ ){{0,3}}{_BOOK}"
+    rf"|\bnothing (?:\w+ ){{0,2}}(?:in|within|from) (?:\w+ ){{0,3}}{_BOOK}"
+    r"|\b(?:there (?:is|are|was|were|isn't|aren't)|there's) (?:no|not (?:any|enough)|any|insufficient) "
+    rf"(?:\w+ ){{0,2}}{_NEWS}\b"
+    rf"|^\W*no (?:\w+ )?{_NEWS}(?: (?!(?:is|are|was|were|has|have|will|can|must|needs?)\b)\w+){{0,6}}\W*$"
+    rf"|\bno (?:\w+ )?{_NEWS} (?:\w+ ){{0,6}}(?:is|are|was|were|could be|can be) "
+    r"(?:available|provided|given|found|mentioned|included|contained|located)\b"
+    rf"|^\W*not (?:specified|mentioned|stated|provided|available|found|covered|given|enough {_NEWS}|addressed)\b"
+    rf"|\b(?:not enough|insufficient) (?:{_TEXT}|{_NEWS})\b"
+    r"|\b(?:question|query|request|this|that|it|answer) (?:\w+ )?"
+    r"(?:cannot|can'?t|could not|couldn'?t) be (?:\w+ )?(?:answered|determined|inferred|established|found|fulfilled)"
+    r"|\bit (?:is|was) (?:\w+ly )?(?:not possible|impossible|unclear|not clear|"
+    r"difficult) (?:for me )?(?:to (?:determine|answer|"
+    r"say|tell|provide|identify|know|give|infer)|from the)\b"
+    rf"|\b(?:not sufficient|insufficient|not enough|does{_NOT} suffice) to (?:answer|determine|provide|say|tell|"
+    r"give)\b"
+    r"|^\W*(?:cannot|can'?t) be (?:answered|determined)|^\W*(?:unknown|undetermined|unanswerable|n/a)\W*$"
+    # out of scope
+    r"|\b(?:outside|beyond|out of)(?: of)? (?:the |my )?(?:scope|knowledge|expertise|remit|area|what (?:i|we)|"
+    r"capabilit)"
+    r"|\b(?:unrelated|not (?:related|relevant)|irrelevant) to (?:your|the|this) (?:question|query|request)"
+    r"|\bagainst (?:my|our) (?:policy|policies|guidelines|programming)\b"
+    r"|\bas an ai\b.{0,60}\b(?:not|n't|cannot|unable)\b"
+)
+_OTHERS = (
+    # German
+    r"|\b(?:weiß|weiss) (?:ich |wir )?(?:das |es |darüber )?(?:leider )?nicht\b"
+    r"|\b(?:kann|können|konnte|konnten|darf)\b.{0,80}\bnicht (?:beantworten|finden|helfen|sagen|weiterhelfen|"
+    r"ermitteln|"
+    r"beurteilen|bereitstellen|unterstützen|beantwortet werden)\b"
+    r"|\b(?:keine|keinerlei) (?:\w+ )?(?:informationen|angaben|hinweise|antwort|auskunft|details|daten)\b"
+    r".{0,80}(?:gefunden|vorhanden|enthalten|finden|verfügbar|vor|hervor|geben|habe|haben|enthält|gibt|liefert|"
+    r"nennt)?\W*$"
+    r"|\b(?:enthält|enthalten|findet sich|finden sich|geht|gibt es|liegen mir)\b.{0,40}\bkeine? (?:\w+ )?"
+    r"(?:informationen|angaben|hinweise|antwort|auskunft|details)\b"
+    r"|\b(?:wird|werden|ist|sind|steht)\b.{0,60}\bnicht (?:\w+ )?(?:erwähnt|genannt|angegeben|beschrieben|"
+    r"behandelt)\b"
+    # French
+    r"|\b(?:je|nous) ne (?:sais|savons|peux|pouvons|suis|dispose|trouve|trouvons|connais)\b.{0,40}\b(?:pas|"
+    r"aucune?)\b"
+    r"|\bje n'(?:ai|arrive)\b.{0,20}\b(?:pas|aucune?|trouvé)\b"
+    r"|\b(?:document|texte|contexte|passage|source|extrait|information)s?\b.{0,30}\bn(?:e |').{0,30}"
+    r"\b(?:pas|aucune?)\b.{0,40}(?:information|réponse|mention|détail|précis|indic|préci|question)"
+    r"|\b(?:aucune|pas d') ?(?:information|réponse|mention|donnée)"
+    r"|\bn'est pas (?:mentionnée?|précisée?|indiquée?|spécifiée?)\b"
+    # Spanish and Portuguese
+    r"|\bno (?:puedo|podemos|sé|sabemos|tengo|tenemos|encuentro|encontramos|dispongo|he encontrado|pude)\b.{0,40}"
+    r"(?:responder|ayudar|información|respuesta|encontrar|sé\b|datos|eso|decir|nada|proporcionar|determinar|"
+    r"contestar)"
+    r"|\bno lo sé\b|\bno sé\b|\bno (?:contienen?|mencionan?|incluyen?|ofrecen?|especifican?|indican?|hay|aparecen?|"
+    r"proporcionan?)\b.{0,30}(?:información|respuesta|datos|detalles|mención|documento|contexto|texto|fuentes)"
+    r"|\b(?:documentos?|contexto|textos?|fuentes?|fontes|manual)\b.{0,40}\b(?:no|não) (?:lo )?(?:contiene|menciona|"
+    r"incluye|especifica|indica|dice|contêm|contém|inclui|diz|responde|fornece|especifica)"
+    r"|\bnão (?:sei|posso|consigo|podemos|tenho|temos|encontrei|há|disponho|foi possível)\b.{0,40}"
+    r"(?:responder|ajudar|informaç|resposta|encontrar|sei\b|dados|isso|dizer|nada|determinar|acesso)|\bnão sei\b"
+    r"|\bnão (?:contém|contêm|mencionam?|incluem?|está|estão|é)\b.{0,30}(?:informaç|resposta|mencionad|especificad)"
+    # Italian
+    r"|\bnon (?:posso|possiamo|so|sappiamo|ho|abbiamo|trovo|riesco|dispongo|sono in grado)\b.{0,50}"
+    r"(?:rispondere|aiutar|informazion|risposta|trova|dati|dire|nulla|determinare|fornire|accesso)|\bnon lo so\b"
+    r"|\bnon (?:contiene|contengono|menziona|menzionano|include|fornisce|forniscono|specifica|indica|riporta|ci sono|"
+    r"c'è|è|sono)\b.{0,40}(?:informazion|risposta|dettagl|menzionat|specificat|indicat|contesto|document)"
+    # Dutch
+    r"|\b(?:weet|kan|kunnen|kon|konden)\b.{0,60}\bniet (?:beantwoorden|vinden|helpen|zeggen|bepalen|geven|"
+    r"beantwoord)\b"
+    r"|\bweet (?:ik )?(?:het|dat) niet\b|\bik weet (?:het |dat )?niet\b"
+    r"|\bgeen (?:\w+ )?(?:informatie|antwoord|gegevens|details)\b|\bniet (?:vermeld|genoemd|gespecificeerd|"
+    r"beschreven) in\b"
+    # Chinese and Japanese
+    r"|(?:无法|不能|没法|沒有辦法|無法)(?:\S{0,6})(?:回答|提供|找到|确定|確定|协助|帮助|判断|满足|答复)"
+    r"|(?:没有|沒有|未|并未|並未|没)(?:\S{0,10})(?:信息|資訊|资料|提到|提及|答案|说明|找到|包含|涉及|相关内容|記載|记载)"
+    r"|(?:我|我们)?(?:不知道|不清楚|不了解)(?:\S{0,12})[。.!]?$"
+    r"|(?:わかり|分かり|判り|存じ上げ|見つかり|見つけられ|見当たり)ません|不明です"
+    r"|(?:お答え|回答|お手伝い|ご案内|対応|お応え|提供|確認|特定|判断)(?:すること(?:が|は))?(?:は)?(?:でき|いたしかね|しかね|致しかね)(?:ません|ます)"
+    r"|(?:記載|情報|言及|説明|回答|記述|答え)(?:\S{0,6})(?:ありません|ございません|含まれていません|されていません|見つかりませんでした|"
+    r"含まれておりません|されておりません|ない)"
+)
+_ABSTENTION = re.compile(_ENGLISH + _OTHERS, re.I)
+READ = 600
+"""Characters of a sentence that are searched for phrases."""
+
+
+def abstains(clause: str) -> bool:
+    """Whether a clause says that the answer was not found or is not given, in its first 600 characters."""
+    return _ABSTENTION.search(clause[:READ].replace("\u2019", "'")) is not None

@@ -1,0 +1,175 @@
+"""What an answer claims, and what is only its dress: courtesies, prefaces, citations, abstentions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrace.text.claims import claims, read
+
+
+def claimed(answer: str) -> list[str]:
+    """The claims' texts, without what is blanked."""
+    reading = read(answer)
+    return [" ".join(reading.text[s.start : s.end].split()) for s in reading.claims]
+
+
+@pytest.mark.parametrize(
+    ("answer", "claim"),
+    [
+        ("Here is the notice period: four weeks", "the notice period: four weeks"),
+        ("Here are the opening hours: Monday to Friday, 8 to 17.", "the opening hours: Monday to Friday, 8 to 17."),
+        ("Sure, here is the answer: the limit is 5 GB.", "the limit is 5 GB."),
+        ("Of course the deposit is refunded", "the deposit is refunded"),
+        ("Absolutely, pets are allowed in the cabin.", "pets are allowed in the cabin."),
+        ("Okay, so the limit is 5 GB.", "the limit is 5 GB."),
+        ("Please let me know if that helps, and note that refunds take a week.", "refunds take a week."),
+        ("Let me know if anything is unclear; the offer ends on Friday.", "the offer ends on Friday."),
+        ("I hope this helps, and remember that the offer ends on Friday.", "the offer ends on Friday."),
+        ("Have a nice day, and do not forget that the shop closes at 6 pm.", "the shop closes at 6 pm."),
+        ("If you need any help, call 0800 1234.", "call 0800 1234."),
+        ("Thanks for your patience, the parcel left on 3 May.", "the parcel left on 3 May."),
+        ("I'm sorry that opened games cannot be returned.", "opened games cannot be returned."),
+        ("Apologies for the confusion: the fee is 15 euros.", "the fee is 15 euros."),
+        ("I apologize for the delay, but your order ships on Monday.", "your order ships on Monday."),
+        ("The answer is: 42 kilometres.", "42 kilometres."),
+        ("**Refund: 90 days**", "**Refund: 90 days**"),
+        ("Great Britain left the union.", "Great Britain left the union."),
+        ("Good batteries last five years.", "Good batteries last five years."),
+        ("Thank you notes are free of charge.", "Thank you notes are free of charge."),
+        ("Certainly not covered.", "Certainly not covered."),
+        ("No.", "No."),
+        ("Source: the river is 400 km long.", "Source: the river is 400 km long."),
+        ("We have no blue bicycles in stock.", "We have no blue bicycles in stock."),
+        ("We cannot refund tickets after departure.", "We cannot refund tickets after departure."),
+        ("The insurance does not cover bicycles.", "The insurance does not cover bicycles."),
+        ("The notice period is 3 weeks and not 4.", "The notice period is 3 weeks and not 4."),
+    ],
+)
+def test_a_fact_is_a_claim_whatever_the_sentence_begins_with(answer: str, claim: str) -> None:
+    """Courtesies, openings and negations do not hide what is stated beside them."""
+    assert claimed(answer) == [claim]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "According to the document, the valve opens at 3 bar.",
+        'According to the section "Valves", the valve opens at 3 bar.',
+        "According to section 4.2 of the manual, the valve opens at 3 bar.",
+        "Based on the provided context, the valve opens at 3 bar.",
+        "As stated in the service manual, the valve opens at 3 bar.",
+        "The manual states that the valve opens at 3 bar.",
+        "It is stated in the contract that the valve opens at 3 bar.",
+        "I'm sorry to hear that, but according to the manual, the valve opens at 3 bar.",
+        "The valve opens at 3 bar [1].",
+        "The valve opens at 3 bar [1][2].",
+        "The valve opens at 3 bar [doc 3, p. 4].",
+        "The valve opens at 3 bar (source 2).",
+        "The valve opens at 3 bar (see document [1]).",
+        "The valve opens at 3 bar (manual.pdf, page 12).",
+        "The valve opens at 3 bar【4†source】.",
+        "The valve opens at 3 bar.¹",
+        "The valve opens at 3 bar.[^1]\n\n[^1]: Manual, p. 12",
+        "The valve opens at 3 bar.\nSource: manual.pdf, page 3",
+        "The valve opens at 3 bar.\n\nSources:\n- manual.pdf\n- https://example.org/valves",
+        "The valve opens at 3 bar. See document 2.",
+        "Happy to help! The valve opens at 3 bar. Let me know if you have any other questions.",
+    ],
+)
+def test_dress_is_no_part_of_a_claim(answer: str) -> None:
+    """The model reads the same words with a preface, marks, source lines and courtesies as without them."""
+    (statement,) = claimed(answer)
+    assert statement.lower().replace(" .", ".") == "the valve opens at 3 bar."
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "See document [2].",
+        "[1]",
+        "Sources: manual.pdf",
+        "I'm an AI assistant.",
+        "Goodbye, have a great day!",
+        "Thanks!",
+    ],
+)
+def test_dress_alone_claims_nothing(answer: str) -> None:
+    """What only greets or cites leaves nothing to judge."""
+    assert claims(answer) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "kinds"),
+    [
+        ("The manual does not say 4 bar; it says 3 bar.", ["abstention", "claim"]),
+        ("There is no information about you in the file, which is why it takes 3 days.", ["abstention", "claim"]),
+        ("I could not find the price, but the valve opens at 3 bar.", ["abstention", "claim"]),
+        ("Nothing in the manual covers this, so I would rather not guess.", ["abstention", "abstention"]),
+        ("I cannot answer that. Please contact the service desk.", ["abstention", "courtesy"]),
+        ("Please contact the service desk.", ["claim"]),
+        ("I cannot answer that. Please call 0800 1234.", ["abstention", "claim"]),
+        ("Unable to answer. The passages only discuss valves.", ["abstention", "abstention"]),
+    ],
+)
+def test_what_an_abstaining_answer_states_beside_is_a_claim(answer: str, kinds: list[str]) -> None:
+    """Only the clause that abstains, where else to ask and what the passages are about are taken out."""
+    assert [s.kind for s in read(answer).statements] == kinds
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Das kann ich mit den vorhandenen Unterlagen leider nicht beantworten.",
+        "Je ne trouve pas de réponse à cette question dans les documents.",
+        "No encuentro esa información en los documentos.",
+        "Non ho trovato informazioni su questo argomento.",
+        "Não encontrei informações sobre isso.",
+        "Ik kan deze vraag helaas niet beantwoorden.",
+        "根据提供的资料,我无法回答这个问题。",
+        "申し訳ありませんが、その情報は資料に記載されていません。",
+    ],
+)
+def test_abstentions_in_other_languages(answer: str) -> None:
+    """German, French, Spanish, Italian, Portuguese, Dutch, Chinese and Japanese phrases are known."""
+    assert [s.kind for s in read(answer).statements] == ["abstention"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Geöffnete Software kann nicht zurückgegeben werden.",
+        "Les animaux ne sont pas admis dans la cabine.",
+        "No se admiten animales en la cabina.",
+        "Gli animali non sono ammessi in cabina.",
+        "Animais não são permitidos na cabine.",
+        "Geopende software kan niet worden teruggestuurd.",
+        "开封的软件不能退货。",
+        "開封済みのソフトウェアは返品できません。",
+    ],
+)
+def test_negated_facts_in_other_languages_are_claims(answer: str) -> None:
+    """A rule that forbids something is no abstention."""
+    assert [s.kind for s in read(answer).statements] == ["claim"]
+
+
+DRESSED = st.lists(
+    st.sampled_from(
+        ["[1]", "(source 2)", "Source: a.pdf", "According to the text,", "I'm sorry,", "Sure:", "\n", "I do not know",
+         "but", "the fee is 5.", "let me know if", "```", "。", "\0", "😀", ", ", "3 %", "Sources:\n-"]
+    )
+).map(" ".join)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(DRESSED)
+def test_a_reading_keeps_every_place(answer: str) -> None:
+    """The blanked text is as long as the answer, differs from it only by spaces, and statements are in order."""
+    reading = read(answer)
+    assert len(reading.text) == len(answer)
+    assert all(new in (old, " ") for old, new in zip(answer, reading.text, strict=True))
+    last = 0
+    for statement in reading.statements:
+        assert last <= statement.start < statement.end <= len(answer)
+        last = statement.end
