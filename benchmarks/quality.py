@@ -10,9 +10,6 @@ published; and paired differences. The tables are those of docs/quality.md.
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
-import random
 import re
 import sys
 import time
@@ -23,15 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from labelled import Row, rows, trace
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, f1_score, roc_auc_score
 
 from ragtrace import plugins
 from ragtrace.evaluation import run
 from ragtrace.evaluators.groundedness import Checked, check
-from ragtrace.records import Document, Facts, Trace
 from ragtrace.text.personal_data import find_personal_data
 
-Row = dict[str, Any]
 _DRAWS = 300
 _WORD = re.compile(r"\w+")
 
@@ -70,23 +66,6 @@ PUBLISHED = {
     ("lang_mismatch", "all"): "F1 py3langid .957",
     ("toolloop_synth", "all"): "F1 of a call that is made three times .913",
 }
-
-
-def rows(folder: Path, name: str, limit: int) -> list[Row]:
-    """The rows of a set; with a limit, that many drawn by lot."""
-    with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        found = [json.loads(line) for line in lines]
-    if not limit or limit >= len(found):
-        return found
-    chosen = sorted(random.Random(7).sample(range(len(found)), limit))
-    return [found[i] for i in chosen]
-
-
-def trace(row: Row) -> Trace:
-    """A row as the evaluators see it."""
-    documents = tuple(Document(f"d{i}", c) for i, c in enumerate(row["contexts"]))
-    facts = Facts(steps=tuple(row.get("steps", ())))
-    return Trace(1, 1, row["query"] or "", documents, row["answer"] or "", row.get("reference"), facts=facts)
 
 
 def novelty(row: Row) -> float:

@@ -30,7 +30,6 @@ DEFAULT_SUITE = (
     "looping_unique_sentences",
     "looping_repeated_ngrams",
     "looping_repeated_substring",
-    "looping_compression_ratio",
     "language_mismatch",
 )
 """The evaluators that run when the settings name none: all run locally and need no reference answer."""

@@ -42,13 +42,14 @@ def cascade(
     local: Evaluator, judge: Evaluator, *, name: str | None = None, band: Callable[[], float] | None = None
 ) -> Evaluator:
     """An evaluator that answers with `local`, and with `judge` where the local value is within `band()` of the local
-    threshold; without `band` within `width` of the settings. The score's method says who answered: `model` or `code`,
-    or `judge`. Where the judge fails, the score is the local one, and its explanation says so. Raises SettingError for
-    a local evaluator without a threshold."""
-    threshold = local.threshold
+    threshold (the judge's, where the local evaluator has none); without `band` within `width` of the settings. The
+    score's method says who answered: `model` or `code`, or `judge`. Where the judge fails, the score is the local one,
+    and its explanation says so. Raises SettingError where neither has a threshold."""
+    threshold = judge.threshold if local.threshold is None else local.threshold
     if threshold is None:
         raise SettingError(
-            f"{local.name} has no threshold; a cascade needs one to know where its local evaluator is in doubt"
+            f"neither {local.name} nor {judge.name} has a threshold; a cascade needs one to know where its local "
+            "evaluator is in doubt"
         )
     called = name or f"{local.name}_cascade"
 

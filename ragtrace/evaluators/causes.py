@@ -8,9 +8,6 @@ from ragtrace.evaluators.refusals import declines
 from ragtrace.records import Score, Trace
 from ragtrace.text.claims import read
 
-_IRRELEVANT = 0.35
-"""`context_relevancy_recall` under which the context has nothing on the subject: on dev 1 % of questions with their own
-chunks are below it, 86 % of those with the chunks of others."""
 _SUPPORTED = 0.5
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "content_filter"})
 
@@ -35,7 +32,7 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
     if trace.facts.finish_reason in _CUT_OFF:
         return "truncated"
     relevance = usable.get("context_relevancy_recall")
-    fits = relevance is not None and relevance.value is not None and relevance.value >= _IRRELEVANT
+    fits = relevance is not None and relevance.value is not None and relevance.label != "fail"
     if _declined(trace, usable):
         return "wrong_refusal" if fits else "right_refusal"
     if not trace.documents and trace.query:

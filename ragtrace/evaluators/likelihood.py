@@ -42,7 +42,7 @@ def _read(name: str, parts: Iterable[tuple[str, str]], settings: Settings, value
 
 @evaluator(
     needs={"answer"},
-    threshold=0.5,
+    version="2",
     direction="lower",
     range=(0.0, _INFINITY),
     method="model",
@@ -52,7 +52,7 @@ def _read(name: str, parts: Iterable[tuple[str, str]], settings: Settings, value
 def perplexity(trace: Trace, *, settings: Settings) -> Score | None:
     """Exponential of the mean cross-entropy of the answer's tokens, in a sliding window; at least 1.
 
-    The threshold is the seed's, which no text can meet: set one that fits the model and the traffic.
+    No verdict: the source's threshold of 0.5 can be met by no text, and one that fits depends on the model.
     """
     return _read("perplexity", [("", trace.answer)], settings, "perplexity")
 

@@ -320,7 +320,7 @@ EXACT: tuple[Example, ...] = (
     Example("classification", 1.0, LABELS),
     Example("classification", 0.0, {**LABELS, "answer": "ham"}),
     Example("looping_unique_sentences", 0.5, {**SHORT, "answer": "I say it again. I say it again. Yes."}),
-    Example("looping_repeated_substring", 1.0, {**SHORT, "answer": "abcabc"}),
+    Example("looping_repeated_substring", 1.0, {**SHORT, "answer": "I say it again and again, Sam. " * 2}),
     Example("looping_compression_ratio", 1.0, {**SHORT, "answer": "a1b2"}),
     Example(
         "tokens_presence",

@@ -84,10 +84,11 @@ def test_unique_sentences() -> None:
 
 
 def test_repeated_substring() -> None:
-    """Length x frequency of the longest repeated substring / length of the text."""
-    assert score("looping_repeated_substring", answer="abcabcabc").value == 1.0
-    assert score("looping_repeated_substring", answer="abXabY").value == pytest.approx(4 / 6)
-    assert score("looping_repeated_substring", answer="x").value == 0.0
+    """Length x frequency of the longest repeated substring of at least 30 characters / length of the text."""
+    rule = "The pump is blue and the hose. "
+    assert score("looping_repeated_substring", answer=rule * 3).value == 1.0
+    assert score("looping_repeated_substring", answer=f"{rule}X{rule}YZ").value == pytest.approx(62 / 65)
+    assert score("looping_repeated_substring", answer="The pump is blue, the hose is red.").value == 0.0
 
 
 @given(st.text(alphabet="ab c", max_size=60))
@@ -246,7 +247,8 @@ def test_leaks_are_told_apart_and_never_quoted(name: str) -> None:
 
 # --- cause ---------------------------------------------------------------------------------------
 
-RELEVANT, IRRELEVANT = Score("context_relevancy_recall", 0.8), Score("context_relevancy_recall", 0.1)
+RELEVANT = Score("context_relevancy_recall", 0.8, "pass")
+IRRELEVANT = Score("context_relevancy_recall", 0.1, "fail")
 GROUNDED, UNGROUNDED = Score("groundedness", 0.9), Score("groundedness", 0.2, cause="unsupported")
 
 

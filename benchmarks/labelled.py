@@ -1,0 +1,178 @@
+"""Labelled rows for the benchmarks: readers of the sets, and the rows that are good and bad for an evaluator."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from ragtrace.records import Document, Facts, Trace
+
+Row = dict[str, Any]
+
+
+def rows(folder: Path, name: str, limit: int = 0) -> list[Row]:
+    """The rows of a set, `NAME.jsonl.gz` or `NAME.jsonl`; with a limit, that many drawn by lot."""
+    packed = folder / f"{name}.jsonl.gz"
+    raw = gzip.decompress(packed.read_bytes()) if packed.exists() else (folder / f"{name}.jsonl").read_bytes()
+    everything = [json.loads(line) for line in raw.splitlines() if line.strip()]
+    if not limit or limit >= len(everything):
+        return everything
+    chosen = sorted(random.Random(7).sample(range(len(everything)), limit))
+    return [everything[i] for i in chosen]
+
+
+def trace(row: Row) -> Trace:
+    """A row as the evaluators see it."""
+    documents = tuple(Document(f"d{i}", c) for i, c in enumerate(row["contexts"]))
+    facts = Facts(steps=tuple(row.get("steps", ())))
+    return Trace(1, 1, row["query"] or "", documents, row["answer"] or "", row.get("reference"), facts=facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row that is good or bad for an evaluator."""
+
+    source: str
+    """Rows of one source are not independent: they are drawn together."""
+    good: bool
+    trace: Trace
+
+
+Examples = Iterator[Example]
+
+
+def labelled(name: str, task: str = "", label: str = "label") -> Callable[[Path], Examples]:
+    """The rows of a set (of one task): 1 is bad. RAGTruth's refusals and broken answers are left out."""
+
+    def read(folder: Path) -> Examples:
+        for row in rows(folder, name):
+            if (not task or row["task"] == task) and row.get("quality", "good") == "good":
+                yield Example(row["source_id"], not row[label], trace(row))
+
+    return read
+
+
+def begin(folder: Path) -> Examples:
+    """BEGIN's two parts as one set."""
+    return chain(labelled("begin_cmu")(folder), labelled("begin_wow")(folder))
+
+
+def ragtruth_answers(folder: Path) -> Examples:
+    """Ordinary answers of six models, supported or not: good for an evaluator of their form and tone."""
+    for row in rows(folder, "ragtruth_dev"):
+        if row["quality"] == "good":
+            yield Example(row["source_id"], True, trace(row))
+
+
+def ragtruth_references(folder: Path) -> Examples:
+    """Answers to questions, with a supported answer of another model as the reference; bad where a person marked a
+    hallucination."""
+    references: dict[str, str] = {}
+    for row in rows(folder, "ragtruth_dev"):
+        if row["task"] == "QA" and row["quality"] == "good":
+            reference = references.get(row["source_id"])
+            if reference is not None:
+                yield Example(row["source_id"], not row["label"], trace({**row, "reference": reference}))
+            elif not row["label"]:
+                references[row["source_id"]] = row["answer"]
+
+
+def _handmade(folder: Path, name: str) -> list[Row]:
+    return rows(folder / "handmade", name)
+
+
+def _passing(folder: Path) -> list[Row]:
+    """The hand-written answers that are faithful."""
+    written = [*_handmade(folder, "rag"), *_handmade(folder, "rag_long_pairs"), *_handmade(folder, "negation_pairs")]
+    return [row for row in written if row["expect"] == "pass"]
+
+
+def _topic(row: Row) -> str:
+    """The rows over the same chunks are one source."""
+    return row["contexts"][0] if row["contexts"] else str(row["id"])
+
+
+def handmade_grounding(folder: Path) -> Examples:
+    """Hand-written answers, faithful or with something in them that the chunks do not support."""
+    for name in ("rag", "rag_long_pairs", "negation_pairs"):
+        for row in _handmade(folder, name):
+            if row["expect"] in ("pass", "fail"):
+                yield Example(_topic(row), row["expect"] == "pass", trace(row))
+
+
+def handmade_answers(folder: Path) -> Examples:
+    """The hand-written faithful answers: good for every evaluator."""
+    for row in _passing(folder):
+        yield Example(_topic(row), True, trace(row))
+
+
+def handmade_questions(folder: Path) -> Examples:
+    """Faithful answers with their own chunks and question, and with the question of a row about other chunks."""
+    return swapped(_passing(folder))
+
+
+def own_and_foreign(folder: Path) -> Examples:
+    """Questions with the chunks that were retrieved for them, and with those of another question."""
+    return swapped([row for row in rows(folder, "qa_swap") if row["task"] == "own-answer"])
+
+
+def swapped(of_set: list[Row]) -> Examples:
+    """Each row as it is, and with the question of the next row that shares no chunk with it."""
+    for i, row in enumerate(of_set):
+        yield Example(_topic(row), True, trace(row))
+        foreign = (r for r in of_set[i + 1 :] + of_set[:i] if not set(r["contexts"]) & set(row["contexts"]))
+        for other in foreign:
+            yield Example(_topic(row), False, trace({**row, "query": other["query"]}))
+            break
+
+
+def handmade(name: str, evaluator: str = "", categories: tuple[str, ...] = ()) -> Callable[[Path], Examples]:
+    """A hand-written set whose bad rows have `fail` or `refuse`; of one evaluator, and of some categories."""
+
+    def read(folder: Path) -> Examples:
+        for row in _handmade(folder, name):
+            if (not evaluator or row["evaluator"] == evaluator) and (not categories or row["category"] in categories):
+                good = row["expect"] not in ("fail", "refuse", "refusal")
+                yield Example(str(row["id"]), good, trace(row))
+
+    return read
+
+
+SETS: Mapping[str, Callable[[Path], Examples]] = {
+    "ragtruth_dev QA": labelled("ragtruth_dev", "QA"),
+    "ragtruth_dev Summary": labelled("ragtruth_dev", "Summary"),
+    "ragtruth_dev Data2txt": labelled("ragtruth_dev", "Data2txt"),
+    "ragtruth answers": ragtruth_answers,
+    "ragtruth references": ragtruth_references,
+    "qags_cnndm": labelled("qags_cnndm"),
+    "wice": labelled("wice"),
+    "begin": begin,
+    "handmade grounding": handmade_grounding,
+    "handmade answers": handmade_answers,
+    "qa_swap": labelled("qa_swap"),
+    "handmade questions": handmade_questions,
+    "own and foreign chunks": own_and_foreign,
+    "msmarco_hardneg": labelled("msmarco_hardneg"),
+    "wice_context": labelled("wice_context"),
+    "xstest_refusal": labelled("xstest_refusal"),
+    "ragtruth_refusal": labelled("ragtruth_refusal"),
+    "handmade refusal": handmade("refusal"),
+    "handmade full_refusal": handmade("rag", categories=("full_refusal",)),
+    "openai_moderation": labelled("openai_moderation"),
+    "surge_toxicity": labelled("surge_toxicity"),
+    "hatecheck": labelled("hatecheck"),
+    "handmade toxicity": handmade("toxicity"),
+    "presidio_pii": labelled("presidio_pii", label="label_strict"),
+    "handmade pii": handmade("pii", "pii"),
+    "secrets_synth": labelled("secrets_synth"),
+    "handmade secrets": handmade("pii", "secret"),
+    "loop_synth": labelled("loop_synth"),
+    "lang_mismatch": labelled("lang_mismatch"),
+}
+"""The sets by name, as `thresholds.py` combines them."""

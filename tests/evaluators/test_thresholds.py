@@ -1,0 +1,46 @@
+"""The default suite's thresholds are those that the rule of `benchmarks/thresholds.py` gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace import plugins
+
+_RECORD = Path(__file__).parents[2] / "benchmarks" / "thresholds.json"
+RECORD: dict[str, dict[str, Any]] = json.loads(_RECORD.read_text(encoding="utf-8"))
+CHANGING = frozenset(
+    {
+        "answer_relevance",
+        "context_relevancy_precision",
+        "context_relevancy_recall",
+        "faithfulness",
+        "groundedness",
+        "pii_leakage",
+        "refusal",
+        "toxicity",
+    }
+)
+"""Evaluators whose models and rules are being replaced: measured afterwards."""
+HOW = "run benchmarks/thresholds.py --data FOLDER --only {0}, and set what it prints"
+
+
+@pytest.mark.parametrize("name", sorted({*plugins.DEFAULT_SUITE, *RECORD} - CHANGING))
+def test_shipped_thresholds_are_those_of_the_rule(name: str) -> None:
+    """Every evaluator of the default suite has the threshold that the rule gave, for the version that was measured."""
+    check = plugins.load(name)
+    assert name in RECORD, f"{name} has not been measured: {HOW.format(name)}"
+    assert check.version == RECORD[name]["version"], f"{name} has changed since: {HOW.format(name)}"
+    assert check.threshold == RECORD[name]["threshold"], f"{name} has another threshold: {HOW.format(name)}"
+
+
+@pytest.mark.parametrize("name", sorted(RECORD))
+def test_a_verdict_needs_a_useful_recall(name: str) -> None:
+    """A threshold is recorded only where at most 5 % of the good rows fail and at least half of the bad ones do."""
+    entry = RECORD[name]
+    if entry["threshold"] is not None:
+        assert entry["good_failing"] <= 0.05
+        assert entry["recall"] >= 0.5
