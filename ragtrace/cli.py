@@ -20,8 +20,8 @@ from ragtrace.errors import RagtraceError, SettingError
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code.
 
-    0: success · 1: success, but unreadable input was left out · 2: error · 3: success, but a mean is worse than
-    `--fail-under` allows."""
+    0: success · 1: success, but unreadable input was left out, or an evaluator has no value · 2: error · 3: success,
+    but a mean is worse than `--fail-under` allows."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["demo"]:  # the demo has its own parser
         return _guarded(lambda: _demo(arguments[1:]))
@@ -174,11 +174,16 @@ def _eval(options: argparse.Namespace) -> int:
             analysis = analyse(run)
             write_run(run, options.report, analysis)
             print(f"ragtrace eval: the report is {write_report(analysis, options.report)}", file=sys.stderr)
-    for line in short:
+    # Evaluators that stand in the option themselves: those of `auto`, `default` and `local` may suit no row.
+    options_names = {name.strip() for name in options.evaluators.split(",")}
+    required = [check.name for name, check in zip(plan.names, outcome.checks, strict=False) if name in options_names]
+    empty = outcome.figures.without_value(required)
+    print("\n".join(outcome.figures.lines()), file=sys.stderr)
+    for line in [*empty, *short]:
         print(f"ragtrace eval: {line}", file=sys.stderr)
     if short:
         return 3
-    return 1 if outcome.errors else 0
+    return 1 if outcome.errors or empty else 0
 
 
 def _pairs(option: str, pairs: Sequence[str]) -> dict[str, str]:

@@ -14,6 +14,12 @@ from ragtrace.errors import DataError
 from ragtrace.offline.readers import records
 from ragtrace.records import INPUTS, Document, Facts, Trace
 
+
+def field_of(name: str) -> str:
+    """The field of a row that holds this input of `records.INPUTS`."""
+    return "contexts" if name == "documents" else name
+
+
 _ALIASES: Mapping[str, tuple[str, ...]] = {
     "query": ("query", "question", "user_input", "input", "prompt"),
     "contexts": ("contexts", "context", "retrieved_contexts", "retrieval_context", "documents"),
@@ -21,12 +27,11 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "reference": ("reference", "expected_answer", "expected_output", "ground_truth", "reference_answer"),
     "constraints": ("constraints", "output_constraints"),
 }
-_INPUTS = tuple("contexts" if name == "documents" else name for name in INPUTS)
 _METADATA = frozenset(INPUTS) - {"query", "documents", "answer", "reference", "steps"}
 """Inputs that a trace has in its metadata, under their own names."""
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id",),
-    **{name: _ALIASES.get(name, (name,)) for name in _INPUTS},
+    **{field: _ALIASES.get(field, (field,)) for field in map(field_of, INPUTS)},
     "model": ("model", "app", "prompt_version"),
     "duration": ("duration", "latency"),
     "cost": ("cost",),
@@ -57,7 +62,12 @@ class Row:
 Item = Row | DataError
 
 
-def read(path: str | os.PathLike[str], columns: Mapping[str, str] | None = None) -> Iterator[Item]:
+def read(
+    path: str | os.PathLike[str],
+    columns: Mapping[str, str] | None = None,
+    *,
+    unused: dict[str, Any] | None = None,
+) -> Iterator[Item]:
     """The rows of a file or folder. For a line that cannot be used, the error that says why.
 
     Reads plain or gzipped JSON lines, or one JSON array; `.csv` and `.tsv`, plain or gzipped, whose cells may contain
@@ -65,6 +75,7 @@ def read(path: str | os.PathLike[str], columns: Mapping[str, str] | None = None)
     other fields the names in COLUMNS are tried. Fields: `id` (default: the number of the line), `query`, `contexts`
     (texts, or objects with `content` and optionally `id`, `score`, `metadata`), `answer`, and optionally `reference`,
     `constraints`, `steps`, `model`, `duration`, `cost`. A line with the id and model of an earlier line is an error.
+    `unused` receives the columns from which no field is read, with the first value of each.
     Raises DataError if the file itself cannot be read.
     """
     name = os.fspath(path)
@@ -77,6 +88,9 @@ def read(path: str | os.PathLike[str], columns: Mapping[str, str] | None = None)
             try:
                 if isinstance(fields, ValueError):
                     raise fields
+                if unused is not None:
+                    used = set(_columns(fields, mapping).values())
+                    unused |= {name: value for name, value in fields.items() if name not in used | set(unused)}
                 row = row_of(fields, number, mapping)
                 first = lines.setdefault((json.dumps(row.id), row.model), number)
                 if first != number:
@@ -92,7 +106,8 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
     """The row of one line. `number` is its id if it has none. Raises ValueError or TypeError with what is wrong."""
     values = _values(fields, columns or {})
     if not any(key in values for key in _MAIN):
-        raise ValueError("the row has neither query nor contexts nor answer")
+        names = ", ".join(fields)[:300]
+        raise ValueError(f"the row has neither query nor contexts nor answer; its columns are {names or 'none'}")
     id = values.get("id")
     if id is not None and not isinstance(id, (str, int, float)):
         raise ValueError(f"id is a {type(id).__name__}, neither a text nor a number")
@@ -117,14 +132,19 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
 
 def _values(fields: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     """The values of a line by the names of a row's fields."""
-    values = {}
+    return {field: fields[column] for field, column in _columns(fields, columns).items()}
+
+
+def _columns(fields: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, str]:
+    """The column of a line that holds each field of a row."""
+    used = {}
     for field, names in COLUMNS.items():
         if field in columns and columns[field] not in fields:
             raise ValueError(f"there is no column {columns[field]!r} for {field}; there are {', '.join(fields)}"[:500])
         column = columns.get(field) or next((name for name in names if name in fields), None)
         if column is not None:
-            values[field] = fields[column]
-    return values
+            used[field] = column
+    return used
 
 
 def _steps(values: Mapping[str, Any]) -> tuple[Any, ...]:

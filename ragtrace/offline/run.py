@@ -18,10 +18,12 @@ from ragtrace import plugins
 from ragtrace._version import __version__
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Evaluator
-from ragtrace.offline.batches import BATCH, ScoredRow, Workers, score_batches
+from ragtrace.offline.batches import BATCH, ScoredBatch, ScoredRow, Workers, score_batches
 from ragtrace.offline.checkpoint import Checkpoint, run_id
+from ragtrace.offline.columns import notes
 from ragtrace.offline.rows import Item, Row, read
 from ragtrace.offline.selection import needs_judge, suitable
+from ragtrace.offline.table import RunFigures
 from ragtrace.records import Score
 from ragtrace.reporting.perturb import perturbed
 from ragtrace.reporting.results import EvaluationRun, Info, Metric, Result
@@ -65,6 +67,8 @@ class Outcome:
     resumed: int
     """Number of rows of `done` that an earlier run evaluated."""
     errors: tuple[DataError, ...]
+    figures: RunFigures
+    """Of the rows as they are in the file, not of perturbed ones."""
     seconds: float
 
 
@@ -79,8 +83,9 @@ def evaluate(
     """Write one line `{"id", "scores": {name: {value, label, explanation, error}}}` for each usable row, in order.
 
     If `out` is a path, finished rows are saved next to it in `OUT.part` until all are done: the same call after a kill
-    continues there. The judge's replies are saved in `OUT.judge`, so that none is paid twice. Errors of unusable lines
-    are printed to `errors`, by default standard error; with `plan.strict` the first one raises DataError. `keep`
+    continues there. The judge's replies are saved in `OUT.judge`, so that none is paid twice. Columns that are not
+    used, evaluators that do not run for lack of an input, and errors of unusable lines are printed to `errors`, by
+    default standard error; with `plan.strict` the first unusable line raises DataError. `keep`
     returns all rows with their scores. `progress` is called with the number of rows of each finished batch.
 
     Raises SettingError for an unknown evaluator or a judge that is not usable, before any row is evaluated.
@@ -89,10 +94,14 @@ def evaluate(
     settings = plan.settings or load()
     names = plan.names
     checks = tuple(plugins.load(name) for name in names)
-    items = _with_perturbed(read(plan.path, plan.columns), plan.perturb)
+    unused: dict[str, Any] = {}
+    items = _with_perturbed(read(plan.path, plan.columns, unused=unused), plan.perturb)
     head = list(islice(items, _HEAD))
+    rows = [item for item in head if isinstance(item, Row)]
+    for note in notes(names, rows, unused):
+        print(f"ragtrace eval: {note}", file=errors or sys.stderr)
     if not names:
-        names = tuple(suitable([item for item in head if isinstance(item, Row)]))
+        names = tuple(suitable(rows))
         checks = tuple(plugins.load(name) for name in names)
     count = plan.jobs or (os.cpu_count() or 1)
     parallel = count > 1 and (len(head) == _HEAD or plan.jobs > 1)
@@ -102,32 +111,34 @@ def evaluate(
             settings = _prepare_judge(settings, target, parallel, stack)
         checkpoint = None if target is None else _checkpoint(plan, names, settings, target)
         stream = stack.enter_context(_open(out)) if isinstance(out, Path) else out
-        writer = _Writer(stream, errors or sys.stderr, strict=plan.strict, keep=keep)
+        writer = _Writer(stream, errors or sys.stderr, [c.name for c in checks], strict=plan.strict, keep=keep)
         workers = Workers(names, settings, count if parallel else 0, stack)
         for batch in _resumed(chain(head, items), checkpoint, workers):
             writer.write(batch)
             if progress is not None:
-                progress(len(batch))
+                progress(len(batch.lines))
     if target is not None and checkpoint is not None:
         _unfinished(target).replace(target)
         checkpoint.close(remove=True)
         _judge_store(target).unlink(missing_ok=True)
     resumed = 0 if checkpoint is None else checkpoint.done
     seconds = time.monotonic() - start
-    return Outcome(tuple(writer.lines), checks, writer.done, resumed, tuple(writer.errors), seconds)
+    return Outcome(tuple(writer.lines), checks, writer.done, resumed, tuple(writer.errors), writer.figures, seconds)
 
 
 class _Writer:
     """Writes the scores of each row, and prints the errors of unusable lines."""
 
-    def __init__(self, out: IO[str], error_out: IO[str], *, strict: bool, keep: bool) -> None:
+    def __init__(self, out: IO[str], error_out: IO[str], names: Sequence[str], *, strict: bool, keep: bool) -> None:
         self._out, self._error_out, self._strict, self._keep = out, error_out, strict, keep
+        self.figures = RunFigures(names)
         self.lines: list[ScoredRow] = []
         self.errors: list[DataError] = []
         self.done = 0
 
-    def write(self, batch: Sequence[ScoredRow | DataError]) -> None:
-        for item in batch:
+    def write(self, batch: ScoredBatch) -> None:
+        self.figures.add_time(batch.seconds)
+        for item in batch.lines:
             if isinstance(item, DataError):
                 if self._strict:
                     raise item
@@ -135,6 +146,8 @@ class _Writer:
                 print(f"ragtrace eval: {item}", file=self._error_out)
                 continue
             self.done += 1
+            if item.row.perturbation is None:
+                self.figures.add(item.scores)
             scores = {name: as_dict(score) for name, score in item.scores.items()}
             self._out.write(json.dumps({"id": item.row.id, "scores": scores}, ensure_ascii=False) + "\n")
             if self._keep:
@@ -197,9 +210,7 @@ def _prepare_judge(settings: Settings, target: Path | None, parallel: bool, stac
     return settings
 
 
-def _resumed(
-    items: Iterator[Item], checkpoint: Checkpoint | None, workers: Workers
-) -> Iterator[list[ScoredRow | DataError]]:
+def _resumed(items: Iterator[Item], checkpoint: Checkpoint | None, workers: Workers) -> Iterator[ScoredBatch]:
     """Batches with their scores, in order. Rows in the checkpoint are not evaluated again; new ones are added to it."""
     if checkpoint is not None:
         saved = checkpoint.rows()
@@ -211,11 +222,11 @@ def _resumed(
             if not batch:
                 break
             left -= sum(isinstance(item, ScoredRow) for item in batch)
-            yield batch
-    for batch in score_batches(items, workers):
+            yield ScoredBatch(batch)
+    for scored in score_batches(items, workers):
         if checkpoint is not None:
-            checkpoint.add((line.row.id, line.scores) for line in batch if isinstance(line, ScoredRow))
-        yield batch
+            checkpoint.add((line.row.id, line.scores) for line in scored.lines if isinstance(line, ScoredRow))
+        yield scored
 
 
 def _saved_line(row: Row, saved: tuple[Any, Mapping[str, Score]], path: Path) -> ScoredRow:

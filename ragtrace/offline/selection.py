@@ -12,7 +12,7 @@ from ragtrace.offline.rows import Row
 from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import INPUTS, has_input
 
-_REFERENCE = (
+REFERENCE_EVALUATORS = (
     "answer_correctness",
     "answer_similarity",
     "context_precision",
@@ -21,6 +21,7 @@ _REFERENCE = (
     "rouge_l",
     "bleu_4",
 )
+"""Evaluators that compare with a reference answer, and need neither a judge nor a language model."""
 _OTHERS = ("tokens_presence", "looping_tool_calls")
 _LABEL = 40
 """A reference of at most so many characters may be a label."""
@@ -52,7 +53,7 @@ def suitable(rows: Sequence[Row]) -> list[str]:
     """The local evaluators that suit these rows: the default suite, and those that their references, constraints and
     steps allow. If all references are short, they may be labels: then `classification` is included."""
     inputs = {name for name in INPUTS for row in rows if has_input(row.trace, name)}
-    names = [name for name in (*DEFAULT_SUITE, *_REFERENCE, *_OTHERS) if plugins.load(name).needs <= inputs]
+    names = [name for name in (*DEFAULT_SUITE, *REFERENCE_EVALUATORS, *_OTHERS) if plugins.load(name).needs <= inputs]
     if "reference" in inputs and all(len(row.trace.reference or "") <= _LABEL for row in rows):
         names.append("classification")
     if importlib.util.find_spec("nltk") is None:

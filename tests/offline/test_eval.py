@@ -19,7 +19,8 @@ import pytest
 from ragtrace import settings
 from ragtrace.cli import main
 from ragtrace.judge import use_judge
-from ragtrace.offline.rows import Row, read
+from ragtrace.offline.columns import notes
+from ragtrace.offline.rows import Row, read, row_of
 from ragtrace.offline.selection import parse_names, suitable
 from ragtrace.reporting.files import read_run
 from tests.judge import server as s
@@ -159,6 +160,73 @@ def test_evaluators_are_chosen_by_what_the_data_has(tmp_path: Path) -> None:
     assert "tokens_presence" not in suitable(full)
     assert "sexism" not in parse_names("local")
     assert parse_names("default,faithfulness,default").count("faithfulness") == 1
+
+
+def test_columns_that_are_not_used_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the evaluators that do not run for lack of them, and the mapping that helps."""
+    rows = [{"answer": r["answer"], "frage": r["query"], "ctx": r["contexts"], "note": "x"} for r in ROWS[:2]]
+    path = jsonl(tmp_path / "in.jsonl", rows)
+    arguments = ["eval", str(path), "--out", str(tmp_path / "o.jsonl"), "--evaluators"]
+    assert main([*arguments, "faithfulness,pii_leakage"]) == 1
+    errors = capsys.readouterr().err
+    assert "these columns are not used: frage, ctx, note" in errors
+    assert "no row has contexts, so these evaluators do not run: faithfulness. If the column 'ctx' has it" in errors
+    assert "--map contexts=ctx" in errors
+    assert "faithfulness has no value: 2 rows not applicable" in errors
+    assert main([*arguments, "faithfulness,pii_leakage", "--map", "contexts=ctx", "--map", "query=frage"]) == 0
+    errors = capsys.readouterr().err
+    assert "these columns are not used: note" in errors
+    assert "do not run" not in errors
+
+
+def test_what_the_data_lacks_is_named_for_the_default_suite() -> None:
+    """By the input that is lacking: evaluators of the default suite, and those that need a reference only where a
+    column may hold one. A column is advised by its name, or where it alone has lists."""
+    rows = [row_of({"answer": "a", "question": "q"}, 1)]
+    assert "groundedness" in notes((), rows, {})[0]
+    assert len(notes((), rows, {})) == 1
+    (unused, contexts, reference) = notes((), rows, {"gold_answers": "g", "texts": ["t"]})
+    assert unused == "these columns are not used: gold_answers, texts"
+    assert contexts.endswith("--map contexts=texts")
+    assert "answer_correctness" in reference
+    assert reference.endswith("--map reference=gold_answers")
+    assert notes(("faithfulness",), rows, {"a": 1, "b": 2})[1].endswith("--map contexts=COLUMN")
+
+
+def test_the_run_ends_with_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For each evaluator: rows, mean, share of passes with its interval, failed, not applicable, time. Perturbed rows
+    do not count."""
+    path = jsonl(tmp_path / "in.jsonl", [{**r, "answer": "Mail me: jo@acme.io"} for r in ROWS])
+    arguments = ["eval", str(path), "--evaluators", "pii_leakage,tokens_presence", "--jobs", "1"]
+    assert main([*arguments, "--perturb", "typos"]) == 1
+    shown = [" ".join(line.split()) for line in capsys.readouterr().err.splitlines()]
+    assert "evaluator rows mean pass share (95 %) failed not applicable time" in shown
+    (line,) = [line for line in shown if line.startswith("pii_leakage ")]
+    assert line.startswith("pii_leakage 12 0.000 0.0 % (0.0 to 24.2) 0 0 ")
+    assert shown[-1] == "ragtrace eval: tokens_presence has no value: 12 rows not applicable"
+
+
+@pytest.mark.server
+def test_an_evaluator_that_always_fails_is_an_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every row failed at the judge: the command says so with the reason, and ends with 1."""
+    pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
+    path = jsonl(tmp_path / "in.jsonl", ROWS[:3])
+    for name, value in {"PRICE_INPUT": "1", "PRICE_OUTPUT": "1", "MODEL": "openai/x", "RETRIES": "0"}.items():
+        monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
+    with s.serving(s.status(401, "who are you")) as served:
+        monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", served.url)
+        assert main(["eval", str(path), "--evaluators", "sexism,pii_leakage", "--out", str(tmp_path / "o.jsonl")]) == 1
+    errors = capsys.readouterr().err
+    assert "sexism has no value: 3 rows judge_refused (AuthenticationError" in errors
+    assert "pii_leakage has no value" not in errors
+
+
+def test_evaluators_that_were_chosen_may_suit_no_row(tmp_path: Path) -> None:
+    """An evaluator of `default` that applies to no row of the data is no failure of the run."""
+    path = jsonl(tmp_path / "in.jsonl", [{"answer": "24 months."}])
+    assert main(["eval", str(path), "--evaluators", "default", "--out", str(tmp_path / "o.jsonl")]) == 0
 
 
 # --- resumption ----------------------------------------------------------------------------------
