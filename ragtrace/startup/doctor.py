@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from ragtrace.errors import RagtraceError, SettingError
 from ragtrace.settings import Settings, load
+from ragtrace.startup import requirements
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +107,16 @@ def _settings() -> Iterator[Finding]:
         yield Finding("settings", "wrong", str(error))
         return
     yield Finding("settings", "ok", f"app {settings.app}, env {settings.env}, sample {settings.sample:g}")
+    checks = []
     for name in settings.evaluators or plugins.DEFAULT_SUITE:
         try:
-            plugins.load(name)
+            checks.append(plugins.load(name))
         except RagtraceError as error:
             yield Finding(f"evaluator {name}", "wrong", str(error))
+    if settings.evaluators and (
+        absent := requirements.missing(checks, settings)
+    ):  # those of the default suite step back
+        yield Finding("evaluators", "wrong", requirements.explain(absent))
     yield _endpoint(settings)
 
 

@@ -21,6 +21,7 @@ from ragtrace.evaluation import Evaluator, configure
 from ragtrace.online import child_process
 from ragtrace.online.pipeline import Adjust, Limits, Pipeline, Sink
 from ragtrace.settings import Settings, evaluator_settings, for_evaluators, load, prices
+from ragtrace.startup import requirements
 from ragtrace.startup import runtime as running
 from ragtrace.startup.runtime import Parts, Runtime
 from ragtrace.text import redaction
@@ -62,7 +63,8 @@ def init(
     or one is made. `sampler` replaces the sampling settings. `sinks` are called with every evaluation, in a thread of
     ragtrace's.
 
-    Raises SettingError for a wrong setting and MissingExtraError for one that needs a package that is not there.
+    Raises SettingError for a wrong setting and for evaluators whose models are not installed, and MissingExtraError for
+    a setting that needs a package that is not installed.
     A second call closes what the first one started. In an evaluating process, which imports the modules of evaluators,
     it starts nothing.
     """
@@ -74,6 +76,7 @@ def init(
     capture = _capture(settings, redact if callable(redact) else _redaction(settings.redact))
     checks = [_evaluator(name) for name in settings.evaluators] if settings.evaluators else _default_suite()
     _check_unique(checks)
+    _check_models(settings, checks)
     _check_judge(settings, checks)
     with _lock:
         before = running.current()
@@ -274,6 +277,13 @@ def _check_unique(checks: Sequence[Evaluator]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise SettingError(f"evaluators names {', '.join(twice)} more than once; name each evaluator once")
+
+
+def _check_models(settings: Settings, checks: Sequence[Evaluator]) -> None:
+    """Raise SettingError for evaluators whose models are not installed: otherwise every score would be an error."""
+    absent = requirements.missing(checks, settings)
+    if absent:
+        raise SettingError(requirements.explain(absent))
 
 
 def _check_judge(settings: Settings, checks: Sequence[Evaluator]) -> None:

