@@ -157,7 +157,12 @@ def run(check: Evaluator, traces: Sequence[Trace]) -> list[list[Score]]:
     A batch that raises is tried again trace by trace, so that one bad trace does not take its neighbours with it.
     Blocks as long as the evaluator does; the pipeline bounds that from outside.
     """
-    indexes = [i for i, trace in enumerate(traces) if check.applies(trace)]
+    judges_retrieval = "documents" in check.needs and "answer" not in check.needs
+    indexes = [
+        i
+        for i, trace in enumerate(traces)
+        if check.applies(trace) and not (judges_retrieval and trace.facts.chunks_of_earlier_turns)
+    ]
     results: list[list[Score]] = [[Score(check.name, label=NOT_APPLICABLE)] for _ in traces]
     for i, verdict in zip(indexes, _verdicts(check, [traces[i] for i in indexes]), strict=True):
         results[i] = normalise(check, verdict)

@@ -40,6 +40,8 @@ class Facts:
     """Why the last model call stopped, e.g. `stop` or `length`."""
     retrievals: int = 0
     """Number of retrievals and rerankings."""
+    chunks_of_earlier_turns: bool = False
+    """The request retrieved nothing, and its documents are those of the session's earlier turns."""
     stages: Mapping[str, float] = field(default_factory=dict)
     """Seconds by stage: `retrieval`, `rerank`, `embeddings`, `generation`, `tool`."""
     time_to_first_chunk: float | None = None
@@ -90,7 +92,8 @@ class Trace:
     """64-bit id of the request's root span; scores belong to that span."""
     query: str
     documents: tuple[Document, ...]
-    """What the model saw, in rank order: after reranking, inner retrievals not doubled."""
+    """What the model saw, in rank order: after reranking, inner retrievals not doubled. Of a request that retrieves
+    nothing, the chunks of its session's earlier turns."""
     answer: str
     reference: str | None = None
     """The expected answer, where the application knows it."""

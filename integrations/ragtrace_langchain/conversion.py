@@ -7,7 +7,7 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.records import Document
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import fields_of, sendable
 from ragtrace.tracing.adapters import content_id, number
 from ragtrace.tracing.content import Attributes, Message
 from ragtrace.tracing.request import Run
@@ -88,6 +88,8 @@ def answer_of(outputs: Any) -> str | None:
         if outputs.get("messages"):
             return _last_text(outputs["messages"], ("assistant", "ai"))
         return sendable(dict(outputs))
+    if not hasattr(outputs, "content") and (fields := fields_of(outputs)):
+        return answer_of(fields)
     if isinstance(outputs, (list, tuple)) and outputs and hasattr(outputs[-1], "content"):
         return _last_text(outputs, ("assistant", "ai"))
     return text_of(outputs)

@@ -161,8 +161,6 @@ def text_of(value: Any) -> str | None:
     blocks = getattr(value, "blocks", None)
     if isinstance(blocks, list):
         return "\n".join(b.text for b in blocks if isinstance(getattr(b, "text", None), str))
-    if hasattr(value, "model_dump_json"):
-        return sendable(value.model_dump_json())
     return sendable(value)
 
 

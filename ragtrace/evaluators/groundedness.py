@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 REFUSAL = "refusal"
 _LANGUAGE = "en"
 _SURE = 0.6
+_EARLIER = "; nothing was retrieved: compared with the chunks of the session's earlier turns"
 _CACHE_SIZE = 256
 SUPPORTED = 0.8
 """Probability from which a claim counts as supported where whole claims are counted. From dev: of answers that people
@@ -160,7 +161,7 @@ def _score(evaluator_: Evaluator, trace: Trace, value: Callable[[Checked], float
     return Score(
         evaluator_.name,
         value=number,
-        explanation=_explanation(checked),
+        explanation=_explanation(checked) + (_EARLIER if trace.facts.chunks_of_earlier_turns else ""),
         cause=_cause(checked) if label(evaluator_, number) == "fail" else None,
         evidence=_evidence(checked, trace),
         method="model",

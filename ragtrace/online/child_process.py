@@ -185,7 +185,11 @@ def portable(trace: Trace) -> Trace:
     documents = tuple(Document(d.id, d.content, d.score) for d in trace.documents)
     attributes = {"constraints": trace.constraints} if trace.constraints else {}
     steps = tuple(_portable_step(step) for step in trace.steps[:_MAX_STEPS])
-    facts = Facts(finish_reason=trace.facts.finish_reason, steps=steps)
+    facts = Facts(
+        finish_reason=trace.facts.finish_reason,
+        steps=steps,
+        chunks_of_earlier_turns=trace.facts.chunks_of_earlier_turns,
+    )
     return replace(trace, documents=documents, attributes=attributes, facts=facts)
 
 

@@ -5,6 +5,7 @@ Span attributes, status, exceptions, explanations, events, ids and files all tak
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import traceback
@@ -113,17 +114,31 @@ def sendable(value: object, limit: int = 1_000_000) -> str:
 
 def _as_text(value: object) -> str:
     try:
-        if isinstance(value, (dict, list, tuple)):
-            return json.dumps(value, ensure_ascii=False, default=_fallback)
+        fields = fields_of(value)
+        if fields is not None or isinstance(value, (dict, list, tuple)):
+            return json.dumps(value if fields is None else fields, ensure_ascii=False, default=_fallback)
         return str(value)
     except Exception:  # noqa: BLE001 cycles, objects whose repr raises: a name is better than nothing
         return f"<{type(value).__name__}>"
 
 
-def _fallback(value: object) -> str:
+def fields_of(value: object) -> dict[str, Any] | None:
+    """The fields of a dataclass or a pydantic object; None for other values, and for a class with its own `__str__`:
+    that one says how it is written. A text of it is then its dict's, not its repr."""
+    kind = type(value)
+    if dataclasses.is_dataclass(kind) and kind.__str__ is object.__str__:
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
+    dump = getattr(value, "model_dump", None)
+    if callable(dump) and kind.__str__.__module__.startswith("pydantic."):
+        return dict(dump())
+    return None
+
+
+def _fallback(value: object) -> Any:
     """For json: an object that it cannot write. An object without a working str is named by its type."""
     try:
-        return str(value)
+        fields = fields_of(value)
+        return str(value) if fields is None else fields
     except Exception:  # noqa: BLE001 an application's __str__
         return f"<{type(value).__name__}>"
 

@@ -10,6 +10,7 @@ from ragtrace.records import DECLARED, Document, Facts, Trace
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.tracing import timing
 from ragtrace.tracing.request import Request, Run
+from ragtrace.tracing.session_chunks import earlier_chunks
 
 _MAX_NAME = 1_000
 """Characters of a name: a model, an application, a prompt version."""
@@ -27,20 +28,22 @@ def trace_of(
     root.query = root.query or next((r.query for r in request.retrieved if r.query), None)
     if root.answer is None and last is not None:
         root.answer = last.answer or "".join(last.chunks)
+    documents = seen_documents(request)
+    earlier = earlier_chunks(request, documents)
     context = root.span.get_span_context()
     return Trace(
         # Without an SDK there are no ids; evaluation wants one that samples like any other.
         trace_id=context.trace_id or random.getrandbits(128),
         span_id=context.span_id or random.getrandbits(64),
         query=root.query or "",
-        documents=seen_documents(request),
+        documents=documents or earlier,
         answer=root.answer or "",
         reference=request.reference,
         started=root.started / 1e9,
         duration=(finished - root.started) / 1e9,
         error=None if error is None else error if isinstance(error, str) else type(error).__name__,
         attributes={key: value for key, value in request.metadata.items() if isinstance(key, str)},
-        facts=_facts(root, last, cancelled, sanitizer),
+        facts=_facts(root, last, cancelled, sanitizer, bool(earlier)),
     )
 
 
@@ -68,7 +71,7 @@ def _inside_retrieval(run: Run) -> bool:
     return False
 
 
-def _facts(root: Run, last: Run | None, cancelled: bool, sanitizer: Sanitizer) -> Facts:
+def _facts(root: Run, last: Run | None, cancelled: bool, sanitizer: Sanitizer, earlier_turns: bool) -> Facts:
     request = root.request
     app, env, prompt_version = (_declared(request.metadata.get(name), sanitizer) for name in DECLARED)
     usage = timing.usage_by_model(request.model_calls)
@@ -85,6 +88,7 @@ def _facts(root: Run, last: Run | None, cancelled: bool, sanitizer: Sanitizer) -
         response_id=_word(last, semconv.RESPONSE_ID, sanitizer),
         finish_reason=last.finish_reason if last is not None else None,
         retrievals=len(request.retrieved),
+        chunks_of_earlier_turns=earlier_turns,
         stages=timing.seconds_by_stage(request.stage_times),
         time_to_first_chunk=timing.time_to_first_chunk(root, request.model_calls),
         input_tokens=sum(read for read, _ in usage.values()) if usage else None,

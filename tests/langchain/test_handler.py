@@ -7,6 +7,7 @@ import copy
 import gc
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import pytest
@@ -24,10 +25,14 @@ from langchain_core.tools import tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from pydantic import BaseModel
 
 from ragtrace import semconv
 from ragtrace.evaluators.causes import cause
-from ragtrace.records import Score
+from ragtrace.records import Document as RecordedDocument
+from ragtrace.records import Score, Trace
+from ragtrace.tracing.request import Request
+from ragtrace.tracing.session_chunks import earlier_chunks
 from ragtrace_langchain import RagtraceCallbackHandler, RagtraceLangChainInstrumentor
 from tests.conftest import Recorded
 
@@ -851,3 +856,57 @@ def test_metadata_is_no_fact(handler: RagtraceCallbackHandler, recorded: Recorde
     assert trace.facts.model != "mine"
     assert trace.attributes["plan"] == "paid"
     assert cause(trace, [Score("groundedness", 0.1, "fail", cause="unsupported")]) != "truncated"
+
+
+class Reply(BaseModel):
+    warranty: str
+    months: int
+
+
+@dataclass
+class Record:
+    warranty: str
+    months: int
+
+
+@pytest.mark.parametrize("kind", [Reply, Record])
+def test_a_structured_answer_is_the_text_of_its_dict(recorded: Recorded, config: Any, kind: Any) -> None:
+    """A pydantic or dataclass answer is judged as the same dict would be, not as its repr."""
+    fields = {"warranty": "from delivery", "months": 24}
+    for answer in (fields, kind(**fields)):
+        RunnableLambda(lambda _, answer=answer: answer).with_config(run_name="typed").invoke("q", config)
+    as_dict, as_object = recorded.traces
+    assert as_object.answer == as_dict.answer == '{"warranty": "from delivery", "months": 24}'
+
+
+def test_a_turn_without_a_retrieval_has_the_chunks_of_its_session(recorded: Recorded, config: Any) -> None:
+    """The second turn is judged against the first one's chunks; another session, user or search has its own."""
+    model = FakeListChatModel(responses=["24 months."])
+
+    def turn(chain: Any, session: str, user: str = "ada") -> Trace:
+        chain.invoke("q", {**config, "metadata": {"session_id": session, "user_id": user}})
+        return recorded.traces[-1]
+
+    first = turn(make_chain(), "turns-1")
+    second = turn(model, "turns-1")
+    assert second.documents == first.documents
+    assert (first.facts.chunks_of_earlier_turns, second.facts.chunks_of_earlier_turns) == (False, True)
+    assert turn(model, "turns-2").documents == turn(model, "turns-1", "bob").documents == ()
+    empty = turn(make_chain(retriever=Fixed(documents=[])), "turns-1")
+    assert (empty.documents, empty.facts.chunks_of_earlier_turns) == ((), False)
+
+
+def test_sessions_are_forgotten_before_they_fill_the_memory(recorded: Recorded, config: Any) -> None:
+    """The chunks of a thousand sessions are kept, of each session its latest 32,000 characters."""
+    long = [Document(page_content=str(i) * 10_000, id=f"long-{i}") for i in range(1, 5)]
+
+    def turn(runnable: Any, session: str) -> Trace:
+        runnable.invoke("q", {**config, "metadata": {"session_id": session}})
+        return recorded.traces[-1]
+
+    turn(make_chain(retriever=Fixed(documents=long)), "memory-0")
+    model = FakeListChatModel(responses=["yes"])
+    assert [d.id for d in turn(model, "memory-0").documents] == ["long-1", "long-2", "long-3"]
+    for i in range(1_000):
+        earlier_chunks(Request(session=f"memory-{i + 1}"), [RecordedDocument("d", "chunk")])
+    assert turn(model, "memory-0").documents == ()

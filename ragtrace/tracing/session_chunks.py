@@ -1,0 +1,49 @@
+"""The chunks of a session's earlier turns: what an answer without a retrieval of its own can stand on.
+
+A plain dictionary whose single operations are atomic, without a lock: the application's threads never wait here, and a
+fork leaves nothing locked. A race can lose a remembered turn, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ragtrace.records import Document
+from ragtrace.tracing.request import Request
+
+_SESSIONS = 1_000
+"""Sessions that are remembered, the latest."""
+_CHARS = 32_000
+"""Characters of chunks that are remembered of a session, the latest: at most 32 million characters in all."""
+
+_chunks: dict[tuple[str, str | None], tuple[Document, ...]] = {}
+
+
+def earlier_chunks(request: Request, documents: Sequence[Document]) -> tuple[Document, ...]:
+    """The chunks of the session's earlier turns for a request that retrieved nothing itself; () for one that searched,
+    and for one without a session. Remembers `documents`, which are this request's own."""
+    if request.session is None:
+        return ()
+    key = (request.session, request.user)
+    remembered = _chunks.pop(key, ())  # to the end: the oldest session goes first
+    searched = bool(request.retrieved or documents)
+    latest = _latest([*documents, *remembered])
+    if latest:
+        _chunks[key] = latest
+    while len(_chunks) > _SESSIONS:
+        with suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
+            del _chunks[next(iter(_chunks))]
+    return () if searched else remembered
+
+
+def _latest(documents: Sequence[Document]) -> tuple[Document, ...]:
+    """The first of these, each once, that fit into the characters."""
+    kept: dict[tuple[str, str], Document] = {}
+    room = _CHARS
+    for document in documents:
+        key = (document.id, document.content)
+        if key not in kept and len(document.content) <= room:
+            kept[key] = document
+            room -= len(document.content)
+    return tuple(kept.values())
