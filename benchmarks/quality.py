@@ -13,7 +13,7 @@ import argparse
 import re
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -349,7 +349,40 @@ def heads(folder: Path, limit: int) -> None:
     print("```\n")
 
 
-PARTS = {"grounding": grounding, "relevance": relevance, "text": text_checks, "heads": heads}
+JUDGES = ("groundedness", "faithfulness", "groundedness_lexical")
+"""The last one counts words."""
+
+
+def minimal_pairs(folder: Path, limit: int) -> None:
+    """Hand-written answers, faithful ones and those with one thing changed, by kind: how many get the right verdict."""
+    print("## One thing changed\n\nRight verdicts at the shipped thresholds, by kind of answer:\n")
+    written = [r for name in ("rag", "rag_long_pairs", "negation_pairs") for r in rows(folder / "handmade", name)]
+    judged = [r for r in written if r["expect"] in ("pass", "fail")]
+    right: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    failing: Counter[str] = Counter()
+    passed = 0
+    for row in judged:
+        kind = (row["expect"], str(row["category"]))
+        labels = {name: run(plugins.load(name), [trace(row)])[0][0].label for name in JUDGES}
+        for total in (kind, (row["expect"], "all")):
+            right["rows"][total] += 1
+            for name, label in labels.items():
+                right[name][total] += label == row["expect"]
+        if row["expect"] == "pass":
+            scores = [run(plugins.load(name), [trace(row)])[0][0] for name in plugins.DEFAULT_SUITE]
+            failed = [score.name for score in scores if score.label == "fail"]
+            failing.update(failed)
+            passed += not failed
+    print("| answers | kind | rows | " + " | ".join(JUDGES) + " |\n|---" + "|---" * (len(JUDGES) + 2) + "|")
+    for expect, kind in sorted(right["rows"], key=lambda k: (k[0] == "fail", k[1] == "all", k[1])):
+        shares = [f"{right[name][expect, kind]}" for name in JUDGES]
+        what = "faithful: passed" if expect == "pass" else "wrong: caught"
+        print("|", " | ".join([what, kind.replace("_", " "), str(right["rows"][expect, kind]), *shares]), "|")
+    print(f"\nFaithful answers that pass the whole default suite: {passed} of {right['rows']['pass', 'all']}. ", end="")
+    print("The others fail: " + ", ".join(f"{name} {count}" for name, count in failing.most_common()) + "\n")
+
+
+PARTS = {"minimal": minimal_pairs, "grounding": grounding, "relevance": relevance, "text": text_checks, "heads": heads}
 
 
 def main() -> None:

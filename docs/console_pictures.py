@@ -29,7 +29,6 @@ from ragtrace.console import accounts
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.server import served
 from ragtrace.demo import answerer, corpus, traffic
-from ragtrace.demo.language_models import SMOLLM2, Model
 from ragtrace.errors import RagtraceError
 from ragtrace.records import Evaluation, Evidence, Feedback
 from ragtrace.review.queue import Policy, fill, next_task, skip, submit
@@ -46,7 +45,7 @@ def demo(folder: Path) -> list[Evaluation]:
     """The demo's requests, scored."""
     got, assistants = Capture(), ("langchain", "llama_index")
     calls = traffic.questions_for(assistants, 0, False)
-    answer = answerer(assistants, corpus.build(), Model(SMOLLM2, "llama_cpp"))
+    answer = answerer(assistants, corpus.build(), None)
     runtime = ragtrace.init(
         app="demo", sample=1.0, sample_per_second=0, sinks=[got], explanations=True, hold_seconds=1.0, workers=2,
         spans_file=str(folder / "spans.jsonl"), capture_content="false",

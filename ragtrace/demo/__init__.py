@@ -13,7 +13,7 @@ from typing import Any
 
 from ragtrace.demo import board as boards
 from ragtrace.demo import traffic
-from ragtrace.demo.language_models import SMOLLM2, Model, open_model
+from ragtrace.demo.language_models import RECORDED, Model, open_model
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
 
 Answer = Callable[[traffic.Call, bool], str]
@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
         from ragtrace.demo import corpus
 
         index = corpus.build()
-    board = boards.DemoBoard(len(calls))
+    board = boards.DemoBoard(len(calls), labels=traffic.labels())
     runtime = _start(options, board)
     try:
         answer = answerer(assistants, index, model)
@@ -130,14 +130,15 @@ def _start(options: argparse.Namespace, board: boards.DemoBoard) -> Any:
         return ragtrace.init(**settings, prometheus_port=0)
 
 
-def _model(options: argparse.Namespace) -> Model:
+def _model(options: argparse.Namespace) -> Model | None:
     if options.live:
         return open_model(options.live)
-    return Model("recorded", "ragtrace-demo") if options.replay else Model(SMOLLM2, "llama_cpp")
+    return Model("recorded", "ragtrace-demo") if options.replay else None
 
 
-def answerer(assistants: Sequence[str], index: Any, model: Model) -> Answer:
-    """Builds the assistants by name (`langchain`, `llama_index`), over a `ragtrace.demo.corpus.Index` and a model.
+def answerer(assistants: Sequence[str], index: Any, model: Model | None) -> Answer:
+    """Builds the assistants by name (`langchain`, `llama_index`), over a `ragtrace.demo.corpus.Index` and a model; None
+    for those of the recorded answers.
 
     Raises MissingExtraError if a framework is not installed.
     """
@@ -146,12 +147,12 @@ def answerer(assistants: Sequence[str], index: Any, model: Model) -> Answer:
         if "langchain" in assistants:
             from ragtrace.demo import langchain_assistant
 
-            chain = langchain_assistant.chain(index, model)
+            chain = langchain_assistant.chain(index, model or RECORDED["langchain"])
             answers["langchain"] = lambda call, streamed: langchain_assistant.answer(chain, call, streamed)
         if "llama_index" in assistants:
             from ragtrace.demo import llama_index_assistant
 
-            engines = llama_index_assistant.engines(index, model)
+            engines = llama_index_assistant.engines(index, model or RECORDED["llama_index"])
             answers["llama_index"] = lambda call, streamed: llama_index_assistant.answer(engines, call, streamed)
     except ModuleNotFoundError as error:
         extra = "langchain" if "langchain" in str(error.name) else "llama-index"
@@ -232,7 +233,7 @@ def _summarise(options: argparse.Namespace, board: boards.DemoBoard, runtime: An
     lines = boards.summary(board, runtime, options.otlp or options.spans, _sample_line(runtime.metrics_url))
     if options.store:
         lines.append(f"to read the requests: ragtrace serve --store {options.store}")
-    print("\n".join(lines), flush=True)
+    print("\n".join([*lines, *boards.agreement_lines(board)]), flush=True)
 
 
 def _sample_line(url: str | None) -> str | None:

@@ -15,9 +15,17 @@ from ragtrace.reporting.formats import clip
 from ragtrace.statistics.tally import ScoreTally
 
 if TYPE_CHECKING:
+    from ragtrace.demo.traffic import Labels
     from ragtrace.startup.runtime import Runtime
 
 _WORST = 3
+_LABELLED = {
+    "groundedness": ("supported", "unsupported"),
+    "faithfulness": ("supported", "unsupported"),
+    "answer_relevance": ("relevant", "irrelevant"),
+    "refusal": ("answers", "refusals"),
+}
+"""The evaluators whose verdicts the labels are compared with: what good and bad answers are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,10 @@ class DemoBoard:
     dropped: int = 0
     tallies: dict[str, ScoreTally] = field(default_factory=dict)
     causes: Counter[str] = field(default_factory=Counter)
+    labels: Mapping[tuple[str, str], Labels] = field(default_factory=dict)
+    """Labels of recorded answers, by question and answer."""
+    verdicts: Counter[tuple[str, bool, bool]] = field(default_factory=Counter)
+    """Verdicts on labelled answers, by evaluator, whether the label is good, and whether the verdict is."""
     _worst: dict[str, UngroundedAnswer] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -61,10 +73,14 @@ class DemoBoard:
             self.evaluated += 1
             if evaluation.cause:
                 self.causes[evaluation.cause] += 1
+            labels = self.labels.get((evaluation.trace.query, evaluation.trace.answer))
             for score in evaluation.scores:
                 if score.label == NOT_APPLICABLE:
                     continue
                 self.tallies.setdefault(score.name, ScoreTally()).add(score)
+                good = _is_good(labels, score.name) if labels else None
+                if good is not None and score.label in ("pass", "fail"):
+                    self.verdicts[score.name, good, score.label == "pass"] += 1
                 if score.name == "groundedness" and score.evidence and score.value is not None:
                     self._keep(evaluation, score.value, score.evidence)
 
@@ -86,6 +102,35 @@ class DemoBoard:
         """The tallies by name."""
         with self._lock:
             return sorted(self.tallies.items())
+
+
+def _is_good(labels: Labels, evaluator: str) -> bool | None:
+    """Whether an answer with these labels should pass; None where they do not say."""
+    if evaluator in ("groundedness", "faithfulness"):
+        return labels.supported
+    if evaluator == "answer_relevance":
+        return labels.relevant
+    return not labels.refusal if evaluator == "refusal" else None
+
+
+def agreement_lines(board: DemoBoard) -> list[str]:
+    """How often the verdicts agree with the labels, a line for each evaluator that has both."""
+    lines = []
+    for name, (good, bad) in _LABELLED.items():
+        counts = {
+            (label, verdict): board.verdicts[name, label, verdict]
+            for label in (True, False)
+            for verdict in (True, False)
+        }
+        total = sum(counts.values())
+        if total:
+            right = counts[True, True] + counts[False, False]
+            lines.append(
+                f"   {name:20} {right} of {total} ({right / total:.0%}): passed {counts[True, True]} of "
+                f"{counts[True, True] + counts[True, False]} {good}, failed {counts[False, False]} of "
+                f"{counts[False, False] + counts[False, True]} {bad}"
+            )
+    return ["", "verdicts that agree with the labels, which were made by reading the answers:", *lines] if lines else []
 
 
 def _figures(tally: ScoreTally) -> tuple[int, int, str, float | None, str]:

@@ -32,6 +32,13 @@ class Model:
     ask: Ask | None = None
 
 
+RECORDED = {
+    "langchain": Model("written-by-hand", "ragtrace-demo"),
+    "llama_index": Model(SMOLLM2, "llama_cpp"),
+}
+"""Whose recorded answers each assistant gives: a person's, from the passages, and those of a small model."""
+
+
 def user_message(question: str, passages: Sequence[str]) -> str:
     """The message with the passages and the question."""
     return "Passages:\n\n" + "\n\n".join(passages) + f"\n\nQuestion: {question}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragtrace.errors import DataError
 from ragtrace.records import Document
@@ -22,6 +22,19 @@ ANSWERABLE, UNANSWERABLE = (
 )
 """Questions about Python, and some that a language reference does not answer."""
 QUESTIONS = (*ANSWERABLE, *UNANSWERABLE)
+_FIRST = 3
+"""Requests to the first assistant before each one to the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What somebody who read a recorded answer with its question and passages says of it."""
+
+    supported: bool | None
+    """Whether the passages say all that the answer says; None where it says nothing."""
+    relevant: bool | None
+    """Whether it is about the question, right or wrong; None for a refusal."""
+    refusal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +85,44 @@ def documents_for(query: str, index: Index | None, k: int) -> list[Document]:
     return [Document(chunk.id, chunk.text, score, {"topic": chunk.topic}) for chunk, score in results]
 
 
+def _rows() -> list[dict[str, Any]]:
+    with _RECORDED.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
 def recorded() -> dict[tuple[str, str], Reply]:
     """The recorded answers, by assistant and question."""
-    with _RECORDED.open(encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
     return {
         (row["assistant"], row["question"]): Reply(
             row["answer"], row["finish_reason"], row["input_tokens"], row["output_tokens"]
         )
-        for row in rows
+        for row in _rows()
+    }
+
+
+def labels() -> dict[tuple[str, str], Labels]:
+    """The labels of the recorded answers, by question and answer."""
+    return {
+        (row["question"], row["answer"]): Labels(row["supported"], row["relevant"], row["refusal"]) for row in _rows()
     }
 
 
 def questions_for(assistants: Sequence[str], count: int, live: bool) -> list[Call]:
-    """`count` requests in an order that is always the same; each assistant gets every question."""
+    """`count` requests in an order that is always the same; each assistant gets every question.
+
+    The first assistant gets three of four requests until its questions are used up: with both, a run begins with good
+    answers, and those of the small model take over.
+    """
     answers = {} if live else recorded()
-    calls = []
-    for question in QUESTIONS:
-        for assistant in assistants:
-            reply = answers.get((assistant, question))
-            if live or reply is not None:
-                calls.append((assistant, question, reply))
-    random.Random(7).shuffle(calls)
+    chance = random.Random(7)
+    queues = []
+    for assistant in assistants:
+        queue = [(assistant, question, answers.get((assistant, question))) for question in QUESTIONS]
+        chance.shuffle(queue)
+        queues.append([call for call in queue if live or call[2] is not None])
+    calls = queues[0]
+    for i, call in enumerate(queues[1] if len(queues) > 1 else ()):
+        calls.insert(_FIRST * (i + 1) + i, call)
     requests = []
     for i in range(count or len(calls)):
         assistant, question, reply = calls[i % len(calls)]

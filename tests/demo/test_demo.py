@@ -53,6 +53,7 @@ def test_the_main_job(tmp_path: Path) -> None:
     assert "requests 8 = sampled out 0 + evaluated 8 + dropped 0" in output
     assert "sampled out + scored + failed + dropped): yes" in output
     assert "least grounded 1:" in output
+    assert "verdicts that agree with the labels" in output
     assert "ragtrace_evaluations_total{" in output
     with closing(open_store(str(tmp_path / "chatlogs.db"))) as store:
         stored = [store.get(root["trace_id"]) for root in roots]
@@ -111,11 +112,13 @@ def test_wrong_options_are_said(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_question_was_answered_once_for_each_assistant() -> None:
-    """The recording is whole: a real answer for each question and assistant, some cut off and some not."""
+    """The recording is whole: an answer for each question and assistant, with labels; a refusal claims nothing."""
     recorded = traffic.recorded()
     assert set(recorded) == {(a, q) for a in ("langchain", "llama_index") for q in traffic.QUESTIONS}
     assert all(reply.text and reply.input_tokens > 50 for reply in recorded.values())
-    assert {reply.finish_reason for reply in recorded.values()} == {"stop", "length"}
+    labels = traffic.labels()
+    assert {(question, reply.text) for (_, question), reply in recorded.items()} == set(labels)
+    assert all(label.supported is None and label.relevant is None for label in labels.values() if label.refusal)
     assert len(traffic.UNANSWERABLE) >= 10
 
 

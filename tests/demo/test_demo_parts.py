@@ -176,3 +176,19 @@ def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:
     assert "Traceback" not in errors
     assert "every evaluator accounts for its requests" in rest
     assert (tmp_path / "ragtrace-spans.jsonl").is_file()
+
+
+def test_verdicts_are_compared_with_the_labels() -> None:
+    """The last lines count the verdicts that agree with the labels; where a label says nothing, none is compared."""
+    labels = {("q1", "Blue."): traffic.Labels(True, True, False), ("q2", "Red."): traffic.Labels(False, True, False)}
+    labels["q3", "I do not know."] = traffic.Labels(None, None, True)
+    board = boards.DemoBoard(3, labels=labels)
+    for query, answer in labels:
+        scores = tuple(Score(name, 0.9, "pass") for name in ("groundedness", "answer_relevance"))
+        board(Evaluation(make_trace(query=query, answer=answer), scores))
+    board(Evaluation(make_trace(query="q4", answer="Not recorded."), (Score("groundedness", 0.9, "pass"),)))
+    assert [line.strip() for line in boards.agreement_lines(board)[2:]] == [
+        "groundedness         1 of 2 (50%): passed 1 of 1 supported, failed 0 of 1 unsupported",
+        "answer_relevance     2 of 2 (100%): passed 2 of 2 relevant, failed 0 of 0 irrelevant",
+    ]
+    assert boards.agreement_lines(boards.DemoBoard(0)) == []
