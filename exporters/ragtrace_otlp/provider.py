@@ -174,6 +174,24 @@ def set_up(
     return telemetry
 
 
+def _grpc_exporters(endpoint: str, headers: dict[str, str] | None) -> tuple[Any, Any]:
+    from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+
+    insecure = not endpoint.startswith("https://")
+    options: dict[str, Any] = {"endpoint": endpoint, "insecure": insecure, "timeout": _EXPORT_SECONDS}
+    return OTLPSpanExporter(headers=headers, **options), OTLPLogExporter(headers=headers, **options)
+
+
+def _http_exporters(endpoint: str, headers: dict[str, str] | None) -> tuple[Any, Any]:
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    base = endpoint.rstrip("/").removesuffix("/v1/traces")
+    options: dict[str, Any] = {"headers": headers, "timeout": _EXPORT_SECONDS}
+    return OTLPSpanExporter(f"{base}/v1/traces", **options), OTLPLogExporter(f"{base}/v1/logs", **options)
+
+
 def _exporters(
     endpoint: str | None, protocol: str, headers: Mapping[str, str] | None, spans_file: str | None
 ) -> tuple[Any, Any]:
@@ -183,21 +201,9 @@ def _exporters(
     lowered = {name.lower(): value for name, value in headers.items()} if headers else None  # gRPC takes no other
     try:
         if protocol == "grpc":
-            from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcLogs
-            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpans
-
-            insecure = not endpoint.startswith("https://")
-            options: dict[str, Any] = {"endpoint": endpoint, "insecure": insecure, "timeout": _EXPORT_SECONDS}
-            return GrpcSpans(headers=lowered, **options), GrpcLogs(headers=lowered, **options)
+            return _grpc_exporters(endpoint, lowered)
         if protocol == "http/protobuf":
-            from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-            base = endpoint.rstrip("/").removesuffix("/v1/traces")
-            return (
-                OTLPSpanExporter(f"{base}/v1/traces", headers=lowered, timeout=_EXPORT_SECONDS),
-                OTLPLogExporter(f"{base}/v1/logs", headers=lowered, timeout=_EXPORT_SECONDS),
-            )
+            return _http_exporters(endpoint, lowered)
     except ModuleNotFoundError as error:
         raise MissingExtraError(str(error.name), "otlp", f"Exporting over OTLP ({protocol})") from error
     raise SettingError(f"otlp_protocol is {protocol!r}; give http/protobuf or grpc")

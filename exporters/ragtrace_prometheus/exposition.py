@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from types import SimpleNamespace
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,17 +21,7 @@ from ragtrace_prometheus.families import Family, number_text
 _EOF = "# EOF\n"
 
 
-class _Numbers(dict[float, str]):
-    """Numbers as Prometheus shows them. The same counts come again and again: up to 10,000 whole numbers are kept."""
-
-    def __missing__(self, value: float) -> str:
-        text = repr(value) if 0 <= value < 1e6 else number_text(value)
-        if value.is_integer() and len(self) < 10_000:
-            self[value] = text
-        return text
-
-
-_NUMBERS = _Numbers()
+_number = lru_cache(maxsize=10_000)(number_text)  # the same counts come again and again
 
 
 class PlainRegistry(CollectorRegistry):
@@ -50,8 +41,6 @@ class _LastText:
     """A metric as it was written last."""
 
     family: Family
-    head: str
-    """The lines HELP and TYPE."""
     pieces: list[str]
     """The text with a piece of its own for each number; what is between two numbers ends a line and begins one."""
     text: bytes
@@ -77,22 +66,26 @@ class Exposition:
 
     def _family(self, family: Family) -> bytes:
         last = self._last.get(family.name)
-        if last is None or not family.extends(last.family):
-            blank = family.replaced([], [])
-            head = self._generate(blank)
-            last = _LastText(blank, head, [head], head.encode())
-        if family.values == last.family.values and family.exemplars == last.family.exemplars:
+        if last is None or not family.has_series_of(last.family):
+            pieces = self._pieces(family)
+        elif family.values == last.family.values and family.exemplars == last.family.exemplars:
             return last.text
-        pieces = last.pieces.copy()  # another scrape may be using it
-        if new := family.keys[len(last.family.keys) :]:
-            text = self._generate(family.replaced(new, [0.0] * (len(new) * len(family.lines))))
-            for line in text.removeprefix(last.head).split("\n")[:-1]:
-                pieces[-1] += line.removesuffix("0.0")
-                pieces += ("", "\n")
-        numbers = list(map(_NUMBERS.__getitem__, family.values))
+        else:
+            pieces = last.pieces.copy()  # another scrape may be using it
+        numbers = list(map(_number, family.values))
         if self._openmetrics:
             for place, exemplar in family.exemplars.items():
                 numbers[place] += exemplar.text
         pieces[1::2] = numbers
-        last = self._last[family.name] = _LastText(family, last.head, pieces, "".join(pieces).encode())
+        last = self._last[family.name] = _LastText(family, pieces, "".join(pieces).encode())
         return last.text
+
+    def _pieces(self, family: Family) -> list[str]:
+        pieces = [""]
+        for line in self._generate(family.replaced(family.keys, [0.0] * len(family.values))).split("\n")[:-1]:
+            if line.startswith("#"):
+                pieces[-1] += line + "\n"
+            else:
+                pieces[-1] += line.removesuffix("0.0")
+                pieces += ("", "\n")
+        return pieces

@@ -120,10 +120,10 @@ class Family(Metric):
         """The family as of this moment."""
         return self.replaced(self.keys.copy(), self.values.copy(), self.exemplars.copy())
 
-    def extends(self, earlier: Family) -> bool:
-        """Whether this is the earlier metric with all its series, perhaps with further ones at the end."""
-        same = (self.lines, self.labels, self.documentation) == (earlier.lines, earlier.labels, earlier.documentation)
-        return same and self.keys[: len(earlier.keys)] == earlier.keys
+    def has_series_of(self, other: Family) -> bool:
+        """Whether both are the same metric with the same series in the same order."""
+        names = ("lines", "labels", "documentation", "keys")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     @property
     def samples(self) -> list[Sample]:  # type: ignore[override]  # the base class stores them

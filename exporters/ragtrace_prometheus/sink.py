@@ -188,7 +188,7 @@ class PrometheusSink(Collector):
         self._count(self._queue.take())
         with self._lock:
             families = [family.copy() for family in self._catalogue.families]
-        return families + (self._watcher.families(self._caps, self._lost) if self._watcher is not None else [])
+        return families + (self._watcher.families(self._caps) if self._watcher is not None else [])
 
     def _lost(self) -> int:
         queue = self._queue.stats()
@@ -211,7 +211,7 @@ class PrometheusSink(Collector):
 
     def watch(self, pipeline: Any, telemetry: Any = None) -> None:
         """Read the pipeline's counts and the exporters' at each scrape."""
-        self._watcher = Watcher(self._base, self._judge, pipeline, telemetry, self._fail)
+        self._watcher = Watcher(self._base, self._judge, pipeline, telemetry, self._fail, self._lost)
 
     @property
     def url(self) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from ragtrace_prometheus.labels import Caps, clean
 
 _Row = tuple[Key, float]
 """Labels and value of a series."""
+_OUTCOMES = ("sampled_out", "scored", "failed", "dropped")
 DROPS = ("queue_full", "queue_bytes", "shutdown", "internal")
 
 
@@ -28,109 +29,83 @@ class JudgeLimits:
     """Whether all processes have one budget, in a file."""
 
 
+@dataclass(frozen=True, slots=True)
 class Watcher:
     """Metrics that are read as a whole: what belongs together is read together."""
 
-    def __init__(
-        self, base: Base, judge: JudgeLimits, pipeline: Any, telemetry: Any, fail: Callable[[str], None]
-    ) -> None:
-        """`telemetry` is None where nothing is exported. `fail` logs and counts a failure."""
-        self._base, self._judge, self._pipeline, self._telemetry = base, judge, pipeline, telemetry
-        self._fail = fail
-        self._last: dict[str, tuple[list[Key], Family]] = {}
-        """By metric: the labels of its series at the last scrape, and the metric with these series."""
+    base: Base
+    judge: JudgeLimits
+    pipeline: Any
+    telemetry: Any
+    """None where nothing is exported."""
+    fail: Callable[[str], None]
+    """Logs and counts a failure of the sink."""
+    failures: Callable[[], int]
+    """How many there were."""
 
-    def families(self, caps: Caps, failures: Callable[[], int]) -> list[Family]:
-        """The metrics of this moment; `failures` counts those of the sink. A part that fails is left out: half a scrape
-        is better than none."""
-        parts: list[Callable[[], list[Family]]] = [
-            lambda: self._accounting(caps),
-            lambda: self._evaluators(caps),
-            lambda: self._queue(caps, failures),
-        ]
-        if self._telemetry is not None:
-            parts.append(self._export)
-        if any(check.asks_judge for check in self._pipeline.evaluators):
-            parts.append(self._budget)
+    def families(self, caps: Caps) -> list[Family]:
+        """The metrics of this moment. A part that fails is left out: half a scrape is better than none."""
+        parts = [self._accounting(caps), self._evaluators(caps), self._queue(caps)]
+        if self.telemetry is not None:
+            parts.append(self._export())
+        if any(check.asks_judge for check in self.pipeline.evaluators):
+            parts.append(self._budget())
         families: list[Family] = []
         for part in parts:
             try:
-                families += part()
+                families += list(part)
             except Exception:  # noqa: BLE001 counted
-                self._fail("a part of /metrics could not be read")
+                self.fail("a part of /metrics could not be read")
         text = "Label values turned into `other`."
-        families.append(self._counter("label_overflow", text, [((), caps.overflows())]))
-        families.append(self._gauge("build_info", "This release.", [((__version__,), 1.0)], "version", "max"))
+        families.append(self._family("counter", "label_overflow", text, [((), caps.overflows())]))
+        families.append(
+            self._family("gauge", "build_info", "This release.", [((__version__,), 1.0)], "version", merge="max")
+        )
         return families
 
-    def _counter(self, name: str, text: str, rows: Sequence[_Row], labels: str = "") -> Family:
-        return self._family("counter", name, text, rows, labels)
-
-    def _gauge(self, name: str, text: str, rows: Sequence[_Row], labels: str = "", merge: Merge = "sum") -> Family:
-        return self._family("gauge", name, text, rows, labels, merge=merge)
-
     def _family(
-        self, kind: Kind, name: str, text: str, rows: Sequence[_Row], labels: str, *, merge: Merge = "sum"
+        self, kind: Kind, name: str, text: str, rows: Iterable[_Row], labels: str = "", *, merge: Merge = "sum"
     ) -> Family:
         """A metric with these series. Of several with the same labels a counter has the sum, a gauge the last."""
-        keys = [key for key, _ in rows]
-        last = self._last.get(name)
-        if last is None or last[0] != keys:
-            empty = family(self._base, kind, name, text, labels, merge=merge)
-            for key in keys:
-                empty.begin(*key)
-            last = self._last[name] = (keys, empty)
-        filled = last[1].replaced(last[1].keys, [float(value) for _, value in rows])
-        if len(filled.keys) < len(keys):
-            filled.values = [0.0] * len(filled.keys)
-            for key, value in rows:
-                if kind == "counter":
-                    filled.inc(*key, by=value)
-                else:
-                    filled.set(value, *key)
-        return filled
+        values: dict[Key, float] = {}
+        for row, value in rows:
+            key = self.base + row
+            values[key] = value + (values.get(key, 0.0) if kind == "counter" else 0.0)
+        return family(self.base, kind, name, text, labels, merge=merge).replaced(list(values), list(values.values()))
 
-    def _accounting(self, caps: Caps) -> list[Family]:
-        counts = [(caps.evaluator(name), each) for name, each in self._pipeline.counts().items()]
-        eligible: list[_Row] = []
-        outcomes: list[_Row] = []
-        for name, each in counts:
-            eligible.append(((name,), each.eligible))
-            for outcome in ("sampled_out", "scored", "failed", "dropped"):
-                outcomes.append(((name, outcome), getattr(each, outcome)))
+    def _accounting(self, caps: Caps) -> Iterator[Family]:
+        counts = [(caps.evaluator(name), each) for name, each in self.pipeline.counts().items()]
+        eligible = [((name,), each.eligible) for name, each in counts]
+        outcomes = [((name, outcome), getattr(each, outcome)) for name, each in counts for outcome in _OUTCOMES]
         text = "Requests that the evaluator could have scored: sampled_out + scored + failed + dropped."
-        return [
-            self._counter("evaluation_eligible", text, eligible, "evaluator"),
-            self._counter("evaluation_outcomes", "What became of them.", outcomes, "evaluator outcome"),
-        ]
+        yield self._family("counter", "evaluation_eligible", text, eligible, "evaluator")
+        yield self._family("counter", "evaluation_outcomes", "What became of them.", outcomes, "evaluator outcome")
 
-    def _evaluators(self, caps: Caps) -> list[Family]:
+    def _evaluators(self, caps: Caps) -> Iterator[Family]:
         rows: list[_Row] = []
-        for check in self._pipeline.evaluators:
+        for check in self.pipeline.evaluators:
             threshold = "" if check.threshold is None else f"{check.threshold:g}"
-            model = clean(self._judge.model) if check.asks_judge else ""
+            model = clean(self.judge.model) if check.asks_judge else ""
             rows.append(((caps.evaluator(check.name), clean(check.version), threshold, model), 1.0))
         labels = "evaluator version threshold judge_model"
-        return [self._gauge("evaluator_info", "Evaluators that run.", rows, labels, "max")]
+        yield self._family("gauge", "evaluator_info", "Evaluators that run.", rows, labels, merge="max")
 
-    def _queue(self, caps: Caps, failures: Callable[[], int]) -> list[Family]:
-        stats = self._pipeline.stats()
-        age = "evaluation_queue_oldest_age_seconds"
+    def _queue(self, caps: Caps) -> Iterator[Family]:
+        stats = self.pipeline.stats()
+        yield self._family("gauge", "evaluation_queue_items", "Traces that wait.", [((), stats.queued)])
+        yield self._family("gauge", "evaluation_queue_bytes", "Text that waits.", [((), stats.queued_bytes)])
+        name, text = "evaluation_queue_oldest_age_seconds", "How long the oldest has waited."
+        yield self._family("gauge", name, text, [((), stats.oldest_age)], merge="max")
         drops = [((reason,), stats.dropped.get(reason, 0)) for reason in sorted({*DROPS, *stats.dropped})]
-        names = [check.name for check in self._pipeline.evaluators]
+        yield self._family("counter", "pipeline_dropped", "Sampled requests dropped.", drops, "reason")
+        names = [check.name for check in self.pipeline.evaluators]
         busy = [((caps.evaluator(name),), stats.busy.get(name, 0.0)) for name in names]
-        errors = stats.internal_errors + sum(stats.sink_errors.values()) + failures()
-        return [
-            self._gauge("evaluation_queue_items", "Traces that wait.", [((), stats.queued)]),
-            self._gauge("evaluation_queue_bytes", "Text that waits.", [((), stats.queued_bytes)]),
-            self._gauge(age, "How long the oldest has waited.", [((), stats.oldest_age)], merge="max"),
-            self._counter("pipeline_dropped", "Sampled requests dropped.", drops, "reason"),
-            self._counter("evaluator_busy_seconds", "Time spent in evaluators.", busy, "evaluator"),
-            self._counter("internal_errors", "Failures inside ragtrace.", [((), errors)]),
-        ]
+        yield self._family("counter", "evaluator_busy_seconds", "Time spent in evaluators.", busy, "evaluator")
+        errors = stats.internal_errors + sum(stats.sink_errors.values()) + self.failures()
+        yield self._family("counter", "internal_errors", "Failures inside ragtrace.", [((), errors)])
 
-    def _export(self) -> list[Family]:
-        stats = self._telemetry.stats()
+    def _export(self) -> Iterator[Family]:
+        stats = self.telemetry.stats()
         items: list[_Row] = []
         failures: list[_Row] = []
         spans, events = (stats.spans, stats.spans_dropped), (stats.events, stats.events_dropped)
@@ -139,18 +114,18 @@ class Watcher:
                 items.append(((sink,), export.exported))
                 failures.append(((sink, "queue_full"), lost))
                 failures += [((sink, clean(reason)), count) for reason, count in export.failed.items()]
-        families = [
-            self._counter("export_items", "Items exported.", items, "sink"),
-            self._counter("export_failures", "Items not exported.", failures, "sink reason"),
-            self._counter("spans_dropped", "Spans that a full queue dropped.", [((), stats.spans_dropped)]),
-        ]
+        yield self._family("counter", "export_items", "Items exported.", items, "sink")
+        yield self._family("counter", "export_failures", "Items not exported.", failures, "sink reason")
+        text = "Spans that a full queue dropped."
+        yield self._family("counter", "spans_dropped", text, [((), stats.spans_dropped)])
         if stats.hold is not None:
             text = "Root spans that wait for their scores."
-            families.append(self._gauge("held_spans", text, [((), stats.hold.held)]))
-            families.append(self._counter("hold_expired", "Root spans that left unscored.", [((), stats.hold.expired)]))
-        return families
+            yield self._family("gauge", "held_spans", text, [((), stats.hold.held)])
+            text = "Root spans that left unscored."
+            yield self._family("counter", "hold_expired", text, [((), stats.hold.expired)])
 
-    def _budget(self) -> list[Family]:
-        rows = [(("hour",), self._judge.hour), (("day",), self._judge.day)]
-        merge: Merge = "max" if self._judge.shared else "sum"
-        return [self._gauge("judge_budget_usd", "What the judge may spend in a window.", rows, "window", merge)]
+    def _budget(self) -> Iterator[Family]:
+        text = "What the judge may spend in a window."
+        merge: Merge = "max" if self.judge.shared else "sum"
+        rows = [(("hour",), self.judge.hour), (("day",), self.judge.day)]
+        yield self._family("gauge", "judge_budget_usd", text, rows, "window", merge=merge)

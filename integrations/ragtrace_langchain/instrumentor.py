@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from ragtrace.tracing.adapters import OPTIONS, is_traced_by_another
+from ragtrace.tracing.adapters import OPTIONS, instrument
 
 if TYPE_CHECKING:
     from ragtrace_langchain.handler import RagtraceCallbackHandler
 
-_log = logging.getLogger(__name__)
 _FRAMEWORK = "langchain_core.callbacks.manager"
 _OTHERS = (
     ("openinference.instrumentation.langchain", "LangChainInstrumentor"),
@@ -50,19 +47,7 @@ class RagtraceLangChainInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         return ("langchain-core >= 0.3, < 2",)
 
     def _instrument(self, **kwargs: Any) -> None:
-        # An exception here would abort every other instrumentation of the process.
-        try:
-            if is_traced_by_another("LangChain", _OTHERS):
-                return
-            if _FRAMEWORK in sys.modules:
-                _register(kwargs)
-            else:
-                import wrapt
-
-                # The import of LangChain takes half a second, which an application that never uses it must not pay.
-                wrapt.when_imported(_FRAMEWORK)(lambda _module: _register(kwargs))
-        except Exception:  # noqa: BLE001 see above
-            _log.warning("ragtrace could not instrument LangChain; its calls are not traced", exc_info=True)
+        instrument("LangChain", _FRAMEWORK, _OTHERS, lambda: _register(kwargs))
 
     def _uninstrument(self, **_kwargs: Any) -> None:
         _switch.handler = None

@@ -14,7 +14,6 @@ from llama_index_instrumentation.event_handlers import BaseEventHandler
 from llama_index_instrumentation.span import active_span_id
 from llama_index_instrumentation.span_handlers import BaseSpanHandler
 
-from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.recorder import open_recorder
 from ragtrace_llama_index.tracer import Tracer
 
@@ -73,14 +72,10 @@ class RagtraceSpanHandler(BaseSpanHandler[Any]):
         except Exception:  # noqa: BLE001 as above
             self.tracer.recorder.failed("span_drop")
 
-    def new_span(self, *args: Any, **kwargs: Any) -> None:
-        """Is never called, because the three methods above are overridden."""
+    def _is_never_called(self, *args: Any, **kwargs: Any) -> None:
+        """The base class calls these methods only in the three methods that are overridden above."""
 
-    def prepare_to_exit_span(self, *args: Any, **kwargs: Any) -> None:
-        """Is never called."""
-
-    def prepare_to_drop_span(self, *args: Any, **kwargs: Any) -> None:
-        """Is never called."""
+    new_span = prepare_to_exit_span = prepare_to_drop_span = _is_never_called
 
     def close(self) -> None:
         """Ends all open runs; the dispatcher calls this when it shuts down."""
@@ -113,23 +108,9 @@ class RagtraceEventHandler(BaseEventHandler):
 class Handlers:
     """The two handlers of one instrumentation, on LlamaIndex's root dispatcher."""
 
-    def __init__(
-        self,
-        tracer_provider: Any = None,
-        capture_content: bool | str | None = None,
-        capture: ContentPolicy | None = None,
-        logger_provider: Any = None,
-        consumer: Any = None,
-    ) -> None:
+    def __init__(self, **options: Any) -> None:
         """Takes the instrumentor's options. Raises ValueError for an unknown mode of `capture_content`."""
-        self.recorder = open_recorder(
-            "ragtrace_llama_index",
-            tracer_provider=tracer_provider,
-            capture_content=capture_content,
-            capture=capture,
-            logger_provider=logger_provider,
-            consumer=consumer,
-        )
+        self.recorder = open_recorder("ragtrace_llama_index", **options)
         self._dispatcher = get_dispatcher()
         tracer = Tracer(self.recorder, self._dispatcher, active_span_id, active_instrument_tags)
         self._spans, self._events = RagtraceSpanHandler(tracer), RagtraceEventHandler(tracer)

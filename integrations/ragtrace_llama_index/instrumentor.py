@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from ragtrace.tracing.adapters import OPTIONS, is_traced_by_another
+from ragtrace.tracing.adapters import OPTIONS, instrument
 
 if TYPE_CHECKING:
     from ragtrace_llama_index.handler import Handlers
 
-_log = logging.getLogger(__name__)
 _FRAMEWORK = "llama_index_instrumentation"
 """Not `llama_index.core`: its import takes ten times as long, and it uses the same root dispatcher."""
 _OTHERS = (
@@ -43,19 +40,8 @@ class RagtraceLlamaIndexInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         return ("llama-index-core >= 0.12.45, < 0.15",)
 
     def _instrument(self, **kwargs: Any) -> None:
-        # An exception here would abort every other instrumentation of the process.
-        try:
-            if is_traced_by_another("LlamaIndex", _OTHERS):
-                return
-            self._options = {k: v for k, v in kwargs.items() if k in OPTIONS}
-            if _FRAMEWORK in sys.modules:
-                self._register()
-            else:
-                import wrapt
-
-                wrapt.when_imported(_FRAMEWORK)(lambda _module: self._register())
-        except Exception:  # noqa: BLE001 see above
-            _log.warning("ragtrace could not instrument LlamaIndex; its calls are not traced", exc_info=True)
+        self._options = {k: v for k, v in kwargs.items() if k in OPTIONS}
+        instrument("LlamaIndex", _FRAMEWORK, _OTHERS, self._register)
 
     def _register(self) -> None:
         if self._options is None or self._handlers is not None:

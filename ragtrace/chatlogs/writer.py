@@ -154,9 +154,8 @@ def write_evaluators(connection: Connection, checks: Sequence[Evaluator], rows: 
     for each in rows:
         now = each.trace["stored"]
         for score, _ in each.scores:
-            name = score["evaluator"], score["version"]
-            if name not in new:
-                new[name] = {"threshold": None, "direction": "higher", "method": score["method"], "description": None}
+            default = {"threshold": None, "direction": "higher", "method": score["method"], "description": None}
+            new.setdefault((score["evaluator"], score["version"]), default)
     for check in checks:
         new[check.name, check.version] = {
             "threshold": check.threshold,

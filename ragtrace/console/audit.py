@@ -131,18 +131,7 @@ def read(
         query = query.where(table.c.id < before)
     with store.reading() as connection:
         rows = connection.execute(query).mappings().all()
-    return tuple(
-        Line(
-            id=row["id"],
-            time=row["time"],
-            user=row["user"],
-            action=row["action"],
-            object=row["object"],
-            detail=json.loads(row["detail"]) if row["detail"] else {},
-            address=row["address"],
-        )
-        for row in rows
-    )
+    return tuple(Line(**{**row, "detail": json.loads(row["detail"] or "{}")}) for row in rows)
 
 
 class Auditing:

@@ -106,22 +106,12 @@ def revoke(store: Store, token: int) -> None:
 
 def _rows(connection: Connection, token: int | None = None) -> list[Token]:
     table, users = schema.tokens, schema.users
-    query = select(table, users.c.name.label("user_name"), users.c.role)
+    columns = [column for column in table.c if column.name != "hash"]
+    query = select(*columns, users.c.name.label("user_name"), users.c.role)
     query = query.join(users, users.c.id == table.c.user).order_by(table.c.id.desc())
     if token is not None:
         query = query.where(table.c.id == token)
+    rows = connection.execute(query).mappings()
     return [
-        Token(
-            id=row["id"],
-            name=row["name"],
-            user=row["user"],
-            user_name=row["user_name"],
-            role=row["role"],
-            scopes=frozenset(row["scopes"].split(",")),
-            created=row["created"],
-            expires=row["expires"],
-            used=row["used"],
-            revoked=bool(row["revoked"]),
-        )
-        for row in connection.execute(query).mappings()
+        Token(**{**row, "scopes": frozenset(row["scopes"].split(",")), "revoked": bool(row["revoked"])}) for row in rows
     ]

@@ -111,16 +111,12 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
     id = values.get("id")
     if id is not None and not isinstance(id, (str, int, float)):
         raise ValueError(f"id is a {type(id).__name__}, neither a text nor a number")
-    contexts = values.get("contexts")
-    contexts = [contexts] if isinstance(contexts, str) and contexts else contexts or []
-    if not isinstance(contexts, list):
-        raise ValueError("contexts is not a list")
     model = None if values.get("model") is None else str(values["model"])
     trace = Trace(
         trace_id=number,
         span_id=number,
         query=_text(values, "query"),
-        documents=tuple(_document(context, i) for i, context in enumerate(contexts)),
+        documents=_documents(values.get("contexts")),
         answer=_text(values, "answer"),
         reference=_text(values, "reference") or None,
         attributes={name: values[name] for name in _METADATA if values.get(name) is not None},
@@ -168,6 +164,13 @@ def _text(values: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{key} is a {type(value).__name__}, not a text")
     return value
+
+
+def _documents(contexts: Any) -> tuple[Document, ...]:
+    contexts = [contexts] if isinstance(contexts, str) and contexts else contexts or []
+    if not isinstance(contexts, list):
+        raise ValueError("contexts is not a list")
+    return tuple(_document(context, i) for i, context in enumerate(contexts))
 
 
 def _document(context: Any, rank: int) -> Document:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtrace.evaluators.overlap import as_label
@@ -44,19 +44,21 @@ def classify(expected: Sequence[str], predicted: Sequence[str], model: str = "")
     labels = tuple(sorted({*expected, *predicted}))
     expected_counts, predicted_counts = Counter(expected), Counter(predicted)
     hits = {label: pairs[label, label] for label in labels}
-    precisions = [hits[label] / predicted_counts[label] if predicted_counts[label] else 0.0 for label in labels]
-    recalls = [hits[label] / expected_counts[label] if expected_counts[label] else 0.0 for label in labels]
     f1s = [2 * hits[label] / (predicted_counts[label] + expected_counts[label]) for label in labels]
     return Classification(
         model=model,
         count=len(expected),
         accuracy=sum(hits.values()) / len(expected),
-        precision=sum(precisions) / len(labels),
-        recall=sum(recalls) / len(labels),
+        precision=_mean_share(hits, predicted_counts),
+        recall=_mean_share(hits, expected_counts),
         f1=sum(f1s) / len(labels),
         labels=labels,
         confusion=tuple((one, other, n) for (one, other), n in sorted(pairs.items())),
     )
+
+
+def _mean_share(hits: Mapping[str, int], counts: Mapping[str, int]) -> float:
+    return sum(hits[label] / counts[label] if counts[label] else 0.0 for label in hits) / len(hits)
 
 
 def classifications(rows: Iterable[Result]) -> list[Classification]:

@@ -52,9 +52,8 @@ def read_run(folder: str | os.PathLike[str]) -> EvaluationRun:
         if not isinstance(document, dict) or document.get("format") != _FORMAT:
             raise DataError(f"{path} was not written by ragtrace")
         if document.get("format_version") != _VERSION:
-            raise DataError(
-                f"{path} has format version {document.get('format_version')}, this ragtrace reads {_VERSION}"
-            )
+            version = document.get("format_version")
+            raise DataError(f"{path} has format version {version}, this ragtrace reads {_VERSION}")
         run = _run(document)
         digest = document["parquet"]["sha256"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -187,13 +187,10 @@ def _app(name: str, entries: Sequence[JournalEntry], since: float, until: float)
     for entry in now:
         dropped.update(entry.dropped)
     requests = math.fsum(1.0 / entry.probability for entry in evaluated)
-    histories: dict[str, _History] = {}
+    histories: defaultdict[str, _History] = defaultdict(lambda: _History(since, until))
     for entry in entries:
         for score in entry.scores:
-            history = histories.get(score.name)
-            if history is None:
-                history = histories[score.name] = _History(since, until)
-            history.add(entry, score)
+            histories[score.name].add(entry, score)
     return AppReport(
         name,
         _distinct(entry.env for entry in now),

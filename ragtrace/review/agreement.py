@@ -145,10 +145,7 @@ def measure_evaluator(rows: Sequence[ScoredVerdict], *, weighted: bool = True) -
         left_out=len(every) - len(comparable),
         seen=_confusion(comparable),
         whole=_confusion([replace(log, weight=log.weight / total) for log in logs]) if total else None,
-        precision=measures.precision,
-        recall=measures.recall,
-        f1=measures.f1,
-        kappa=measures.kappa,
+        **{name: getattr(measures, name) for name in ("precision", "recall", "f1", "kappa")},
         bad=weighted_rate([(log.bad, log.weight) for log in logs]),
         flagged=weighted_rate([(float(flag), log.weight) for log, flag in zip(logs, flags, strict=True)]),
     )

@@ -12,7 +12,6 @@ from ragtrace.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
-    from ragtrace.evaluation import Direction
     from ragtrace.review.calibration import Calibration, QualityMeasures
     from ragtrace.statistics import Estimate
 
@@ -91,9 +90,7 @@ def _calibrate(options: argparse.Namespace) -> int:
             entries = calibration.save(target, better, store=store)
             labels = ", ".join(f"{entry.evaluator} {entry.label}" for entry in entries)
             print(f"ragtrace calibrate: {target}: {labels}", file=sys.stderr)
-    if not fits:
-        return 2
-    return 1 if problems else 0
+    return 2 if not fits else 1 if problems else 0
 
 
 def _fit(store: Store, options: argparse.Namespace, target: Path) -> tuple[list[Calibration], list[str]]:
@@ -121,10 +118,9 @@ def _fit(store: Store, options: argparse.Namespace, target: Path) -> tuple[list[
             entry.threshold if entry is not None and entry.version == own_version(check.version) else check.threshold
         )
         verdicts = [row for row in rows if row.evaluator == name]
-        direction: Direction = "higher" if check.higher else "lower"
         try:
             fits.append(
-                calibration.fit(verdicts, threshold, direction, aim=options.aim, weighted=not options.unweighted)
+                calibration.fit(verdicts, threshold, check.direction, aim=options.aim, weighted=not options.unweighted)
             )
         except DataError as error:
             problems.append(str(error) if verdicts else f"{name}: {error}")

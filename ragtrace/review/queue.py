@@ -88,14 +88,9 @@ def _held_item(connection: Connection, user: int, now: float, but: int | None) -
 def _free_item(connection: Connection, user: int, now: float) -> Any | None:
     other = items.alias("other")
     has_review = exists(select(reviews.c.id).where(reviews.c.trace == items.c.trace, reviews.c.user == user))
+    locked = (other.c.state == "open") & (other.c.locked_by == user) & (other.c.locked_until >= now)
     holds_other_slot = exists(
-        select(other.c.id).where(
-            other.c.trace == items.c.trace,
-            other.c.id != items.c.id,
-            other.c.state == "open",
-            other.c.locked_by == user,
-            other.c.locked_until >= now,
-        )
+        select(other.c.id).where(other.c.trace == items.c.trace, other.c.id != items.c.id, locked)
     )
     query = (
         select(*_TASK)

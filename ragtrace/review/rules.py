@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Select, exists, func, select
 
 from ragtrace.calibrations import own_version
 from ragtrace.chatlogs.schema import NO_VALUE, bucket, evaluators, feedback, items, scores, traces
+from ragtrace.evaluation import Direction
 from ragtrace.review.policy import CERTAIN, Policy
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ class StoredEvaluator:
     version: str
     threshold: float | None
     higher: bool
+
+    @property
+    def direction(self) -> Direction:
+        """Which values pass: the `higher` or the `lower` ones."""
+        return "higher" if self.higher else "lower"
 
     def fails(self, value: float) -> float:
         """Distance of a value from the threshold on the failing side; negative if it passes, 0 without a threshold."""

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 _log = logging.getLogger(__name__)
@@ -43,12 +43,27 @@ def instrumented_by(candidates: Iterable[tuple[str, str]]) -> str | None:
     return None
 
 
-def is_traced_by_another(framework: str, candidates: Iterable[tuple[str, str]]) -> bool:
-    """Returns True, and logs a warning, when another instrumentor (module, class) already traces the framework."""
-    other = instrumented_by(candidates)
-    if other:
-        warn_of_other(framework, other)
-    return bool(other)
+def instrument(
+    framework: str, module: str, candidates: Iterable[tuple[str, str]], register: Callable[[], None]
+) -> None:
+    """Calls `register` as soon as the framework's `module` is imported, at once if it already is.
+
+    Does nothing, and logs a warning, when another instrumentor of `candidates` (module, class) traces the framework.
+    Never raises: an exception here would abort every other instrumentation of the process. A failure is logged.
+    """
+    try:
+        other = instrumented_by(candidates)
+        if other:
+            warn_of_other(framework, other)
+        elif module in sys.modules:
+            register()
+        else:
+            import wrapt
+
+            # The import of a framework takes half a second, which an application that never uses it must not pay.
+            wrapt.when_imported(module)(lambda _module: register())
+    except Exception:  # noqa: BLE001 see above
+        _log.warning("ragtrace could not instrument %s; its calls are not traced", framework, exc_info=True)
 
 
 def warn_of_other(framework: str, other: str) -> None:

@@ -204,10 +204,8 @@ def tag_attributes(
             attributes[semconv.OI_TAGS] = tuple(out.text(tag, 256) for tag in tags)
         if metadata and capture.spans:
             attributes[semconv.OI_METADATA] = out.json(metadata)
-        if session is not None:
-            attributes[semconv.OI_SESSION] = out.text(session, 256)
-    if session is not None:
-        attributes[semconv.CONVERSATION_ID] = out.text(session, 256)
-    if user is not None:
-        attributes[semconv.USER_ID] = out.text(user, 256)
+    names = {semconv.OI_SESSION: session if capture.openinference else None}
+    for name, value in (names | {semconv.CONVERSATION_ID: session, semconv.USER_ID: user}).items():
+        if value is not None:
+            attributes[name] = out.text(value, 256)
     return attributes

@@ -138,13 +138,5 @@ def get_audit(request: Request, user: Admin, query: Annotated[AuditQuery, Query(
 
 
 def _shown(token: tokens.Token) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "name": token.name,
-        "user": token.user_name,
-        "scopes": sorted(token.scopes),
-        "created": token.created,
-        "expires": token.expires,
-        "used": token.used,
-        "revoked": token.revoked,
-    }
+    shared = {name: getattr(token, name) for name in ("id", "name", "created", "expires", "used", "revoked")}
+    return {**shared, "user": token.user_name, "scopes": sorted(token.scopes)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
@@ -76,10 +77,9 @@ def get_consequences(
 ) -> list[threshold_effects.ThresholdEffect]:
     """What candidate thresholds would do, on the logs that people reviewed."""
     store = store_of(request)
-    about = _known(store, name)
-    direction = "higher" if about.higher else "lower"
+    direction = get_evaluator(store, name).direction
     judged = queue.load_verdicts(store, name)
-    return threshold_effects.measure_thresholds(judged, query.threshold or None, direction, weighted=query.weighted)  # type: ignore[arg-type]
+    return threshold_effects.measure_thresholds(judged, query.threshold or None, direction, weighted=query.weighted)
 
 
 @router.get("/evaluators/{name}/calibrations")
@@ -97,29 +97,17 @@ def list_calibrations(request: Request, user: Viewer, name: Name) -> list[Calibr
 def fit_calibration(request: Request, user: Admin, name: Name, how: Fit) -> Fitted:
     """Fit a threshold and a probability to what people said."""
     store = store_of(request)
-    about = _known(store, name)
-    file = _file(request) if how.activate else ""
-    direction = "higher" if about.higher else "lower"
+    about = get_evaluator(store, name)
+    file = get_calibration_file(request) if how.activate else ""
     judged = queue.load_verdicts(store, name)
-    fitted = calibration.fit(judged, about.threshold, direction, weighted=how.weighted)  # type: ignore[arg-type]
+    fitted = calibration.fit(judged, about.threshold, about.direction, weighted=how.weighted)
     number = None
     if file:
         (entry,) = calibration.save(file, [fitted], store=store, user=user.name)
         number = entry.number
     audit.note(request, threshold=fitted.threshold, number=number)
-    return Fitted(
-        evaluator=fitted.evaluator,
-        version=fitted.version,
-        threshold=fitted.threshold,
-        previous=fitted.previous,
-        direction=fitted.direction,
-        aim=fitted.aim,
-        count=fitted.count,
-        curve=fitted.curve.as_json(),
-        before=fitted.before,
-        after=fitted.after,
-        number=number,
-    )
+    shared = {name: getattr(fitted, name) for name in Fitted.model_fields if name not in ("curve", "number")}
+    return Fitted(**shared, curve=fitted.curve.as_json(), number=number)
 
 
 @router.post("/calibrations/{calibration}/activate", status_code=204)
@@ -127,21 +115,22 @@ def activate_calibration(
     request: Request, user: Admin, number: Annotated[int, Path(alias="calibration", ge=1, le=2**53 - 1)]
 ) -> None:
     """Put one of the history in force again."""
-    store, file = store_of(request), _file(request)
+    store, file = store_of(request), get_calibration_file(request)
     with store.reading() as connection:
         row = connection.execute(select(calibrations).where(calibrations.c.id == number)).mappings().first()
     if row is None:
         raise Problem(404, "There is no such calibration", "GET /api/evaluators/NAME/calibrations lists them.")
     entry = calibration_file.entry(row["evaluator"], json.loads(row["content"]))
     audit.note(request, evaluator=entry.evaluator, threshold=entry.threshold, number=entry.number)
-    there = calibration_file.load(file) if _exists(file) else {}
+    there = calibration_file.load(file) if FilePath(file).exists() else {}
     with store.writing() as connection:
         same = calibrations.c.evaluator == entry.evaluator
         connection.execute(update(calibrations).where(same).values(active=calibrations.c.id == number))
         calibration_file.save(file, {**there, entry.evaluator: entry}.values())  # a failure here takes the above back
 
 
-def _known(store: Store, name: str) -> StoredEvaluator:
+def get_evaluator(store: Store, name: str) -> StoredEvaluator:
+    """An evaluator that has scores in the store. Raises Problem (404) for any other name."""
     with store.reading() as connection:
         evaluator = load_evaluators(connection).get(name)
     if evaluator is None:
@@ -153,14 +142,9 @@ def _known(store: Store, name: str) -> StoredEvaluator:
     return evaluator
 
 
-def _file(request: Request) -> str:
+def get_calibration_file(request: Request) -> str:
+    """The path of the calibration file. Raises Problem (409) where the console has none."""
     file = settings_of(request).calibration_file
     if not file:
         raise Problem(409, "There is no calibration file", "Start the console with --calibration FILE.")
     return file
-
-
-def _exists(file: str) -> bool:
-    from pathlib import Path
-
-    return Path(file).exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import BaseModel
@@ -133,34 +134,21 @@ def page(page_: Page) -> TracePage:
 
 
 def _row(row: TraceSummary) -> TraceRow:
-    return TraceRow(
-        id=row.id,
-        trace_id=row.trace_id,
-        started=row.started,
-        duration=row.duration,
-        app=row.app,
-        model=row.model,
-        prompt_version=row.prompt_version,
-        error=row.error,
-        cause=row.cause,
-        thumbs=row.thumbs,
-        reviewed=row.reviewed,
-        query=clean(row.query),
-        answer=clean(row.answer),
-        scores={name: Mark(value=finite(value), label=label) for name, (value, label) in row.scores.items()},
-    )
+    scores = {name: Mark(value=finite(value), label=label) for name, (value, label) in row.scores.items()}
+    texts = {"query": clean(row.query), "answer": clean(row.answer)}
+    return TraceRow(**{name: getattr(row, name) for name in TraceRow.model_fields} | texts | {"scores": scores})
 
 
 def whole(stored: StoredTrace) -> TraceOut:
     """A stored trace."""
     trace = stored.trace
+    of_store = {name: getattr(stored, name) for name in ("id", "stored", "thumbs", "reviewed")}
+    of_trace = {name: getattr(trace, name) for name in ("started", "duration", "error", "sampling_probability")}
     return TraceOut(
-        id=stored.id,
+        **of_store,
+        **of_trace,
         trace_id=f"{trace.trace_id:032x}",
         span_id=f"{trace.span_id:016x}",
-        started=trace.started,
-        duration=trace.duration,
-        stored=stored.stored,
         query=clean(trace.query),
         answer=clean(trace.answer),
         reference=None if trace.reference is None else clean(trace.reference),
@@ -169,16 +157,9 @@ def whole(stored: StoredTrace) -> TraceOut:
             for d in trace.documents
         ],
         attributes=plain({**trace.attributes, **facts_as_dict(trace.facts)}),
-        error=trace.error,
         cause=stored.evaluation.cause,
-        sampling_probability=trace.sampling_probability,
-        thumbs=stored.thumbs,
-        reviewed=stored.reviewed,
         scores=[ScoreOut(**_score(score)) for score in stored.evaluation.scores],
-        feedback=[
-            FeedbackOut(thumbs=f.thumbs, comment=f.comment and clean(f.comment), source=f.source, created=f.created)
-            for f in stored.feedback
-        ],
+        feedback=[FeedbackOut(**asdict(f) | {"comment": f.comment and clean(f.comment)}) for f in stored.feedback],
     )
 
 
@@ -188,16 +169,7 @@ def history(stored: StoredTrace) -> list[DatedScore]:
 
 
 def _score(score: Score) -> dict[str, Any]:
-    names = ("name", "version", "label", "cause", "error", "method", "sampling_probability", "model", "input_tokens")
-    return {
-        **{name: getattr(score, name) for name in (*names, "output_tokens", "cost")},
-        "value": finite(score.value),
-        "explanation": score.explanation and clean(score.explanation),
-        "failures": list(score.failures),
-        "evidence": [
-            EvidenceOut(**{name: getattr(one, name) for name in EvidenceOut.model_fields}) for one in score.evidence
-        ],
-    }
+    return asdict(score) | {"value": finite(score.value), "explanation": score.explanation and clean(score.explanation)}
 
 
 def finite(value: float | None) -> float | None:

@@ -4,14 +4,13 @@ calibration, versions and cost."""
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Query, Request
 from pydantic import BaseModel
-from sqlalchemy import func, select
+from sqlalchemy import Row, func, select
 from starlette.responses import RedirectResponse, Response
 
 from ragtrace import calibrations as calibration_file
@@ -21,30 +20,19 @@ from ragtrace.chatlogs.store import Store
 from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Viewer, settings_of, store_of
+from ragtrace.console.api.calibrations import get_calibration_file, get_evaluator
+from ragtrace.console.pages.filters import finite_number
 from ragtrace.console.pages.questions import question
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.pages.thresholds import board, reliability
 from ragtrace.console.pages.trace_view import ordered
-from ragtrace.console.problems import Problem
 from ragtrace.errors import DataError
-from ragtrace.evaluation import Direction
 from ragtrace.review import calibration, queue
 from ragtrace.review.curves import curve_from_json
-from ragtrace.review.rules import StoredEvaluator, load_evaluators
+from ragtrace.review.rules import load_evaluators
 
 router = APIRouter()
 _VERSIONS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version that has scored something."""
-
-    name: str
-    threshold: float | None
-    direction: str
-    method: str
-    first_seen: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +46,6 @@ class Entry:
     active: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A row of the list."""
-
-    name: str
-    question: str
-    method: str
-    version: str
-    threshold: float | None
-    higher: bool
-    judged: int
-    calibrated: bool
-
-
 class Asked(BaseModel):
     """What an address asks for; what makes no sense in it is left out."""
 
@@ -82,11 +56,7 @@ class Asked(BaseModel):
     @property
     def number(self) -> float | None:
         """The threshold."""
-        try:
-            value = float(self.threshold)
-        except ValueError:
-            return None
-        return value if math.isfinite(value) else None
+        return finite_number(self.threshold)
 
     @property
     def place(self) -> int | None:
@@ -106,16 +76,13 @@ def evaluators(request: Request, user: Viewer) -> Response:
         counts = {row[0]: row[1] for row in connection.execute(select(column, func.count()).group_by(column))}
         active = set(connection.scalars(select(schema.calibrations.c.evaluator).where(schema.calibrations.c.active)))
     rows = [
-        Listed(
-            name,
-            question(name, about[name].description or ""),
-            about[name].method,
-            stored[name].version,
-            stored[name].threshold,
-            stored[name].higher,
-            counts.get(name, 0),
-            name in active,
-        )
+        {
+            "evaluator": stored[name],
+            "question": question(name, about[name].description or ""),
+            "method": about[name].method,
+            "judged": counts.get(name, 0),
+            "calibrated": name in active,
+        }
         for name in ordered(list(stored))
     ]
     return render(request, "evaluators.html.j2", rows=rows, rates={})
@@ -129,9 +96,9 @@ def evaluator(request: Request, user: Viewer, name: str, query: Annotated[Asked,
 
 def _page(request: Request, name: str, query: Asked, proposal: object = None) -> Response:
     store, weighted = store_of(request), query.view != "reviewed"
-    about, versions = _known(store, name)
+    about = get_evaluator(store, name)
     judged = queue.load_verdicts(store, name)
-    direction: Direction = "higher" if about.higher else "lower"
+    direction = about.direction
     board_ = board(judged, about.threshold, direction, query.number, weighted=weighted)
     if board_ is not None and (at := query.place) is not None:
         place = min(at, len(board_.steps) - 1)
@@ -146,7 +113,7 @@ def _page(request: Request, name: str, query: Asked, proposal: object = None) ->
         description=_description(store, name),
         question=question(name, _description(store, name)),
         direction=direction,
-        versions=versions,
+        versions=_versions(store, name),
         board=board_,
         weighted=weighted,
         judged=len({row.trace for row in judged}),
@@ -169,19 +136,12 @@ def _reliability(judged: Sequence[ScoredVerdict], active: Calibrated | None, wei
         return reliability(judged, None, weighted=weighted)
 
 
-def _known(store: Store, name: str) -> tuple[StoredEvaluator, tuple[Version, ...]]:
+def _versions(store: Store, name: str) -> Sequence[Row[Any]]:
+    """The rows of an evaluator's versions that have scored something, newest first."""
     table = schema.evaluators
+    query = select(table).where(table.c.name == name).order_by(table.c.first_seen.desc()).limit(_VERSIONS)
     with store.reading() as connection:
-        evaluator = load_evaluators(connection).get(name)
-        rows = connection.execute(select(table).where(table.c.name == name).order_by(table.c.first_seen.desc())).all()
-    if evaluator is None:
-        raise Problem(
-            404,
-            "There is no such evaluator",
-            "No evaluator of that name scored a trace in this store. GET /api/evaluators lists the evaluators.",
-        )
-    versions = [Version(row.version, row.threshold, row.direction, row.method, row.first_seen) for row in rows]
-    return evaluator, tuple(versions[:_VERSIONS])
+        return connection.execute(query).all()
 
 
 def _description(store: Store, name: str) -> str:
@@ -225,20 +185,16 @@ def calibrate(
     view: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
     """Fit a calibration and show it, or put it in force."""
-    store, path = store_of(request), settings_of(request).calibration_file
-    about, _ = _known(store, name)
-    direction: Direction = "higher" if about.higher else "lower"
+    store = store_of(request)
+    about = get_evaluator(store, name)
+    judged = queue.load_verdicts(store, name)
     try:
-        result = calibration.fit(
-            queue.load_verdicts(store, name), about.threshold, direction, weighted=view != "reviewed"
-        )
+        result = calibration.fit(judged, about.threshold, about.direction, weighted=view != "reviewed")
     except DataError as error:
         return _page(request, name, Asked(view=view), str(error))
     if do == "fit":
         return _page(request, name, Asked(threshold=str(result.threshold), view=view), result)
-    if not path:
-        raise Problem(409, "There is no calibration file", "Start the console with --calibration FILE.")
-    (entry,) = calibration.save(path, [result], store=store, user=user.name)
+    (entry,) = calibration.save(get_calibration_file(request), [result], store=store, user=user.name)
     audit.note(request, object=name, number=entry.number, threshold=entry.threshold)
     return RedirectResponse(f"/evaluators/{name}", 303)
 

@@ -97,7 +97,7 @@ def _bounds(filter: Filter, parameters: Mapping[str, str], values: dict[str, str
         if (time := _time(parameters.get(name, ""))) is not None:
             bounds[name] = time
     for name in ("low", "high"):
-        if (number := _number(parameters.get(name, ""))) is not None:
+        if (number := finite_number(parameters.get(name, ""))) is not None:
             bounds[name] = number
     for name, words in (("thumbs", _THUMBS), ("reviewed", _YES), ("errors", _YES)):
         if parameters.get(name, "") in words:
@@ -114,7 +114,8 @@ def _time(text: str) -> float | None:
         return None
 
 
-def _number(text: str) -> float | None:
+def finite_number(text: str) -> float | None:
+    """A number that a person wrote; None where it is none, or is not finite."""
     try:
         value = float(text)
     except ValueError:

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.store_types import Review, StoredTrace, Task, Verdict
+from ragtrace.chatlogs.store_types import Review, StoredTrace, Task, Verdict, is_trace_id
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Admin, Reviewer, User, settings_of, store_of
 from ragtrace.console.pages import trace_view as cases
@@ -56,7 +56,7 @@ def review(request: Request, user: Reviewer, trace: str = "", main: str = "", la
     context: dict[str, Any] = {"case": None, "task": None}
     if stored is not None:
         context = _context(request, user, task, stored, main)
-    if last and not trace and _is_hex(last):
+    if last and not trace and is_trace_id(last):
         context["before"] = last
     context = {"before": "", "why_empty": _why_empty(store), "progress": _progress(request, user, now), **context}
     return render(request, "review.html.j2", **context)
@@ -143,7 +143,7 @@ async def judge(request: Request, user: Reviewer) -> Response:
 def _judge(request: Request, user: User, form: FormData) -> Response:
     store, action = store_of(request), _field(form, "do")
     trace_id, item = _field(form, "trace"), _number(_field(form, "item"))
-    audit.note(request, object=trace_id if _is_hex(trace_id) else None, did=action[:10])
+    audit.note(request, object=trace_id if is_trace_id(trace_id) else None, did=action[:10])
     if action == "release" and item is not None:
         queue.release(store, item, user.id)
         return JSONResponse({"released": True})
@@ -188,10 +188,6 @@ def _number(text: str, kind: type[Any] = int) -> Any:
         return kind(text)
     except ValueError:
         return None
-
-
-def _is_hex(text: str) -> bool:
-    return len(text) == 32 and all(c in "0123456789abcdef" for c in text)
 
 
 def _done(request: Request, what: str, trace_id: str) -> Response:

@@ -166,28 +166,25 @@ def _number(value: Any) -> float | None:
 def _spans(usable: list[tuple[int, Mapping[str, Any]]]) -> tuple[Bar, ...]:
     spans = dict(usable)
     starts = {i: _number(span.get("start")) or 0.0 for i, span in usable}
-    ends = {i: starts[i] + max(0.0, _number(span.get("duration")) or 0.0) for i, span in usable}
-    origin, whole = min(starts.values()), max(ends.values())
+    lengths = {i: max(0.0, _number(span.get("duration")) or 0.0) for i, span in usable}
+    origin, whole = min(starts.values()), max(starts[i] + lengths[i] for i in spans)
     scale = 1000.0 / max(whole - origin, 1e-9)
     parents = {i: p if type(p := span.get("parent")) is int else None for i, span in usable}
-    bars_ = []
-    for i in _in_order(parents, starts):
-        span = spans[i]
-        bars_.append(
-            Bar(
-                clip(span.get("name") or "span", 120),
-                clip(span.get("operation") or "", 60),
-                _depth(i, parents),
-                (starts[i] - origin) * scale,
-                max(2.0, (ends[i] - starts[i]) * scale),
-                ends[i] - starts[i],
-                clip(span.get("model") or "", 80),
-                _tokens(span.get("input_tokens")),
-                _tokens(span.get("output_tokens")),
-                clip(span.get("error") or "", 80),
-            )
+    return tuple(
+        Bar(
+            clip(spans[i].get("name") or "span", 120),
+            clip(spans[i].get("operation") or "", 60),
+            _depth(i, parents),
+            (starts[i] - origin) * scale,
+            max(2.0, lengths[i] * scale),
+            lengths[i],
+            clip(spans[i].get("model") or "", 80),
+            _tokens(spans[i].get("input_tokens")),
+            _tokens(spans[i].get("output_tokens")),
+            clip(spans[i].get("error") or "", 80),
         )
-    return tuple(bars_)
+        for i in _in_order(parents, starts)
+    )
 
 
 def _tokens(value: Any) -> int | None:
