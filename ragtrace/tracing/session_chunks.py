@@ -39,11 +39,11 @@ def earlier_chunks(request: Request, documents: Sequence[Document]) -> tuple[Doc
 
 def _latest(documents: Sequence[Document]) -> tuple[Document, ...]:
     """The first of these, each once, that fit into the characters."""
-    kept: dict[tuple[str, str], Document] = {}
+    chunks: dict[tuple[str, str], Document] = {}
     room = _CHARS
     for document in documents:
         key = (document.id, document.content)
-        if key not in kept and len(document.content) <= room:
-            kept[key] = document
+        if key not in chunks and len(document.content) <= room:
+            chunks[key] = document
             room -= len(document.content)
-    return tuple(kept.values())
+    return tuple(chunks.values())
