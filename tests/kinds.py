@@ -37,6 +37,7 @@ MODULES = {
     "house/test_minimal_install.py": "minimal",
     "house/test_rooms.py": "process",
     "judge": "server",
+    "models/test_entailment_models.py": "external",
     "models/test_external.py": "external",
     "online/test_child_process.py": "process",
     "online/test_isolation.py": "process",

@@ -210,8 +210,9 @@ def hallucination_cross_encoder(trace: Trace, *, settings: Settings) -> Score:
     """Calibrated probability that the whole answer is consistent with its context: one judgement over context and
     answer, not composed from claims.
 
-    The setting `entailment_model` names another model for it: Vectara's HHEM or a CrossEncoder. A context that is too
-    long for that one is read in windows of which the best counts, and the explanation says how much was read."""
+    The setting `entailment_model` names another model for it: Vectara's HHEM, a CrossEncoder, a LettuceDetect token
+    classifier, or a MiniCheck language model. A context that is too long for that one is read in windows, and the
+    explanation says how much was read and what was not supported."""
     if settings.entailment_model:
         return _by_named_model(trace, settings.entailment_model)
     return _score(hallucination_cross_encoder, trace, lambda c: 1 - c.support.ungrounded)
@@ -226,19 +227,23 @@ def _by_named_model(trace: Trace, model: str) -> Score:
         return not_scored(name, REFUSAL)
     if not reading.claims:
         return not_scored(name, "the answer claims nothing")
-    context = "\n\n".join(d.content for d in trace.documents if d.content.strip())
-    if not context:
+    documents = [d.content for d in trace.documents if d.content.strip()]
+    if not documents:
         return not_scored(name, "the chunks hold no text")
-    result = consistency(context, reading.text, model)
+    result = consistency(trace.query, documents, reading.text, model)
     parts = [f"by {model}"]
     if result.windows_in_all > 1:
-        parts.append(f"the context was read in {result.windows_in_all} windows, of which the best counts")
+        parts.append(
+            f"the context was read in {result.windows_in_all} windows, of which the {result.window_rule} counts"
+        )
     if result.windows < result.windows_in_all:
         parts.append(f"{result.windows} of them were judged: those that share most words with the answer")
     if result.parts_in_all > 1:
         parts.append(f"the answer was read in {result.parts_in_all} parts, of which the worst counts")
     if result.parts < result.parts_in_all:
         parts.append(f"the first {result.parts} of them were judged")
+    if result.unsupported:
+        parts.append("not supported: " + ", ".join(f"“{piece[:200]}”" for piece in result.unsupported[:5]))
     cause = "unsupported" if label(hallucination_cross_encoder, result.value) == "fail" else None
     return Score(name, value=result.value, explanation="; ".join(parts), cause=cause, method="model")
 

@@ -110,8 +110,9 @@ class Settings:
     toxicity_model: str = ""
     """`detoxify:original`, `detoxify:unbiased` or `detoxify:multilingual`; empty for the embedded one."""
     entailment_model: str = ""
-    """What judges `hallucination_cross_encoder`: `vectara/hallucination_evaluation_model`, which brings code of its own
-    that is run, or a sentence-transformers CrossEncoder (name or folder); empty for the embedded model."""
+    """What judges `hallucination_cross_encoder`, by name or folder: `vectara/hallucination_evaluation_model`, which
+    brings code of its own that is run, a sentence-transformers CrossEncoder, a token classifier (LettuceDetect), or a
+    language model (MiniCheck); empty for the embedded model."""
     similarity_model: str = ""
     """A sentence-transformers CrossEncoder (name or folder) that scores how similar two texts are, in place of cosines
     of embeddings; empty for these."""

@@ -19,6 +19,11 @@ from ragtrace import plugins
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
 from ragtrace.evaluation import run
 from ragtrace.models import external, model_file
+from ragtrace.models.external.detoxifier import toxicity_models
+from ragtrace.models.external.entailment import HHEM, entailment_models
+from ragtrace.models.external.pair_models import similarity_models
+from ragtrace.models.external.passages import windows
+from ragtrace.models.external.pii_engines import pii_engines
 from ragtrace.online.child_process import ProcessRunner
 from ragtrace.records import Score
 from ragtrace.settings import Settings, for_evaluators, load
@@ -36,10 +41,10 @@ class Current:
 
 CURRENT = Current()
 MODELS = (
-    external._toxicity_models,
-    external._entailment_models,
-    external._similarity_models,
-    external._pii_engines,
+    toxicity_models,
+    entailment_models,
+    similarity_models,
+    pii_engines,
 )
 
 
@@ -83,7 +88,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None
         ({"pii_engine": "presidio"}, "presidio_analyzer", "pii_leakage", "pip install presidio-analyzer"),
         ({"pii_engine": "gliner:some"}, "gliner", "contact_information", "pip install gliner"),
         ({"entailment_model": "x"}, "sentence_transformers", "hallucination_cross_encoder", "[sentence-transformers]"),
-        ({"entailment_model": external.HHEM}, "transformers", "hallucination_cross_encoder", "[sentence-transformers]"),
+        ({"entailment_model": HHEM}, "transformers", "hallucination_cross_encoder", "[sentence-transformers]"),
         ({"similarity_model": "x"}, "sentence_transformers", "answer_relevance", "[sentence-transformers]"),
     ],
 )  # fmt: skip
@@ -132,7 +137,7 @@ def test_without_names_nothing_is_loaded(setting: Use, monkeypatch: pytest.Monke
 def test_windows_leave_nothing_out(length: int, words: int, room: int) -> None:
     """Each has room, they are in order and overlap, and together they are the whole text."""
     text = "".join(" " if i % words == words - 1 else chr(0x4E00 + i) for i in range(length))
-    found = external.windows(text, room, len)
+    found = windows(text, room, len)
     assert all(len(window) <= room for window in found)
     end = 0
     for window in found:
@@ -144,7 +149,7 @@ def test_windows_leave_nothing_out(length: int, words: int, room: int) -> None:
 
 def test_windows_are_cut_between_words() -> None:
     """Where there is white space."""
-    assert external.windows("one two three four five six", 12, len)[0] == "one two "
+    assert windows("one two three four five six", 12, len)[0] == "one two "
 
 
 # --- stand-ins for libraries whose weights come from the hub ----------------------------------------
@@ -201,14 +206,14 @@ def test_hhem(setting: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     folder is never looked up on the hub."""
     stand_in(monkeypatch, "transformers", AutoModelForSequenceClassification=Hhem)
     Hhem.calls.clear()
-    setting(entailment_model=external.HHEM)
+    setting(entailment_model=HHEM)
     found = score("hallucination_cross_encoder")
-    assert (found.value, found.explanation) == (0.95, f"by {external.HHEM}")
+    assert (found.value, found.explanation) == (0.95, f"by {HHEM}")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "HHEMv2Config"}))
     setting(entailment_model=str(tmp_path))
     assert score("hallucination_cross_encoder", documents=["Nothing on pumps."]).value == 0.2
     assert Hhem.calls == [
-        (external.HHEM, {"trust_remote_code": True, "local_files_only": False}),
+        (HHEM, {"trust_remote_code": True, "local_files_only": False}),
         (str(tmp_path), {"trust_remote_code": True, "local_files_only": True}),
     ]
 
@@ -216,7 +221,7 @@ def test_hhem(setting: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def test_long_contexts_are_read_in_windows(setting: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     """The window that supports the answer best counts, wherever it is, and the explanation says what was read."""
     stand_in(monkeypatch, "transformers", AutoModelForSequenceClassification=Hhem)
-    setting(entailment_model=external.HHEM)
+    setting(entailment_model=HHEM)
     filler = "Water flows downhill in the valley. " * 800
     found = score("hallucination_cross_encoder", documents=[filler, filler + "The pump is covered for 24 months."])
     assert found.value == 0.95
@@ -237,7 +242,7 @@ def test_what_claims_nothing_is_not_asked(
 ) -> None:
     """Refusals and courtesies are told apart as without a named model."""
     stand_in(monkeypatch, "transformers", AutoModelForSequenceClassification=Hhem)
-    setting(entailment_model=external.HHEM)
+    setting(entailment_model=HHEM)
     assert score("hallucination_cross_encoder", answer=answer).label == label
     assert score("hallucination_cross_encoder", documents=[" "]).label == "not_applicable"
 
@@ -393,8 +398,8 @@ def test_long_texts_and_a_cross_encoder(make: Callable[..., str], setting: Use) 
     context = "Water flows downhill in the valley. " * 40 + "The pump is covered for 24 months."
     found = score("hallucination_cross_encoder", documents=[context])
     assert "windows, of which the best counts" in (found.explanation or "")
-    model = external._entailment_models.get(folder)
-    for piece in external.windows(context, 40, model.tokens):
+    model = entailment_models.get(folder)
+    for piece in windows(context, 40, model.tokens):
         assert model.tokens(piece) <= 40
     long = score("hallucination_cross_encoder", documents=[context], answer="The pump is covered. " * 30)
     assert "parts, of which the worst counts" in (long.explanation or "")

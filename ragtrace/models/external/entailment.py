@@ -1,0 +1,68 @@
+"""The model that the setting `entailment_model` names: its kind by its configuration, and what it says of an answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ragtrace.lazy import Lazy
+from ragtrace.models.external.consistency import Consistency, by_pairs, by_sentences
+from ragtrace.models.external.libraries import EXTRA, clean, is_local, package
+from ragtrace.models.external.minicheck import CausalMiniCheck, Seq2SeqMiniCheck
+from ragtrace.models.external.pair_models import CrossEncoder, Hhem
+from ragtrace.models.external.token_models import TokenClassifier
+
+HHEM = "vectara/hallucination_evaluation_model"
+_OWN_CODE = frozenset({"internlm2"})
+"""Architectures of Bespoke-MiniCheck that transformers does not have: their code comes with the weights."""
+
+EntailmentModel = CrossEncoder | Hhem | Seq2SeqMiniCheck | CausalMiniCheck | TokenClassifier
+
+
+def _load(name: str) -> EntailmentModel:
+    config = {"model_type": "HHEM"} if name == HHEM else _config(name)
+    kind, architectures = str(config.get("model_type")), [str(a) for a in config.get("architectures") or ()]
+    if kind.startswith("HHEM"):
+        return Hhem(name)
+    if any(a.endswith("ForTokenClassification") for a in architectures):
+        return TokenClassifier(name)
+    if config.get("is_encoder_decoder"):
+        return Seq2SeqMiniCheck(name)
+    if any(a.endswith("ForCausalLM") for a in architectures):
+        return CausalMiniCheck(name, trust=kind in _OWN_CODE)
+    return CrossEncoder(name, f"entailment_model {name!r}")
+
+
+def _config(name: str) -> dict[str, Any]:
+    """The model's configuration, without running code; empty where there is none."""
+    if is_local(name):
+        with contextlib.suppress(OSError, ValueError):
+            config = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
+            return config if isinstance(config, dict) else {}
+        return {}
+    transformers = package("transformers", EXTRA, f"entailment_model {name!r}")
+    with contextlib.suppress(Exception):  # that it cannot be loaded is said where it is loaded
+        return dict(transformers.PretrainedConfig.get_config_dict(name)[0])
+    return {}
+
+
+entailment_models: Lazy[EntailmentModel] = Lazy(_load)
+
+
+def consistency(question: str, documents: Sequence[str], answer: str, name: str) -> Consistency:
+    """How consistent an answer is with its documents by the model `name`, a value of the setting `entailment_model`.
+
+    Cross-encoders and HHEM judge the whole answer, MiniCheck each sentence, token classifiers each token. What is too
+    long for the model is read in windows.
+    """
+    model = entailment_models.get(name)
+    documents, answer = [clean(document) for document in documents], clean(answer)
+    if isinstance(model, TokenClassifier):
+        return model.consistency(clean(question), documents, answer)
+    context = "\n\n".join(documents)
+    if isinstance(model, (Seq2SeqMiniCheck, CausalMiniCheck)):
+        return by_sentences(model, context, answer)
+    return by_pairs(model, context, answer)

@@ -1,0 +1,51 @@
+"""What all models that a setting names share: their packages, the errors of loading them, the texts that they take."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ragtrace.errors import MissingExtraError, ModelError
+
+EXTRA = "sentence-transformers"
+"""The extra of ragtrace-otel that brings transformers, torch and sentence-transformers."""
+RUN = 8
+"""Pairs or texts that a model is given at once."""
+
+
+def package(module: str, extra: str, purpose: str) -> Any:
+    """The imported module. Raises MissingExtraError that names the package which brings it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(module.partition(".")[0].replace("_", "-"), extra, purpose) from error
+
+
+def clean(text: str) -> str:
+    """The text without the lone surrogates on which tokenizers raise; as long as before."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def is_local(name: str) -> bool:
+    """Whether the name is a folder, which is read from the disk alone."""
+    return Path(name).is_dir()
+
+
+@contextlib.contextmanager
+def load_errors(what: str) -> Iterator[None]:
+    """Whatever a library raises while it loads a model, as a ModelError that names the model."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{what} cannot be loaded: {error}") from error
+
+
+def device() -> str:
+    """The device for a model: the first GPU, or the processor."""
+    torch = package("torch", EXTRA, "A model that a setting names")
+    return "cuda" if torch.cuda.is_available() else "cpu"

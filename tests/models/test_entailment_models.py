@@ -1,0 +1,254 @@
+"""LettuceDetect and MiniCheck: tiny models of the true architectures with random weights, loaded from a folder, give
+what the formulas of these projects give."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace import plugins
+from ragtrace.evaluation import run
+from ragtrace.models import model_file
+from ragtrace.models.external.entailment import entailment_models
+from ragtrace.models.external.minicheck import CausalMiniCheck
+from ragtrace.models.external.passages import passages
+from ragtrace.models.external.token_models import TokenClassifier
+from ragtrace.records import Score
+from ragtrace.settings import Settings
+from ragtrace.testing import make_trace
+
+for module in ("torch", "transformers", "sentence_transformers"):
+    pytest.importorskip(module, reason=f"{module} is not installed: pip install 'ragtrace-otel[sentence-transformers]'")
+
+QUERY = "How long is the pump covered?"
+CHUNKS = ("The pump is covered for 24 months.", "Filters are not covered.")
+ANSWER = "The pump is covered for 24 months. Filters are covered, too."
+LABELS = {0: "supported", 1: "hallucinated"}
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """torch with a fixed seed; the hub cannot be reached."""
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    library = importlib.import_module("torch")
+    library.manual_seed(7)
+    return library
+
+
+@pytest.fixture
+def transformers() -> Any:
+    return importlib.import_module("transformers")
+
+
+def judged(folder: str, **fields: Any) -> Score:
+    check = plugins.load("hallucination_cross_encoder", Settings(entailment_model=folder))
+    given = {"query": QUERY, "documents": list(CHUNKS), "answer": ANSWER, **fields}
+    ((score,),) = run(check, [make_trace(**given)])
+    return score
+
+
+def save(folder: Path, model: Any, tokenizer: Any) -> str:
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def bert_tokenizer(transformers: Any, tokens: int) -> Any:
+    return transformers.BertTokenizerFast(vocab=str(model_file("vocabulary")), model_max_length=tokens)
+
+
+# --- LettuceDetect --------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["ModernBert", "Bert"])
+def classifier(request: pytest.FixtureRequest, tmp_path: Path, torch: Any, transformers: Any) -> Callable[..., str]:
+    """Makes a token classifier in a folder."""
+
+    def make(names: dict[int, str] = LABELS, tokens: int = 256) -> str:
+        config = getattr(transformers, f"{request.param}Config")(
+            vocab_size=30_522,
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=tokens,
+            pad_token_id=0,
+            initializer_range=1.0,
+            num_labels=len(names),
+            id2label=names,
+            label2id={name: i for i, name in names.items()},
+        )
+        model = getattr(transformers, f"{request.param}ForTokenClassification")(config)
+        return save(tmp_path / f"{len(names)}-{tokens}", model, bert_tokenizer(transformers, tokens))
+
+    return make
+
+
+def test_a_token_classifier(classifier: Callable[..., str], torch: Any, transformers: Any) -> None:
+    """The value is 1 minus the greatest probability of the second label over the tokens of the answer, which follow the
+    prompt of LettuceDetect; without a question, its prompt for summaries."""
+    folder = classifier()
+    model = transformers.AutoModelForTokenClassification.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    context = f"passage 1: {CHUNKS[0]}\npassage 2: {CHUNKS[1]}"
+    prompts = {
+        QUERY: f"Briefly answer the following question:\n{QUERY}\nBear in mind that your response should be strictly "
+        f"based on the following 2 passages:\n{context}\nIn case the passages do not contain the necessary information "
+        'to answer the question, please reply with: "Unable to answer based on given passages."\noutput:',
+        "": f"Summarize the following text:\n{context}\noutput:",
+    }
+    for query, prompt in prompts.items():
+        encoding = tokenizer(prompt, ANSWER, return_tensors="pt")
+        count = len(tokenizer(ANSWER, add_special_tokens=False)["input_ids"])
+        with torch.no_grad():
+            logits = model(input_ids=encoding["input_ids"], attention_mask=encoding["attention_mask"]).logits
+        greatest = float(torch.softmax(logits, -1)[0, -count - 1 : -1, 1].max())
+        score = judged(folder, query=query)
+        assert score.value == pytest.approx(1 - greatest, abs=1e-5)
+        assert (score.explanation or "").startswith(f"by {folder}")
+        assert ("not supported: “" in (score.explanation or "")) is (greatest >= 0.5)
+
+
+def test_long_contexts_of_a_token_classifier(classifier: Callable[..., str]) -> None:
+    """They are read in groups of passages that fit, and nothing of them is left out; a long answer is read in parts."""
+    folder = classifier()
+    documents = [f"Water flows downhill in valley number {i}. " * (40 if i == 3 else 3) for i in range(8)]
+    score = judged(folder, documents=documents, answer=ANSWER * 20)
+    assert "windows, of which the worst counts" in (score.explanation or "")
+    assert "parts, of which the worst counts" in (score.explanation or "")
+    model = entailment_models.get(folder)
+    assert isinstance(model, TokenClassifier)
+    groups = model.groups(QUERY, documents, ANSWER)
+    assert len(groups) > 1
+    for group in groups:
+        assert model.tokens(model.prompt(QUERY, group)) + model.tokens(ANSWER) + 3 <= 256
+    text = "".join(passage for group in groups for passage in group)
+    assert all(f"number {i}" in text for i in range(8))
+
+
+def test_a_token_classifier_with_other_labels(classifier: Callable[..., str]) -> None:
+    """An error that names the labels, not a number of something else."""
+    score = judged(classifier({0: "O", 1: "B-PER", 2: "I-PER"}))
+    assert score.error == "ModelError"
+    assert "b-per" in (score.explanation or "")
+
+
+# --- MiniCheck ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def t5(tmp_path: Path, torch: Any, transformers: Any) -> str:
+    """A tiny T5 whose vocabulary has "▁" and "▁1" where the true one has them: at 3 and 209."""
+    letters = [chr(c) for c in range(32, 127) if chr(c) != " "]
+    vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -2.0), *((c, -5.0) for c in letters)]
+    vocabulary += [(f"filler{i}", -9.0) for i in range(209 - len(vocabulary))] + [("▁1", -1.0)]
+    tokenizer = transformers.T5Tokenizer(vocab=vocabulary)
+    config = transformers.T5Config(
+        vocab_size=len(tokenizer),
+        d_model=16,
+        d_kv=8,
+        d_ff=16,
+        num_layers=1,
+        num_heads=2,
+        initializer_factor=3.0,
+        decoder_start_token_id=0,
+    )
+    return save(tmp_path / "t5", transformers.T5ForConditionalGeneration(config), tokenizer)
+
+
+def test_minicheck_t5(t5: str, torch: Any, transformers: Any) -> None:
+    """Each sentence has the probability of the token 209 against the token 3 at the decoder's first place; the sentence
+    that is supported least counts."""
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(t5).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(t5)
+    expected = []
+    for claim in ("The pump is covered for 24 months.", "Filters are covered, too."):
+        inputs = tokenizer(["predict: " + tokenizer.eos_token.join(["\n\n".join(CHUNKS), claim])], return_tensors="pt")
+        with torch.no_grad():
+            logits = model(**inputs, decoder_input_ids=torch.zeros((1, 1), dtype=torch.long)).logits.squeeze(1)
+        expected.append(float(torch.softmax(logits[:, torch.tensor([3, 209])], -1)[0, 1]))
+    score = judged(t5)
+    assert score.value == pytest.approx(min(expected), abs=1e-5)
+    assert "2 parts, of which the worst counts" in (score.explanation or "")
+    assert ("not supported" in (score.explanation or "")) is (min(expected) < 0.5)
+    long = judged(t5, documents=["Water flows downhill in the valley. " * 200])
+    assert "windows, of which the best counts" in (long.explanation or "")
+
+
+@pytest.fixture
+def llama(tmp_path: Path, torch: Any, transformers: Any) -> Callable[..., str]:
+    """Makes a tiny chat model that is inclined to say yes."""
+
+    def make(template: bool = True) -> str:
+        tokenizer = bert_tokenizer(transformers, 512)
+        tokenizer.eos_token = "[SEP]"
+        if template:
+            tokenizer.chat_template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
+        config = transformers.LlamaConfig(
+            vocab_size=30_522,
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=512,
+            initializer_range=0.5,
+        )
+        model = transformers.LlamaForCausalLM(config)
+        with torch.no_grad():
+            model.lm_head.weight.mul_(0.01)
+            hidden = model.model(**tokenizer("assistant:", return_tensors="pt")).last_hidden_state[0, -1]
+            model.lm_head.weight[tokenizer.convert_tokens_to_ids("yes")] = hidden
+        return save(tmp_path / f"llama-{template}", model, tokenizer)
+
+    return make
+
+
+def test_minicheck_chat(llama: Callable[..., str], torch: Any, transformers: Any) -> None:
+    """Each sentence has the probability of Yes among the five likeliest first tokens of the chat model's answer to
+    MiniCheck's prompt."""
+    folder = llama()
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    checker = entailment_models.get(folder)
+    assert isinstance(checker, CausalMiniCheck)
+    system = (
+        "Determine whether the provided claim is consistent with the corresponding document. Consistency in this "
+        "context implies that all information presented in the claim is substantiated by the document. If not, it "
+        "should be considered inconsistent. Please assess the claim's consistency with the document by responding with "
+        'either "Yes" or "No".'
+    )
+    expected = []
+    for claim in ("The pump is covered for 24 months.", "Filters are covered, too."):
+        document = "\n\n".join(CHUNKS)
+        text = f"system: {system}\nuser: Document: {document}\nClaim: {claim}\nassistant:"
+        with torch.no_grad():
+            logits = model(tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]).logits[0, -1]
+        top = torch.softmax(logits, -1).topk(5)
+        expected.append(sum(float(p) for p, i in zip(*top, strict=True) if tokenizer.decode([int(i)]) == "yes"))
+    assert max(expected) > 0
+    assert judged(folder).value == pytest.approx(min(expected), abs=1e-5)
+    for piece in checker.passages("Water flows downhill in the valley. " * 100, 20):
+        assert checker.tokens(piece) <= checker.room - 20
+
+
+def test_a_causal_model_without_a_chat_template(llama: Callable[..., str]) -> None:
+    """It is no MiniCheck model, and the error says so."""
+    score = judged(llama(template=False))
+    assert score.error == "ModelError"
+    assert "has no chat template" in (score.explanation or "")
+
+
+def test_passages_are_whole_sentences() -> None:
+    """In order, as many as fit, and all of the text."""
+    text = "One two three. Four five. Six.\nSeven eight nine ten eleven. Twelve."
+    assert passages(text, 5, lambda t: len(t.split())) == [
+        "One two three. Four five.",
+        "Six.",
+        "Seven eight nine ten eleven.",
+        "Twelve.",
+    ]
+    assert passages(" ", 5, len) == []
