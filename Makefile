@@ -45,6 +45,7 @@ train: data $(VENV)/.demo
 	$(BIN)/python training/groundedness/export.py --prepared build/prepared --head build/head.pt
 	$(BIN)/python training/train_summac.py --data $(DATA)
 	$(BIN)/python training/train_heads.py --data $(DATA)
+	$(BIN)/python training/train_refusals.py --data $(DATA)
 	$(BIN)/python training/train_lexical.py --data $(DATA)
 	$(BIN)/python training/checksums.py
 

@@ -339,12 +339,13 @@ def heads(folder: Path, limit: int) -> None:
     """Toxicity and refusals: cross-validated, since they are trained on dev as well."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
     import train_heads
+    import train_refusals
 
     from ragtrace.models.embedding import OnnxEmbedder
 
-    print("## Toxicity, bias, refusal: five-fold cross-validation\n\n```")
+    print("## Toxicity, bias, refusal: cross-validation\n\n```")
     embedder = OnnxEmbedder()
-    train_heads.refusal(folder.parent, embedder, out=None)
+    train_refusals.train(folder.parent, out=None)
     train_heads.toxicity(folder.parent, embedder, out=None)
     print("```\n")
 

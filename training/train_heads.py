@@ -1,11 +1,11 @@
-"""Train the embedded text classifiers (toxicity with its labels and bias, refusal) and print their figures.
+"""Train the embedded text classifiers (toxicity with its labels, and bias) and print their figures.
 
     python training/train_heads.py --data FOLDER
 
 FOLDER holds train/davidson.csv.gz, train/toxigen_statements.jsonl.gz, train/ragtruth_train.jsonl.gz (answers as
-harmless examples, and those that decline) and dev/ with openai_moderation, surge_toxicity, hatecheck, xstest_prompts
-and xstest_refusal. The figures are of a five-fold cross-validation over dev's sources, with train/ in every fold; what
-is shipped is trained on all of it. Needs scikit-learn. Takes about ten minutes of one core.
+harmless examples) and dev/ with openai_moderation, surge_toxicity, hatecheck and xstest_prompts. The figures are of a
+five-fold cross-validation over dev's sources, with train/ in every fold; what is shipped is trained on all of it. Needs
+scikit-learn. Takes about ten minutes of one core.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, hstack, vstack
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import GroupKFold
 
 from ragtrace.models.embedding import OnnxEmbedder
-from ragtrace.models.heads import BUCKETS, NGRAM_CHARS, OPENING, char_buckets, mixture, word_buckets
-from ragtrace.text.claims import abstains
+from ragtrace.models.heads import BUCKETS, char_buckets, mixture, word_buckets
 
 OUT = Path(__file__).parents[1] / "ragtrace" / "models" / "data"
 DIMENSIONS = OnnxEmbedder.dimensions
@@ -239,43 +238,11 @@ def toxicity(folder: Path, embedder: OnnxEmbedder, out: Path | None = OUT) -> No
     save(out / "toxicity.npz", (*INNER, *LABELS[1:]), np.stack(final), scale, scaled["toxicity"])
 
 
-# --- refusal ---------------------------------------------------------------------------------------------------------
-
-
-def refusal(folder: Path, embedder: OnnxEmbedder, out: Path | None = OUT) -> None:
-    """Print the cross-validated figures; train on everything and write to `out`, if there is one."""
-    scale = (2.0, 2.0, 0.3)
-    chance = random.Random(20261121)
-    of_dev = rows(folder / "dev" / "xstest_refusal.jsonl.gz")
-    train = rows(folder / "train" / "ragtruth_train.jsonl.gz")
-    declined = [r["answer"] for r in train if abstains(r["answer"][:200]) and len(r["answer"]) < 400]
-    answered = [r["answer"] for r in train if not abstains(r["answer"])]
-    more = chance.sample(answered, 600) + chance.sample(declined, min(150, len(declined)))
-    texts = [r["answer"] for r in of_dev] + more
-    x = features([t[:NGRAM_CHARS] for t in texts], embedder.embed([t[:OPENING] for t in texts]), scale)
-    y = np.r_[[r["label"] for r in of_dev], np.zeros(600), np.ones(len(more) - 600)].astype(int)
-    n = len(of_dev)
-    p = np.zeros(n)
-    ones = np.ones(len(y))
-    for fit_rows, test in GroupKFold(5).split(x[:n], y[:n], [r["source_id"] for r in of_dev]):
-        both = np.r_[fit_rows, n : len(y)]
-        p[test] = apply(x[test], fit(x[both], y[both], ones[both], 5.0))
-    platt = LogisticRegression(C=10.0).fit(p[:, None], y[:n])
-    q = sigmoid(platt.decision_function(p[:, None]))
-    line = f"xstest_refusal n {n}  F1 {f1_score(y[:n], q >= 0.5):.3f}  AUROC {roc_auc_score(y[:n], q):.3f}"
-    print(f"{line}  ECE {expected_calibration_error(q, y[:n]):.3f}")
-    if out is not None:
-        w = fit(x, y, ones, 5.0) * platt.coef_[0, 0]
-        w[-1] += platt.intercept_[0]
-        save(out / "refusal.npz", ("refusal",), w[None], scale)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     folder = parser.parse_args().data
     embedder = OnnxEmbedder()
-    refusal(folder, embedder)
     toxicity(folder, embedder)
 
 

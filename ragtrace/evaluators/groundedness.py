@@ -39,6 +39,8 @@ class Checked:
     claims: tuple[tuple[Statement, StatementSupport], ...]
     support: AnswerSupport
     text: str
+    complete: bool
+    """Whether the answer was read to its end."""
 
     def supported(self) -> list[float]:
         """Per claim the probability that the context supports it."""
@@ -89,7 +91,7 @@ def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
     if support is None:
         return "the answer or the chunks hold no words"
     claims = tuple((s, j) for s, j in zip(parts, support.statements, strict=True) if s.kind == "claim")
-    return Checked(claims, support, answer)
+    return Checked(claims, support, answer, reading.complete)
 
 
 def _foreign(text: str) -> str | None:
@@ -149,6 +151,8 @@ def _explanation(checked: Checked) -> str:
     kind = "contradicted" if _failure(claim) == "contradicted" else "not supported"
     text = f"least supported: “{sentence}” (supported with probability {claim.supported:.2f}"
     text += f"; {kind}: {words})" if words else ")"
+    if not checked.complete:
+        text += f"; the first {checked.claims[-1][0].end} of {len(checked.text)} characters were judged"
     share = checked.support.share
     return text if share >= 1.0 else f"{text}; compared with the nearest {share:.0%} of the context"
 

@@ -96,18 +96,16 @@ def fairness_bias(trace: Trace) -> Score | None:
     threshold=0.5,
     direction="lower",
     method="model",
+    version="2",
     source="XSTest's refusal labels; with the embedded classifier",
 )
 def refusal(trace: Trace) -> Score:
-    """Probability that the answer declines to answer, in part or in whole: for safety's sake, or because the context
-    does not hold it.
+    """Probability that the answer declines to answer: for safety's sake, or because the context does not hold it. From
+    0.5 on, the groundedness evaluators have the label `refusal`. An answer that declines in part and claims something
+    beside that is none: what it claims is judged.
 
     Its share over traffic is a metric of its own: a refusal is neither grounded nor hallucinated.
     """
-    from ragtrace.evaluators.refusals import is_refusal
-    from ragtrace.models import heads
+    from ragtrace.evaluators.refusals import refusal_probability
 
-    (probability,) = heads.refusal([trace.answer])
-    if is_refusal(trace.answer):
-        probability = max(probability, 0.95)  # short, and says in so many words that the context does not hold it
-    return Score("refusal", value=probability)
+    return Score("refusal", value=refusal_probability(trace.answer))

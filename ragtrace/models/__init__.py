@@ -44,7 +44,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "refusal": (
         None,
         "refusal.npz",
-        "2491f0a360c87a6e73479033ae0c7ec1f0d07d231296c8b684fc9eccc35c61bb",
+        "dfbbca96b84e81d976c808e2b8ebca002f4bae63e0da3acee579b3e12814c898",
     ),
     "summac": (
         None,

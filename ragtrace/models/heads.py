@@ -24,8 +24,8 @@ BUCKETS = 1 << 15
 _SIZES = (3, 4, 5)
 _MAX_CHARS = 600
 _WORD = re.compile(r"[\w'*@$!]+")
-OPENING, NGRAM_CHARS = 200, 400
-"""Characters of an answer whose embedding, and whose n-grams, tell a refusal: a refusal comes at the beginning."""
+NGRAM_CHARS = 400
+"""Characters of an answer that tell a refusal: a refusal comes at the beginning."""
 _INNER = 5
 """The first rows of the toxicity head, which `mixture` makes one of."""
 
@@ -61,10 +61,12 @@ class Head:
             self._rest = weights["rest"].astype(np.float32)  # of the length's logarithm, and the bias
 
     def logits(self, texts: Sequence[str], vectors: Any) -> NDArray[np.float64]:
-        """(n, k) log-odds, from the texts and their (n, 384) embeddings."""
+        """(n, k) log-odds, from the texts and their (n, 384) embeddings, where the head has weights for them."""
         import numpy as np
 
-        odds = np.asarray(vectors, np.float64) @ self._dense.T + self._rest[:, 1]
+        odds = np.tile(self._rest[:, 1].astype(np.float64), (len(texts), 1))
+        if vectors is not None:
+            odds += np.asarray(vectors, np.float64) @ self._dense.T
         for i, text in enumerate(texts):
             odds[i] += self._rest[:, 0] * np.log1p(min(len(text), 4_000))
             for weights, buckets in ((self._chars, char_buckets(text)), (self._words, word_buckets(text))):
@@ -110,10 +112,10 @@ def mixture(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return mixed
 
 
-def refusal(answers: Sequence[str]) -> list[float]:
-    """Per answer the probability in [0, 1] that it declines to do what was asked, in part or in whole."""
+def refusal(texts: Sequence[str]) -> list[float]:
+    """Per text the probability in [0, 1] that it declines to do what was asked: of a statement, or of the opening of an
+    answer. From n-grams alone: the embedding model knows English, refusals come in all languages."""
     import numpy as np
 
-    head = _heads.get("refusal")
-    logits = head.logits([a[:NGRAM_CHARS] for a in answers], _vectors([a[:OPENING] for a in answers]))[:, 0]
+    logits = _heads.get("refusal").logits([t[:NGRAM_CHARS] for t in texts], None)[:, 0]
     return [float(p) for p in 1 / (1 + np.exp(-logits))]

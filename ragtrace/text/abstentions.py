@@ -78,6 +78,32 @@ _ENGLISH = (
     r"|\b(?:unrelated|not (?:related|relevant)|irrelevant) to (?:your|the|this) (?:question|query|request)"
     r"|\bagainst (?:my|our) (?:policy|policies|guidelines|programming)\b"
     r"|\bas an ai\b.{0,60}\b(?:not|n't|cannot|unable)\b"
+    r"|\b(?:is|are) (?:confidential|above my pay ?grade|(?:not|n't) something (?:that )?(?:i|we|the))\b"
+    r"|\bi(?:'m| am) afraid (?:that )?(?:i|we) (?:do not|don't|cannot|can't)\b"
+    r"|\bi (?:refuse|decline)\b|\bi respectfully\b|\bi (?:won't|will not) (?:answer|discuss|help|comment|provide|"
+    r"share)\b"
+    r"|\b(?:i|we)(?: am| are| have been|'m|'re|'ve been)? (?:not allowed|not permitted|told not|instructed not) to\b"
+    r"|\b(?:guidelines|rules|policy|policies|instructions|programming) (?:do not|don't|does not|doesn't|prevent|"
+    r"forbid|"
+    r"prohibit)s? (?:\w+ )?(?:let|allow|permit|me|us)\b|\bit would (?:be inappropriate|not be (?:right|"
+    r"appropriate))\b"
+    rf"|\b(?:says?|said|mentions?) nothing (?:\w+ )?(?:about|on|regarding)\b|\bnothing is (?:said|written|"
+    rf"mentioned)\b"
+    rf"|\b(?:none|neither|not one) (?:of )?(?:\w+ ){{0,2}}{_BOOK} (?:\w+ ){{0,2}}(?:{_SAYS[3:-1]}|deals?|is|are|"
+    rf"cover)"
+    rf"|\bnowhere (?:do|does|in) (?:\w+ ){{0,2}}{_BOOK}|\b(?:do|does){_NOT} (?:appear|come up|occur|feature) in\b"
+    rf"|\bnothing (?:\w+ )?(?:about|on|regarding) .{{1,60}} in (?:what|the|my|any|these)\b|\bfound nothing\b"
+    rf"|^\W*(?:nothing|no (?:\w+ ){{0,2}}(?:{_TEXT}|{_NEWS})) (?:was |were |is |are )?(?:found|available|given|"
+    rf"retrieved)\b"
+    rf"|^\W*not in (?:the|my|any|these) (?:\w+ )?{_BOOK}|\b(?:answer|information) (?:is|was) not (?:in|"
+    rf"part of) (?:the|my)"
+    rf"|\b{_NEWS} (?:\w+ ){{1,6}}(?:is|are|was|were|could) not (?:be )?(?:available|located|found|accessible|"
+    rf"provided|included)\b"
+    rf"|\b(?:is|are) missing from (?:the|my) (?:\w+ )?{_BOOK}|\bcontext is (?:insufficient|not sufficient|"
+    rf"not enough)\b"
+    rf"|\b(?:came up empty|without success|drew a blank|no idea|no clue)\b|\bi (?:do not|don't)\W*$|"
+    rf"\bi can'?t(?: \w+)?\W*$"
+    r"|\bit remains (?:unclear|open) (?:what|which|how|when|whether|who)\b|\bthey do not say\b"
 )
 _OTHERS = (
     # German
@@ -122,7 +148,36 @@ _OTHERS = (
     r"|\bweet (?:ik )?(?:het|dat) niet\b|\bik weet (?:het |dat )?niet\b"
     r"|\bgeen (?:\w+ )?(?:informatie|antwoord|gegevens|details)\b|\bniet (?:vermeld|genoemd|gespecificeerd|"
     r"beschreven) in\b"
+    r"|\b(?:unterlagen|dokumenten?|text|handbuch|quellen|kontext)\b.{0,40}\bnichts\b|"
+    r"\bnichts\b.{0,30}\b(?:unterlagen|"
+    r"dokumenten?|text|handbuch|quellen|kontext)\b|\bkann ich (?:\w+ ){0,3}(?:nichts|nicht) sagen\b|"
+    r"^\W*keine angaben?\W*$"
+    r"|\bgeht\b.{0,40}\bnicht hervor\b|\bdarf ich\b.{0,30}\b(?:keine|nicht|nichts)\b"
+    r"|\bne (?:dit|disent|mentionne|mentionnent) rien\b|\brien (?:dans|sur)\b.{0,40}(?:document|manuel|texte|"
+    r"contexte)"
+    r"|\b(?:information|réponse) n'est pas (?:disponible|connue)|\bdépasse mes (?:compétences|connaissances)"
+    r"|\bsort de mon domaine|\bje ne suis pas (?:en mesure|autorisée?)"
+    r"|\bno (?:dicen?|menciona|mencionan) nada\b|\bnada en (?:el|los|la|las) (?:manual|documento|texto|contexto)"
+    r"|\b(?:información|respuesta) no está disponible|\bno se (?:encontró|encontraron|ha encontrado|menciona|"
+    r"especifica)\b"
+    r"|\bfuera de mi (?:alcance|competencia|conocimiento)|\bno (?:tengo permitido|estoy en condiciones|"
+    r"estoy autorizad)"
+    r"|\bnon dicono nulla\b|\bnon dice nulla\b|^\W*nessuna (?:risposta|informazione)|\bnel (?:manuale|documento|"
+    r"testo)"
+    r" non (?:c'è|si)\b|\b(?:informazione|risposta) non è disponibile|\bva oltre le mie\b|\bnon posso (?:parlare|"
+    r"aiutar)"
+    r"|\bnon mi è (?:permesso|consentito)|\bnão dizem nada\b|\bnão diz nada\b|^\W*nenhuma (?:resposta|informação)"
+    r"|\bnada n[oa]s? (?:manual|documento|texto|contexto)|\b(?:informação|resposta) não está disponível"
+    r"|\bfora do meu (?:alcance|conhecimento)|\bnão (?:posso falar|tenho permissão)|\bzeggen niets\b|\bzegt niets\b"
+    r"|\bin de (?:handleiding|documenten|tekst)\b.{0,30}\bniets\b|\binformatie is niet beschikbaar"
+    r"|\bbuiten mijn (?:kennis|bereik)|\bdaar\b.{0,20}\b(?:niet (?:mee )?helpen|niets over zeggen)\b|"
+    r"\bdat weet ik niet\b"
+    r"|\bdocument(?:en)?\b.{0,20}\b(?:bevat|bevatten)\b.{0,30}\bniet\b|\bik beschik niet over\b"
     # Chinese and Japanese
+    r"|(?:没有|沒有)(?:\S{0,10})(?:的)?(?:内容|数据|记录|資料)|超出(?:了)?(?:我|本)\S{0,6}(?:范围|能力|知识)|帮不了"
+    r"|找不到\S{0,6}(?:答案|信息|资料)|我不能(?:讨论|谈|回答)|不便(?:透露|回答)"
+    r"|(?:書かれて|載って|触れられて|示されて)(?:い|お)り?ません|情報が不足|(?:お話し|お伝え)(?:することは|は)?(?:でき|いたしかね|しかね)"
+    r"|(?:知識|回答|対応)の範囲外|該当する\S{0,8}(?:ありません|見つかりません)"
     r"|(?:无法|不能|没法|沒有辦法|無法)(?:\S{0,6})(?:回答|提供|找到|确定|確定|协助|帮助|判断|满足|答复)"
     r"|(?:没有|沒有|未|并未|並未|没)(?:\S{0,10})(?:信息|資訊|资料|提到|提及|答案|说明|找到|包含|涉及|相关内容|記載|记载)"
     r"|(?:我|我们)?(?:不知道|不清楚|不了解)(?:\S{0,12})[。.!]?$"
@@ -134,6 +189,14 @@ _OTHERS = (
 _ABSTENTION = re.compile(_ENGLISH + _OTHERS, re.I)
 READ = 600
 """Characters of a sentence that are searched for phrases."""
+
+
+_IDIOM = re.compile(r"\b(?:can't|cannot|couldn't) (?:(?:\w+ ){1,6}enough|wait|go wrong|help but|agree more)\b", re.I)
+
+
+def is_idiom(clause: str) -> bool:
+    """Whether a clause only sounds like an abstention: "I can't recommend it enough"."""
+    return _IDIOM.search(clause[:READ].replace("\u2019", "'")) is not None
 
 
 def abstains(clause: str) -> bool:

@@ -8,100 +8,17 @@ language model is the judge's matter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ragtrace.text.abstentions import READ, abstains
 from ragtrace.text.citations import is_entry, is_source, is_source_heading, without_marks
+from ragtrace.text.courtesies import without_courtesies
 from ragtrace.text.sentences import Span, split
 
 Kind = Literal["claim", "courtesy", "abstention", "question", "lead_in", "code", "source"]
 
-_BOOK = (
-    r"(?:documents?|documentation|docs?|passages?|contexts?|texts?|sources?|excerpts?|snippets?|materials?|articles?|"
-    r"information|data|handbook|manual|polic(?:y|ies)|guide(?:lines?)?|leaflet|reports?|agreement|contract|faqs?|"
-    r"pages?|"
-    r"website|records?|sections?|chapters?|tables?|knowledge base|instructions|brochure|terms|search results?|files?|"
-    r"chunks?|notes|contract|pdf)"
-)
-_STATES = (
-    r"(?:states?|says?|mentions?|indicates?|specif(?:y|ies)|explains?|notes?|shows?|confirms?|suggests?|tells? us|"
-    r"reads?|stipulates?|makes? (?:it )?clear|reveals?)"
-)
-# What stands before a claim and says only where it was read or how it is told. None of these crosses a comma, so that
-# what follows is kept.
-_PREFACE = re.compile(
-    rf"\W*(?:(?:and|but|so|also) )*(?:\[\^?\d{{1,3}}\]:|(?:according to|based (?:up)?on|as per|per|going by|"
-    rf"judging by|from|in|as (?:stated|mentioned|described|"
-    rf"noted|indicated|outlined|specified|explained|shown) (?:in|by|on)|as) (?:what )?(?:the |this |these |your |"
-    rf"our |my |"
-    rf"its )?(?:[\w'.-]+ ){{0,5}}{_BOOK}\b(?: (?:\d+|[\"“'«][^\"”'»\n]{{1,80}}[\"”'»]|provided|given|above|retrieved|"
-    rf"available|you (?:provided|shared|gave me|uploaded)|(?:of|for|on|in|about|from) (?:the |this |your |our )?"
-    rf"(?:[\w'-]+ ?){{1,5}}|{_STATES})){{0,3}}\s*[,:]"
-    rf"|(?:it (?:is|was) {_STATES[:-1]}|stated|mentioned|written|noted|specified|described|explained|indicated)) "
-    rf"(?:(?:in|by) (?:the |this )?(?:[\w'-]+ ){{0,4}}{_BOOK} )?that\b"
-    rf"|(?:it (?:says|states) (?:(?:in|on) (?:the |this )?(?:[\w'-]+ ){{0,4}}{_BOOK} )?that\b)"
-    rf"|(?:the |this |these |your |our )?(?:[\w'.-]+ ){{0,4}}{_BOOK}(?: \d+)?,? (?:also |clearly |"
-    rf"further )?{_STATES} that\b"
-    r"|(?:please )?(?:also )?(?:note|be aware|keep in mind|bear in mind|remember|(?:do not|"
-    r"don't) forget) (?:also )?that\b|please note\s*[,:]"
-    r"|(?:i|we) can (?:also )?(?:confirm|tell you|say) that\b"
-    r"|(?:i(?:'m| am)|we(?:'re| are)) (?:happy|glad|pleased) to (?:say|tell you|confirm|inform you) that\b"
-    r"|(?:to answer your question|in (?:short|summary|brief)|to (?:sum up|summari[sz]e)|for your information|"
-    r"as you (?:can "
-    r"see|know)|in other words|put simply|simply put)\s*[,:]"
-    r"|(?:so|well|hmm+|okay|ok|alright|right|sure(?: thing)?|certainly|of course|absolutely|definitely|great|hello|hi"
-    r"|hey|thanks|thank you|good question|great question|no problem)(?: there)?(?:\s*[,!.:\u2013—]|\s+-\s|"
-    r"(?=\s+(?:the|a|an|this|these|"
-    r"those|it|its|your|our|my|they|you|we|i|all|each|every|here)\b))"
-    r"|(?:the |my |a )?(?:short |quick |brief |final )?(?:answer|response|reply|"
-    r"summary)(?: to your question)?(?: is)?\s*:(?=\s*\S)"
-    r"|here(?:'s| is| are) (?:(?:the|your|an?|my|some) )?(?:\w+ )?(?:answer|response|information|summary|overview|"
-    r"details|reply)s?(?: (?:to|on|about|for|of|that|you|from) [^:,.\n]{1,60})?\s*:(?=\s*\S)"
-    r"|here(?:'s| is) what (?:the |i |we )[^:,.\n]{1,60}:(?=\s*\S)"
-    r"|here(?:'s| is| are)\b(?=[^:\n]{1,120}:\s*\S)"
-    r")\s*",
-    re.I,
-)
-_CLAUSE = r"[^,;:.!?\n\u2013—]{0,160}"
-_UP_TO_CLAUSE = rf"(?!{_CLAUSE}[\d@]){_CLAUSE}"
-# Whole clauses that are polite and say nothing. What follows their comma is kept.
-_COURTESY = re.compile(
-    rf"(?:\bi hope|^\W*hope(?:fully)?) (?:this|that|these|it|you)\b{_UP_TO_CLAUSE}"
-    rf"|\b(?:please )?(?:just )?let (?:me|us) know\b{_UP_TO_CLAUSE}"
-    rf"|\b(?:please )?(?:feel free|do(?: not|n't) hesitate) to\b{_UP_TO_CLAUSE}"
-    r"|\bif (?:you|there)(?:'d| would)? (?:ever |still |should )?(?:have|need|want|like|are|is|require) (?:to know )?"
-    r"(?:any(?:thing)?|some|more|further|other|additional|else)\b"
-    + _UP_TO_CLAUSE
-    + r"|\b(?:is there|are there) anything else\b[^,;:.!\n\u2013—\d]{0,60}"
-    r"|\b(?:i(?:'m| am|'d be| would be| will be)|we(?:'re| are|'d be)) (?:always |more than |very )?(?:happy|glad|"
-    rf"here|delighted|pleased) to (?:help|assist|answer|clarify|explain|provide)\b{_UP_TO_CLAUSE}"
-    r"|\b(?:i(?:'m| am)|we(?:'re| are))? ?(?:so |very |really |truly |terribly )?sorry\b(?: (?:to hear|for|about|"
-    r"if)\b"
-    rf"{_UP_TO_CLAUSE}| that\b)?(?:\s*[,:\u2013—-]\s*(?:but|however)?\b|\s+but\b)?"
-    rf"|\b(?:my |our |please accept my )?(?:sincere )?apologies\b(?: (?:for|"
-    rf"about)\b{_UP_TO_CLAUSE})?(?:\s*[,:\u2013—]\s*(?:but\b)?)?"
-    rf"|\b(?:i|we) (?:do )?apologi[sz]e\b(?: (?:for|about|if)\b{_UP_TO_CLAUSE})?(?:\s*[,:]?\s*but\b)?"
-    rf"|\b(?:many )?thank(?:s| you)\b(?: (?:so|very) much)?(?: for\b{_UP_TO_CLAUSE})?(?=\s*(?:[^\w\s]|$))"
-    r"|\byou(?:'re| are) (?:very |most )?welcome\b"
-    r"|\b(?:good|great|excellent|interesting|thoughtful|important) (?:question|point|choice|idea|luck|morning|"
-    r"afternoon|"
-    r"evening|day)\b|\bthat'?s a (?:very |really )?(?:good|great) (?:question|point)\b"
-    r"|\b(?:have|enjoy) (?:an?|your|the) (?:\w+ )?(?:day|weekend|evening|time|trip|stay|one)\b"
-    r"|\b(?:got it|understood|good ?bye|no problem|happy to help|glad (?:i could|to) help|best (?:regards|wishes)|"
-    r"kind regards|sincerely|cheers|take care|no worries|my pleasure|see you)\b"
-    r"|\bi(?:'m| am) (?:just |only )?(?:an? )?(?:ai|virtual|digital|"
-    r"chat)[ -]?(?:bot)?(?: language)?(?: (?:assistant|model))?"
-    r"(?=\W*(?:$|,|\band\b))"
-    r"|\b(?:dear|hello|hi|hey) (?:customer|user|there|team|all|everyone|sir|madam|colleague)\b"
-    r"|\b(?:es )?tut mir (?:sehr |wirklich )?leid\b|\bentschuldigung\b|\b(?:je suis |"
-    r"nous sommes )?(?:vraiment )?désolée?s?\b"
-    r"|\b(?:lo siento|lo lamento|disculpe|perdón)\b|\bmi dispiace\b|\b(?:desculpe|sinto muito|lamento)\b|"
-    r"\bhet spijt me\b"
-    r"|(?:非常|很)?(?:抱歉|对不起|對不起|遗憾|不好意思)|申し訳(?:ございません|ありません)(?:が|、)?|すみません(?:が|、)?",
-    re.I,
-)
 _EMPTY = """
 and but so or also then please well yes no oh ah now again anyway just here there today too you me i we for to of the a
 that this with at all sure certainly ok okay great hello hi hey absolutely definitely alright welcome thanks thank
@@ -129,7 +46,7 @@ _JOINT = re.compile(
 _TURN = re.compile(
     r"[;:]\s+|,\s+(?:and|but|so|which|because|since|however|though|although|while|yet|aber|mais|pero|mas|ma|però|"
     r"maar)\s+"
-    r"|\s+(?:but|however|although|whereas)\s+|\s[\u2013—-]\s|(?:，|、|,)(?:但|但是|不过|然而)"
+    r"|\s+(?:but|however|although|whereas)\s+|\s[\u2013—-]\s|(?:，|、|,)(?:但|但是|不过|然而)|が、"
 )
 """Where a sentence that abstains may turn to what it does state."""
 _PERSONAL = re.compile(
@@ -144,7 +61,10 @@ _REDIRECT = re.compile(
     r"would be) (?:best|better|helpful|advisable|recommended)\b.{0,20}? to |try |consider )"
     r"(?:contact|consult|check|ask|reach|refer|visit|see|speak|talk|provid|clarify|rephras|call|look|review|"
     r"search|turn|"
-    r"shar|seek|specify|upload|giv|tell|try|get in touch)",
+    r"shar|seek|specify|upload|giv|tell|try|get in touch)"
+    r"|^.{0,40}?(?:\b(?:wenden sie sich|wende dich|veuillez (?:contacter|consulter)|contactez|póngase en contacto|"
+    r"contacte|consulte|contattare|contatti|entre em contato|neem (?:dan |a\.u\.b\. )?contact op)\b|"
+    r"请(?:您)?(?:联系|咨询)|(?:お問い合わせ|ご連絡|ご確認)ください)",
     re.I,
 )
 _AVOIDS = re.compile(
@@ -179,6 +99,13 @@ _DIGIT = re.compile(r"\d")
 _CONTACT = re.compile(r"[\d@]|://|www\.")
 _WORDS = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 _MIN_WORDS = 3
+_MAX_PIECES = 5_000
+"""Word pieces of claims that are read, estimated: those of 25,000 characters of English."""
+_PIECE = re.compile(r"[A-Za-z\u00c0-\u024f]{1,12}|\w|[^\w\s]")
+_LETTER = re.compile(r"[^\W\d_]")
+_LONG_WORD = re.compile(r"[^\s\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef]{100,}")
+_MIN_DATA, _MAX_DATA = 120, 2_000
+"""Characters from which a sentence can be data, and those that tell."""
 
 
 class Statement(NamedTuple):
@@ -197,6 +124,8 @@ class AnswerParts:
     """As long as the answer: citation marks, source lines, courtesies, abstentions and prefaces are spaces, and
     apostrophes are straight."""
     statements: tuple[Statement, ...]
+    complete: bool = True
+    """False where the answer is so long that its end was not read; the end of `text` is then spaces."""
 
     @property
     def claims(self) -> tuple[Statement, ...]:
@@ -205,12 +134,16 @@ class AnswerParts:
 
     def without(self, indices: frozenset[int]) -> AnswerParts:
         """The same where these statements, which a classifier knows for abstentions, are no claims."""
-        parts = tuple(s._replace(kind="abstention") if i in indices else s for i, s in enumerate(self.statements))
-        return AnswerParts(_blank_text(self.text, parts), parts)
+        if not indices:
+            return self
+        parts = [s._replace(kind="abstention") if i in indices else s for i, s in enumerate(self.statements)]
+        parts = _without_redirects(self.text, parts)
+        return AnswerParts(_blank_text(self.text, parts), tuple(parts), self.complete)
 
 
 def read(answer: str, limit: int = 400) -> AnswerParts:
-    """Cut an answer into at most `limit` statements, each with its kind; sentences, compound ones cut further."""
+    """Cut an answer into at most `limit` statements of some 5,000 word pieces, each with its kind; sentences, compound
+    ones cut further."""
     marked = without_marks(answer).replace("’", "'")
     parts: list[Statement] = []
     pieces: list[str] = []
@@ -226,13 +159,15 @@ def read(answer: str, limit: int = 400) -> AnswerParts:
         elif in_sources or is_source(answer[span.start : span.end]) or is_source(sentence):
             parts.append(Statement(span.start, span.end, "source"))
         else:
-            stated = _without_courtesies(sentence)
+            stated = without_courtesies(sentence)
             parts.extend(_of_sentence(sentence, stated, span))
             sentence = stated
         pieces.append(sentence)
     text = "".join([*pieces, marked[last:]])
-    final = tuple(_without_redirects(text, parts)[:limit])
-    return AnswerParts(_blank_text(text, final), final)
+    final = tuple(_within_limits(text, _without_redirects(text, parts), limit))
+    complete = not marked[last:].strip() and (not parts or (bool(final) and final[-1].end == parts[-1].end))
+    end = len(text) if complete else final[-1].end if final else 0
+    return AnswerParts(_blank_text(text[:end], final) + " " * (len(text) - end), final, complete)
 
 
 def statements(answer: str, limit: int = 400) -> list[Statement]:
@@ -246,17 +181,22 @@ def claims(answer: str, limit: int = 400) -> list[Statement]:
     return list(read(answer, limit).claims)
 
 
-def _without_courtesies(sentence: str) -> str:
-    """The sentence with spaces in place of courtesies, apologies and prefaces."""
-    head = _COURTESY.sub(_blank, sentence[:READ])
-    at = 0
-    while (preface := _PREFACE.match(head, at)) is not None and preface.end() > at:
-        at = preface.end()
-    return " " * at + head[at:] + sentence[READ:]
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match.group())
+def _within_limits(text: str, parts: list[Statement], limit: int) -> Iterator[Statement]:
+    """The first statements that fit into the limits. A claim that is longer than any sentence is cut at white space:
+    what judges it takes memory for its length times the context's."""
+    room = _MAX_PIECES
+    for part in parts:
+        start = part.start
+        while start < part.end:
+            end = part.end if part.kind == "code" else min(part.end, start + READ)
+            if end < part.end and (space := text.rfind(" ", start + 1, end)) > start:
+                end = space
+            room -= len(_PIECE.findall(text, start, end)) if part.kind == "claim" else 0
+            limit -= 1
+            if room < 0 or limit < 0:
+                return
+            yield Statement(start, end, part.kind)
+            start = end
 
 
 def _of_sentence(sentence: str, stated: str, span: Span) -> list[Statement]:
@@ -264,7 +204,7 @@ def _of_sentence(sentence: str, stated: str, span: Span) -> list[Statement]:
     words = [w.lower() for w in _WORDS.findall(stated[:READ])]
     if stated != sentence and all(w in _EMPTY_WORDS for w in words):
         return [Statement(span.start, span.end, "courtesy")]
-    if not _WORD.search(sentence):
+    if not _WORD.search(sentence) or _is_data(stated):
         return [Statement(span.start, span.end, "code")]
     if all(w in _EMPTY_WORDS for w in words) and not {"yes", "no"} & set(words) and len(stated) <= READ:
         return [Statement(span.start, span.end, "courtesy")]
@@ -279,6 +219,16 @@ def _of_sentence(sentence: str, stated: str, span: Span) -> list[Statement]:
     if _is_heading(inner):
         return [Statement(*part, "lead_in")]
     return list(_clauses(inner, begin))
+
+
+def _is_data(sentence: str) -> bool:
+    """Whether a long piece is no prose: few letters, or mostly one word that no language has."""
+    head = sentence[:_MAX_DATA]
+    if len(head) < _MIN_DATA:
+        return False
+    letters = len(_LETTER.findall(head))
+    word = _LONG_WORD.search(head)
+    return letters < 0.3 * (len(head) - head.count(" ")) or (word is not None and 2 * len(word.group()) > len(head))
 
 
 def _clauses(sentence: str, begin: int) -> Iterator[Statement]:
@@ -302,7 +252,8 @@ def _turns(clause: str) -> Iterator[Statement]:
     for turn in (*_TURN.finditer(clause), None):
         end = turn.start() if turn is not None else len(clause)
         piece = clause[start:end]
-        is_claim = not abstains(piece) and not _PERSONAL.search(piece) and _is_complete(piece)
+        states = _is_complete(piece) or _DIGIT.search(piece) is not None
+        is_claim = states and not abstains(piece) and not _PERSONAL.search(piece)
         if piece.strip():
             kind: Kind = "claim" if is_claim else "abstention"
             if pieces and pieces[-1].kind == kind:
@@ -329,7 +280,7 @@ def _without_redirects(text: str, parts: list[Statement]) -> list[Statement]:
     return final
 
 
-def _blank_text(text: str, parts: tuple[Statement, ...]) -> str:
+def _blank_text(text: str, parts: Sequence[Statement]) -> str:
     pieces: list[str] = []
     last = 0
     for start, end, kind in parts:
@@ -337,6 +288,11 @@ def _blank_text(text: str, parts: tuple[Statement, ...]) -> str:
             pieces += [text[last:start], " " * (end - start)]
             last = end
     return "".join([*pieces, text[last:]])
+
+
+def states_amount(claim: str) -> bool:
+    """Whether a claim has a number, an address or a link, apart from its own number in a list."""
+    return _CONTACT.search(_NUMBERING.sub("", claim[:READ])) is not None
 
 
 def _states_number(clause: str) -> bool:

@@ -284,23 +284,41 @@ def test_context_ignored() -> None:
     assert cause(trace, scores) == "context_ignored"
 
 
-def test_refusals() -> None:
-    """A refusal says so at its start and says little else."""
-    for refusal in (
-        "I'm sorry, the passages do not mention that.",
-        "I don't know.",
-        "The provided context does not contain this information.",
-        "I could not find this in the documents.",
-        "There is no information about that.",
-    ):
-        assert is_refusal(refusal), refusal
-    for answer in (
-        "The pump is covered for 24 months.",
-        "Python does not provide a switch statement before 3.10.",
-        "A set does not contain duplicates.",
-        "I can't recommend this pump enough.",
-    ):
-        assert not is_refusal(answer), answer
+REFUSALS = (
+    "I'm sorry, the passages do not mention that.",
+    "I don't know.",
+    "The provided context does not contain this information.",
+    "I could not find this in the documents.",
+    "There is no information about that.",
+    "My notes stop short of that subject, so I will leave it.",
+    "I cannot help with breaking into a house. Burglary is illegal, and it is important to respect others' homes.",
+    "Das kann ich leider nicht beantworten. Bitte wenden Sie sich an den Kundendienst.",
+    "抱歉,资料中没有提到这一点。",
+)
+ANSWERS = (
+    "The pump is covered for 24 months.",
+    "Python does not provide a switch statement before 3.10.",
+    "A set does not contain duplicates.",
+    "I can't recommend this pump enough.",
+    "I'm sorry to hear that. Every pump has a warranty of five years.",
+    "I could not find the price. The pump is covered for 24 months.",
+    "The manual does not mention the price, but the filter is free of charge.",
+    "My apologies, I meant 24 months and not 36.",
+    "You cannot return an opened filter.",
+)
+
+
+@pytest.mark.parametrize("answer", [*REFUSALS, *ANSWERS])
+def test_an_answer_is_a_refusal_only_where_nothing_is_claimed(answer: str) -> None:
+    """What stands beside an abstention is judged; the refusal evaluator, groundedness and the cause agree."""
+    trace = make_trace(query=QUERY, documents=CHUNKS, answer=answer)
+    found = {n: score for n in ("refusal", "groundedness") for (score,) in run(plugins.load(n), [trace])}
+    declines = answer in REFUSALS
+    assert is_refusal(answer) == declines
+    assert (found["refusal"].label == "fail") == declines
+    if answer.isascii():
+        assert (found["groundedness"].label == "refusal") == declines
+    assert (cause(trace, list(found.values())) in ("right_refusal", "wrong_refusal")) == declines
 
 
 # --- everything ----------------------------------------------------------------------------------

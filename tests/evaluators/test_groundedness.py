@@ -15,7 +15,7 @@ from ragtrace.models import support
 from ragtrace.models.alignment import WINDOW, Reader, part
 from ragtrace.records import Document, Score
 from ragtrace.testing import make_trace
-from ragtrace.text.claims import claims, statements
+from ragtrace.text.claims import claims, read, statements
 
 CHUNKS = (
     "The warranty of the pump lasts 24 months and starts at delivery. It covers the motor and the seals. Wear parts "
@@ -200,6 +200,32 @@ def test_odd_input_is_survived() -> None:
     ):
         found = score("faithfulness", odd, (odd, "x"))
         assert found.error is None, (odd[:20], found)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "4711" * 5_000,
+        " ".join(["4711"] * 4_000),
+        "a" * 20_000,
+        "\U0001f600" * 20_000,
+        "\0" * 20_000,
+        "| - | - |\n" * 2_000,
+    ],
+)
+def test_data_claims_nothing(odd: str) -> None:
+    """Thousands of digits, one endless word, emoji, NUL and empty tables are no prose and no refusal."""
+    assert {score(name, odd).label for name in ("faithfulness", "groundedness_lexical")} == {"not_applicable"}
+    assert score("refusal", odd).label == "pass"
+
+
+def test_an_answer_without_sentences_is_read_in_pieces() -> None:
+    """A line of thousands of words is cut, and the explanation says how much of it was judged."""
+    pieces = read("valve, filter, pump, " * 1_000).statements
+    assert max(s.end - s.start for s in pieces) <= 600
+    found = score("faithfulness", "The valve x1=(3); y2=[4]; " * 800)
+    assert found.label == "fail"
+    assert "characters were judged" in (found.explanation or "")
 
 
 def test_context_recall_judges_the_reference() -> None:
