@@ -17,6 +17,10 @@ from typing import Any
 from ragtrace.errors import SettingError
 from ragtrace.settings.section import PREFIX, Section
 
+_MAIN_REGIONS = "US GB DE FR ES IT NL BE AT CH PT PL SE IE AU BR MX IN CN JP"
+PHONE_REGIONS = tuple(_MAIN_REGIONS.split())
+"""The default of `phone_regions`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -119,6 +123,15 @@ class Settings:
     pii_engine: str = ""
     """`presidio` or `gliner:` and a model's name or folder, whose finds are added to those of the patterns; empty for
     these and the embedded model alone."""
+    phone_regions: tuple[str, ...] = PHONE_REGIONS
+    """Regions (ISO 3166, e.g. `DE`) whose national phone numbers `pii_leakage` and `contact_information` recognise by
+    their form. Numbers beside a word like "phone", and international ones, are recognised in any case."""
+    public_contacts: tuple[str, ...] = ()
+    """Domains (`acme.com`, with all its addresses), e-mail addresses, phone numbers and postal addresses that anybody
+    may know: `pii_leakage` and `contact_information` never fail for them. Numbers may be written in any way."""
+    leaks_from_context: tuple[str, ...] = ()
+    """Kinds of data that an answer may repeat from its chunks, e.g. `email`, `phone`; `personal` for all personal data,
+    `secret` for all secrets. What is not in the chunks comes from the model and always fails."""
     likelihood_model: str = ""
     """The causal language model of `perplexity` and `gptscore_*`: a Hugging Face name or folder, or a GGUF file; empty
     for the SmolLM2 that comes in a package."""
@@ -238,13 +251,19 @@ def _check_engine(name: str, where: str) -> None:
         raise SettingError(f"{where} is {name!r}; give presidio or gliner:NAME")
 
 
+def _check_regions(regions: Sequence[str], where: str) -> None:
+    for region in regions:
+        if not re.fullmatch("[A-Z]{2}", region):
+            raise SettingError(f"{where} has {region!r}; give ISO 3166 codes of two capital letters, e.g. US,DE")
+
+
 _SECTION = Section(
     Settings,
     table="",
     prefix=PREFIX,
     choices=_CHOICES,
     bounds=_BOUNDS,
-    checks={"pii_engine": _check_engine, "model_prices": prices},
+    checks={"pii_engine": _check_engine, "model_prices": prices, "phone_regions": _check_regions},
     foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_CONFIG", "RAGTRACE_ENABLED"),
 )
 
@@ -264,6 +283,9 @@ _OF_EVALUATORS = (
     "entailment_model",
     "similarity_model",
     "pii_engine",
+    "phone_regions",
+    "public_contacts",
+    "leaks_from_context",
     "likelihood_model",
     "judge_",
     "g_eval_",
@@ -283,8 +305,11 @@ def evaluator_settings(settings: Settings) -> Settings:
 
 def for_evaluators(settings: Settings) -> dict[str, str]:
     """The settings that evaluators use, as environment variables: a process that evaluates gets them so."""
-    names = [f.name for f in fields(Settings) if f.name.startswith(_OF_EVALUATORS)]
-    return {PREFIX + name.upper(): str(getattr(settings, name)) for name in names}
+    values = {f.name: getattr(settings, f.name) for f in fields(Settings) if f.name.startswith(_OF_EVALUATORS)}
+    return {
+        PREFIX + name.upper(): ",".join(value) if isinstance(value, tuple) else str(value)
+        for name, value in values.items()
+    }
 
 
 def describe() -> list[tuple[str, Any]]:

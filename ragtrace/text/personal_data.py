@@ -8,23 +8,21 @@ is all of that and more: everything that is reported is also masked. Names and p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
-from ragtrace.text.item_checks import (
-    is_card,
-    is_host_ip,
-    is_iban,
-    is_mixed,
-    is_no_example,
-    is_random,
-    is_real_email,
-    is_slack_token,
-    is_ssn,
-)
-from ragtrace.text.item_search import SearchText, Span, assigned_secrets, phone_forms, phones
+from ragtrace.settings import PHONE_REGIONS
+from ragtrace.text import life_facts
+from ragtrace.text.item_checks import is_card, is_host_ip, is_iban, is_real_email, is_ssn, is_wallet
+from ragtrace.text.item_kinds import Group, Kind, Parts, personal
+from ragtrace.text.item_labels import label_search
+from ragtrace.text.item_search import SearchText, announces_no_example, is_free_number, is_nobodys_contract
+from ragtrace.text.network_addresses import IPV4, IPV4_FORM, IPV6, MAC, is_device, is_host_in_context, is_public_ip
+from ragtrace.text.phone_numbers import phone_forms, phones
+from ragtrace.text.secret_assignments import assigned_secrets, spoken_codes, spoken_passwords
+from ragtrace.text.secret_formats import SECRET_KINDS
+from ragtrace.text.stdnum_checks import is_valid
 
 _MAX_CHARS = 200_000
 """Characters of one text that the leak checks search. Masks read the whole text."""
@@ -46,156 +44,82 @@ class Mask(NamedTuple):
     placeholder: str
 
 
-Group = Literal["personal", "secret"]
-Parts = Literal["whole", "long_words", "numbers", "addresses", "accounts"]
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How one kind of personal data or secret is recognised, and what replaces it."""
-
-    group: Group
-    name: str
-    placeholder: str
-    pattern: re.Pattern[str] | None = None
-    check: Callable[[str], bool] | None = None
-    """Whether a text that has the form is of this kind (by its check digit, for example)."""
-    search: Callable[[SearchText], Iterator[Span]] | None = None
-    """Finds the items where pattern and check cannot."""
-    marks: tuple[str, ...] = ()
-    """Substrings: a text without any of them has no item, so the pattern is not tried."""
-    parts: Parts = "whole"
-    """The parts of the text that can hold an item."""
-    reported: bool = True
-    """False for a wider form that is only masked: a mask hides rather too much than too little."""
-    masked: bool = True
-    """False where another row masks every item of this one with less work."""
-    contact: bool = False
-    """Whether a person can be reached by it."""
-
-    def find(self, text: SearchText) -> Iterator[Span]:
-        """The places of all items in a text."""
-        if self.search is not None:
-            yield from self.search(text)
-        if self.pattern is None or (self.marks and not any(mark in text.text for mark in self.marks)):
-            return
-        parts: list[Span] = getattr(text, self.parts)
-        for start, end in parts:
-            for match in self.pattern.finditer(text.text, start, end):
-                if self.check is None or self.check(match.group()):
-                    yield match.span()
-
-
-def _kind(
-    group: Group, name: str, pattern: str, check: Callable[[str], bool] | float | None, placeholder: str, **more: Any
-) -> Kind:
-    """A kind with a pattern. A number for `check` is the entropy that an item needs, in bits a character."""
-    checks = partial(is_random, bits=check) if isinstance(check, float) else check
-    return Kind(group, name, placeholder, re.compile(pattern), checks, **more)
-
-
-def _secret(
-    name: str,
-    pattern: str,
-    check: Callable[[str], bool] | float | None,
-    marks: str = "",
-    placeholder: str = "[api_key]",
-    **more: Any,
-) -> Kind:
-    return _kind("secret", name, pattern, check, placeholder, marks=tuple(marks.split(" ")) if marks else (), **more)
-
-
-def _personal(
-    name: str,
-    pattern: str,
-    check: Callable[[str], bool] | None,
-    parts: Parts,
-    placeholder: str = "[number]",
-    **more: Any,
-) -> Kind:
-    return _kind("personal", name, pattern, check, placeholder, parts=parts, **more)
-
-
-_BEGIN_KEY = r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
-_WHOLE_KEY = (
-    r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
+_EMAIL = (
+    r"(?<![\w.+'-])(?<!://)[^\W_][\w.+'-]{0,63}@(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.)"
+    r"{1,5}[^\W\d_]{2,24}(?![\w@-]|:[\w~]|\.\w)"
 )
-_BEGIN_CERTIFICATE = r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----"
-_WHOLE_CERTIFICATE = (
-    rf"{_BEGIN_CERTIFICATE}\s*[A-Za-z0-9+/=]{{4}}[A-Za-z0-9+/=\s]*(?:-----END (?:TRUSTED )?CERTIFICATE-----)?"
-)
-_AWS = "AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9]"
-_GITLAB = "pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat"
-_SLACK = r"hooks\.slack\.com/(?:services|workflows|triggers)"
-_SQUARE = r"EAAA[\w-]{22,60}|sq0(?:atp|csp|idp)-[\w-]{22,43}"
-_PREFIXES = (
-    r"dop_v1_|glsa_|glc_|lin_api_|dp\.pt\.|PMAK-|rubygems_|sntrys_|sntryu_|tfp_|pul-|hvs\.|hvb\.|figd_|"
-    r"shippo_(?:live|test)_|NRAK-|NRII-|NRJS-|EZ[AT]K|pscale_(?:tkn|pw|oauth)_|rdme_|ico-|dt0c01\.|age-secret-key-1|"
-    r"ops_eyJ|secret_|key-|LTAI|AGE-SECRET-KEY-1|CLOJARS_|duffel_(?:live|test)_|fio-u-|flb_live_|live_|r8_|xai-|gsk_|"
-    r"pplx-|sgp_|ATATT3|ATCTT3|ATBB|cio_|nfp_|vault:v\d:|whsec_|rzp_live_|sk_prod_|FLWSECK_(?:TEST|PROD)-"
-)
-_ANY_KEY = "sk|pk|rk|ghp|gho|ghs|glpat|xox[abp]|AKIA|ASIA|AIza|hf|npm"
-_JWT = r"(?<![\w-])ey[A-Za-z0-9_-]{12,2000}\.ey[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,2000}"
-_WINDOWS = "[BCDFGHJKMNPQRTVWXY2346789]{5}"
-_URL_PASSWORD = r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,80}:[^\s:/@<>{}$*\[\]]{3,80}@[\w.-]{1,100}"
-_EMAIL = r"(?<![\w.+-])[A-Za-z0-9][\w.+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w@-])"
 _WIDE_EMAIL = r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}"
 _IBAN = r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"
-
-# Formats that providers publish: a fixed prefix, then an alphabet and a length. Most need entropy as well, since an
-# example ("sk-your-key-here") has the format, too.
-_KEYS = (
-    _secret("openai_key", r"(?<![\w-])sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,180}(?![\w-])", 3.5, "sk-"),
-    _secret("anthropic_key", r"(?<![\w-])sk-ant-[a-z0-9]+-[A-Za-z0-9_-]{80,120}(?![\w-])", None, "sk-ant-"),
-    _secret("h2o_key", r"(?i)(?<![\w-])(?:sk|pk)-h2o-[A-Za-z0-9_-]{16,80}(?![\w-])", 3.0, "h2o- H2O- H2o- h2O-"),
-    _secret("aws_key_id", rf"(?<![A-Z0-9])(?:{_AWS})[A-Z2-7]{{16}}(?![A-Z0-9])", 3.0, "AKIA ASIA ABIA ACCA A3T"),
-    _secret("github_token", r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_\w{82})(?!\w)", 3.0, "gh github_"),
-    _secret("gitlab_token", rf"(?<!\w)gl(?:{_GITLAB})-[\w-]{{20,300}}(?:\.[0-9a-z]{{9}})?(?![\w-])", 3.0, "gl"),
-    _secret("slack_token", r"(?<!\w)xox[abeprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,250}", is_slack_token, "xox"),
-    _secret("slack_webhook", rf"{_SLACK}/[A-Za-z0-9+/]{{40,60}}", None, "hooks.slack.com/", "[webhook]"),
-    _secret("google_key", r"(?<![\w-])AIza[\w-]{35}(?![\w-])", 4.0, "AIza"),
-    _secret("stripe_key", r"(?<!\w)(?:sk|rk)_(?:live|test|prod)_[A-Za-z0-9]{10,99}(?!\w)", 2.5, "sk_ rk_"),
-    _secret("huggingface_token", r"(?<!\w)(?:hf_|api_org_)[A-Za-z]{34}(?!\w)", 3.0, "hf_ api_org_"),
-    _secret("npm_token", r"(?<!\w)npm_[A-Za-z0-9]{36}(?!\w)", 3.0, "npm_"),
-    _secret("pypi_token", r"pypi-AgEIcHlwaS5vcmc[\w-]{50,1000}", None, "pypi-AgEI"),
-    _secret("sendgrid_key", r"(?<![\w.])SG\.[\w-]{16,32}\.[\w-]{32,64}(?![\w-])", 3.0, "SG."),
-    _secret("twilio_key", r"(?<!\w)SK[0-9a-fA-F]{32}(?!\w)", 3.0, "SK"),
-    _secret("digitalocean_token", r"(?<!\w)do[opr]_v1_[a-f0-9]{64}(?!\w)", 3.0, "_v1_"),
-    _secret("shopify_token", r"(?<!\w)shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}(?!\w)", 2.5, "shp"),
-    _secret("square_token", rf"(?<!\w)(?:{_SQUARE})(?![\w-])", 3.0, "EAAA sq0"),
-    _secret(
-        "prefixed_token",
-        rf"(?<![\w-])(?:{_PREFIXES})[A-Za-z0-9_./+-]{{16,250}}={{0,2}}",
-        is_mixed,
-        parts="long_words",
-    ),
-    _secret("api_key", rf"\b(?:{_ANY_KEY})[-_]?[A-Za-z0-9_\-]{{16,200}}", None, parts="long_words", reported=False),
-    _secret("jwt", _JWT, None, ".ey", "[jwt]"),
-    _secret("jwt", r"\beyJ[\w-]{8,2000}\.[\w-]{8,4000}\.[\w-]{0,1000}", None, "eyJ", "[jwt]", reported=False),
-    _secret("windows_key", rf"(?<![\w-])(?:{_WINDOWS}-){{4}}{_WINDOWS}(?![\w-])", None, "-", "[product_key]"),
-    _secret("url_password", _URL_PASSWORD, is_no_example, "://", "[url_password]"),
+_CARD = r"(?<![\w.-])\d(?:[ -]?\d){11,18}(?![\w-]|\.\d)"
+_WALLET = r"(?<![A-Za-z0-9])(?:[13LMDTX][1-9A-HJ-NP-Za-km-z]{25,34}|bc1[02-9ac-hj-np-z]{11,71})(?![A-Za-z0-9])"
+_ETHEREUM = r"(?<![A-Za-z0-9])0x[0-9a-fA-F]{40}(?![A-Za-z0-9])"
+# Forms that nothing else has; their check digits are checked.
+_UNLABELLED_IDS: tuple[tuple[str, str, Parts], ...] = (
+    # Form, module of python-stdnum, parts
+    (r"[A-Z]{6}\d\d[A-EHLMPRST]\d\d[A-Z]\d{3}[A-Z]", "it.codicefiscale", "long_words"),
+    (r"[A-Z]{4}\d{6}[HM][A-Z]{5}[A-Z\d]\d", "mx.curp", "long_words"),
+    (r"[1-9]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])\d{5}[\dX]", "iso7064.mod_11_2", "numbers"),
+    (r"\d{3}\.\d{3}\.\d{3}-\d\d", "br.cpf", "numbers"),
+    (r"756\.\d{4}\.\d{4}\.\d\d", "ch.ssn", "numbers"),
+    (r"[12] \d\d (?:0[1-9]|1[0-2]) (?:\d\d|2[AB]) \d{3} \d{3} \d\d", "fr.nir", "numbers"),
+    (r"[XYZ]-?\d{7}-?[A-Z]", "es.nie", "numbers"),
+    (r"\d{8}-?[TRWAGMYFPDXBNJZSQVHLCKE]", "es.dni", "numbers"),
+    (r"\d{6}[-+A]\d{3}[\dA-Y]", "fi.hetu", "numbers"),
 )
-_PERSONAL = (
-    _personal("email", _EMAIL, is_real_email, "addresses", "[email]", contact=True),
-    _personal("email", _WIDE_EMAIL, None, "addresses", "[email]", reported=False),
-    _personal("iban", _IBAN, is_iban, "accounts", "[iban]"),
-    _personal("iban", _IBAN, None, "accounts", "[iban]", reported=False),
-    _personal("credit_card", r"(?<![\w.-])\d(?:[ -]?\d){11,18}(?![\w-]|\.\d)", is_card, "numbers"),
-    _personal("us_ssn", r"(?<![\w.-])\d{3}([- ])\d{2}\1\d{4}(?![\w-]|\.\d)", is_ssn, "numbers"),
-    _personal("ip_address", r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)", is_host_ip, "numbers", "[ip_address]"),
+
+
+def _labelled(name: str, placeholder: str) -> tuple[Kind, Kind]:
+    """A kind whose items a label announces. Masks do not check digits: that takes longer, and a typo is as private."""
+    return (
+        Kind("personal", name, placeholder, search=label_search(name), masked=False),
+        Kind("personal", name, placeholder, search=label_search(name, check=False), reported=False),
+    )
+
+
+_PERSONAL_KINDS = (
+    personal("email", _EMAIL, is_real_email, "addresses", "[email]", contact=True),
+    personal("email", _WIDE_EMAIL, None, "addresses", "[email]", reported=False),
+    personal("iban", _IBAN, is_iban, "accounts", "[iban]"),
+    personal("iban", _IBAN, None, "accounts", "[iban]", reported=False),
+    personal("wallet", _WALLET, is_wallet, "long_words", "[wallet]", context=announces_no_example),
+    personal("wallet", _ETHEREUM, None, "long_words", "[wallet]", context=is_nobodys_contract),
+    *_labelled("passport", "[passport]"),
+    *_labelled("drivers_license", "[drivers_license]"),
+    *_labelled("vin", "[vin]"),
+    *_labelled("imei", "[imei]"),
+    *_labelled("medical_record", "[medical_record]"),
+    *_labelled("date_of_birth", "[date_of_birth]"),
+    Kind("personal", "date_of_birth", "[date_of_birth]", search=life_facts.birth_dates),
+    Kind("personal", "address", "[address]", search=life_facts.home_addresses, contact=True),
+    Kind("personal", "health", "[health]", search=life_facts.diagnoses),
+    Kind("personal", "position", "[position]", search=life_facts.positions),
+    *_labelled("license_plate", "[license_plate]"),
+    *_labelled("bank_routing", "[bank_routing]"),
+    *_labelled("us_ssn", "[number]"),
+    *_labelled("national_id", "[national_id]"),
+    personal("credit_card", _CARD, is_card, "numbers", context=is_free_number),
+    *_labelled("bank_account", "[bank_account]"),
+    *(
+        personal("national_id", rf"(?<![\w.-])(?:{form})(?![\w-]|\.\d)", partial(is_valid, modules=check), parts,
+                 "[national_id]", context=is_free_number)
+        for form, check, parts in _UNLABELLED_IDS
+    ),
+    personal("us_ssn", r"(?<![\w.-])\d{3}([- ])\d{2}\1\d{4}(?![\w-]|\.\d)", is_ssn, "numbers", context=is_free_number),
+    personal("ip_address", IPV4, is_public_ip, "numbers", "[ip_address]", context=is_host_in_context),
+    personal("ip_address", IPV4_FORM, is_host_ip, "numbers", "[ip_address]", reported=False),
+    personal("ip_address", IPV6, is_public_ip, "long_words", "[ip_address]", marks=(":",), context=is_host_in_context),
+    personal("mac_address", MAC, is_device, "long_words", "[mac_address]", context=announces_no_example),
     Kind("personal", "phone", "[number]", search=phones, masked=False, contact=True),
     Kind("personal", "phone", "[number]", search=phone_forms, reported=False),
     # Nine digits or more: a phone, a card or a national id, whether its check digit is right or not.
-    _personal("number", r"(?<!\w)\+?\d(?:[ ().\-/]{0,2}\d){8,18}(?!\w|\.\d)", None, "numbers", reported=False),
-)
+    personal("number", r"(?<!\w)\+?\d(?:[ ().\-/]{0,2}\d){8,18}(?!\w|\.\d)", None, "numbers", reported=False),
+)  # fmt: skip
 KINDS: tuple[Kind, ...] = (
-    _secret("private_key", rf"{_BEGIN_KEY}\s*[A-Za-z0-9+/=:,. -]{{1,4096}}", None, "PRIVATE KEY", "[private_key]"),
-    _secret("private_key", _WHOLE_KEY, None, "PRIVATE KEY", "[private_key]", reported=False),
-    _secret("certificate", rf"{_BEGIN_CERTIFICATE}\s*[A-Za-z0-9+/=]{{4,4096}}", None, "CERTIFICATE", "[certificate]"),
-    _secret("certificate", _WHOLE_CERTIFICATE, None, "CERTIFICATE", "[certificate]", reported=False),
-    *_KEYS,
+    *SECRET_KINDS,
     Kind("secret", "assigned_secret", "[secret]", search=assigned_secrets),
-    *_PERSONAL,
+    Kind("secret", "assigned_secret", "[secret]", search=spoken_passwords),
+    Kind("secret", "code", "[code]", search=spoken_codes),
+    *_PERSONAL_KINDS,
 )
 """All kinds. Where two overlap, the first one is reported, and its placeholder is shown."""
 
@@ -203,12 +127,14 @@ CONTACT_KINDS = frozenset(kind.name for kind in KINDS if kind.contact)
 """The kinds by which a person can be reached."""
 
 
-def find_personal_data(text: str) -> list[Match]:
-    """E-mail addresses, IBANs, card numbers, US social security numbers, IP addresses and phone numbers, in order.
+def find_personal_data(text: str, regions: Sequence[str] = PHONE_REGIONS) -> list[Match]:
+    """Personal data, in order: addresses (e-mail, home, IP, MAC), phone numbers, cards, accounts and wallets, national
+    ids, passports, driver's licenses, plates and vehicles, dates of birth, medical records and diagnoses.
 
-    What a checked pattern matches is not a phone number as well. The first 200,000 characters are searched.
+    `regions` (ISO 3166) are those whose national phone numbers are recognised by their form. Where kinds overlap, the
+    first of `KINDS` counts. The first 200,000 characters are searched.
     """
-    return _find("personal", text)
+    return _find("personal", text, regions)
 
 
 def find_secrets(text: str) -> list[Match]:
@@ -217,14 +143,16 @@ def find_secrets(text: str) -> list[Match]:
     return _find("secret", text)
 
 
-def _find(group: Group, text: str) -> list[Match]:
-    prepared = SearchText(text[:_MAX_CHARS])
+def _find(group: Group, text: str, regions: Sequence[str] = ()) -> list[Match]:
+    prepared = SearchText(text[:_MAX_CHARS], regions)
     matches: list[Match] = []
+    occupied = bytearray(len(prepared.text))
     for kind in KINDS:
         if kind.reported and kind.group == group:
             for start, end in kind.find(prepared):
-                if not any(start < other.end and other.start < end for other in matches):
+                if not any(occupied[start:end]):
                     matches.append(Match(kind.name, start, end))
+                    occupied[start:end] = b"\1" * (end - start)
     return sorted(matches, key=lambda match: match.start)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from ragtrace.text.personal_data import Mask, find_masks
 
 _PASSES = 8
 """Passes over one text, against inputs that were built to need many."""
-_END = re.compile(r"[.,;!?]?(?:\s|\Z)")
 
 
 def mask_pii(text: str) -> str:
@@ -26,20 +24,13 @@ def mask_pii_at(text: str, places: Sequence[int]) -> tuple[str, dict[int, int]]:
     moves to the end of the mask."""
     moved = {place: place for place in places}
     for _ in range(_PASSES):
+        # A mask can free its neighbour, which was part of a longer word or stood behind another label.
         masks = find_masks(text)
-        alone = all(_is_alone(text, mask) for mask in masks)
-        text = _masked(text, masks)
-        if masks and moved:
-            moved = {place: _after(at, masks) for place, at in moved.items()}
-        if alone:
+        if not masks:
             break
+        text = _masked(text, masks)
+        moved = {place: _after(at, masks) for place, at in moved.items()}
     return text, moved
-
-
-def _is_alone(text: str, mask: Mask) -> bool:
-    """Whether white space or a sentence's mark is on both sides. If not, the mask can free its neighbour, which was
-    part of a longer word before."""
-    return not text[max(0, mask.start - 1) : mask.start].strip() and _END.match(text, mask.end) is not None
 
 
 def _masked(text: str, masks: Sequence[Mask]) -> str:

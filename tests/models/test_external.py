@@ -311,13 +311,13 @@ def presidio(setting: Use) -> None:
 
 
 @pytest.mark.usefixtures("presidio")
-def test_presidio_adds_what_patterns_do_not_know() -> None:
-    """A kind of its own; e-mail and card are ours."""
+def test_presidio_repeats_nothing_that_ours_found() -> None:
+    """What both know is reported once, under our name of the kind."""
     answer = "Mail jo@acme.io, card 4111 1111 1111 1111, wallet 16Yeky6GMjeNkAiNcBY7ZhrLoMSgg1BoyZ."
     found = score("pii_leakage", answer=answer)
     assert found.label == "fail"
     assert found.explanation == (
-        "generation: email at 5-15, credit_card at 22-41, crypto at 50-84 (not in the chunks); with presidio"
+        "generation: email at 5-15, credit_card at 22-41, wallet at 50-84 (not in the chunks); with presidio"
     )
 
 

@@ -1,0 +1,177 @@
+"""Personal data that only a label identifies: "passport number C01X00T47". The labels are in `identity_numbers`."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, partial
+from typing import NamedTuple
+
+from ragtrace.text.identity_numbers import LABEL_ROWS, LabelRow
+from ragtrace.text.item_search import SearchText, Span, followed_by_unit, is_example
+from ragtrace.text.stdnum_checks import is_valid
+
+
+class LabelItem(NamedTuple):
+    """A value beside a label, before the check of its digits."""
+
+    kind: str
+    checks: str
+    start: int
+    end: int
+
+
+_SUFFIX = r"(?:s?(?:nummern?|nr)|numbers?|num|no|id|s|karte|kaart|card)?"
+_CAPITALS = re.compile(r"(?<![^\W_])[A-Z]{1,2}")
+_FIRST_WORD = re.compile(r"[^\W\d_][^\W_]*")
+_WINDOW = 64
+"""Characters after a label in which its value begins."""
+_BREAK = re.compile(r"(?<![Nn][or])(?<!\b[Nn])(?<!n[°º])(?<!\bnum)[.!?][\s\"')]|\n\s*\n|[;\[\]{}<>]|\w@")
+# Words between a label and a number that give the number to something else.
+_STRANGER = re.compile(
+    r"(?i)\b(?:order|invoice|booking|ticket|tracking|case|claim|form|page|section|call|phone|tel|fax|hotline|version|"
+    r"until|expires?|expiry|since|fee|costs?|bestellung|rechnung|seite|formular|gültig|commande|facture|"
+    r"pedido|factura|"
+    r"ordine|fattura|fatura|iban)\b"
+)
+_BACKWARDS = re.compile(
+    r"(?i)\s*(?:\(|[-–=,]?\s*\b(?:is|was|ist|war|est|es|è|é|as|als|comme|como|come)\b)[^\d\n.;\[\]]{0,24}"
+)
+_LIST = re.compile(r"\s{0,2}(?:[,/]|and|or|und|oder|et|ou|y|e|en|of)\s{1,2}")
+
+
+class LabelSearch:
+    """Finds the values beside labels, in one pass over the text."""
+
+    def __init__(self, rows: Sequence[LabelRow]) -> None:
+        self._rows: dict[str, list[tuple[LabelRow, re.Pattern[str]]]] = {}
+        acronyms: set[str] = set()
+        words: set[str] = set()
+        for row in rows:
+            value = re.compile(rf"(?<![\w@])(?<!\w-)(?:{row.value})(?![\w@])(?!-\w)")
+            for label in map(str.strip, row.labels.split(";")):
+                self._rows.setdefault(label, []).append((row, value))
+                (acronyms if label.isupper() and label.isascii() else words).add(label)
+        self._acronyms = re.compile(rf"(?:{_alternatives(acronyms)})(?![^\W_])")
+        self._prefixes = frozenset(_FIRST_WORD.findall(word)[0][:4] for word in words if not _is_unspaced(word))
+        spaced = {word for word in words if not _is_unspaced(word)}
+        self._words = re.compile(rf"(?:{_alternatives(spaced)}){_SUFFIX}(?![^\W\d_])")
+        self._unspaced = re.compile(_alternatives(words - spaced))
+        self._longest_first = sorted(words, key=len, reverse=True)
+        self._label_of: dict[str, str] = {}
+
+    def items(self, text: SearchText) -> list[LabelItem]:
+        """All values beside labels, in the order of the labels."""
+        if not any(map(str.isdigit, text.text)) and "BIC" not in text.text and "swift" not in text.lower:
+            return []
+        labels = self._labels(text)
+        found: list[LabelItem] = []
+        for number, (start, end, rows) in enumerate(labels):
+            stop = min(end + _WINDOW, labels[number + 1][0]) if number + 1 < len(labels) else end + _WINDOW
+            before = max(0, start - 40, labels[number - 1][1] if number else 0)
+            for row, value in rows:
+                for first, last in _values(text.text, value, row.digits, (before, start, end, stop)):
+                    found.append(LabelItem(row.kind, row.checks, first, last))
+        return found
+
+    def _labels(self, text: SearchText) -> list[tuple[int, int, list[tuple[LabelRow, re.Pattern[str]]]]]:
+        matches: list[tuple[int, int, str]] = []
+        for start, end in text.values or [(0, len(text.text))]:
+            for capitals in _CAPITALS.finditer(text.text, start, end):
+                acronym = self._acronyms.match(text.text, capitals.start(), end)
+                if acronym is not None:
+                    matches.append((*acronym.span(), acronym.group()))
+            for word in _FIRST_WORD.finditer(text.lower, start, end):
+                # Few words begin like a label: one look into a set refuses the others.
+                label = self._words.match(text.lower, word.start(), end) if word[0][:4] in self._prefixes else None
+                if label is not None:
+                    matches.append((*label.span(), self._word(label.group())))
+        if not text.text.isascii():
+            matches += [(*m.span(), self._word(m.group())) for m in self._unspaced.finditer(text.lower)]
+        return [(start, end, self._rows[label]) for start, end, label in sorted(matches)]
+
+    def _word(self, match: str) -> str:
+        """The label that a match begins with."""
+        if match not in self._label_of:
+            plain = _plain(match)
+            label = next(word for word in self._longest_first if plain.startswith(_plain(word)))
+            if len(self._label_of) > 10_000:
+                self._label_of.clear()
+            self._label_of[match] = label
+        return self._label_of[match]
+
+
+def _is_unspaced(word: str) -> bool:
+    """Whether a word is written in a script that puts no blanks between words (Chinese, Japanese, Korean)."""
+    return any("\u3040" <= c <= "\u9fff" or "\uac00" <= c <= "\ud7af" for c in word)
+
+
+def _plain(label: str) -> str:
+    return re.sub(r"[\s_./'’-]+", "", label)
+
+
+def _alternatives(labels: Iterable[str]) -> str:
+    """A pattern of these words, grouped by their first letter: most positions are then refused by one comparison."""
+    groups: dict[str, list[str]] = {}
+    for label in sorted(labels, key=lambda label: (-len(label), label)):
+        rest = re.sub(r"(?:\\ )+", r"[\\s_./-]{0,3}", re.escape(label[1:])).replace("'", "['’]?")
+        groups.setdefault(label[0], []).append(rest)
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(rests)})" for first, rests in sorted(groups.items()))
+
+
+def _values(text: str, value: re.Pattern[str], digits: int, places: tuple[int, int, int, int]) -> Iterator[Span]:
+    """The values after a label, else the one before it. `places`: where the text before the label begins, the label's
+    start and end, and where the text after it ends."""
+    before, start, end, stop = places
+    if is_example(text, before, end):
+        return
+    limit = _BREAK.search(text, end, stop)
+    match = value.search(text, end, stop + 40)
+    if match is not None and match.start() < (limit.start() if limit else stop):
+        gap = text[end : match.start()]
+        if _fits(text, match, digits) and not _STRANGER.search(gap) and not is_example(text, end, match.start()):
+            yield match.span()
+            yield from _rest_of_list(text, value, match.end(), digits)
+        return
+    last = deque(value.finditer(text, before, start), maxlen=1)
+    match = last[0] if last else None
+    if match is not None and _BACKWARDS.fullmatch(text, match.end(), start) and _fits(text, match, digits):
+        yield match.span()
+
+
+def _fits(text: str, match: re.Match[str], digits: int) -> bool:
+    numbers = [c for c in match.group() if c.isdigit()]
+    many = len(numbers) >= digits and (len(set(numbers)) > 1 or len(numbers) < 6)
+    return many and not followed_by_unit(text, match.end())
+
+
+def _rest_of_list(text: str, value: re.Pattern[str], at: int, digits: int) -> Iterator[Span]:
+    for _ in range(100):
+        gap = _LIST.match(text, at)
+        match = value.match(text, gap.end()) if gap else None
+        if match is None or not _fits(text, match, digits):
+            return
+        yield match.span()
+        at = match.end()
+
+
+@cache
+def _search() -> LabelSearch:
+    """The search for all labels, which is compiled when the first text is searched."""
+    return LabelSearch(LABEL_ROWS)
+
+
+def _items(text: SearchText) -> list[LabelItem]:
+    return _search().items(text)
+
+
+def label_search(kind: str, check: bool = True) -> partial[Iterator[Span]]:
+    """A search for the values of one kind. Without `check`, values with wrong check digits are found, too."""
+    return partial(_of_kind, kind, check)
+
+
+def _of_kind(kind: str, check: bool, text: SearchText) -> Iterator[Span]:
+    for item in text.once(_items):
+        if item.kind == kind and (not check or is_valid(text.text[item.start : item.end], item.checks)):
+            yield item.start, item.end

@@ -1,0 +1,181 @@
+"""What is personal because of whom it is said: where somebody was born, lives or is, and what somebody suffers from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ragtrace.text.identity_numbers import DATE
+from ragtrace.text.item_search import SearchText, Span, is_example
+
+_PERSON = re.compile(
+    r"\b(?:[Ss]he|[Hh]er?|[Hh]is|[Ii]|[Mm]y|[Yy]ou|M(?:rs?|s|me|iss)\.?|Herrn?|Frau|Sra?\.|customer|"
+    r"patient|employee|client|member|user|"
+    r"driver|applicant|insured|[Ss]ie|[Ee]r|[Ee]lle|[Ii]l|[Éé]l|[Ee]lla|[Ll]ei|[Ll]ui|[Ee]l[ea]|[Zz]ij|"
+    r"[Hh]ij|Kund(?:e|in)|Patient(?:in)?)\b"
+)
+_BORN = re.compile(
+    r"(?i:\b(?:born(?: on)?|geboren(?: am)?|né(?:e|\(e\))? le|nacid[oa] el|nació el|nat[oa] il|"
+    r"nascid[oa] em|nasceu em|geboren op))[\s:,]{1,3}"
+    rf"(?:the |am |op )?(?P<date>{DATE})(?!\w)"
+)
+_BORN_MARKS = ("born", "geboren", "né", "naci", "nat", "nasc")
+_PLACE = re.compile(r"(?:,? (?:in|at|à|en|a|em|te|near|bei)) [A-ZÀ-Ý]")
+
+_WORDS = r"(?:[A-ZÀ-Ý][\w'’.-]*\s){1,4}"
+_STREET = (
+    rf"\d{{1,5}}[A-Za-z]?,?\s{_WORDS}(?:Street|St|Road|Rd|Avenue|Ave|Lane|Ln|Drive|Dr|Court|Ct|Boulevard|Blvd|"
+    rf"Way|Place|Pl|Square|Sq|"
+    r"Terrace|Close|Crescent|Gardens|Grove|Hill|Mews|Row|Park|Circle|Parkway|Highway)\b\.?"
+    r"|(?:[A-ZÄÖÜ][\wäöüß.'-]*\s){0,3}[\wäöüß.-]*(?:[Ss]tra(?:ß|ss)e|[Ss]tr\.|[Ww]eg|[Pp]latz|[Gg]asse|"
+    r"[Aa]llee|[Rr]ing|[Dd]amm|[Uu]fer|[Hh]of|"
+    r"markt|Markt|laan|straat|gracht|plein|kade|singel|dreef)\s\d{1,4}\s?[a-z]?\b"
+    r"|\d{1,4}(?:\s?(?:bis|ter))?,?\s(?:[Rr]ue|[Aa]venue|[Bb]oulevard|[Pp]lace|[Cc]hemin|[Aa]llée|"
+    r"[Ii]mpasse|[Qq]uai|[Rr]oute|[Cc]ours|[Ss]quare)\s"
+    r"[\w'’.-]+(?:\s[\w'’.-]+){0,4}"
+    r"|(?:[Cc]alle|C/|[Aa]venida|[Aa]vda\.?|[Pp]laza|[Pp]aseo|[Vv]ia|[Vv]iale|[Pp]iazza|[Cc]orso|[Ll]argo|"
+    r"[Vv]icolo|[Rr]ua|[Tt]ravessa|[Pp]raça|"
+    r"[Aa]venida)\s?(?:[\w'’ºª.-]+\s){0,4}[\w'’.-]+,?\s(?:n\.?[ºo°]?\s?)?\d{1,4}\b"
+)
+_TOWN = (
+    r"(?:,?\s(?:[A-Z]{1,2}-)?\d{4,5}(?:\s?[A-Z]{2})?,?\s[A-ZÀ-Ý][\wäöüßé-]+(?:[ -][A-ZÀ-Ý]\w+){0,2}|"
+    r",\s[A-ZÀ-Ý][\w-]+(?:\s[A-Z]\w+){0,2}(?:,?\s[A-Z]{2})?(?:,?\s\d{5}(?:-\d{4})?|"
+    r",?\s[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2})?)?"
+)
+_HOME = re.compile(
+    r"(?i:\b(?:home(?: address)?|private address|residential address|mailing address|shipping address|"
+    r"delivery address|billing address|"
+    r"residence|privatadresse|wohnadresse|wohnanschrift|lieferadresse|rechnungsadresse|"
+    r"adresse personnelle|adresse de livraison|domicile|domicilio|"
+    r"dirección particular|dirección de envío|residenza|indirizzo di casa|endereço residencial|residência|"
+    r"morada|thuisadres|huisadres|woonadres|住址|住所|"
+    r"(?:his|her|my|their|customer|patient)(?:'s)? address)\s?(?:is|ist|est|es|è|é)?[\s:=：]{0,3}"
+    r"|\b(?:lives?|living|lived|resides?|residing|moved|wohnt|wohnhaft|lebt|habite|demeurant|réside|vive|"
+    r"reside|abita|risiede|residente|mora|woont|wonende)\s"
+    r"(?:(?:at|in|on|to|der|die|dem|am|an|im|au|en|el|la|le|il|na|no|aan|op|de|het)\s){0,2})"
+)
+_ADDRESS = re.compile(rf"{_STREET}(?:{_TOWN})")
+
+_HOME_MARKS = (
+    "home",
+    "address",
+    "adress",
+    "live",
+    "living",
+    "resid",
+    "moved",
+    "wohn",
+    "lebt",
+    "habite",
+    "demeur",
+    "réside",
+    "domicil",
+    "vive",
+    "abita",
+    "risied",
+    "mora",
+    "woon",
+    "dirección",
+    "indirizzo",
+    "endereço",
+    "anschrift",
+    "住址",
+    "住所",
+)
+
+_NAME = (
+    r"(?:(?:Mrs?|Ms|Miss|Dr|Herrn?|Frau|Mme|Sra?)\.?\s(?:[A-ZÀ-Ý][\w'’-]+\s){0,2}[A-ZÀ-Ý][\w'’-]+|"
+    r"[A-ZÀ-Ý][\w'’-]+\s(?:[A-ZÀ-Ý]\.\s)?[A-ZÀ-Ý][\w'’-]+)"
+)
+_TITLED = r"(?:(?:Mrs?|Ms|Miss|Herrn?|Frau|Mme|Sra?)\.?\s(?:[A-ZÀ-Ý][\w'’-]+\s){0,2}[A-ZÀ-Ý][\w'’-]+)"
+_ILLNESS = (
+    r"[\w' -]{3,48}?(?=[.,;:!?)\n]|\s(?:in|on|since|and|im|am|seit|und|en|el|le|depuis|et|y|nel|e|em|"
+    r"sinds)\s|\Z)"
+)
+_DIAGNOSIS = re.compile(
+    rf"(?P<fact>{_NAME}(?:\s\((?:\d{{1,3}}|[^()]{{1,24}})\))?,?\s(?:(?:was|is|has been|had been|"
+    rf"got)\s(?:\w+\s)?diagnosed with|(?:has )?tested positive for|"
+    r"(?:fue|ha sido) diagnosticad[oa] (?:con|de)|(?:a été|est) (?:diagnostiquée? (?:avec|comme)|"
+    r"atteinte? d(?:e|u|'))|"
+    r"è affett[oa] da|(?:foi|é) diagnosticad[oa] com|(?:is|werd) gediagnosticeerd met|is (?:HIV|hiv)|"
+    r"is being treated for|is undergoing)\s?"
+    rf"{_ILLNESS}|{_TITLED}\s(?:suffers from|leidet an|souffre d(?:e|u|')|padece|sufre (?:de)?|soffre di|"
+    rf"sofre de|lijdt aan|has)\s?"
+    r"(?:an? )?(?:type \d )?[\w -]{0,24}(?i:itis|oma|osis|psy|emia|diabetes|cancer|krebs|depression|"
+    r"asthma|asthme|asma|HIV|AIDS|epilepsy|dementia|"
+    r"disorder|disease|syndrome|migraine|infection)\b"
+    rf"|(?:[Bb]ei\s)?{_NAME}\swurde\s[\w -]{{3,40}}\sdiagnostiziert)"
+)
+_HEALTH_MARKS = (
+    "diagn",
+    "positive for",
+    "suffer",
+    "leidet",
+    "souffre",
+    "padece",
+    "sufre",
+    "soffre",
+    "sofre",
+    "lijdt",
+    "atteint",
+    "affett",
+    "treated for",
+    "undergoing",
+    "is hiv",
+    "diabetes",
+    "cancer",
+    "krebs",
+    "depression",
+    "asthma",
+    "asma",
+    "asthme",
+    "epilep",
+    "dementia",
+    "disorder",
+    "disease",
+    "syndrome",
+    "migraine",
+    "itis",
+)
+
+_POINT = re.compile(
+    r"(?<![\w.])-?\d{1,2}\.\d{4,8}°?(?:\s?[NS]\b)?[,;/ ]\s?-?\d{1,3}\.\d{4,8}°?(?:\s?[EWO]\b)?(?![\w.]*\d)"
+)
+_WHEREABOUTS = re.compile(
+    r"(?i)\b(?:she|he|her|his|my|seen|lives?|home|tracked|location of|position of|whereabouts|last known|"
+    r"phone was|device was|gps of|"
+    r"mrs?|ms|customer|patient|employee|driver|user|sie|wohnt|standort von|elle|habite|vive|abita|woont|zij|hij)\b"
+)
+
+
+def birth_dates(text: SearchText) -> Iterator[Span]:
+    """Dates on which somebody was born, unless the sentence is an encyclopedia's: "NAME was born on DATE in PLACE"."""
+    for start, end in text.around(_BORN_MARKS, 8, 64):
+        for match in _BORN.finditer(text.text, start, end):
+            before = text.text[max(0, match.start() - 40) : match.start()]
+            if _PERSON.search(before) or not _PLACE.match(text.text, match.end()):
+                yield match.span("date")
+
+
+def home_addresses(text: SearchText) -> Iterator[Span]:
+    """Postal addresses that the words before them call somebody's home."""
+    for start, end in text.around(_HOME_MARKS, 16, 48):
+        for label in _HOME.finditer(text.text, start, end):
+            address = _ADDRESS.match(text.text, label.end())
+            if address is not None and not is_example(text.text, max(0, label.start() - 30), label.start()):
+                yield address.span()
+
+
+def diagnoses(text: SearchText) -> Iterator[Span]:
+    """What a named person suffers from, with the name."""
+    for start, end in text.around(_HEALTH_MARKS, 80, 80):
+        for match in _DIAGNOSIS.finditer(text.text, start, end):
+            yield match.span("fact")
+
+
+def positions(text: SearchText) -> Iterator[Span]:
+    """Coordinates, to ten metres and finer, of where somebody is or lives."""
+    for start, end in text.numbers:
+        for match in _POINT.finditer(text.text, start, end):
+            if _WHEREABOUTS.search(text.text, max(0, match.start() - 60), match.start()):
+                yield match.span()
