@@ -55,9 +55,9 @@ class LabelSearch:
                 (acronyms if label.isupper() and label.isascii() else words).add(label)
         self._acronyms = re.compile(rf"(?:{_alternatives(acronyms)})(?![^\W_])")
         self._prefixes = frozenset(_FIRST_WORD.findall(word)[0][:4] for word in words if not _is_unspaced(word))
-        spaced = {word for word in words if not _is_unspaced(word)}
-        self._words = re.compile(rf"(?:{_alternatives(spaced)}){_SUFFIX}(?![^\W\d_])")
-        self._unspaced = re.compile(_alternatives(words - spaced))
+        alphabetic = {word for word in words if not _is_unspaced(word)}
+        self._words = re.compile(rf"(?:{_alternatives(alphabetic)}){_SUFFIX}(?![^\W\d_])")
+        self._unspaced = re.compile(_alternatives(words - alphabetic))
         self._longest_first = sorted(words, key=len, reverse=True)
         self._label_of: dict[str, str] = {}
 
@@ -66,14 +66,14 @@ class LabelSearch:
         if not any(map(str.isdigit, text.text)) and "BIC" not in text.text and "swift" not in text.lower:
             return []
         labels = self._labels(text)
-        found: list[LabelItem] = []
+        items: list[LabelItem] = []
         for number, (start, end, rows) in enumerate(labels):
             stop = min(end + _WINDOW, labels[number + 1][0]) if number + 1 < len(labels) else end + _WINDOW
             before = max(0, start - 40, labels[number - 1][1] if number else 0)
             for row, value in rows:
                 for first, last in _values(text.text, value, row.digits, (before, start, end, stop)):
-                    found.append(LabelItem(row.kind, row.checks, first, last))
-        return found
+                    items.append(LabelItem(row.kind, row.checks, first, last))
+        return items
 
     def _labels(self, text: SearchText) -> list[tuple[int, int, list[tuple[LabelRow, re.Pattern[str]]]]]:
         matches: list[tuple[int, int, str]] = []
