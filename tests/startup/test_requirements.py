@@ -57,6 +57,7 @@ def test_each_evaluator_by_a_model_has_requirements() -> None:
     [
         ("answer_relevance", {"similarity_model": "x"}, ["sentence_transformers", "torch"]),
         ("context_relevancy_recall", {"embedding_model": "x"}, ["sentence_transformers", "torch"]),
+        ("hallucination_cross_encoder", {"entailment_model": "x"}, ["transformers", "torch"]),
         ("toxicity_threat", {"toxicity_model": "detoxify:original"}, ["detoxify"]),
         ("pii_leakage", {"pii_engine": "presidio"}, ["presidio_analyzer"]),
         ("pii_leakage", {}, []),
