@@ -1,9 +1,11 @@
-"""Values that are made on first use."""
+"""Values that are made on first use, and results that are remembered."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Callable, Hashable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 from ragtrace.background import after_fork
@@ -51,3 +53,34 @@ class Lazy(Generic[T]):
         """Make values this way from now on, in forked children too; None for the first way. All values are removed."""
         with self._lock:
             self._make, self._values = make or self._default, {}
+
+
+class Recent(Generic[T]):
+    """The latest results by the texts that they were computed from: evaluators that need the same one share it. Keeps
+    digests of the texts, not the texts. Safe to use from threads."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._reset()
+        after_fork(self._reset)
+
+    def _reset(self) -> None:
+        self._results: OrderedDict[bytes, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, texts: Iterable[str], compute: Callable[[], T]) -> T:
+        """The result for these texts, computed if it is not among the latest."""
+        digest = hashlib.blake2b(digest_size=16)
+        for text in texts:
+            digest.update(text.encode("utf-8", "replace") + b"\0")
+        key = digest.digest()
+        with self._lock:
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
+        result = compute()
+        with self._lock:
+            self._results[key] = result
+            while len(self._results) > self._size:
+                self._results.popitem(last=False)
+        return result

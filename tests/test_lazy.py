@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.lazy import Lazy
+from ragtrace.lazy import Lazy, Recent
 
 
 def test_each_key_has_one_value() -> None:
@@ -57,3 +57,17 @@ def test_an_error_is_raised_each_time() -> None:
     with pytest.raises(ImportError):
         lazy.get()
     assert lazy.get() == "made"
+
+
+def test_recent_results_are_shared_by_their_texts() -> None:
+    """The same texts give the result that was computed before; texts joined in another way are others, and the oldest
+    result is forgotten first."""
+    recent: Recent[int] = Recent(2)
+    computed: list[int] = []
+
+    def compute() -> int:
+        computed.append(len(computed))
+        return computed[-1]
+
+    results = [recent.get(texts, compute) for texts in (["a", "b"], ["a", "b"], ["ab"], ["c"], ["a", "b"])]
+    assert results == [0, 0, 1, 2, 3]

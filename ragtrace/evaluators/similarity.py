@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.evaluators.coverage import coverage
+from ragtrace.lazy import Recent
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.sentences import Span, prose, split
@@ -154,7 +155,17 @@ def _blended(trace: Trace, rank: int, cosine: float) -> float:
     return cosine if covered is None else (cosine + 2 * covered) / 3
 
 
+_recent: Recent[list[float]] = Recent(64)
+"""Recall and precision look at the same relevances, one after the other."""
+
+
 def _relevance_in_place(trace: Trace, settings: Settings) -> list[float]:
+    """Per chunk with text how relevant it is, by the embedded encoder; see `_encoded_in_place`."""
+    texts = (trace.query, *(d.content for d in trace.documents))
+    return _recent.get(texts, lambda: _encoded_in_place(trace, settings))
+
+
+def _encoded_in_place(trace: Trace, settings: Settings) -> list[float]:
     """With the embedded encoder a sentence's vector is the mean of its pieces, encoded with the chunk around it: the
     groundedness model needs the same encodings, so they are made once for both, and are remembered."""
     from ragtrace.models.alignment import sentence_vectors
