@@ -31,7 +31,10 @@ def _digits(least: int, most: int | None = None) -> str:
 
 _CODE = r"(?!\d{4}-\d\d-\d\d)(?=[A-Z\d-]*\d)[A-Z]{0,3} ?\d[A-Z\d]{2,}(?:-[A-Z\d]+){0,4}"
 _PASSPORT = r"[A-Z]{1,3} ?\d{6,9}|\d{8,10}|\d{2} \d{2} \d{6}|\d{4} \d{6}|(?=(?:[A-Z]*\d){2})(?=\d*[A-Z])[A-Z\d]{8,10}"
-_LICENCE = r"[A-Z]{1,2}\d{3}(?:[- ]\d{3,5}){2,4}|[A-Z]{1,5} ?\d{5,14}[A-Z\d]{0,7}|(?=(?:[A-Z]*\d){4})[A-Z\d]{8,18}"
+_LICENCE = (
+    r"[A-Z]{1,2}\d{3}(?:[- ]\d{1,5}){2,5}|\d{3} \d{3} \d{3}|"
+    r"[A-Z]{1,5} ?\d{5,14}[A-Z\d]{0,7}|(?=(?:[A-Z]*\d){4})[A-Z\d]{8,18}"
+)
 _NINO = r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d\d ?\d\d ?\d\d ?[A-D]"
 _MONTH = (
     r"(?:[Jj]an|[Ff]e[bv]|[Ff]év|[Mm]ar|[Mm]är|[Mm]rt|[Mm]aa|[Aa]p[rt]|[Aa]br|[Aa]vr|[Mm]a[iyjg]|[Mm]ei|"
@@ -47,7 +50,8 @@ DATE = (
 
 BIRTH_LABELS = (
     "date of birth; birth date; birthdate; birthday; DOB; dob; D.O.B; geburtsdatum; geburtstag; geb. am; geb.; GEB; "
-    "date de naissance; fecha de nacimiento; f. nacimiento; data di nascita; data de nascimento; geboortedatum; "
+    "date de naissance; fecha de nacimiento; fecha de nac; f. nacimiento; "
+    "data di nascita; data de nascimento; geboortedatum; "
     "geboortedag; födelsedatum; data urodzenia; дата рождения; 出生日期; 出生年月日; 生年月日; 생년월일"
 )
 
@@ -131,7 +135,7 @@ _EUROPE = (
     ),
     _ids("codice fiscale; CF; c.f.", r"[A-Z]{6}\d\d[A-Z]\d\d[A-Z]\d{3}[A-Z]", "it.codicefiscale"),
     _ids(
-        "carta d'identità; carta d'identità elettronica; CIE",
+        "carta d'identità; carta di identità; carta d'identità elettronica; CIE",
         r"[A-Z]{2} ?\d{5} ?[A-Z]{2}|[A-Z]{2} ?\d{7}|\d{7}[A-Z]{2}",
     ),
     _ids("NIF; contribuinte; número de contribuinte", r"[1-9]\d{2} ?\d{3} ?\d{3}", "pt.nif"),
@@ -218,7 +222,7 @@ _DOCUMENTS = (
         "driver's license; driver's licence; drivers license; drivers licence; driver license; "
         "driver licence; "
         "driving license; driving licence; driving permit; DL; D.L.; DLN; führerschein; fahrerlaubnis; "
-        "permis de conduire; licencia de conducir; "
+        "permis de conduire; permis n°; licencia de conducir; "
         "licencia de conducción; permiso de conducir; permiso de conducción; carnet de conducir; "
         "carné de conducir; "
         "patente di guida; patente; carteira de motorista; carteira de habilitação; CNH; carta de condução; "

@@ -71,7 +71,7 @@ _ROLES = frozenset(_ROLE_WORDS.split())
 _FORM_ADDRESS = re.compile(
     r"(?i)(?:(?:your|my|dein|deine|ihr|ihre|votre|uw)(?:[._-]\w*|e?mail|name|address|adresse)?|(?:first|"
     r"last|sur|vor|nach|user|given|family)[._-]?name(?:[._-]?\w*name)?|"
-    r"f(?:irst)?\.last(?:name)?|name|nom|nombre|nome|naam|prenom\.nom|nombre\.apellido|nome\.cognome|"
+    r"f(?:irst)?\.last(?:name)?|name|name\.surname|surname\.name|nom|nombre|nome|naam|prenom\.nom|nombre\.apellido|nome\.cognome|"
     r"nome\.sobrenome|voornaam\.achternaam|"
     r"user(?:name)?\d?|someone|somebody|anyone|person|example|test(?:er|user)?\d?|foo|bar|abc|xyz|x{2,}|"
     r"(?:max|erika)\.?mustermann|alias|address|recipient|sender)"

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from ragtrace.text.identity_numbers import LABEL_ROWS, LabelRow
-from ragtrace.text.item_search import SearchText, Span, followed_by_unit, is_example
+from ragtrace.text.item_search import SearchText, Span, count_digits, followed_by_unit, is_example
 from ragtrace.text.stdnum_checks import is_valid
 
 
@@ -31,7 +31,7 @@ _BREAK = re.compile(r"(?<![Nn][or])(?<!\b[Nn])(?<!n[°º])(?<!\bnum)[.!?][\s\"')
 # Words between a label and a number that give the number to something else.
 _STRANGER = re.compile(
     r"(?i)\b(?:order|invoice|booking|ticket|tracking|case|claim|form|page|section|call|phone|tel|fax|hotline|version|"
-    r"until|expires?|expiry|since|fee|costs?|bestellung|rechnung|seite|formular|gültig|commande|facture|"
+    r"until|expires?|expiry|since|rose|fell|grew|increased|dropped|fee|costs?|bestellung|rechnung|seite|formular|gültig|commande|facture|"
     r"pedido|factura|"
     r"ordine|fattura|fatura|iban)\b"
 )
@@ -51,8 +51,9 @@ class LabelSearch:
         for row in rows:
             value = re.compile(rf"(?<![\w@])(?<!\w-)(?:{row.value})(?![\w@])(?!-\w)")
             for label in map(str.strip, row.labels.split(";")):
-                self._rows.setdefault(label, []).append((row, value))
-                (acronyms if label.isupper() and label.isascii() else words).add(label)
+                is_acronym = label.isupper() and label.isascii()
+                (acronyms if is_acronym else words).add(label if is_acronym else label.lower())
+                self._rows.setdefault(label if is_acronym else label.lower(), []).append((row, value))
         self._acronyms = re.compile(rf"(?:{_alternatives(acronyms)})(?![^\W_])")
         self._prefixes = frozenset(_FIRST_WORD.findall(word)[0][:4] for word in words if not _is_unspaced(word))
         alphabetic = {word for word in words if not _is_unspaced(word)}
@@ -126,11 +127,18 @@ def _values(text: str, value: re.Pattern[str], digits: int, places: tuple[int, i
     before, start, end, stop = places
     if is_example(text, before, end):
         return
+    if text.startswith(".", end) and end - start <= 5:
+        end += 1  # of an abbreviation: "D.O.B. 1-2-1985"
     limit = _BREAK.search(text, end, stop)
     match = value.search(text, end, stop + 40)
     if match is not None and match.start() < (limit.start() if limit else stop):
         gap = text[end : match.start()]
-        if _fits(text, match, digits) and not _STRANGER.search(gap) and not is_example(text, end, match.start()):
+        if (
+            _fits(text, match, digits)
+            and not _STRANGER.search(gap)
+            and not count_digits(gap)
+            and not is_example(text, end, match.start())
+        ):
             yield match.span()
             yield from _rest_of_list(text, value, match.end(), digits)
         return

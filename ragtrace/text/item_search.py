@@ -123,7 +123,7 @@ _OTHER_LABEL = re.compile(
     r"bestellnummer|rechnungsnummer|auftragsnummer|sendungsnummer|aktenzeichen|commande|facture|contrat|"
     r"colis|dossier|"
     r"pedido|factura|contrato|envío|ordine|fattura|contratto|encomenda|fatura|bestelling|factuur|订单号?|发票)"
-    r"[\s_-]?(?:numbers?|no|nr|num|id|ids|code|ref(?:erence)?|nummern?)?|n°\sde\s\w+|numéro\sde\scommande)"
+    r"(?:-\d{1,2})?[\s_-]?(?:numbers?|no|nr|num|id|ids|code|ref(?:erence)?|nummern?)?|n°\sde\s\w+|numéro\sde\scommande)"
     r"[.:#°]{0,2}\s{0,2}(?:(?:is|are|was|ist|lautet|est|es|è|é)\s)?[#(\"'`]?\Z|#\Z"
 )
 _EXAMPLE_WORDS = re.compile(

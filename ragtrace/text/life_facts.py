@@ -19,6 +19,7 @@ _BORN = re.compile(
     r"nascid[oa] em|nasceu em|geboren op))[\s:,]{1,3}"
     rf"(?:the |am |op )?(?P<date>{DATE})(?!\w)"
 )
+_FULL_NAME = re.compile(r"[A-ZÀ-Ý][\w'’-]+ (?:[\w.]+ )?[A-ZÀ-Ý][\w'’-]+,? (?:\w+ ){0,2}\Z")
 _BORN_MARKS = ("born", "geboren", "né", "naci", "nat", "nasc")
 _PLACE = re.compile(r"(?:,? (?:in|at|à|en|a|em|te|near|bei)) [A-ZÀ-Ý]")
 
@@ -53,6 +54,9 @@ _HOME = re.compile(
     r"|\b(?:lives?|living|lived|resides?|residing|moved|wohnt|wohnhaft|lebt|habite|demeurant|réside|vive|"
     r"reside|abita|risiede|residente|mora|woont|wonende)\s"
     r"(?:(?:at|in|on|to|der|die|dem|am|an|im|au|en|el|la|le|il|na|no|aan|op|de|het)\s){0,2})"
+    r"|(?i:\b(?:address|adresse|anschrift|dirección|indirizzo)(?: of| von| de| di)?[:,]?\s"
+    r"(?:mrs?|ms|dr|herrn?|frau|mme|sra?)\.?\s)"
+    r"[A-ZÀ-Ý][\w-]+(?:\s[A-ZÀ-Ý][\w-]+)?[:,]\s"
 )
 _ADDRESS = re.compile(rf"{_STREET}(?:{_TOWN})")
 
@@ -153,7 +157,8 @@ def birth_dates(text: SearchText) -> Iterator[Span]:
     for start, end in text.around(_BORN_MARKS, 8, 64):
         for match in _BORN.finditer(text.text, start, end):
             before = text.text[max(0, match.start() - 40) : match.start()]
-            if _PERSON.search(before) or not _PLACE.match(text.text, match.end()):
+            encyclopedic = _FULL_NAME.search(before) and _PLACE.match(text.text, match.end())
+            if _PERSON.search(before) or not encyclopedic:
                 yield match.span("date")
 
 
@@ -175,7 +180,7 @@ def diagnoses(text: SearchText) -> Iterator[Span]:
 
 def positions(text: SearchText) -> Iterator[Span]:
     """Coordinates, to ten metres and finer, of where somebody is or lives."""
-    for start, end in text.numbers:
+    for start, end in text.values:
         for match in _POINT.finditer(text.text, start, end):
             if _WHEREABOUTS.search(text.text, max(0, match.start() - 60), match.start()):
                 yield match.span()

@@ -16,7 +16,7 @@ _LABELS = (
     r"landline|call|dial|text(?=\s(?:me|us|him|her|them)\b)|"
     r"reach|ring|sms|rufnummer|handy|durchwahl|festnetz|erreichbar unter|t[ée]l[ée]phone|t[ée]l|portable|fixe|"
     r"appel(?:ez|er)|joi(?:gn(?:able|ez)|ndre)(?: au)?|tel[ée]fono|m[óo]vil|celular|cell?ulare|"
-    r"llam\w{1,6}(?: al)?|fijo|chiam\w{1,6}|"
+    r"ll[aá]m\w{1,6}(?: al)?|fijo|chiam\w{1,6}|"
     r"telefone|telem[óo]vel|telefoon|mobiel|gsm|lig(?:ue|ar)(?: para)?|tfno|tlfn?o?|telf|puhelin|"
     r"telefonnummer|тел(?:ефон)?"
 )
@@ -45,6 +45,8 @@ _PERSONS = re.compile(
     r"[Ss]ua|[Zz]ijn|[Hh]aar|\w+'s)\s"
     r"(?:[Nn]umber|[Nn]ummer|numéro|número|numero)\s(?:is|ist|lautet|est|es|è|é)\s(?:le\s|el\s|il\s|o\s)?"
     r"(?P<b>\+?\(?\d[\d ().\-/]{7,17}\d)(?!\w)"
+    r"|(?<![\w.,+/#-])(?P<c>\+?\(?\d[\d ().\-/]{7,17}\d)\s(?:is|ist|est|es|è|é)\s(?:[\w.'’]+\s){0,4}"
+    r"(?:phone|mobile|cell|telephone|handy|(?:[Hh]is|[Hh]er|[Mm]y|\w['’]s)\snumber)\b"
 )
 # Numbers of firms and services that are free of charge or share the cost: nobody's own.
 _SERVICE = re.compile(

@@ -16,7 +16,7 @@ _SECRET_WORDS = ("secret", "token", "client", "auth", "key", "credential", "bear
 # of at most 40 characters may lead up to them.
 _ASSIGNMENT_NEXT = re.compile(
     r"(?:[_ .-]?id)?[\w.-]{0,30}[\"'`]?\s{0,3}(?:(?:=>|:=|[=:,]|is\b|to\b)\s{0,3}(?:bearer\s)?[\"'`]{0,3}|"
-    r"(?=[\w-]{20}))"
+    r"[\"'`]?(?=[\w-]{20}))"
     r"[^\s\"'`<>{}()\[\],;\d!@#$%^&*]{0,200}[\d!@#$%^&*]",
     re.I,
 )
@@ -28,7 +28,7 @@ _ASSIGNMENT = re.compile(
     r"(?<![A-Za-z])key)(?!word|board|note|stroke|chain|frame)[\w.-]{0,20})"
     r"[\"'`]?\s{0,3}(?:(?:=>|:=|[:=]|\bis\b|\bto\b|"
     r",)\s{0,3}(?:bearer\s)?[\"'`]{0,3}(?P<value>[^\s\"'`<>{}()\[\],;]{6,200})"
-    r"|\s{1,3}(?P<bare>[A-Za-z0-9_-]{20,200})(?![\w-]))"
+    r"|\s{1,3}[\"'`]?(?P<bare>[A-Za-z0-9_-]{20,200})(?![\w-]))"
 )
 # What has such a name is public, or describes a secret.
 _OPEN_NAME = re.compile(
@@ -141,7 +141,7 @@ _END = re.compile(
 # What is said of passwords, in the seven languages: no password ends so.
 _SAID_OF_PASSWORDS = re.compile(
     r"(?i)\w*(?:ed|able|ible|ive|al|ant|ent|ory|ary|ic|ous|ful|less|lich|ig|bar|los|sam|isch|iert|ée?s?|"
-    r"oire|if|uis|ecte?|"
+    r"oire|iel(?:le)?|if|uis|ecte?|"
     r"ad[oa]|id[oa]|at[oa]|ut[oa]|it[oa]|ori[oa]|iv[oa]|abile|ibile|lijk|eerd|baar|ungen?|ung)"
 )
 _NO_PASSWORD_WORDS = """

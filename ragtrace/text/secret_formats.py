@@ -44,7 +44,7 @@ _PREFIXES = (
 _ANY_KEY = "sk|pk|rk|ghp|gho|ghs|glpat|xox[abp]|AKIA|ASIA|AIza|hf|npm"
 _JWT = r"(?<![\w-])ey[A-Za-z0-9_-]{12,2000}\.ey[A-Za-z0-9_/\\-]{10,4000}\.[A-Za-z0-9_/\\-]{10,2000}"
 _WINDOWS = "[BCDFGHJKMNPQRTVWXY2346789]{5}"
-_URL_PASSWORD = r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,80}:[^\s:/@<>{}$*\[\]]{3,80}@[\w.-]{1,100}"
+_URL_PASSWORD = r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,80}:[^\s:/@<>{}$*\[\]]{3,80}@[\w.-]{1,100}"
 _SLACK = r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{40,60}"
 _WEBHOOKS = (
     r"discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{15,21}/[\w-]{40,90}"
@@ -61,6 +61,7 @@ _AZURE = (
     rf"|(?<![\w+/])[A-Za-z0-9+/]{{33,76}}(?:{_AZURE_SIGNED})[A-Za-z0-9+/]{{4,8}}={{0,2}}(?![\w+/=])"
     r"|(?<!\w)[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?!\w)"
 )
+_TELEGRAM = r"(?:(?<![\w:])|(?<=bot))\d{8,10}:[\w-]{33,36}(?![\w-])"
 _DISCORD_TOKEN = r"(?<![\w.-])[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w.-])"
 _BASIC_LOGIN = r"(?i)\bbasic\s[A-Za-z0-9+/]{8,200}={0,2}(?![\w+/=])"
 _COMMAND_LOGIN = r"(?<=[\s\"'`])(?:-u|--user)[ =][\"']?[\w.@\\-]{1,60}:[^\s\"'`:$<{]{3,80}"
@@ -76,7 +77,7 @@ SECRET_KINDS: tuple[Kind, ...] = (
     secret("aws_key_id", rf"(?<![A-Z0-9])(?:{_AWS})[A-Z2-7]{{16}}(?![A-Z0-9])", 3.0, "AKIA ASIA ABIA ACCA A3T"),
     secret("azure_key", _AZURE, 3.5, _AZURE_MARKS, parts="long_words"),
     secret("azure_sas", r"(?<=[?&;])sig=[A-Za-z0-9%+/]{38,80}={0,2}", 3.5, "sig="),
-    secret("github_token", r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_\w{82})(?!\w)", 3.0, "gh github_"),
+    secret("github_token", r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_\w{70,90})(?!\w)", 3.0, "gh github_"),
     secret("gitlab_token", rf"(?<!\w)gl(?:{_GITLAB})-[\w-]{{20,300}}(?:\.[0-9a-z]{{9}})?(?![\w-])", 3.0, "gl"),
     secret("slack_token", r"(?<!\w)xox[abeprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,250}", is_slack_token, "xox"),
     secret("slack_webhook", _SLACK, None, "hooks.slack.com/", "[webhook]"),
@@ -89,7 +90,7 @@ SECRET_KINDS: tuple[Kind, ...] = (
     secret("pypi_token", r"pypi-AgEIcHlwaS5vcmc[\w-]{50,1000}", None, "pypi-AgEI"),
     secret("sendgrid_key", r"(?<![\w.])SG\.[\w-]{16,32}\.[\w-]{32,64}(?![\w-])", 3.0, "SG."),
     secret("twilio_key", r"(?<!\w)(?:SK|AC)[0-9a-fA-F]{32}(?!\w)", 3.0, "SK AC"),
-    secret("telegram_token", r"(?<![\w:])\d{8,10}:[\w-]{33,36}(?![\w-])", is_telegram_token, parts="long_words"),
+    secret("telegram_token", _TELEGRAM, is_telegram_token, parts="long_words"),
     secret("discord_token", _DISCORD_TOKEN, 4.0, parts="long_words"),
     secret("digitalocean_token", r"(?<!\w)do[opr]_v1_[a-f0-9]{64}(?!\w)", 3.0, "_v1_"),
     secret("shopify_token", r"(?<!\w)shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}(?!\w)", 2.5, "shp"),
