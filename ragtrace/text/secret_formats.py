@@ -90,7 +90,7 @@ SECRET_KINDS: tuple[Kind, ...] = (
     secret("pypi_token", r"pypi-AgEIcHlwaS5vcmc[\w-]{50,1000}", None, "pypi-AgEI"),
     secret("sendgrid_key", r"(?<![\w.])SG\.[\w-]{16,32}\.[\w-]{32,64}(?![\w-])", 3.0, "SG."),
     secret("twilio_key", r"(?<!\w)(?:SK|AC)[0-9a-fA-F]{32}(?!\w)", 3.0, "SK AC"),
-    secret("telegram_token", _TELEGRAM, is_telegram_token, parts="long_words"),
+    secret("telegram_token", _TELEGRAM, is_telegram_token, ":A", parts="long_words"),
     secret("discord_token", _DISCORD_TOKEN, 4.0, parts="long_words"),
     secret("digitalocean_token", r"(?<!\w)do[opr]_v1_[a-f0-9]{64}(?!\w)", 3.0, "_v1_"),
     secret("shopify_token", r"(?<!\w)shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}(?!\w)", 2.5, "shp"),
