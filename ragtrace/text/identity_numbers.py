@@ -33,7 +33,7 @@ _CODE = r"(?!\d{4}-\d\d-\d\d)(?=[A-Z\d-]*\d)[A-Z]{0,3} ?\d[A-Z\d]{2,}(?:-[A-Z\d]
 _PASSPORT = r"[A-Z]{1,3} ?\d{6,9}|\d{8,10}|\d{2} \d{2} \d{6}|\d{4} \d{6}|(?=(?:[A-Z]*\d){2})(?=\d*[A-Z])[A-Z\d]{8,10}"
 _LICENCE = (
     r"[A-Z]{1,2}\d{3}(?:[- ]\d{1,5}){2,5}|\d{3} \d{3} \d{3}|"
-    r"[A-Z]{1,5} ?\d{5,14}[A-Z\d]{0,7}|(?=(?:[A-Z]*\d){4})[A-Z\d]{8,18}"
+    r"[A-Z]{1,5} ?\d{5,14}[A-Z\d]{0,7}|(?=(?:[A-Z]*\d){3})[A-Z\d]{8,18}"
 )
 _NINO = r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d\d ?\d\d ?\d\d ?[A-D]"
 _MONTH = (
@@ -229,6 +229,7 @@ _DOCUMENTS = (
         "rijbewijs; "
         "prawo jazdy; prawa jazdy; körkort; 驾驶证; 驾照; 運転免許証",
         _LICENCE,
+        digits=3,
     ),
     LabelRow(
         "vin",

@@ -27,7 +27,9 @@ _CAPITALS = re.compile(r"(?<![^\W_])[A-Z]{1,2}")
 _FIRST_WORD = re.compile(r"[^\W\d_][^\W_]*")
 _WINDOW = 64
 """Characters after a label in which its value begins."""
-_BREAK = re.compile(r"(?<![Nn][or])(?<!\b[Nn])(?<!n[°º])(?<!\bnum)[.!?][\s\"')]|\n\s*\n|[;\[\]{}<>]|\w@")
+_BREAK = re.compile(
+    r"(?<![Nn][or])(?<!\b[Nn])(?<!n[°º])(?<!\bnum)(?<!\b[MDS]r)(?<!\bM[rs]s)(?<!\bMs)[.!?][\s\"')]|\n\s*\n|[;\[\]{}<>]|\w@"
+)
 # Words between a label and a number that give the number to something else.
 _STRANGER = re.compile(
     r"(?i)\b(?:order|invoice|booking|ticket|tracking|case|claim|form|page|section|call|phone|tel|fax|hotline|version|"
