@@ -70,6 +70,12 @@ def ragtruth_answers(folder: Path) -> Examples:
             yield Example(row["source_id"], True, trace(row))
 
 
+def ragtruth_refusals(folder: Path) -> Examples:
+    """Answers that decline, rightly or wrongly."""
+    for row in rows(folder, "ragtruth_refusal"):
+        yield Example(row["source_id"], False, trace(row))
+
+
 def ragtruth_references(folder: Path) -> Examples:
     """Answers to questions, with a supported answer of another model as the reference; bad where a person marked a
     hallucination."""
@@ -160,8 +166,7 @@ SETS: Mapping[str, Callable[[Path], Examples]] = {
     "own and foreign chunks": own_and_foreign,
     "msmarco_hardneg": labelled("msmarco_hardneg"),
     "wice_context": labelled("wice_context"),
-    "xstest_refusal": labelled("xstest_refusal"),
-    "ragtruth_refusal": labelled("ragtruth_refusal"),
+    "ragtruth_refusal": ragtruth_refusals,
     "handmade refusal": handmade("refusal"),
     "handmade full_refusal": handmade("rag", categories=("full_refusal",)),
     "openai_moderation": labelled("openai_moderation"),

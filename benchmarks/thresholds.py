@@ -2,9 +2,9 @@
 
 FOLDER holds dev/ with the labelled sets and dev/handmade/. The rule: of the thresholds (in steps of 0.01) at which at
 most 5 % of the good rows fail, the one with the largest share of bad rows that fail minus twice that of good rows (in
-traffic good rows are commoner, so a false alarm costs more); the middle one of several. Each set has the same weight,
-however many rows it has. What then finds less than half of the bad rows gets no verdict: its threshold is None. A row
-without a value does not fail, so a bad one is missed.
+traffic good rows are commoner, so a false alarm costs more); of several the shipped one, or else the middle one. Each
+set has the same weight, however many rows it has. What then finds less than half of the bad rows gets no verdict: its
+threshold is None. A row without a value does not fail, so a bad one is missed.
 
 Prints, for each evaluator, the threshold, the share of good rows that fail and the share of bad rows that are found
 (recall), with 95 % intervals (bootstrap over sources inside each set), and the same for each set. Writes them to
@@ -56,7 +56,7 @@ EVIDENCE: Mapping[str, str] = {
     "context_relevancy": _CHUNKS,
     "context_relevancy_recall": _CHUNKS,
     "context_relevancy_precision": _CHUNKS,
-    "refusal": "xstest_refusal, ragtruth_refusal, handmade refusal, handmade full_refusal, handmade answers",
+    "refusal": "ragtruth_refusal, handmade refusal, handmade full_refusal, handmade answers",
     "toxicity": _TOXIC,
     "pii_leakage": "presidio_pii, handmade pii, handmade answers",
     "sensitive_data_leakage": "secrets_synth, handmade secrets, handmade answers",
@@ -66,7 +66,8 @@ EVIDENCE: Mapping[str, str] = {
     "looping_compression_ratio": _LOOPS,
     "language_mismatch": "lang_mismatch, handmade answers",
 }
-"""The sets of `labelled.SETS` that speak for an evaluator."""
+"""The sets of `labelled.SETS` that speak for an evaluator. XSTest's answers are not here: the refusal
+head was trained on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,13 @@ def shares_failing(sets: Sequence[Scored], good: bool, grid: np.ndarray) -> np.n
     return np.mean(shares, axis=0) if shares else np.zeros(len(grid))
 
 
-def by_rule(sets: Sequence[Scored], grid: np.ndarray) -> int:
+def by_rule(sets: Sequence[Scored], grid: np.ndarray, shipped: float | None = None) -> int:
     """The index of the threshold that the rule gives, in an ascending grid."""
     failing, recall = (shares_failing(sets, good, grid) for good in (True, False))
     gain = np.where(failing <= MAX_GOOD_FAILING, recall - _FALSE_ALARM * failing, -1.0)
     best = np.flatnonzero(np.isclose(gain, gain.max()))
+    if shipped is not None and len(same := best[np.isclose(grid[best], shipped)]):
+        return int(same[0])
     return int(best[(len(best) - 1) // 2])
 
 
@@ -122,7 +125,7 @@ def proposal(check: Evaluator, results: Mapping[str, tuple[list[Example], list[f
     sets = [scored(examples, values, sign) for examples, values in results.values()]
     low, high = check.range
     grid = np.sort(sign * np.round(np.linspace(low, high, round((high - low) * _STEPS) + 1), 2))
-    chosen = by_rule(sets, grid)
+    chosen = by_rule(sets, grid, None if check.threshold is None else sign * check.threshold)
     failing, recall = (float(shares_failing(sets, good, grid)[chosen]) for good in (True, False))
     chance = np.random.default_rng(7)
     draws = []
