@@ -104,6 +104,12 @@ def _topic(row: Row) -> str:
     return row["contexts"][0] if row["contexts"] else str(row["id"])
 
 
+def xstest_prompts(folder: Path) -> Examples:
+    """Harmless questions with words that look bad, judged as if they were answers."""
+    for row in rows(folder, "xstest_prompts"):
+        yield Example(row["source_id"], True, trace({**row, "answer": row["query"]}))
+
+
 def handmade_grounding(folder: Path) -> Examples:
     """Hand-written answers, faithful or with something in them that the chunks do not support."""
     for name in ("rag", "rag_long_pairs", "negation_pairs"):
@@ -172,6 +178,7 @@ SETS: Mapping[str, Callable[[Path], Examples]] = {
     "openai_moderation": labelled("openai_moderation"),
     "surge_toxicity": labelled("surge_toxicity"),
     "hatecheck": labelled("hatecheck"),
+    "xstest_prompts": xstest_prompts,
     "handmade toxicity": handmade("toxicity"),
     "presidio_pii": labelled("presidio_pii", label="label_strict"),
     "handmade pii": handmade("pii", "pii"),

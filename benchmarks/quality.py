@@ -336,17 +336,17 @@ def text_checks(folder: Path, limit: int) -> None:
 
 
 def heads(folder: Path, limit: int) -> None:
-    """Toxicity and refusals: cross-validated, since they are trained on dev as well."""
+    """Refusals, cross-validated, since they are trained on dev as well; toxicity, which is not."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
-    import train_heads
+    import toxicity
     import train_refusals
 
     from ragtrace.models.embedding import OnnxEmbedder
 
-    print("## Toxicity, bias, refusal: cross-validation\n\n```")
+    print("## Refusal by cross-validation; toxicity\n\n```")
     embedder = OnnxEmbedder()
     train_refusals.train(folder.parent, out=None)
-    train_heads.toxicity(folder.parent, embedder, out=None)
+    toxicity.figures(folder.parent, embedder)
     print("```\n")
 
 

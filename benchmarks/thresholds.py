@@ -42,7 +42,8 @@ _PER_SOURCE = 3
 
 _GROUNDING = "ragtruth_dev QA, ragtruth_dev Summary, ragtruth_dev Data2txt, qags_cnndm, wice, begin, handmade grounding"
 _CHUNKS = "own and foreign chunks, msmarco_hardneg, wice_context, handmade questions"
-_TOXIC = "openai_moderation, surge_toxicity, hatecheck, handmade toxicity, ragtruth answers, handmade answers"
+_TOXIC = "openai_moderation, surge_toxicity, xstest_prompts, handmade toxicity, ragtruth answers, handmade answers"
+# HateCheck labels hate: insults of individuals and abuse of objects are among its rows without it.
 _LOOPS = "loop_synth, ragtruth answers, handmade answers"
 EVIDENCE: Mapping[str, str] = {
     "groundedness": _GROUNDING,

@@ -26,8 +26,6 @@ _MAX_CHARS = 600
 _WORD = re.compile(r"[\w'*@$!]+")
 NGRAM_CHARS = 400
 """Characters of an answer that tell a refusal: a refusal comes at the beginning."""
-_INNER = 5
-"""The first rows of the toxicity head, which `mixture` makes one of."""
 
 
 def char_buckets(text: str) -> list[int]:
@@ -57,7 +55,6 @@ class Head:
             self._dense = weights["dense"].astype(np.float32)
             self._chars = weights["chars"].astype(np.float32)
             self._words = weights["words"].astype(np.float32)
-            self.platt = [float(x) for x in weights["platt"]]
             self._rest = weights["rest"].astype(np.float32)  # of the length's logarithm, and the bias
 
     def logits(self, texts: Sequence[str], vectors: Any) -> NDArray[np.float64]:
@@ -80,36 +77,11 @@ _heads: Lazy[Head] = Lazy(Head)
 _embedder = Lazy(OnnxEmbedder)
 
 
-def _vectors(texts: Sequence[str]) -> Any:
+def embeddings(texts: Sequence[str]) -> Any:
     """Embeddings by the embedded model: the heads are trained on its vectors."""
     embedder = get_embedder()
     own = embedder if embedder.name == OnnxEmbedder.name else _embedder.get()
     return own.embed(texts)
-
-
-def toxicity(texts: Sequence[str]) -> list[dict[str, float]]:
-    """Per text the probability in [0, 1] of each label: `toxicity`, `severe`, `obscene`, `threat`, `insult`,
-    `identity_attack`, `bias`."""
-    import numpy as np
-
-    head = _heads.get("toxicity")
-    logits = head.logits(texts, _vectors(texts))
-    slope, shift = head.platt
-    logits[:, 0] = slope * mixture(logits[:, :_INNER]) + shift
-    raised = 1 / (1 + np.exp(-logits))
-    names = ("toxicity", *head.labels[1:])
-    columns = [0, *range(_INNER, len(names))]
-    return [{names[k]: float(row[k]) for k in columns} for row in raised]
-
-
-def mixture(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) log-odds of being toxic at all, from (n, 5) of: anything, sexual, self-harm, violence, hate. The first plus
-    the log-odds that at least one of the others holds, taken as independent."""
-    import numpy as np
-
-    none = np.prod(1 / (1 + np.exp(logits[:, 1:])), axis=1)
-    mixed: NDArray[np.float64] = logits[:, 0] + np.log((1 - none + 1e-9) / (none + 1e-9))
-    return mixed
 
 
 def refusal(texts: Sequence[str]) -> list[float]:

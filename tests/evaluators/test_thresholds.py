@@ -12,7 +12,7 @@ from ragtrace import plugins
 
 _RECORD = Path(__file__).parents[2] / "benchmarks" / "thresholds.json"
 RECORD: dict[str, dict[str, Any]] = json.loads(_RECORD.read_text(encoding="utf-8"))
-CHANGING = frozenset({"faithfulness", "groundedness", "refusal", "toxicity"})
+CHANGING = frozenset({"faithfulness", "groundedness", "refusal"})
 """Evaluators whose models are being replaced, to be measured afterwards; and `refusal`, for which the sets have too few
 answers that only look like refusals: the rule gives 0.3 there, where "I can't recommend it enough" would be one."""
 HOW = "run benchmarks/thresholds.py --data FOLDER --only {0}, and set what it prints"
