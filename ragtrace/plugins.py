@@ -43,7 +43,7 @@ _BY_MODULE: Mapping[str, str] = {
     """,
     "composite": """
         answer_similarity context_precision_statements context_relevancy ragas ragas_judge
-        summary_completeness summary_faithfulness_conv
+        summary_completeness summary_faithfulness_conv summary_faithfulness_zs
     """,
     "critics": """
         contact_information_judge critic_bias critic_harmful critic_hateful critic_insensitive
@@ -83,7 +83,7 @@ _BY_MODULE: Mapping[str, str] = {
     "privacy": "contact_information pii_leakage sensitive_data_leakage",
     "references": """
         answer_correctness context_precision noise_sensitivity noise_sensitivity_irrelevant
-        noise_sensitivity_relevant summary_faithfulness_zs
+        noise_sensitivity_relevant
     """,
     "safety": """
         fairness_bias refusal toxicity toxicity_identity_attack toxicity_insult toxicity_obscene

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace import plugins
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator, run
 from ragtrace.evaluators.arithmetic import harmonic_mean, share
-from ragtrace.evaluators.groundedness import SUPPORTED, check
+from ragtrace.evaluators.groundedness import SUPPORTED, check, not_scored
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.sentences import prose, split
@@ -90,7 +90,7 @@ def context_precision_statements(trace: Trace) -> Score | None:
     sentences = [s for d in trace.documents for s in _sentences(d.content)][:_SENTENCES]
     if not sentences:
         return None
-    results = [check(trace.query, trace.reference or "", [s]) for s in sentences]
+    results = [check(trace.query, trace.reference or "", [s], compare=False) for s in sentences]
     why = next((f for f in results if isinstance(f, str)), None)
     if why is not None:
         return Score("context_precision_statements", label=NOT_APPLICABLE, explanation=why)
@@ -104,11 +104,28 @@ def support_by_sentence(source: str, summary: str) -> list[list[float]] | str:
     nothing to judge."""
     rows: list[list[float]] = []
     for sentence in _sentences(source):
-        result = check("", summary, [sentence])
+        result = check("", summary, [sentence], compare=False)
         if isinstance(result, str):
             return result
         rows.append(result.supported())
     return [list(column) for column in zip(*rows, strict=True)] if rows else "no source"
+
+
+@evaluator(
+    needs={"query", "answer"},
+    threshold=0.75,
+    method="model",
+    version="2",
+    source=f"{_H2O}, Summarization (SummaC-ZS); Laban et al. 2022; by the embedded model",
+)
+def summary_faithfulness_zs(trace: Trace) -> Score:
+    """Mean over the summary's claims of the highest probability that a single sentence of the source supports them; the
+    source is the query. The first 60 sentences of the source are looked at."""
+    columns = support_by_sentence(trace.query, trace.answer)
+    if isinstance(columns, str):
+        return not_scored("summary_faithfulness_zs", columns)
+    value = sum(max(column) for column in columns) / len(columns)
+    return Score("summary_faithfulness_zs", value, explanation=f"{len(columns)} claims")
 
 
 @evaluator(
@@ -124,7 +141,7 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
 
     columns = support_by_sentence(trace.query, trace.answer)
     if isinstance(columns, str):
-        return Score("summary_faithfulness_conv", label=NOT_APPLICABLE, explanation=columns)
+        return not_scored("summary_faithfulness_conv", columns)
     values = [consistency(column) for column in columns]
     return Score("summary_faithfulness_conv", sum(values) / len(values), explanation=f"{len(values)} claims")
 

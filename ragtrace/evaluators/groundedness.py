@@ -51,12 +51,12 @@ _recent: OrderedDict[bytes, Checked | str] = OrderedDict()
 _lock = threading.Lock()
 
 
-def check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
-    """The claims of an answer compared with chunks, or the reason why none can be.
+def check(query: str, answer: str, chunks: Sequence[str], compare: bool = True) -> Checked | str:
+    """The claims of an answer compared with chunks, or the reason why none can be; `compare` as in `Question`.
 
     Several evaluators need it for one trace: the last 256 results are remembered.
     """
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(bytes([compare]), digest_size=16)
     for text in (query, answer, *chunks):
         digest.update(text.encode("utf-8", "replace") + b"\0")
     key = digest.digest()
@@ -64,7 +64,7 @@ def check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
         if key in _recent:
             _recent.move_to_end(key)
             return _recent[key]
-    result = _check(query, answer, chunks)
+    result = _check(query, answer, chunks, compare)
     with _lock:
         _recent[key] = result
         while len(_recent) > _CACHE_SIZE:
@@ -72,7 +72,7 @@ def check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
     return result
 
 
-def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
+def _check(query: str, answer: str, chunks: Sequence[str], compare: bool) -> Checked | str:
     from ragtrace.models.support import Question, assess
 
     reading = read_answer(answer)
@@ -87,7 +87,7 @@ def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
             return f"the model knows English; the {what} is in {language}"
     parts = reading.statements
     # The model reads the answer without prefaces, courtesies and citation marks: they would change the verdict.
-    (support,) = assess([Question(query, reading.text, [(s.start, s.end) for s in parts], chunks)])
+    (support,) = assess([Question(query, reading.text, [(s.start, s.end) for s in parts], chunks, compare)])
     if support is None:
         return "the answer or the chunks hold no words"
     claims = tuple((s, j) for s, j in zip(parts, support.statements, strict=True) if s.kind == "claim")
@@ -178,7 +178,7 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
         threshold=threshold,
         direction=direction,
         method="model",
-        version="3",
+        version="4",
         source=source,
     )
 

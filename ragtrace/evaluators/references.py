@@ -154,17 +154,3 @@ def _nearness(query: str, chunks: Sequence[str], settings: Settings) -> list[flo
         cosines.append(float((vectors[at : at + len(group)] @ vectors[0]).max()) if group else -1.0)
         at += len(group)
     return cosines
-
-
-@evaluator(
-    needs={"query", "answer"},
-    threshold=0.75,
-    method="model",
-    source="H2O Eval Studio, Summarization (SummaC-ZS); by the embedded model",
-)
-def summary_faithfulness_zs(trace: Trace) -> Score:
-    """Mean over the summary's sentences of the probability that the source supports them; the source is the query."""
-    result = check("", trace.answer, [trace.query])
-    if isinstance(result, str):
-        return not_scored("summary_faithfulness_zs", result)
-    return Score("summary_faithfulness_zs", value=sum(result.supported()) / len(result.claims))

@@ -29,7 +29,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "groundedness_calibration": (
         None,
         "groundedness.npz",
-        "2d95274715f0f561da8e20f204f510d0d7fa50dca7cd3b9337f6a2af61f08c57",
+        "583411cc479cfd4a970df0a4777fe3db887b80df4e82b6c7f37871a84e5c16f7",
     ),
     "names": (
         None,

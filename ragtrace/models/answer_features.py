@@ -3,11 +3,12 @@ production alike."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragtrace.models.alignment import Pieces
 
@@ -261,3 +262,22 @@ def context_surface(chunks: Sequence[Pieces], answer: Pieces, query: Pieces | No
             rows.append((piece in mine, pair, piece in query_ids, chunk.text[chunk.starts[i]].isdigit()))
     features: NDArray[np.float32] = np.asarray(rows, np.float32).reshape(-1, CONTEXT_FEATURES)
     return features
+
+
+def answer_features(own: float, statements: Any, pieces: Any, of_words: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(19,) what the probability of the whole answer is made of: the head's own logit, the worst statement's, their
+    mean, the worst piece's, the mean of the worst tenth of the pieces, the strongest contradiction, the mean of the
+    statements' logits, and what `lexical` says."""
+    import numpy as np
+
+    bad, piece = 1 - statements[:, 0], np.sort(1 - pieces[:, 0])
+    worst = piece[-max(1, len(piece) // 10) :]
+    logits = [logit(p) for p in bad]
+    values = [own, max(logits), bad.mean(), logit(piece[-1]), worst.mean(), statements[:, 2].max(), np.mean(logits)]
+    return np.array([*values, *of_words], np.float64)
+
+
+def logit(p: float) -> float:
+    """log(p / (1 - p)) of a probability, which is kept 0.0001 away from 0 and 1."""
+    p = min(max(float(p), 1e-4), 1 - 1e-4)
+    return math.log(p / (1 - p))

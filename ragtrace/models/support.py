@@ -1,8 +1,9 @@
-"""Whether a context supports what an answer states: a small head over the embedded encoder's word pieces.
+"""Whether a context supports what an answer states: a small head over the embedded encoder's word pieces, and words.
 
 The head reads the answer's pieces, lets them attend to the context's, and says of each piece and of each statement
-supported, unsupported or contradicted. Chunks are encoded on their own, so that a chunk seen before costs nothing.
-Trained by `training/groundedness`; figures and limits stand in docs/models/groundedness.md.
+supported, unsupported or contradicted. Chunks are encoded on their own, so that a chunk seen before costs nothing. What
+counting words, quantities and negations says of a claim is combined with it. Trained by `training/groundedness`;
+figures and limits are in docs/models/groundedness.md.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from ragtrace.models.answer_features import (
     ANSWER_FEATURES,
     Column,
     Context,
+    answer_features,
     content_words,
     context_surface,
     lexical,
     nearness,
     surface,
 )
+from ragtrace.models.claim_features import ContextFacts, claim_features
 from ragtrace.models.embedding import open_session
 from ragtrace.text.sentences import Span
 
@@ -83,6 +86,21 @@ class Question:
     answer: str
     statements: Sequence[tuple[int, int]]
     chunks: Sequence[str]
+    compare: bool = True
+    """False: by the head alone, for measures that were trained on what it says of single sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What the head says of an answer, before a calibration makes probabilities of it."""
+
+    statements: NDArray[np.float32]
+    """(s, 3) per statement: supported, unsupported, contradicted."""
+    answer: NDArray[np.float64]
+    """(19,) see `answer_features`."""
+    spans: list[tuple[int, int]]
+    places: list[Place]
+    share: float
 
 
 class SupportModel:
@@ -95,13 +113,38 @@ class SupportModel:
         self._reader = reader()
         self._session = open_session(model_file("groundedness"))
         with np.load(model_file("groundedness_calibration")) as saved:
-            self._sentence, self._answer = saved["sentence"], saved["answer"]
+            self._calibration = dict(saved)
 
     def assess(self, questions: Sequence[Question]) -> list[AnswerSupport | None]:
         """Assess answers against their chunks. None where the statements or the chunks hold no word."""
         return [self._assess(q) for q in questions]
 
     def _assess(self, question: Question) -> AnswerSupport | None:
+        import numpy as np
+
+        measured = self.measure(question)
+        if measured is None:
+            return None
+        weights = self._calibration
+        if question.compare:
+            claims = compare(question, measured.statements[:, 0])
+            supported = _sigmoid(claims @ weights["claim"][:-1] + weights["claim"][-1])
+            bad = measured.statements[:, 1:].copy()
+            bad *= (1 - supported)[:, None] / np.maximum(bad.sum(1, keepdims=True), 1e-6)
+        else:
+            scaled = np.log(measured.statements + 1e-9) * weights["sentence"][0] + weights["sentence"][1:]
+            supported, bad = np.split(_softmax(scaled), [1], axis=1)
+            supported = supported[:, 0]
+        assessed = []
+        rows = zip(question.statements, supported, bad, measured.places, strict=True)
+        for (start, end), p, (unsupported, contradicted), place in rows:
+            inside = tuple((max(a, start), min(b, end)) for a, b in measured.spans if a < end and b > start)
+            assessed.append(StatementSupport(float(p), float(unsupported), float(contradicted), inside, *place))
+        ungrounded = _sigmoid(measured.answer @ weights["answer"][:-1] + weights["answer"][-1])
+        return AnswerSupport(float(ungrounded), tuple(assessed), tuple(measured.spans), measured.share)
+
+    def measure(self, question: Question) -> Measurement | None:
+        """What the head says of an answer; None where the statements or the chunks hold no word."""
         import numpy as np
 
         answer = self._restated(question)
@@ -119,21 +162,15 @@ class SupportModel:
         for a, b in _blocks(answer):
             block = part(answer, a, b)
             numbers = sorted(set(answer.sentence[a:b]))
-            pieces[a:b], probabilities, logit, surfaces[a:b] = self._head(
+            pieces[a:b], probabilities, own, surfaces[a:b] = self._head(
                 block, len(numbers), memory, query, query_hidden
             )
             statements[[k for k in numbers if k >= 0]] = probabilities[[i for i, k in enumerate(numbers) if k >= 0]]
-            logits.append(logit)
+            logits.append(own)
         features = answer_features(max(logits), statements, pieces, lexical(surfaces, answer.sentence))
-        ungrounded = float(1 / (1 + np.exp(-(features @ self._answer[:-1] + self._answer[-1]))))
-        calibrated = _softmax(np.log(statements + 1e-9) * self._sentence[0] + self._sentence[1:])
         spans = _spans(answer, 1 - pieces[:, 0] >= _PIECE)
         places = memory.closest(answer, self._hidden_of(answer), len(question.statements))
-        assessed = []
-        for (start, end), p, place in zip(question.statements, calibrated, places, strict=True):
-            inside = tuple((max(a, start), min(b, end)) for a, b in spans if a < end and b > start)
-            assessed.append(StatementSupport(float(p[0]), float(p[1]), float(p[2]), inside, *place))
-        return AnswerSupport(ungrounded, tuple(assessed), tuple(spans), share)
+        return Measurement(statements, features, spans, places, share)
 
     def _restated(self, question: Question) -> Pieces:
         """The answer's pieces, each with its statement's number in place of its sentence's; -1 between statements."""
@@ -186,7 +223,7 @@ class SupportModel:
         context_features[len(memory.ids) :, 4] = 1
         context_ids = np.concatenate([memory.ids, np.array(query.ids if query else [], np.int64)])
         # One piece of padding on either side: the head looks at neighbours, and there may be a single piece.
-        pieces, assessed, logit = self._session.run(
+        pieces, assessed, own = self._session.run(
             None,
             {
                 "hidden": _padded(hidden),
@@ -199,7 +236,7 @@ class SupportModel:
                 "index": np.arange(statements),
             },
         )
-        return _softmax(pieces[:-1]), _softmax(assessed), float(logit), features
+        return _softmax(pieces[:-1]), _softmax(assessed), float(own), features
 
 
 class _Memory:
@@ -238,6 +275,15 @@ class _Memory:
             cosines = units @ _unit(hidden[number == k].mean(0)[None])[0]
             closest.append(places[int(np.argmax(cosines + np.array(shared)))])
         return closest
+
+
+def compare(question: Question, supported: NDArray[np.float32]) -> NDArray[np.float64]:
+    """(s, CLAIM_FEATURES) of the statements, from the head's probabilities (s,) and the words."""
+    import numpy as np
+
+    facts = ContextFacts(question.chunks, question.query)
+    texts = [" ".join(question.answer[a:b].split()) for a, b in question.statements]
+    return np.stack([claim_features(t, facts, p) for t, p in zip(texts, supported, strict=True)])
 
 
 Place = tuple[int | None, int | None, int | None]
@@ -282,19 +328,6 @@ def _spans(answer: Pieces, bad: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return spans
 
 
-def answer_features(logit: float, statements: Any, pieces: Any, of_words: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(19,) what the probability of the whole answer is made of: the head's own logit, the worst statement's, their
-    mean, the worst piece's, the mean of the worst tenth of the pieces, the strongest contradiction, the mean of the
-    statements' logits, and what `lexical` says."""
-    import numpy as np
-
-    bad, piece = 1 - statements[:, 0], np.sort(1 - pieces[:, 0])
-    worst = piece[-max(1, len(piece) // 10) :]
-    logits = [_logit(p) for p in bad]
-    own = [logit, max(logits), bad.mean(), _logit(piece[-1]), worst.mean(), statements[:, 2].max(), np.mean(logits)]
-    return np.array([*own, *of_words], np.float64)
-
-
 def _blocks(answer: Pieces) -> list[tuple[int, int]]:
     """Runs of whole statements, at most _BLOCK pieces where statements allow it."""
     cuts, start, last = [], 0, 0
@@ -328,9 +361,10 @@ def _softmax(rows: Any) -> Any:
     return raised / raised.sum(-1, keepdims=True)
 
 
-def _logit(p: float) -> float:
-    p = min(max(float(p), 1e-4), 1 - 1e-4)
-    return math.log(p / (1 - p))
+def _sigmoid(z: Any) -> Any:
+    import numpy as np
+
+    return 1 / (1 + np.exp(-z))
 
 
 _model = Lazy(SupportModel)

@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from train import load, predict
 
-from ragtrace.models.support import answer_features
+from ragtrace.models.answer_features import answer_features
 
 DATA = Path(__file__).parents[2] / "ragtrace" / "models" / "data"
 

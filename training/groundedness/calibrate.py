@@ -1,0 +1,188 @@
+"""Combine what the head and the words say, and make probabilities of it.
+
+    python training/groundedness/calibrate.py --data FOLDER --cases FILE.jsonl ... --cache FILE
+
+Uses only what the head was not trained on: the tenth of RAGTruth's training sources that is kept back, one group of the
+cases in seven, and dev. Adds `claim` to ragtrace/models/data/groundedness.npz; run training/checksums.py
+afterwards. Prints figures on dev beside counting words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import pickle
+import random
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import StandardScaler
+
+from ragtrace.evaluators.refusals import declines, read_answer
+from ragtrace.models.claim_features import Column
+from ragtrace.models.support import Question, SupportModel, compare
+
+NPZ = Path(__file__).parents[2] / "ragtrace" / "models" / "data" / "groundedness.npz"
+DEV = {"ragtruth_dev": 420, "qags_cnndm": 235, "begin_cmu": 200, "begin_wow": 55, "wice": 120}
+
+Row = dict[str, Any]
+
+
+def rows(path: Path) -> list[Row]:
+    """The objects of a file of JSON lines, gzipped or not."""
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+def by_head(model: SupportModel, row: Row) -> Row | None:
+    """What a row's answer looks like to the head; None where nothing is judged."""
+    reading = read_answer(row["answer"])
+    if declines(reading) or not reading.claims:
+        return None
+    spans = [(s.start, s.end) for s in reading.statements]
+    question = Question(row.get("query") or "", reading.text, spans, row["contexts"])
+    head = model.measure(question)
+    if head is None:
+        return None
+    touched = [any(x["start"] < b and x["end"] > a for x in row.get("spans") or []) for a, b in spans]
+    is_claim = np.array([s.kind == "claim" for s in reading.statements])
+    return {
+        "set": row["set"],
+        "group": str(row["group"]),
+        "category": row.get("category", ""),
+        "label": int(row["label"]),
+        "question": question,
+        "head": head,
+        "is_claim": is_claim,
+        "bad": np.array(touched)[is_claim] if row["set"].startswith("ragtruth") else None,
+    }
+
+
+def compared(row: Row) -> Row:
+    """The same with what the words say."""
+    claims = compare(row["question"], row["head"].statements[:, 0])
+    return {**row, "claims": claims[row["is_claim"]], "answer": row["head"].answer}
+
+
+def labelled(options: argparse.Namespace) -> list[Row]:
+    """All rows, those to fit on and those of dev."""
+    out: list[Row] = []
+    chance = random.Random(3)
+    train = rows(options.data / "train" / "ragtruth_train.jsonl.gz")
+    sources = sorted({r["source_id"] for r in train})
+    random.Random(7).shuffle(sources)
+    kept = set(sources[: len(sources) // 10][: options.sources])
+    out += [{**r, "set": "ragtruth_kept", "group": r["source_id"]} for r in train if r["source_id"] in kept]
+    for path in options.cases:
+        for number, row in enumerate(rows(path)):
+            group = f"{path.stem}-{number}"
+            if zlib.crc32(group.encode()) % 7 == 0:
+                for item in row["items"]:
+                    base = {"set": "cases", "group": group, "category": item["kind"], "contexts": row["contexts"]}
+                    out.append({**base, "query": item["q"], "answer": item["a"], "label": 1 - item["ok"]})
+    for name, limit in DEV.items():
+        loaded = rows(options.data / "dev" / f"{name}.jsonl.gz")
+        chance.shuffle(loaded)
+        out += [{**r, "set": name, "group": r["source_id"], "category": r["task"]} for r in loaded[:limit]]
+    for name in ("rag", "rag_long_pairs"):
+        for r in rows(options.data / "dev" / "handmade" / f"{name}.jsonl"):
+            if r["expect"] in ("pass", "fail"):
+                out.append({**r, "set": name, "group": r["id"], "label": int(r["expect"] == "fail")})
+    return out
+
+
+def fit(x: np.ndarray, bad: np.ndarray, weight: np.ndarray, strength: float) -> np.ndarray:
+    """(k + 1,) weights and bias of the probability of not bad."""
+    scale = StandardScaler().fit(x)
+    model = LogisticRegression(C=strength, max_iter=2000).fit(scale.transform(x), ~bad, sample_weight=weight)
+    weights = model.coef_[0] / scale.scale_
+    return np.append(weights, model.intercept_[0] - (model.coef_[0] * scale.mean_ / scale.scale_).sum())
+
+
+def ece(p: np.ndarray, y: np.ndarray) -> float:
+    """Expected calibration error in ten bins."""
+    bins = np.minimum((p * 10).astype(int), 9)
+    return float(sum(abs(p[bins == b].mean() - y[bins == b].mean()) * (bins == b).mean() for b in set(bins)))
+
+
+def claim_weights(found: list[Row], strength: float) -> np.ndarray:
+    """Weights of a claim's features; each set counts as much as the others."""
+    x, bad, sets = [], [], []
+    for row in found:
+        if row["set"] == "ragtruth_kept":
+            x += list(row["claims"])
+            bad += list(row["bad"])
+            sets += ["ragtruth_kept"] * len(row["bad"])
+        elif row["set"] != "ragtruth_dev" and (len(row["claims"]) == 1 or not row["label"]):
+            x += list(row["claims"])
+            bad += [bool(row["label"])] * len(row["claims"])
+            sets += [row["set"]] * len(row["claims"])
+    names = np.array(sets)
+    size = {"ragtruth_kept": 4.0, "cases": 0.7, "rag": 1.0, "rag_long_pairs": 0.5}
+    weight = np.array([size.get(s, 0.6) / (names == s).sum() for s in sets]) * len(sets) / 10
+    return fit(np.array(x), np.array(bad), weight, strength)
+
+
+def supports(row: Row, weights: np.ndarray) -> np.ndarray:
+    """(s,) the probability of each claim of a row."""
+    p: np.ndarray = 1 / (1 + np.exp(-(row["claims"] @ weights[:-1] + weights[-1])))
+    return p
+
+
+def report(found: list[Row], weights: np.ndarray) -> None:
+    for name in dict.fromkeys(r["set"] for r in found):
+        of_set = [r for r in found if r["set"] == name]
+        y = np.array([r["label"] for r in of_set])
+        if len(set(y)) < 2:
+            continue
+        p = np.array([supports(r, weights).min() for r in of_set])
+        mean = np.array([supports(r, weights).mean() for r in of_set])
+        head = np.array([r["claims"][:, Column.HEAD].min() for r in of_set])
+        words = np.array([r["claims"][:, Column.KNOWN].min() for r in of_set])
+        scores = {"min": p, "mean": mean, "head": head, "words": words}
+        line = " ".join(f"{k} {roc_auc_score(1 - y, s):.3f}" for k, s in scores.items())
+        bar = np.quantile(p[y == 0], 0.1)
+        caught = np.mean(p[y == 1] < bar)
+        print(f"{name:15} n {len(y):4} AUROC {line}")
+        print(f"    at 10 % false alarms (< {bar:.2f}) {caught:.2f} caught")
+        print(f"    ECE of min {ece(p, 1 - y):.3f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--cases", type=Path, nargs="+", required=True)
+    parser.add_argument("--cache", type=Path, required=True, help="file for what the head says, made once")
+
+    parser.add_argument("--sources", type=int, default=60, help="kept sources of RAGTruth")
+    options = parser.parse_args()
+    if options.cache.exists():
+        of_head = pickle.loads(options.cache.read_bytes())
+    else:
+        model = SupportModel()
+        of_head = []
+        todo = labelled(options)
+        for number, row in enumerate(todo):
+            if (one := by_head(model, row)) is not None:
+                of_head.append(one)
+            if number % 200 == 0:
+                print(number, "of", len(todo), flush=True)
+        options.cache.write_bytes(pickle.dumps(of_head))
+    found = [compared(row) for row in of_head]
+    weights = claim_weights(found, 0.3)
+    for column, weight in zip([*(c.name for c in Column), "BIAS"], weights, strict=True):
+        print(f"  {column} {weight:.3f}")
+    report(found, weights)
+    with np.load(NPZ) as saved:
+        kept = dict(saved)
+    np.savez(NPZ, **{**kept, "claim": weights.astype(np.float64)})
+
+
+if __name__ == "__main__":
+    main()
