@@ -38,11 +38,15 @@ docs: $(VENV)/.test
 	$(BIN)/python docs/generate.py
 
 # All weights again, from labelled data: make train DATA=FOLDER (hours of two cores; docs/models/).
+CASES = $(wildcard training/entailment/cases/*.jsonl)
 train: data $(VENV)/.demo
 	$(INSTALL) torch onnx scikit-learn scipy
 	$(BIN)/python training/groundedness/prepare.py --data $(DATA) --out build/prepared
 	$(BIN)/python training/groundedness/train.py --prepared build/prepared --out build/head.pt --epochs 4
 	$(BIN)/python training/groundedness/export.py --prepared build/prepared --head build/head.pt
+	$(BIN)/python training/checksums.py
+	$(BIN)/python training/groundedness/calibrate.py --data $(DATA) --cases $(CASES) --cache build/heads.pickle
+	$(BIN)/python training/checksums.py
 	$(BIN)/python training/train_summac.py --data $(DATA)
 	$(BIN)/python training/train_heads.py --data $(DATA)
 	$(BIN)/python training/train_refusals.py --data $(DATA)

@@ -179,6 +179,11 @@ def main() -> None:
     for column, weight in zip([*(c.name for c in Column), "BIAS"], weights, strict=True):
         print(f"  {column} {weight:.3f}")
     report(found, weights)
+    marked = [
+        (p, bad) for r in found if r["bad"] is not None for p, bad in zip(supports(r, weights), r["bad"], strict=True)
+    ]
+    low = {kind: np.mean([p < 0.6 for p, bad in marked if bad == kind]) for kind in (False, True)}
+    print(f"claims below 0.6: {low[False]:.3f} of the good, {low[True]:.3f} of the bad")
     with np.load(NPZ) as saved:
         kept = dict(saved)
     np.savez(NPZ, **{**kept, "claim": weights.astype(np.float64)})
