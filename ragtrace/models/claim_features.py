@@ -31,12 +31,12 @@ _NEGATION = re.compile(
 _NAME = re.compile(r"(?<![.!?:] )(?<!^)\b[A-Z][\w-]{2,}")
 
 
-class Column(IntEnum):
+class ClaimColumn(IntEnum):
     """The features of a claim, in the order that the calibration reads."""
 
     HEAD = 0
     """Logit of the head's probability that the claim is supported."""
-    KNOWN = 1
+    WORDS = 1
     """Share of the claim's content words that the context has."""
     OVERLAP = 2
     """Share of them that the closest sentence of the context has."""
@@ -48,11 +48,11 @@ class Column(IntEnum):
     """OVERLAP where either the claim or its closest sentence has a negation, else 0."""
     SHORT = 6
     """1 / (1 + number of content words)."""
-    HEAD_KNOWN = 7
-    """HEAD times KNOWN: how much the head counts depends on how much of the claim is a copy."""
+    HEAD_WORDS = 7
+    """HEAD times WORDS: how much the head counts depends on how much of the claim is a copy."""
 
 
-CLAIM_FEATURES = len(Column)
+CLAIM_FEATURES = len(ClaimColumn)
 
 
 class ContextFacts:
@@ -86,18 +86,18 @@ def claim_features(claim: str, facts: ContextFacts, supported: float) -> NDArray
     closest, overlap = facts.closest(own)
     names = [stem for match in _NAME.finditer(claim) for stem in stems(match.group())]
     negated = (_NEGATION.search(claim) is None) != (_NEGATION.search(closest) is None)
-    known = len(own & facts.stems) / max(1, len(own))
+    share = len(own & facts.stems) / max(1, len(own))
     head = logit(supported)
     return np.array(
         [
             head,
-            known,
+            share,
             overlap,
             min(2, len(missing(quantities(claim), facts.quantities))),
             sum(name not in facts.stems for name in names) / max(1, len(names)),
             negated * overlap,
             1 / (1 + len(own)),
-            head * known,
+            head * share,
         ],
         np.float64,
     )

@@ -24,7 +24,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from ragtrace.evaluators.refusals import declines, read_answer
-from ragtrace.models.claim_features import Column
+from ragtrace.models.claim_features import ClaimColumn
 from ragtrace.models.support import Question, SupportModel, compare
 
 NPZ = Path(__file__).parents[2] / "ragtrace" / "models" / "data" / "groundedness.npz"
@@ -143,8 +143,8 @@ def report(found: list[Row], weights: np.ndarray) -> None:
             continue
         p = np.array([supports(r, weights).min() for r in of_set])
         mean = np.array([supports(r, weights).mean() for r in of_set])
-        head = np.array([r["claims"][:, Column.HEAD].min() for r in of_set])
-        words = np.array([r["claims"][:, Column.KNOWN].min() for r in of_set])
+        head = np.array([r["claims"][:, ClaimColumn.HEAD].min() for r in of_set])
+        words = np.array([r["claims"][:, ClaimColumn.WORDS].min() for r in of_set])
         scores = {"min": p, "mean": mean, "head": head, "words": words}
         line = " ".join(f"{k} {roc_auc_score(1 - y, s):.3f}" for k, s in scores.items())
         bar = np.quantile(p[y == 0], 0.1)
@@ -176,7 +176,7 @@ def main() -> None:
         options.cache.write_bytes(pickle.dumps(of_head))
     found = [compared(row) for row in of_head]
     weights = claim_weights(found, 0.3)
-    for column, weight in zip([*(c.name for c in Column), "BIAS"], weights, strict=True):
+    for column, weight in zip([*(c.name for c in ClaimColumn), "BIAS"], weights, strict=True):
         print(f"  {column} {weight:.3f}")
     report(found, weights)
     marked = [
