@@ -6,15 +6,13 @@ A refusal is neither grounded nor hallucinated: it has the label `refusal` and n
 
 from __future__ import annotations
 
-import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator, label
 from ragtrace.evaluators.refusals import declines, read_answer
+from ragtrace.lazy import Recent
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.claims import Statement
@@ -26,7 +24,6 @@ REFUSAL = "refusal"
 _LANGUAGE = "en"
 _SURE = 0.6
 _EARLIER = "; nothing was retrieved: compared with the chunks of the session's earlier turns"
-_CACHE_SIZE = 256
 SUPPORTED = 0.6
 """Probability from which a claim counts as supported where whole claims are counted. On dev 8 % of the good claims and
 54 % of the bad ones are below it (`training/groundedness/calibrate.py`)."""
@@ -47,8 +44,7 @@ class Checked:
         return [j.supported for _, j in self.claims]
 
 
-_recent: OrderedDict[bytes, Checked | str] = OrderedDict()
-_lock = threading.Lock()
+_recent: Recent[Checked | str] = Recent(256)
 
 
 def check(query: str, answer: str, chunks: Sequence[str], compare: bool = True) -> Checked | str:
@@ -56,20 +52,8 @@ def check(query: str, answer: str, chunks: Sequence[str], compare: bool = True) 
 
     Several evaluators need it for one trace: the last 256 results are remembered.
     """
-    digest = hashlib.blake2b(bytes([compare]), digest_size=16)
-    for text in (query, answer, *chunks):
-        digest.update(text.encode("utf-8", "replace") + b"\0")
-    key = digest.digest()
-    with _lock:
-        if key in _recent:
-            _recent.move_to_end(key)
-            return _recent[key]
-    result = _check(query, answer, chunks, compare)
-    with _lock:
-        _recent[key] = result
-        while len(_recent) > _CACHE_SIZE:
-            _recent.popitem(last=False)
-    return result
+    key = (str(compare), query, answer, *chunks)
+    return _recent.get(key, lambda: _check(query, answer, chunks, compare))
 
 
 def _check(query: str, answer: str, chunks: Sequence[str], compare: bool) -> Checked | str:
