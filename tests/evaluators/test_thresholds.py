@@ -13,7 +13,8 @@ from ragtrace import plugins
 _RECORD = Path(__file__).parents[2] / "benchmarks" / "thresholds.json"
 RECORD: dict[str, dict[str, Any]] = json.loads(_RECORD.read_text(encoding="utf-8"))
 CHANGING = frozenset({"faithfulness", "groundedness", "refusal"})
-"""Evaluators whose models are being replaced, to be measured afterwards; and `refusal`, for which the sets have too few
+"""`faithfulness` and `groundedness` keep a verdict at the threshold where 5 % of the good rows fail, although it finds
+less than half of the bad ones, until the model that is in training replaces theirs. For `refusal` the sets have too few
 answers that only look like refusals: the rule gives 0.3 there, where "I can't recommend it enough" would be one."""
 HOW = "run benchmarks/thresholds.py --data FOLDER --only {0}, and set what it prints"
 
@@ -25,6 +26,14 @@ def test_shipped_thresholds_are_those_of_the_rule(name: str) -> None:
     assert name in RECORD, f"{name} has not been measured: {HOW.format(name)}"
     assert check.version == RECORD[name]["version"], f"{name} has changed since: {HOW.format(name)}"
     assert check.threshold == RECORD[name]["threshold"], f"{name} has another threshold: {HOW.format(name)}"
+
+
+@pytest.mark.parametrize("name", ["faithfulness", "groundedness"])
+def test_grounding_fails_few_good_answers(name: str) -> None:
+    """Their thresholds are those at which at most 5 % of the good rows fail, for the version that was measured."""
+    check = plugins.load(name)
+    assert (check.version, check.threshold) == (RECORD[name]["version"], RECORD[name]["by_rule"])
+    assert RECORD[name]["good_failing"] <= 0.05
 
 
 @pytest.mark.parametrize("name", sorted(RECORD))
