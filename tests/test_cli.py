@@ -42,7 +42,8 @@ def test_eval(tmp_path: Path) -> None:
             assert set(score) == {"value", "label", "explanation", "error"}
     assert rows[1]["scores"]["pii_leakage"]["label"] == "fail"
     assert rows[2]["scores"]["groundedness"]["label"] == "not_applicable"
-    assert rows[0]["scores"]["groundedness"]["value"] > 0.9
+    assert rows[0]["scores"]["groundedness"]["label"] == "pass"
+    assert rows[0]["scores"]["groundedness"]["value"] > 0.8
 
 
 def test_eval_of_a_gzip_file_with_processes(tmp_path: Path) -> None:

@@ -195,12 +195,14 @@ def llama(tmp_path: Path, torch: Any, transformers: Any) -> Callable[..., str]:
             num_attention_heads=2,
             intermediate_size=16,
             max_position_embeddings=512,
-            initializer_range=0.5,
+            initializer_range=0.05,  # so small that the last token says most: the model says yes after any text
         )
+        torch.manual_seed(1)
         model = transformers.LlamaForCausalLM(config)
         with torch.no_grad():
             model.lm_head.weight.mul_(0.01)
-            hidden = model.model(**tokenizer("assistant:", return_tensors="pt")).last_hidden_state[0, -1]
+            last = tokenizer("assistant:", add_special_tokens=False, return_tensors="pt")["input_ids"]
+            hidden = model.model(last).last_hidden_state[0, -1]
             model.lm_head.weight[tokenizer.convert_tokens_to_ids("yes")] = hidden
         return save(tmp_path / f"llama-{template}", model, tokenizer)
 
