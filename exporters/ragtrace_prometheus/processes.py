@@ -141,7 +141,7 @@ def _replace(path: Path, snapshots: Sequence[Snapshot], absorbed: Sequence[str] 
         with os.fdopen(file, "wb", closefd=False) as stream:
             stream.write(_text(snapshots, absorbed))
         unfinished.replace(path)
-    except BaseException:
+    except BaseException:  # an interrupt, too, leaves neither a half-written file nor an open one
         os.close(file)
         unfinished.unlink(missing_ok=True)
         raise

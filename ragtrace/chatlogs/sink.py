@@ -103,7 +103,7 @@ class StoreSink:
         try:
             if batch:
                 self._put([self._with_defaults(evaluation) for evaluation in batch])
-        except Exception:
+        except Exception:  # counted as lost before the queue logs it: the counts must add up
             self._lose(len(batch), "internal")
             raise
         self._maintain()

@@ -154,7 +154,7 @@ class ScoredVerdict:
     """The person's label: `pass`, `fail`, `not_applicable`, `unsure`."""
     reviewer: str
     weight: float
-    """1 / (probability of evaluation x probability of review): the number of requests that the verdict stands for."""
+    """1 / (probability of evaluation x probability of review): how many requests the verdict represents."""
     uniform: bool
     """Whether the trace was drawn at random: only such traces give unbiased figures without weights."""
     created: float = field(default=0.0)

@@ -35,9 +35,8 @@ def read(text: str, schema: Schema, quotable: Iterable[str] = ()) -> dict[str, A
     that breaks off inside the JSON is not completed: half a list would be half a score.
 
     The model's reasoning is not read. After it, the last complete object counts; objects with different contents (a
-    draft and its correction, a quotation and a verdict) are no verdict. `quotable` are the texts that the model was
-    given: an object that stands in one of them counts only where it is all that the model wrote. Raises
-    UnreadableError.
+    draft and its correction, a quotation and a verdict) are no verdict. `quotable` are the texts of the prompt: an
+    object that occurs in one of them counts only if the model wrote nothing else. Raises UnreadableError.
     """
     bare = _without_reasoning(text)
     candidates, is_broken = _candidates(bare)

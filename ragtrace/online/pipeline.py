@@ -173,7 +173,7 @@ class Pipeline:
             self._deliver_notices()
             if items:
                 self._evaluate(items, self._runners[threading.get_ident()])
-        except BaseException:
+        except BaseException:  # counted as dropped before the queue logs it: the counts must add up
             for item in items:
                 self._drop(item, "internal")
             raise

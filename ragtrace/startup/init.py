@@ -354,8 +354,11 @@ def _strata(settings: Settings) -> list[str]:
 
 
 def _redaction(name: str) -> Callable[[str], str] | None:
-    if not name or name in redaction.BUILT_IN:
-        return redaction.BUILT_IN.get(name)
+    if not name:
+        return None
+    if name in redaction.BUILT_IN:
+        redaction.BUILT_IN[name]("ID number 0 12345678")  # compiles its patterns here and not in the first request
+        return redaction.BUILT_IN[name]
     function = plugins.resolve(name, "redact")
     if not callable(function):
         raise SettingError(f"redact is {name!r}, which is not a function; give one from text to text")

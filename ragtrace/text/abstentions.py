@@ -1,6 +1,6 @@
-"""Phrases that say that an answer was not found or is not given, in nine languages.
+"""Phrases by which an assistant declines to answer or reports that it has no answer, in nine languages.
 
-They are few and sure: the refusal classifier (`ragtrace.models.heads`) knows the others.
+The list is short, and each phrase is certain. The refusal classifier (`ragtrace.models.heads`) finds the others.
 """
 
 from __future__ import annotations
@@ -200,5 +200,5 @@ def is_idiom(clause: str) -> bool:
 
 
 def abstains(clause: str) -> bool:
-    """Whether a clause says that the answer was not found or is not given, in its first 600 characters."""
+    """Whether a clause declines to answer or reports that there is no answer, in its first 600 characters."""
     return _ABSTENTION.search(clause[:READ].replace("\u2019", "'")) is not None

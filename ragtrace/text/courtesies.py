@@ -1,4 +1,4 @@
-"""Courtesies, apologies and prefaces: what stands in a sentence beside what it states."""
+"""Courtesies, apologies and prefaces: the parts of a sentence that state no fact about the subject."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Numbers with their units, so that "24 months" and "two years" are the same quantity.
 
-A small table of units instead of a library: quantulum3 takes seconds to load and reads its units from pickles, pint
-converts but does not find quantities in a text.
+A small table of units instead of a library: quantulum3 loads a pickled classifier, which takes seconds and fails with
+another release of scikit-learn; pint converts units but does not find quantities in a text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ _TABLE: dict[str, dict[str, float]] = {
     },
     "months": {
         "month months": 1,
-        "quarter quarters": 3,
         "year years yr yrs": 12,
         "decade decades": 120,
         "century centuries": 1200,
@@ -89,31 +88,33 @@ eighteen nineteen
 """
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _SMALL = {w: float(i) for i, w in enumerate(_ONES.split())} | {w: 10.0 * i for i, w in enumerate(_TENS.split(), 2)}
-_LARGE = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "m": 1e6, "bn": 1e9, "k": 1e3}
+_LARGE = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "bn": 1e9, "k": 1e3}
 _WORDS = "|".join([*_SMALL, "hundred", "thousand", "million", "billion", "dozen"])
 _NUMBER = re.compile(
     r"(?P<currency>[€$£]) ?(?=\d)"
     r"|(?P<clock>(?<![\w.:])(?:[01]?\d|2[0-3]):[0-5]\d(?: ?[ap]\.?m\b\.?)?"
     r"|(?<![\w.:])(?:1[0-2]|\d) ?[ap]\.?m\b\.?)"
     r"|(?P<digits>(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?<![\w.,])\d+(?:\.\d+)?)"
-    r"(?P<scale> ?(?:million|billion|thousand|bn|k|m)\b)?"
+    r"(?P<scale> ?(?:million|billion|thousand|bn|k)\b)?"
     rf"|(?P<words>\b(?:{_WORDS})(?:[ -](?:and )?(?:{_WORDS}))*\b)"
     r"|(?P<half>\bhalf an? (?=hour|day|year|dozen|minute|litre|kilo))"
     r"|(?P<single>\b(?:an?|one) "
-    r"(?=(?:hour|day|week|month|year|minute|fortnight|dozen|quarter|kilo|litre|mile|decade|century)\b))"
+    r"(?=(?:hour|day|week|month|year|minute|fortnight|dozen|kilo|litre|mile|decade|century)\b))"
     r"|(?P<fortnight>\b(?=fortnight))",
     re.I,
 )
 _UNIT = re.compile(r"[ \-\u00a0]?(?:°\s?)?(?:degrees? )?(%|€|\$|£|[A-Za-z]+)")
-_AND_A_HALF = re.compile(r" and a half(?: (?=hour|day|year|month|week|minute))?", re.I)
+_AND_A_HALF = re.compile(r" and a half\b", re.I)
+_MILLIONS = re.compile(r" ?m\b", re.I)
 
 
 def quantities(text: str, limit: int = 400) -> list[Quantity]:
     """The quantities of a text in their order, at most `limit`. Linear in the text's length.
 
-    Read are digits with thousands separators, number words, halves, clock times, and the common units of time, length,
-    mass, volume, data, temperature, percent and three currencies. Months and days are kept apart: a month has no fixed
-    number of days.
+    It reads digits with thousands separators, number words, halves, clock times, and the common units of time, length,
+    mass, volume, data, temperature, percent and three currencies. "30 m" is a length, "$30m" an amount of money. Months
+    and days are kept apart: a month has no fixed number of days. A quarter is a fraction as often as a time and is left
+    out.
     """
     values: list[Quantity] = []
     currency = ""
@@ -181,7 +182,8 @@ def _of_words(words: list[str]) -> float:
 
 def _with_unit(value: float, text: str, end: int, currency: str) -> tuple[Quantity, int]:
     if currency:
-        return Quantity(value, _UNITS[currency][0]), end
+        millions = _MILLIONS.match(text, end)
+        return Quantity(value * 1e6 if millions else value, _UNITS[currency][0]), end
     match = _UNIT.match(text, end)
     if match is None:
         return Quantity(value, "number"), end

@@ -169,18 +169,18 @@ class Caller(FunctionCallingLLM):
         return whole()
 
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        raise NotImplementedError
+        raise AssertionError("this model is asked by chat alone")
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
-        raise NotImplementedError
+        raise AssertionError("this model is asked by chat alone")
 
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        raise NotImplementedError
+        raise AssertionError("this model is asked by chat alone")
 
     async def astream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> AsyncIterator[CompletionResponse]:
-        raise NotImplementedError
+        raise AssertionError("this model is asked by chat alone")
 
     def _prepare_chat_with_tools(
         self, tools: Any, user_msg: Any = None, chat_history: Any = None, **kwargs: Any

@@ -24,6 +24,9 @@ SAME = [
     ("one hundred and five rooms", "105 rooms"),
     ("half a dozen eggs", "6 eggs"),
     ("365 days", "a year"),
+    ("30 m", "3,000 cm"),
+    ("$30m", "30 million dollars"),
+    ("two and a half hours", "150 minutes"),
 ]
 OTHER = [
     ("14 days", "14 weeks"),
@@ -33,6 +36,7 @@ OTHER = [
     ("€50", "$50"),
     ("1,200 g", "12 kg"),
     ("105 rooms", "150 rooms"),
+    ("30 m", "30 million people"),
 ]
 
 

@@ -115,7 +115,7 @@ def _time(text: str) -> float | None:
 
 
 def finite_number(text: str) -> float | None:
-    """A number that a person wrote; None where it is none, or is not finite."""
+    """The number that a person typed; None if the text is not a finite number."""
     try:
         value = float(text)
     except ValueError:

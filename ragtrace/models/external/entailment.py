@@ -37,7 +37,7 @@ def _load(name: str) -> EntailmentModel:
 
 
 def _config(name: str) -> dict[str, Any]:
-    """The model's configuration, without running code; empty where there is none."""
+    """Reads the model's configuration without running its code; {} if it has none."""
     if is_local(name):
         with contextlib.suppress(OSError, ValueError):
             config = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
