@@ -152,11 +152,16 @@ def answer_of(result: Any) -> str | None:
     return text_of(result)
 
 
+def is_stream(value: Any) -> bool:
+    """Returns True for a synchronous or an asynchronous stream."""
+    return hasattr(value, "__next__") or hasattr(value, "__anext__")
+
+
 def text_of(value: Any) -> str | None:
     """Returns the text of a message, of a pydantic answer or of a plain value; None for a stream."""
     if value is None or isinstance(value, str):
         return value
-    if hasattr(value, "__next__") or hasattr(value, "__anext__"):
+    if is_stream(value):
         return None
     blocks = getattr(value, "blocks", None)
     if isinstance(blocks, list):

@@ -32,6 +32,7 @@ class SpanOpener(Protocol):
     recorder: Recorder
     nested: set[str]
     """Open engines and synthesizers below another root, by span id."""
+    open_streams: streams.OpenStreams
 
     def start(self, call: ComponentCall, operation: str, name: str, target: str | None = None) -> Run | None:
         """Opens a span; returns None when the call is not recorded."""
@@ -135,12 +136,10 @@ def _rerank(tracer: SpanOpener, call: ComponentCall) -> None:
 
 
 def _model(tracer: SpanOpener, call: ComponentCall) -> None:
-    above = tracer.recorder.near(call.parent) if call.parent is not None else None
-    if above is not None:
-        outer = above if above.operation in MODEL_CALLS else _twin(above, call)
-        if outer is not None:
-            tracer.recorder.follow(call.id_, outer.key)  # `chat` calls `complete`: one model call, not two
-            return
+    outer = _outer_call(tracer, call)
+    if outer is not None:
+        tracer.recorder.follow(call.id_, outer.key)
+        return
     model, name = models.name_of(call.instance), type(call.instance).__name__
     operation = semconv.OP_CHAT if "chat" in call.method else semconv.OP_TEXT
     run = tracer.start(call, operation, name, target=model)
@@ -152,17 +151,14 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
         run.query = next((str(text) for role, text in reversed(run.messages) if role == "user"), None)
 
 
-def _twin(above: Run, call: ComponentCall) -> Run | None:
-    """Returns the open `astream_x` call of the same model that this `stream_x` call implements, if there is one.
-
-    Many models implement the async stream by the sync one, and start it when the first chunk is requested."""
-    if not call.method.startswith("stream_"):
-        return None
-    outer = f".a{call.method}-"
-    for run in above.request.model_calls:
-        if run.owner is call.instance and not run.chunks and outer in str(run.key) and run.key in above.request.open:
-            return run
-    return None
+def _outer_call(tracer: SpanOpener, call: ComponentCall) -> Run | None:
+    """Returns the model call that this call implements: `chat` calls `complete`, an override calls its base class, a
+    structured model calls the model that it wraps. They are one call."""
+    above = tracer.recorder.near(call.parent) if call.parent is not None else None
+    if above is not None and above.operation in MODEL_CALLS:
+        return above
+    outer = tracer.open_streams.around()
+    return outer if outer is not None and outer.owner is call.instance else None
 
 
 def _embedding(tracer: SpanOpener, call: ComponentCall) -> None:

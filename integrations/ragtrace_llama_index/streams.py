@@ -6,10 +6,13 @@ proxies here replace the response's generator: while it runs, and only then, the
 
 from __future__ import annotations
 
+import sys
 import threading
+import weakref
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import ContextVar
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any
 
 from ragtrace.background import after_fork
@@ -22,6 +25,8 @@ def finish(recorder: Recorder, run: Run, error: BaseException | None = None, can
     """Ends a request with a streamed answer. A second call does nothing."""
     if recorder.get(run.key) is not run:
         return
+    if run.stream is not None and run.stream != run.key:
+        recorder.end(run.stream)
     if run.answer is None and run.chunks:
         run.answer = "".join(run.chunks)
     if error is not None and conversion.is_cancellation(error):
@@ -91,6 +96,59 @@ after_fork(reaper.reset)  # the parent process ends what it dropped
 def drop_run(recorder: Recorder, run: Run) -> None:
     """Ends a run whose stream is no longer read. May be called from a finalizer."""
     reaper.drop(recorder, lambda: finish(recorder, run, cancelled=True))
+
+
+class OpenStreams:
+    """Streams of models that have been returned and may not have begun, by the frame that produces them.
+
+    A model's `stream_chat` can be a generator that calls `super().stream_chat()`, and an asynchronous stream can be
+    made of a synchronous one. The inner call then begins when the first chunk is requested, below whatever is active
+    there; the frame of the outer generator, among those that are being executed, says to which call it belongs.
+    """
+
+    _DEPTH = 40
+    """Frames between a generator and the model call inside it: LlamaIndex's decorators, and the application's."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, tuple[Run, weakref.ref[Any]]] = {}
+
+    def add(self, stream: Any, run: Run, recorder: Recorder) -> bool:
+        """Enters the stream that a model call returned, and ends the call when nobody refers to the stream any more.
+
+        Returns False when the stream supports no weak references: its end cannot be seen."""
+        key = id(_frame_of(stream) or stream)
+
+        def end() -> None:
+            finish(recorder, run, cancelled=run.reports_end)
+
+        def drop(_reference: object) -> None:  # may run in a finalizer
+            self._open.pop(key, None)
+            reaper.drop(recorder, end)
+
+        try:
+            self._open[key] = (run, weakref.ref(stream, drop))
+        except TypeError:
+            return False
+        reaper.start()
+        return True
+
+    def around(self) -> Run | None:
+        """Returns the run whose stream is being produced in this thread at this moment, or None."""
+        frame: FrameType | None = sys._getframe(1) if self._open else None
+        for _ in range(self._DEPTH):
+            if frame is None:
+                return None
+            run, stream = self._open.get(id(frame), (None, None))
+            if stream is not None and _frame_of(stream()) is frame:
+                return run
+            frame = frame.f_back
+        return None
+
+
+def _frame_of(stream: Any) -> FrameType | None:
+    """Returns the frame of a generator that has not ended, or None."""
+    frame: FrameType | None = getattr(stream, "gi_frame", None) or getattr(stream, "ag_frame", None)
+    return frame
 
 
 class _Stream:

@@ -6,8 +6,6 @@ children find the right parent.
 
 from __future__ import annotations
 
-import contextlib
-import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from inspect import BoundArguments
@@ -39,6 +37,7 @@ class Tracer:
         self.recorder = recorder
         self.nested: set[str] = set()
         """Open engines and synthesizers below another root: their documents count as documents of the root."""
+        self.open_streams = streams.OpenStreams()
         self._dispatcher = dispatcher
         self._active_span = active_span
         self._active_tags = active_tags
@@ -87,10 +86,7 @@ class Tracer:
         """Handles the end of a span without an error; the result may be a stream that has not started."""
         run = self.recorder.get(id_)
         if run is None:
-            if id_ in self.nested:
-                self.nested.discard(id_)
-                self._add_documents(id_, conversion.sources_of(result))
-            self.recorder.end(id_)
+            self._exit_inner(id_, result)
         elif run.operation in MODEL_CALLS:
             self._exit_model(run, result)
         elif run.operation in (semconv.OP_WORKFLOW, semconv.OP_AGENT):
@@ -98,6 +94,15 @@ class Tracer:
         else:
             self._read(run, result)
             self.recorder.end(id_, error="tool_error" if getattr(result, "is_error", False) is True else None)
+
+    def _exit_inner(self, id_: str, result: Any) -> None:
+        """Handles the end of a span that is none of ours."""
+        if id_ in self.nested:
+            self.nested.discard(id_)
+            self._add_documents(id_, conversion.sources_of(result))
+        above = self.recorder.near(id_)
+        if above is None or above.stream != id_ or not conversion.is_stream(result):
+            self.recorder.end(id_)  # otherwise the events of a stream still come under this key
 
     def _add_documents(self, id_: str, documents: list[Document] | None) -> None:
         """Adds the documents of an engine inside an agent or a workflow to those of the request."""
@@ -120,15 +125,14 @@ class Tracer:
             self._add_documents(str(run.key), conversion.nodes_in(result))
 
     def _exit_model(self, run: Run, result: Any) -> None:
-        if not hasattr(result, "__next__") and not hasattr(result, "__anext__"):
+        if not conversion.is_stream(result):
             models.read_reply(run, result, self.recorder.capture.openinference)
             self.recorder.end(run.key)
-        elif semconv.REQUEST_STREAM not in run.attributes:
-            self.recorder.end(run.key)  # a model without LlamaIndex's callbacks never reports its end
-        elif run.parent is None:
-            streams.reaper.start()
-            with contextlib.suppress(TypeError):  # the iterator does not support weak references
-                weakref.finalize(result, streams.drop_run, self.recorder, run).atexit = False
+            return
+        # A model without LlamaIndex's callbacks reports nothing; one that calls its base class later does.
+        run.reports_end = run.stream is not None
+        if not self.open_streams.add(result, run, self.recorder) and not run.reports_end:
+            self.recorder.end(run.key)
 
     def _exit_root(self, run: Run, result: Any) -> None:
         sources = conversion.sources_of(result)
@@ -182,20 +186,22 @@ class Tracer:
             read(self, event)
 
     def _on_model_start(self, event: Any) -> None:
-        run = self.recorder.get(event.span_id)
-        if run is not None and "stream_" in event.span_id:
+        run = self.recorder.near(event.span_id)
+        # The outermost call with LlamaIndex's callbacks reports the stream; calls inside it would repeat each chunk.
+        if run is not None and run.operation in MODEL_CALLS and run.stream is None and _streams(run.key):
+            run.stream, run.reports_end = event.span_id, True
             run.attributes[semconv.REQUEST_STREAM] = True
 
     def _on_model_delta(self, event: Any) -> None:
-        run = self.recorder.get(event.span_id)
+        run = self._streaming(event)
         delta = getattr(event.response, "delta", None)
         if run is not None and isinstance(delta, str):
             self.recorder.chunk(run, delta)
 
     def _streaming(self, event: Any) -> Run | None:
-        """Returns the model's run if it streams; a run that does not stream ends when its call returns."""
-        run = self.recorder.get(event.span_id)
-        return run if run is not None and semconv.REQUEST_STREAM in run.attributes else None
+        """Returns the model's run if this event reports its stream; other calls end when they return."""
+        run = self.recorder.near(event.span_id)
+        return run if run is not None and run.stream == event.span_id else None
 
     def _on_model_end(self, event: Any) -> None:
         run = self._streaming(event)
@@ -223,6 +229,12 @@ class Tracer:
 
     def _on_cancel(self, event: Any) -> None:
         self.recorder.end(event.span_id, cancelled=True)
+
+
+def _streams(key: object) -> bool:
+    """Returns True for the key of a `stream_chat`, an `astream_complete` and so on."""
+    name = str(key)
+    return "stream_" in name[name.rfind(".", 0, _UUID) : _UUID]
 
 
 _EVENTS: dict[str, Callable[[Tracer, Any], None]] = {

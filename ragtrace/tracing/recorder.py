@@ -249,7 +249,7 @@ class Recorder:
             run = request.open.pop(key, None)
             self._runs.pop(key, None)
             if run is not None:
-                self._end_span(run, None, True)
+                self._end_span(run, None, run.reports_end)
         consumer = self._own_consumer or _consumer
         if consumer is None or root.operation in _NO_REQUESTS:
             self._end_span(root, error, cancelled)

@@ -43,6 +43,10 @@ class Run:
     chunks: list[str] = field(default_factory=list)
     first_chunk: int = 0
     finish_reason: str | None = None
+    stream: Hashable = None
+    """The key under which the framework reports the pieces of a streamed answer: the run's own, or an inner call's."""
+    reports_end: bool = True
+    """False where the framework does not say when the run ends: it ends with its request, and is not cancelled."""
     owner: object = None
     """The handler that opened the run. Where two handlers see the same run, only this one changes it."""
     failure: str | None = None

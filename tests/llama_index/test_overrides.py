@@ -1,0 +1,175 @@
+"""Models whose class overrides a method that LlamaIndex already reports, and calls the method of its base class."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
+from llama_index.core.llms import ChatMessage
+
+from tests.conftest import Recorded
+from tests.llama_index.cases import ANSWER, QUESTION, Fixed, Speaker, engine
+from tests.llama_index.conftest import arrived
+
+# LlamaIndex leaves its chat memory's database open.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+class Returning(Speaker):
+    """Returns the stream of its base class, as LlamaIndex's OpenAILike does."""
+
+    def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        return super().stream_chat(messages, **kwargs)
+
+    async def astream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        return await super().astream_chat(messages, **kwargs)
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        return super().stream_complete(prompt, formatted=formatted, **kwargs)
+
+    async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        return await super().astream_complete(prompt, formatted=formatted, **kwargs)
+
+
+class ByCompletion(Returning):
+    """Chats by way of completion without LlamaIndex's callbacks, as OpenAILike does for a completion model."""
+
+    def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        from llama_index.core.base.llms.generic_utils import stream_completion_response_to_chat_response
+
+        return stream_completion_response_to_chat_response(self.stream_complete(str(messages[-1].content), **kwargs))
+
+
+class Yielding(Speaker):
+    """Passes the chunks of its base class on: the inner call begins when the first chunk is requested."""
+
+    def stream_chat(self, messages: Any, **kwargs: Any) -> Iterator[Any]:
+        yield from super().stream_chat(messages, **kwargs)
+
+    async def astream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        stream = super().astream_chat
+
+        async def chunks() -> AsyncIterator[Any]:
+            async for chunk in await stream(messages, **kwargs):
+                yield chunk
+
+        return chunks()
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[Any]:
+        yield from super().stream_complete(prompt, formatted=formatted, **kwargs)
+
+    async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        stream = super().astream_complete
+
+        async def chunks() -> AsyncIterator[Any]:
+            async for chunk in await stream(prompt, formatted=formatted, **kwargs):
+                yield chunk
+
+        return chunks()
+
+
+def gathered(start: Callable[[], Any]) -> list[Any]:
+    """Read an asynchronous stream."""
+
+    async def read() -> list[Any]:
+        return [chunk async for chunk in await start()]
+
+    return asyncio.run(read())
+
+
+async def async_pieces(response: Any) -> AsyncIterator[str]:
+    async for piece in (await response).async_response_gen():
+        yield piece
+
+
+def _astream_query(llm: Speaker) -> object:
+    async def read() -> list[str]:
+        return [piece async for piece in async_pieces(engine(llm=llm, streaming=True).aquery(QUESTION))]
+
+    return asyncio.run(read())
+
+
+def _astream_chat_engine(llm: Speaker) -> object:
+    async def read() -> list[str]:
+        chat = ContextChatEngine.from_defaults(Fixed(), llm=llm)
+        return [piece async for piece in async_pieces(chat.astream_chat(QUESTION))]
+
+    return asyncio.run(read())
+
+
+ASKED = [ChatMessage(content=QUESTION)]
+WAYS: dict[str, Callable[[Speaker], object]] = {
+    "chat": lambda llm: llm.chat(ASKED),
+    "complete": lambda llm: llm.complete(QUESTION),
+    "stream_chat": lambda llm: list(llm.stream_chat(ASKED)),
+    "astream_chat": lambda llm: gathered(lambda: llm.astream_chat(ASKED)),
+    "stream_complete": lambda llm: list(llm.stream_complete(QUESTION)),
+    "astream_complete": lambda llm: gathered(lambda: llm.astream_complete(QUESTION)),
+    "query": lambda llm: list(engine(llm=llm, streaming=True).query(QUESTION).response_gen),
+    "aquery": _astream_query,
+    "chat engine": lambda llm: list(SimpleChatEngine.from_defaults(llm=llm).stream_chat(QUESTION).response_gen),
+    "achat engine": _astream_chat_engine,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("model", [Speaker, Returning, ByCompletion, Yielding])
+def test_override(instrumented: Recorded, model: type[Speaker], way: str) -> None:
+    """An overriding model's call is one span with its answer, tokens, finish reason and first chunk, in every way of
+    asking; called directly it is a request with question and answer."""
+    WAYS[way](model())
+    arrived(instrumented, 1)
+    spans = [span for span in instrumented.spans if span.name.endswith(" speaker-1")]
+    assert len(spans) == 1
+    told = dict(spans[0].attributes or {})
+    assert ANSWER in told["gen_ai.output.messages"]
+    assert (told["gen_ai.usage.input_tokens"], told["gen_ai.usage.output_tokens"]) == (40, 7)
+    assert told["gen_ai.response.finish_reasons"] == ("stop",)
+    assert ("gen_ai.response.time_to_first_chunk" in told) == (way not in ("chat", "complete"))
+    assert "ragtrace.cancelled" not in told
+    (trace,) = instrumented.traces
+    assert QUESTION in trace.query
+    assert trace.answer == ANSWER
+    assert (trace.facts.input_tokens, trace.facts.output_tokens) == (40, 7)
+
+
+@pytest.mark.parametrize("model", [Returning, Yielding])
+def test_streams_side_by_side(instrumented: Recorded, model: type[Speaker]) -> None:
+    """Two streams of one overriding model that are read in turns are two calls, each with its own answer."""
+    llm = model()
+    first, second = (llm.stream_chat([ChatMessage(content=f"Question {i}")]) for i in (1, 2))
+    for _ in zip(first, second, strict=True):
+        pass
+    list(first)
+    list(second)
+    arrived(instrumented, 2)
+    assert [(t.query, t.answer) for t in instrumented.traces] == [("Question 1", ANSWER), ("Question 2", ANSWER)]
+
+
+@pytest.mark.parametrize("model", [Returning, Yielding])
+def test_abandoned(instrumented: Recorded, model: type[Speaker]) -> None:
+    """An overriding model's stream that is left after two chunks is a cancelled request with the partial answer, on its
+    span as well."""
+    stream = model().stream_complete(QUESTION)
+    next(stream)
+    next(stream)
+    del stream
+    gc.collect()
+    arrived(instrumented, 1)
+    (trace,) = instrumented.traces
+    assert (trace.answer, trace.facts.cancelled, trace.error) == ("The pump", True, None)
+    assert instrumented.spans[0].attributes["output.value"] == "The pump"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("model", [Returning, Yielding])
+def test_broken(instrumented: Recorded, model: type[Speaker]) -> None:
+    """An error in the middle of an overriding model's stream is the call's error; the partial answer is kept."""
+    with pytest.raises(RuntimeError):
+        list(model(fails_after=2).stream_complete(QUESTION))
+    arrived(instrumented, 1)
+    (trace,) = instrumented.traces
+    assert (trace.answer, trace.error) == ("The pump", "RuntimeError")
