@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.console.login import local_address
 from ragtrace.console.server import served
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
@@ -144,6 +145,7 @@ def main() -> int:
         with served(store) as url, sync_playwright() as running:
             browser = running.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1280, "height": 800})
+            page.goto(local_address(store, url))
             report("review: from Enter to the next log", review(page, url))
             newest = page.goto(f"{url}/traces") and page.get_attribute(".log a.cover", "href")
             word = (page.inner_text(".log a.cover").split() or ["the"])[0].strip(".")

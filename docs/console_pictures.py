@@ -26,6 +26,7 @@ from ragtrace import plugins
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.console import accounts
+from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.server import served
 from ragtrace.demo import answerer, corpus, traffic
@@ -150,7 +151,7 @@ def telling(found: Sequence[Evaluation]) -> str:
     return f"{max(found, key=rank).trace.trace_id:032x}"
 
 
-def shoot(url: str, trace_id: str, out: Path) -> None:
+def shoot(url: str, store: Store, trace_id: str, out: Path) -> None:
     """The pictures: page, file, theme, width, height."""
     from playwright.sync_api import sync_playwright
 
@@ -170,6 +171,7 @@ def shoot(url: str, trace_id: str, out: Path) -> None:
         browser = running.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for path, name, theme, width, height in wanted:
             page: Any = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
+            page.goto(local_address(store, url))
             page.goto(url + path)
             if name == "review":
                 page.keyboard.press("2")
@@ -208,9 +210,9 @@ def main() -> int:
         settings = ConsoleSettings(port=options.serve or 0, trace_url="https://tracing.example.org/trace/{trace_id}")
         with served(store, settings) as url:
             if options.serve:
-                print(url, flush=True)
+                print(local_address(store, url), flush=True)
                 time.sleep(86_400)
-            shoot(url, telling(found), options.out)
+            shoot(url, store, telling(found), options.out)
         store.close()
     return 0
 

@@ -1,8 +1,9 @@
 """Who asks, and whether they may. Routes depend on `viewer`, `reviewer` or `admin` and get a `User`.
 
-Three ways to be known: a session's cookie; an API token (`Authorization: Bearer …`, under /api alone); or nothing at
-all at a console that listens on loopback and has no users, where everybody is `local`, an admin. What changes something
-and comes with a cookie, or to an open console from a browser, needs the session's CSRF token.
+Two ways to be known: a session's cookie, or an API token (`Authorization: Bearer …`, under /api alone). At a console
+that listens on loopback and has no users, the one-time key in the address that `ragtrace serve` prints begins a session
+of `local`, an admin. Who only connects is a stranger there too: a reverse proxy connects from loopback as well. What
+changes something and comes with a cookie needs the session's CSRF token.
 """
 
 from __future__ import annotations
@@ -16,13 +17,12 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from ragtrace.console import accounts, audit, sessions, tokens
-from ragtrace.console.options import ROLES, ConsoleSettings, is_loopback
+from ragtrace.console.options import ROLES, ConsoleSettings
 from ragtrace.console.problems import LoginNeededError, Problem
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -46,7 +46,7 @@ class Identity:
 
     user: User
     via: str
-    """`session`, `token` or `open`."""
+    """`session` or `token`."""
     csrf: str = field(default="", repr=False)
     scopes: frozenset[str] = frozenset()
 
@@ -89,11 +89,8 @@ def _identity(request: Request) -> Identity | None:
         return _by_token(request, store)  # a header is an explicit choice: it counts even if it is wrong
     if cookie := request.cookies.get(cookie_name(request)):
         session = sessions.find(store, cookie, settings.idle_hours * 3600)
-        if session is not None:
+        if session is not None and (session.name != accounts.LOCAL or is_local(request)):
             return Identity(User(session.user, session.name, session.role), "session", session.csrf)
-    if is_open(request):
-        session = sessions.local(store, accounts.local(store).id)
-        return Identity(User(session.user, session.name, "admin"), "open", session.csrf)
     return None
 
 
@@ -102,21 +99,15 @@ def _by_token(request: Request, store: Store) -> Identity | None:
     if kind.lower() != "bearer" or not request.url.path.startswith("/api/"):
         return None
     token = tokens.find(store, secret.strip())
-    if token is None:
+    if token is None or (token.user_name == accounts.LOCAL and not is_local(request)):
         return None
     return Identity(User(token.user, token.user_name, token.role), "token", scopes=token.scopes)
 
 
-def is_open(request: Request) -> bool:
-    """Whether every request is admitted: it listens on loopback, the request comes from there, and there are no users.
-
-    The request is looked at as well, because the application may run under another server than ours, or behind a proxy
-    that is not configured.
-    """
+def is_local(request: Request) -> bool:
+    """Whether `local` may use this console: it listens on loopback under no other name, and has no users."""
     state = request.app.state
     if not settings_of(request).private or getattr(state, "has_users", False):
-        return False
-    if not is_loopback(address_of(request)) or any(name in request.headers for name in _FORWARDED):
         return False
     with store_of(request).reading() as connection:
         state.has_users = accounts.exist(connection)  # once there are some, there always are
@@ -138,8 +129,6 @@ async def _check_csrf(request: Request, identity_: Identity) -> None:
     if token is None and _is_form(request):
         value = (await request.form(max_fields=1_000, max_files=4)).get("csrf")
         token = value if isinstance(value, str) else None
-    if token is None and identity_.via == "open" and not _from_browser(request):
-        return
     if token is None or not hmac.compare_digest(token.encode(), identity_.csrf.encode()):
         await request.close()  # files of the form
         raise Problem(
@@ -152,11 +141,6 @@ async def _check_csrf(request: Request, identity_: Identity) -> None:
 def _is_form(request: Request) -> bool:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind in {"application/x-www-form-urlencoded", "multipart/form-data"}
-
-
-def _from_browser(request: Request) -> bool:
-    """Browsers send one of these with every request that changes something; a program on this machine does not."""
-    return any(name in request.headers for name in ("origin", "referer", "sec-fetch-site", "cookie"))
 
 
 def _needs(role: str, scope: str) -> Callable[[Request, Identity], Awaitable[User]]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LOCAL = "local"
 """Who works at a console without users, on the machine's own address."""
 SHORTEST, LONGEST = 12, 1_000
+_ESTIMATED = 72
+"""Characters whose guessing is estimated: the estimate's time grows with the square of the length."""
 _NAME = re.compile(r"[\w.@+-]{1,100}")
 AT_A_TIME = 4
 """Hashes that are computed at once at most: each takes 64 MiB, and strangers ask for them."""
@@ -74,7 +76,7 @@ def add(store: Store, name: str, role: str, password: str | None = None, subject
     if not _NAME.fullmatch(name) or (name == LOCAL and (password or subject)):
         raise SettingError("a user's name has 1 to 100 letters, digits or . _ @ + - and is not 'local'")
     _check_role(role)
-    password_hash = None if password is None else hash_password(password)
+    password_hash = None if password is None else hash_password(password, name)
     with store.writing() as connection:
         if connection.execute(select(schema.users.c.id).where(schema.users.c.name == name)).first():
             raise DataError(f"there is a user {name!r} already")
@@ -108,11 +110,11 @@ def set_disabled(store: Store, name: str, disabled: bool) -> Account:
 
 
 def set_password(store: Store, name: str, password: str) -> Account:
-    """A new password; every session of the user ends."""
-    return _change(store, name, {"password": hash_password(password)}, end=True)
+    """A new password; every session of the user ends, and every token is revoked."""
+    return _change(store, name, {"password": hash_password(password, name)}, end=True, revoke=True)
 
 
-def _change(store: Store, name: str, values: dict[str, object], *, end: bool) -> Account:
+def _change(store: Store, name: str, values: dict[str, object], *, end: bool, revoke: bool = False) -> Account:
     with store.writing() as connection:
         account = find(connection, name)
         if name == LOCAL:
@@ -120,6 +122,8 @@ def _change(store: Store, name: str, values: dict[str, object], *, end: bool) ->
         connection.execute(update(schema.users).where(schema.users.c.id == account.id).values(**values))
         if end:
             sessions.end_all(connection, account.id)
+        if revoke:  # who asks for a new password may have lost more than the old one
+            connection.execute(update(schema.tokens).where(schema.tokens.c.user == account.id).values(revoked=True))
         return find(connection, name)
 
 
@@ -144,12 +148,25 @@ def verify(store: Store, name: str, password: str) -> Account | None:
     return _account(row)
 
 
-def hash_password(password: str) -> str:
-    """argon2id with RFC 9106's parameters for little memory. Raises SettingError for a password that is too short."""
+def hash_password(password: str, name: str = "") -> str:
+    """argon2id with RFC 9106's parameters for little memory. Raises SettingError for a password that is too short, or
+    that is easy to guess for somebody who knows the user's `name`."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise SettingError(f"a password has {SHORTEST} to {LONGEST} characters")
+    _check_guessing(password, name)
     with _turns:
         return _hasher().hash(password)
+
+
+def _check_guessing(password: str, name: str) -> None:
+    try:
+        from zxcvbn import zxcvbn
+    except ImportError as error:
+        raise MissingExtraError("zxcvbn", "serve", "a password") from error
+    estimate = zxcvbn(password[:_ESTIMATED], user_inputs=["ragtrace", name])
+    if estimate["score"] < 3:  # fewer than 10^8 guesses: "safely unguessable" begins there, says its documentation
+        reason = estimate["feedback"]["warning"] or "It needs too few guesses."
+        raise SettingError(f"this password is easy to guess. {reason} Use several words that do not belong together")
 
 
 def _check_role(role: str) -> None:

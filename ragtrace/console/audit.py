@@ -90,6 +90,12 @@ def note(request: Request, *, user: str | None = None, object: str | None = None
     entry.detail = {**(entry.detail or {}), **detail} or None
 
 
+def local_login(request: Request, user: str) -> None:
+    """Records that the one-time key of a printed address signed that user in."""
+    _of(request.scope).action = "login"
+    note(request, user=user, by="one_time_key")
+
+
 def failed_login(request: Request, why: str) -> None:
     """Records a failed sign-in, without the name: people type passwords there."""
     _of(request.scope).action = "login.failed"
@@ -153,7 +159,8 @@ class Auditing:
         await self.app(scope, receive, recorded)
 
     async def _record(self, scope: Scope, status: int) -> None:
-        entry, action = _of(scope), action_of(scope)
+        entry = _of(scope)
+        action = entry.action or action_of(scope)
         if action is None or (entry.user is None and entry.action is None):
             return  # a stranger who was not let in; failed logins bring a note of their own
         detail = dict(entry.detail or {})
@@ -162,7 +169,7 @@ class Auditing:
         client = scope.get("client")
         parameters = scope.get("path_params") or {}
         subject = entry.object or ", ".join(str(value) for value in parameters.values()) or None
-        line = partial(write, self.store, entry.user, entry.action or action, subject, detail=detail)
+        line = partial(write, self.store, entry.user, action, subject, detail=detail)
         await run_in_threadpool(line, address=client[0] if client else None)
 
 

@@ -63,9 +63,12 @@ def _users(actions: Any) -> None:
         ("enable", _user_disable, "enable a user again"),
         ("role", _user_role, "change the role of a user"),
         ("password", _user_password, "set a new password; prompts for it"),
+        ("link", _user_link, "print an address that opens a console without users, once"),
     ):
         action = actions.add_parser(name, help=text)
-        if name != "list":
+        if name == "link":
+            action.add_argument("--url", default="http://127.0.0.1:8400", help="address of the console (%(default)s)")
+        elif name != "list":
             action.add_argument("name")
         if name == "add":
             action.add_argument("--role", choices=_ROLES, default="viewer", help="role of the user (%(default)s)")
@@ -183,6 +186,20 @@ def _user_password(options: argparse.Namespace) -> int:
     with opened(options) as store:
         accounts.set_password(store, options.name, _password(options))
         _audited(store, "user.password", options.name)
+    return 0
+
+
+def _user_link(options: argparse.Namespace) -> int:
+    from ragtrace.console import accounts
+    from ragtrace.console.login import local_address
+
+    with opened(options) as store:
+        with store.reading() as connection:
+            if accounts.exist(connection):
+                raise SettingError("the console has users: sign in with a name and a password")
+        address = local_address(store, options.url)
+        _audited(store, "user.link", accounts.LOCAL)
+    print(address)
     return 0
 
 

@@ -1,34 +1,63 @@
-"""Signing in with a password, and out."""
+"""Signing in with a password or a one-time key, and out."""
 
 from __future__ import annotations
 
+import logging
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from ragtrace.console import access, accounts, attempts, audit, sessions
-from ragtrace.console.access import SignedIn, address_of, cookie_name, identity, settings_of, store_of
+from ragtrace.console.access import SignedIn, address_of, cookie_name, identity, is_local, settings_of, store_of
 from ragtrace.console.template_engine import render
 
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
+
+_log = logging.getLogger("ragtrace.console")
+_KEY_SECONDS = 86_400.0
 router = APIRouter(include_in_schema=False)
 Stranger = Annotated["access.Identity | None", Depends(identity)]
 
 
 @router.get("/login")
-def form(request: Request, identity: Stranger, next: Annotated[str, Query(max_length=2_000)] = "/") -> Response:
-    """The form; who is signed in already goes on."""
+def form(
+    request: Request,
+    identity: Stranger,
+    next: Annotated[str, Query(max_length=2_000)] = "/",
+    key: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """The form; who is signed in already goes on. `key` is the one-time key of the address that `serve` printed."""
     if identity is not None:
         return RedirectResponse(inside(next), 303)
-    return _page(request, inside(next))
+    if not is_local(request):
+        return _page(request, inside(next))
+    if not key:
+        return _page(request, inside(next), status=401, local=True)
+    if not sessions.use_one_time_key(store_of(request), key):
+        audit.failed_login(request, "one_time_key")
+        return _page(request, inside(next), "This address was used before, or it is too old.", 401, local=True)
+    store = store_of(request)
+    audit.local_login(request, accounts.LOCAL)
+    response = start(request, accounts.local(store).id, inside(next))
+    _log.info("ragtrace console: for another browser, open %s", local_address(store, str(request.base_url)))
+    return response
 
 
-def _page(request: Request, next: str, message: str = "", status: int = 200) -> Response:
+def local_address(store: Store, base: str) -> str:
+    """An address that signs `local` in, once and within a day; `base` is the console's, e.g. http://127.0.0.1:8400."""
+    key = sessions.add_one_time_key(store, accounts.local(store).id, _KEY_SECONDS)
+    return f"{base.rstrip('/')}/login?key={key}"
+
+
+def _page(request: Request, next: str, message: str = "", status: int = 200, *, local: bool = False) -> Response:
     oidc = settings_of(request).oidc
     label = oidc.label if oidc else ""
-    return render(request, "login.html.j2", next=next, message=message, oidc=label, status_code=status)
+    values = {"next": next, "message": message, "oidc": label, "local": local}
+    return render(request, "login.html.j2", **values, status_code=status)
 
 
 @router.post("/login")

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ragtrace.console import accounts
 from ragtrace.console.api import described
 from ragtrace.console.app import create_app
+from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.errors import SettingError
 from ragtrace.review import notices, webhooks
@@ -29,11 +30,8 @@ _log = logging.getLogger("ragtrace.console")
 
 def check(store: Store, settings: ConsoleSettings) -> None:
     """Raises SettingError if other machines could reach a console without users."""
-    if settings.private or settings.oidc is not None:
+    if settings.private or settings.oidc is not None or _has_users(store):
         return
-    with store.reading() as connection:
-        if accounts.exist(connection):
-            return
     if settings.loopback:
         what = "the console is to be reached through a proxy or by another name (--url, --allow-host, --trusted-proxy)"
     else:
@@ -42,6 +40,11 @@ def check(store: Store, settings: ConsoleSettings) -> None:
         f"{what}, and there are no users yet: everybody would be let in. Add one first: "
         "ragtrace user add NAME --role admin --store URL; or configure OpenID Connect; or listen on 127.0.0.1"
     )
+
+
+def _has_users(store: Store) -> bool:
+    with store.reading() as connection:
+        return accounts.exist(connection)
 
 
 def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: str = "") -> None:
@@ -53,7 +56,11 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
         host, port = listening.getsockname()[:2]
         name = f"[{host}]" if ":" in str(host) else host
         scheme = "https" if certificate else "http"
-        _log.info("ragtrace console: %s://%s:%s", scheme, name, port)
+        address = f"{scheme}://{name}:{port}"
+        if settings.private and not _has_users(store):
+            _log.info("ragtrace console: open %s (once; the browser stays signed in)", local_address(store, address))
+        else:
+            _log.info("ragtrace console: %s", address)
         if not settings.loopback and not certificate and not settings.url.startswith("https://"):
             _log.warning("ragtrace console: without https, passwords can be read on the way; see docs/console.md")
         with Filler(store, settings.policy), _telling(store):

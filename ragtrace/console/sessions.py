@@ -1,4 +1,4 @@
-"""Sessions: a random cookie, of which the database knows only the hash."""
+"""Sessions: a random cookie, of which the database knows only the hash. Also one-time keys, which begin a session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragtrace.chatlogs import schema
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
-_LOCAL = "local"  # the hash of no cookie: the row of the open console
+_ONE_TIME = "once:"  # no cookie's hash begins so: a one-time key cannot be used as a cookie
 _SEEN_EVERY = 60.0
 
 
@@ -75,21 +75,25 @@ def end_all(connection: Connection, user: int) -> None:
     connection.execute(delete(schema.sessions).where(schema.sessions.c.user == user))
 
 
-def local(store: Store, user: int) -> Session:
-    """The one session of the open console, kept so that a page survives a restart and works beside several workers."""
-    sessions, users = schema.sessions, schema.users
-    query = (
-        select(sessions.c.user, users.c.name, users.c.role, sessions.c.csrf, sessions.c.hash)
-        .join(users, users.c.id == sessions.c.user)
-        .where(sessions.c.hash == _LOCAL)
-    )
-    with store.reading() as connection:
-        row = connection.execute(query).one_or_none()
-    if row is None:
-        with store.writing() as connection:
-            if (row := connection.execute(query).one_or_none()) is None:
-                times = {"created": 0.0, "seen": 0.0, "expires": 1e18}
-                statement = insert(sessions).values(hash=_LOCAL, user=user, csrf=secrets.token_urlsafe(32), **times)
-                connection.execute(statement)
-                row = connection.execute(query).one()
-    return Session(*row)
+def add_one_time_key(store: Store, user: int, lifetime: float, now: float | None = None) -> str:
+    """Add a key that begins one session of that user within `lifetime` seconds; the database keeps only its hash."""
+    now = time.time() if now is None else now
+    key = secrets.token_urlsafe(32)
+    row = {"user": user, "csrf": "", "created": now, "seen": 0.0, "expires": now + lifetime}
+    with store.writing() as connection:
+        connection.execute(delete(schema.sessions).where(schema.sessions.c.expires < now))
+        connection.execute(insert(schema.sessions).values(hash=_key_hash(key), **row))
+    return key
+
+
+def use_one_time_key(store: Store, key: str, now: float | None = None) -> bool:
+    """Use up a one-time key. True for the first use within its lifetime; of two uses at once, one gets True."""
+    now = time.time() if now is None else now
+    row = schema.sessions
+    with store.writing() as connection:
+        statement = delete(row).where(row.c.hash == _key_hash(key), row.c.expires > now)
+        return connection.execute(statement).rowcount == 1
+
+
+def _key_hash(key: str) -> str:
+    return _ONE_TIME + hashed(key)[:56]  # 224 bits, within the column's 64 characters

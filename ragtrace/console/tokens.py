@@ -55,9 +55,11 @@ def add(store: Store, name: str, user: str, scopes: Sequence[str], days: float |
     if days is not None and not 0 < days <= 3_660:
         raise SettingError("a token is good for more than 0 and up to 3660 days")
     secret, now = PREFIX + secrets.token_urlsafe(32), time.time()
+    if user == accounts.LOCAL:
+        accounts.local(store)  # the user of a console without users: its row may not exist yet
     with store.writing() as connection:
         owner = accounts.find(connection, user)
-        if owner.disabled or owner.sign_in == "none":
+        if owner.disabled or (owner.sign_in == "none" and user != accounts.LOCAL):
             raise DataError(f"the user {user!r} cannot sign in, and so has no tokens")
         row = {"name": name, "user": owner.id, "scopes": ",".join(granted), "created": now, "revoked": False}
         expires = None if days is None else now + days * 86_400

@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.console import accounts, server, sessions, tokens
 from ragtrace.console.app import create_app
+from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Score
@@ -53,6 +54,14 @@ class Console:
         """A browser without a session."""
         options.setdefault("client", ("127.0.0.1", 50_000))
         return TestClient(self.app, base, follow_redirects=False, raise_server_exceptions=False, **options)
+
+    def local(self, **options: Any) -> TestClient:
+        """A browser that opened the address printed for a console without users."""
+        browser = self.stranger(**options)
+        answer = browser.get(local_address(self.store, ADDRESS).removeprefix(ADDRESS))
+        assert answer.status_code == 303, answer.text
+        browser.headers["x-csrf-token"] = self.csrf(browser)
+        return browser
 
     def add(self, name: str, role: str) -> None:
         """A user with the usual password."""

@@ -18,6 +18,7 @@ from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.store import Store
 from ragtrace.cli import main
 from ragtrace.console import accounts, attempts, audit, login, server, sessions, tokens
+from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings, Oidc, is_loopback, load_console, load_oidc
 from ragtrace.errors import DataError, SettingError
 from tests.console.conftest import ADDRESS, PASSWORD, TRACE, Console, served
@@ -27,25 +28,66 @@ def lines(console: Console) -> list[tuple[str | None, str]]:
     return [(line.user, line.action) for line in audit.read(console.store)]
 
 
-# --- the open console -------------------------------------------------------------------------------------------------
+# --- the console without users ----------------------------------------------------------------------------------------
 
 
-def test_a_console_without_users_is_open_to_its_own_machine_alone(store: Store) -> None:
-    """Without users, a browser on the machine is the admin `local`; from elsewhere, or through a proxy, nobody."""
+def test_a_console_without_users_knows_only_who_has_the_printed_address(store: Store) -> None:
+    """A connection from this machine alone proves nothing: a reverse proxy without headers connects from here too."""
     console = Console(store)
-    assert console.stranger().get("/api/me").json() == {"name": "local", "role": "admin", "via": "open", "scopes": []}
-    assert console.stranger(client=("192.0.2.7", 1)).get("/api/me").status_code == 401
-    for header in ("x-forwarded-for", "forwarded", "x-real-ip", "via", "x-forwarded-host", "x-forwarded-proto"):
-        assert console.stranger().get("/api/me", headers={header: "127.0.0.1"}).status_code == 401, header
+    for headers in ({}, {"x-forwarded-for": "127.0.0.1"}, {"cf-connecting-ip": "127.0.0.1"}, {"cookie": "ragtrace=x"}):
+        stranger = console.stranger(headers=headers)
+        assert stranger.get("/api/me").status_code == 401, headers
+        assert stranger.get("/").headers["location"].startswith("/login"), headers
+    page = console.stranger().get("/login")
+    assert page.status_code == 401
+    assert "ragtrace user link" in page.text
+    assert console.local().get("/api/me").json() == {"name": "local", "role": "admin", "via": "session", "scopes": []}
 
 
-def test_the_first_user_ends_the_open_console(store: Store) -> None:
+def test_the_printed_address_signs_in_once(store: Store) -> None:
+    """The key is used up by the browser that opens it; a second browser, a cookie of it and an old key get nothing."""
+    console = Console(store)
+    path = local_address(store, ADDRESS).removeprefix(ADDRESS)
+    key = path.partition("key=")[2]
+    assert console.stranger().get("/api/me", headers={"cookie": f"ragtrace={key}"}).status_code == 401
+    first = console.stranger()
+    assert first.get(path).status_code == 303
+    assert first.get("/api/me").status_code == 200
+    second = console.stranger().get(path)
+    assert second.status_code == 401
+    assert "used before" in second.text
+    old = sessions.add_one_time_key(store, accounts.local(store).id, 60, now=1.0)
+    assert console.stranger().get(f"/login?key={old}").status_code == 401
+    actions = [line.action for line in audit.read(store)]
+    assert (actions.count("login"), actions.count("login.failed")) == (1, 2)
+
+
+def test_two_browsers_cannot_use_one_key(store: Store) -> None:
+    """Of twenty that open the address at once, one is let in."""
+    key = sessions.add_one_time_key(store, accounts.local(store).id, 60)
+    with ThreadPoolExecutor(20) as pool:
+        outcomes = list(pool.map(lambda _: sessions.use_one_time_key(store, key), range(20)))
+    assert sum(outcomes) == 1
+
+
+def test_a_used_address_is_replaced_by_a_new_one_in_the_log(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever reads the terminal can open a second browser."""
+    console = Console(store)
+    with caplog.at_level("INFO", "ragtrace.console"):
+        console.local()
+    address = next(text for text in caplog.messages if "another browser" in text).rpartition(" ")[2]
+    assert console.stranger().get(address.removeprefix(ADDRESS)).status_code == 303
+
+
+def test_the_first_user_ends_the_sessions_and_tokens_of_local(store: Store) -> None:
     """As soon as somebody can sign in everybody must, and it stays so when that user is disabled."""
     console = Console(store)
-    browser = console.stranger()
-    assert browser.get("/api/me").status_code == 200
+    browser, program = console.local(), console.program("local")
+    assert browser.get("/api/me").status_code == program.get("/api/me").status_code == 200
+    unused = local_address(store, ADDRESS).removeprefix(ADDRESS)
     console.add("ada", "admin")
-    assert browser.get("/api/me").status_code == 401
+    assert browser.get("/api/me").status_code == program.get("/api/me").status_code == 401
+    assert console.stranger().get(unused).status_code == 200  # the form for a name and a password
     accounts.set_disabled(store, "ada", True)
     assert Console(store).stranger().get("/api/me").status_code == 401
 
@@ -57,8 +99,7 @@ def test_local_cannot_be_a_user_who_signs_in(console: Console) -> None:
         accounts.add(console.store, "local", "admin", PASSWORD)
     with pytest.raises(DataError):
         accounts.set_password(console.store, "local", PASSWORD)
-    with pytest.raises(DataError):
-        tokens.add(console.store, "x", "local", ["read"])
+    assert console.program("local").get("/api/me").status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -83,19 +124,37 @@ def test_what_counts_as_loopback() -> None:
     )
 
 
-def test_an_open_console_takes_changes_from_programs_and_from_its_own_pages(store: Store) -> None:
-    """A program on the machine needs no token; whatever comes from a browser needs the page's."""
+def test_changes_need_the_csrf_token_at_a_console_without_users_too(store: Store) -> None:
+    """A page's change carries the session's token; a program on the machine uses an API token of `local`."""
     console = Console(store)
     view = {"name": "a", "query": "x=1"}
-    assert console.stranger().post("/api/views", json=view).status_code == 201
-    for headers in ({"origin": ADDRESS}, {"sec-fetch-site": "same-origin"}, {"referer": ADDRESS}, {"cookie": "a=b"}):
-        assert console.stranger().post("/api/views", json=view, headers=headers).status_code == 403, headers
-    csrf = sessions.local(store, accounts.local(store).id).csrf
-    headers = {"origin": ADDRESS, "x-csrf-token": csrf}
-    assert console.stranger().post("/api/views", json=view, headers=headers).status_code == 201
+    browser = console.local()
+    assert browser.post("/api/views", json=view).status_code == 201
+    browser.headers["x-csrf-token"] = "another"
+    assert browser.post("/api/views", json=view).status_code == 403
+    assert console.stranger().post("/api/views", json=view).status_code == 401
+    assert console.program("local").post("/api/views", json={**view, "name": "b"}).status_code == 201
 
 
 # --- passwords and sessions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "password", ["passwordpassword", "123456789012", "Password1234!", "aaaaaaaaaaaa", "robrobrobrob"]
+)
+def test_common_passwords_are_refused(console: Console, password: str) -> None:
+    """A password that is long enough but easy to guess is refused with the reason; the old one still works."""
+    with pytest.raises(SettingError, match="easy to guess"):
+        accounts.set_password(console.store, "rob", password)
+    assert accounts.verify(console.store, "rob", PASSWORD) is not None
+
+
+def test_a_new_password_revokes_the_tokens(console: Console) -> None:
+    """A token that was stolen with the old password is worth nothing after it was replaced."""
+    program = console.program("rob", "read")
+    assert program.get("/api/me").status_code == 200
+    accounts.set_password(console.store, "rob", "another long enough password")
+    assert program.get("/api/me").status_code == 401
 
 
 def test_passwords_are_kept_as_argon2id_and_hashed_anew_when_its_parameters_change(
@@ -500,7 +559,9 @@ def test_users_and_tokens_on_the_command_line(
     assert secret not in run("token", "list")
     run("token", "revoke", str(found.id))
     assert tokens.find(store, secret) is None
+    later = run("token", "add", "ci", "--user", "ann").strip()
     run("user", "password", "ann", "--password-stdin", typed="quite another one\n")
+    assert tokens.find(store, later) is None
     assert accounts.verify(store, "ann", "quite another one") is not None
     run("user", "disable", "ann")
     assert accounts.verify(store, "ann", "quite another one") is None
@@ -508,7 +569,8 @@ def test_users_and_tokens_on_the_command_line(
     assert accounts.verify(store, "ann", "quite another one") is not None
     actions = [line.action for line in audit.read(store)]
     assert actions == [
-        "user.enable", "user.disable", "user.password", "token.revoke", "token.add", "user.change", "user.add",
+        "user.enable", "user.disable", "user.password", "token.add", "token.revoke",
+        "token.add", "user.change", "user.add",
     ]  # fmt: skip
 
 

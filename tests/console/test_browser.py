@@ -15,6 +15,7 @@ from sqlalchemy import select
 from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import accounts
+from ragtrace.console.login import local_address
 from ragtrace.review import queue
 from tests.console.sample_store import ATTACKS, evaluation, filled, served
 
@@ -55,11 +56,12 @@ def url(store: Store) -> Iterator[str]:
 class Tab:
     """A page that remembers what went wrong in it, and whom it spoke to."""
 
-    def __init__(self, browser: Any, url: str, **options: Any) -> None:
+    def __init__(self, browser: Any, url: str, store: Store, **options: Any) -> None:
         options.setdefault("viewport", {"width": 1280, "height": 800})
         self.context = browser.new_context(base_url=url, reduced_motion="reduce", **options)
         self.context.set_default_timeout(20_000)
         self.page = self.context.new_page()
+        self.page.goto(local_address(store, url))
         self.troubles: list[str] = []
         self.asked: set[str] = set()
         self.page.on("console", self._say)
@@ -88,8 +90,8 @@ class Tab:
 
 
 @pytest.fixture
-def tab(browser: Any, url: str) -> Iterator[Tab]:
-    made = Tab(browser, url)
+def tab(browser: Any, url: str, store: Store) -> Iterator[Tab]:
+    made = Tab(browser, url, store)
     yield made
     made.check()
     made.close()
@@ -113,10 +115,10 @@ def violations(page: Any) -> list[str]:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("path", [*PAGES, GOOD])
-def test_a_page_is_sound(browser: Any, url: str, path: str, theme: str) -> None:
+def test_a_page_is_sound(browser: Any, url: str, store: Store, path: str, theme: str) -> None:
     """In both themes and widths: no console error, no violation of the policy, nothing wider than the window, nothing
     serious for axe-core, folded parts open or not."""
-    tab = Tab(browser, url, color_scheme=theme)
+    tab = Tab(browser, url, store, color_scheme=theme)
     page = tab.open(path)
     for wide, opened in ((1280, False), (400, False), (400, True), (1280, True)):
         page.set_viewport_size({"width": wide, "height": 800})
@@ -139,7 +141,7 @@ def test_axe_is_there() -> None:
 def test_no_attack_runs(browser: Any, url: str, store: Store) -> None:
     """Every log with an attack in every field, on its page and in review, with all folded parts open and every link to
     a part of the page clicked."""
-    tab = Tab(browser, url)
+    tab = Tab(browser, url, store)
     with store.reading() as connection:
         ids = list(connection.scalars(select(schema.traces.c.trace_id).order_by(schema.traces.c.started).limit(60)))
     hostile = [i for i in ids if (s := store.get(i)) is not None and s.trace.span_id > 1_000]
@@ -291,7 +293,7 @@ def another(page: Any, trace: str) -> None:
 def test_review_by_two_keys(browser: Any, waiting: Store) -> None:
     """1 or 2, then Enter: the verdict is stored and the next log is there, without mouse and without loading a page."""
     with served(waiting) as url:
-        tab = Tab(browser, url)
+        tab = Tab(browser, url, waiting)
         page = tab.open("/review")
         page.evaluate("window.same = true")
         seen = []
@@ -313,7 +315,7 @@ def test_review_by_two_keys(browser: Any, waiting: Store) -> None:
 def test_review_says_more_by_keyboard(browser: Any, waiting: Store) -> None:
     """Another question, a comment, a corrected answer, the evaluators' own view; then it goes on. And a skip."""
     with served(waiting) as url:
-        tab = Tab(browser, url)
+        tab = Tab(browser, url, waiting)
         page = tab.open("/review")
         first = page.get_attribute("[data-task]", "data-trace")
         page.keyboard.press("Enter")
@@ -349,7 +351,7 @@ def test_review_says_more_by_keyboard(browser: Any, waiting: Store) -> None:
 def test_the_last_one(browser: Any, waiting: Store) -> None:
     """After it the page says so, and stands on the server's side as well."""
     with served(waiting) as url:
-        tab = Tab(browser, url)
+        tab = Tab(browser, url, waiting)
         page = tab.open("/review")
         for _ in range(80):
             if page.get_attribute("[data-task]", "data-task") == "0":
@@ -375,7 +377,7 @@ def _refused(route: Any) -> None:
 def test_a_verdict_that_cannot_be_sent_is_said(browser: Any, waiting: Store) -> None:
     """Where the server refuses, the next log says so and leads back to the one that was judged."""
     with served(waiting) as url:
-        tab = Tab(browser, url)
+        tab = Tab(browser, url, waiting)
         page = tab.open("/review")
         first = page.get_attribute("[data-task]", "data-trace")
         page.route("**/review", _refused)
@@ -391,7 +393,7 @@ def test_a_verdict_that_cannot_be_sent_is_said(browser: Any, waiting: Store) -> 
 def test_without_script(browser: Any, waiting: Store) -> None:
     """A log is searched, judged and the next one comes, by forms and links alone."""
     with served(waiting) as url:
-        tab = Tab(browser, url, java_script_enabled=False)
+        tab = Tab(browser, url, waiting, java_script_enabled=False)
         page = tab.open("/traces")
         page.fill("input[name=q]", "parcel 7")
         page.click("text=Search")
@@ -412,7 +414,7 @@ def test_sign_in(browser: Any, tmp_path: Path) -> None:
     store = filled(tmp_path / "logs.db", 3)
     accounts.add(store, "vera", "viewer", "correct horse battery")
     with served(store) as url:
-        tab = Tab(browser, url)
+        tab = Tab(browser, url, store)
         page = tab.open("/traces")
         page.wait_for_url("**/login?next=/traces")
         page.keyboard.type("vera")

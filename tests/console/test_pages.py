@@ -22,6 +22,7 @@ from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.chatlogs.store_types import Filter
 from ragtrace.console import accounts
 from ragtrace.console.app import create_app
+from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.pages import evidence, filters, page_charts, trace_view
 from ragtrace.console.pages.template_filters import percent, range_percent
@@ -96,7 +97,9 @@ def empty(tmp_path: Path) -> Iterator[Store]:
 
 def client(store: Store, **settings: Any) -> TestClient:
     app = create_app(store, ConsoleSettings(**settings))
-    return TestClient(app, URL, follow_redirects=False, client=("127.0.0.1", 50_000))
+    browser = TestClient(app, URL, follow_redirects=False, client=("127.0.0.1", 50_000))
+    browser.get(local_address(store, URL).removeprefix(URL))
+    return browser
 
 
 def every_trace(store: Store) -> list[str]:

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.console import accounts
+from ragtrace.console import accounts, tokens
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.problems import Catching
 from tests.console.conftest import PASSWORD, TRACE, evil_evaluation, faithfulness, served
@@ -91,12 +91,27 @@ def test_a_hundred_megabytes_are_refused_unread(store: Store) -> None:
     """413 comes before the body, or when its length has passed the limit, and the connection ends."""
     with served(store) as url:
         kinds = (b"application/json", b"application/x-www-form-urlencoded", b"application/x-ndjson")
+        secret = tokens.add(store, "test", "local", ["feedback", "admin"])[1].encode()
         for path, kind in zip((b"/api/feedback", b"/login", b"/api/labels"), kinds, strict=True):
             with closing(dial(url)) as connection:
-                connection.sendall(HEAD % path + b"Content-Type: " + kind + b"\r\nContent-Length: 104857600\r\n\r\n")
+                connection.sendall(
+                    HEAD % path
+                    + b"Authorization: Bearer "
+                    + secret
+                    + b"\r\nContent-Type: "
+                    + kind
+                    + b"\r\nContent-Length: 104857600\r\n\r\n"
+                )
                 assert rest(connection).startswith(b"HTTP/1.1 413 "), path
             with closing(dial(url)) as connection:
-                connection.sendall(HEAD % path + b"Content-Type: " + kind + b"\r\nTransfer-Encoding: chunked\r\n\r\n")
+                connection.sendall(
+                    HEAD % path
+                    + b"Authorization: Bearer "
+                    + secret
+                    + b"\r\nContent-Type: "
+                    + kind
+                    + b"\r\nTransfer-Encoding: chunked\r\n\r\n"
+                )
                 sent, answer = 0, b""
                 part = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
                 try:
@@ -209,7 +224,7 @@ def test_behind_a_proxy_its_word_counts_if_it_is_trusted(store: Store) -> None:
 
 @contextmanager
 def process(store: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
-    """`ragtrace serve` as a process of its own; its address and what it logs."""
+    """`ragtrace serve` as a process of its own; the address that it prints and what it logs."""
     command = [sys.executable, "-m", "ragtrace", "serve", "--store", store, "--port", "0", *options]
     own = {name: value for name, value in os.environ.items() if not name.startswith("RAGTRACE_")}
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own)
@@ -220,7 +235,7 @@ def process(store: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
         assert running.stderr is not None
         for line in running.stderr:
             logged.append(line)
-            if "Uvicorn running" in line or "Application startup" in line or "ragtrace console: http" in line:
+            if "ragtrace console: open http" in line:
                 known.set()
         known.set()
 
@@ -228,7 +243,9 @@ def process(store: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
     reader.start()
     try:
         assert known.wait(60), logged
-        address = next(part for line in logged for part in line.split() if part.startswith(("http://", "https://")))
+        address = next(
+            part for line in logged if "ragtrace console:" in line for part in line.split() if part.startswith("http")
+        )
         yield running, address, logged
     finally:
         if running.poll() is None:
@@ -242,9 +259,11 @@ def process(store: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
 def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
     """It says where it listens, makes the store, answers, logs no query, and ends cleanly with SIGTERM."""
     file = str(tmp_path / "logs.db")
-    with process(file) as (running, address, logged):
-        assert httpx.get(address + "/healthz").json() == {"status": "ok"}
-        assert httpx.get(address + "/api/traces?text=verysecret").json()["rows"] == []
+    with process(file) as (running, address, logged), httpx.Client(follow_redirects=True) as browser:
+        assert browser.get(address).status_code == 200
+        base = address.partition("/login")[0]
+        assert browser.get(base + "/healthz").json() == {"status": "ok"}
+        assert browser.get(base + "/api/traces?text=verysecret").json()["rows"] == []
         running.send_signal(signal.SIGTERM)
         assert running.wait(30) in (0, -signal.SIGTERM)
     log = "".join(logged)

@@ -39,7 +39,7 @@ class Me(BaseModel):
 
     name: str
     role: Literal["viewer", "reviewer", "admin"]
-    via: Literal["session", "token", "open"]
+    via: Literal["session", "token"]
     scopes: list[str]
 
 
