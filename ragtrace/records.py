@@ -39,7 +39,7 @@ class Facts:
     finish_reason: str | None = None
     """Why the last model call stopped, e.g. `stop` or `length`."""
     retrievals: int = 0
-    """Number of retrievals and rerankings."""
+    """Number of retrievals and rerankings; at least 1 where the request has documents of its own."""
     chunks_of_earlier_turns: bool = False
     """The request retrieved nothing, and its documents are those of the session's earlier turns."""
     stages: Mapping[str, float] = field(default_factory=dict)

@@ -17,6 +17,8 @@ OP_EMBEDDINGS: Final = "embeddings"
 OP_CHAT: Final = "chat"
 OP_TEXT: Final = "text_completion"
 OP_TOOL: Final = "execute_tool"
+OP_PROMPT: Final = "format_prompt"  # custom value, as the next one: a template or a parser outside of a chain
+OP_PARSER: Final = "parse_output"
 OP_EVALUATION: Final = "evaluation"  # custom value: proposed upstream
 
 # --- OpenTelemetry GenAI: attributes -------------------------------------------------------------
@@ -106,6 +108,8 @@ OI_KINDS: Final = {
     OP_CHAT: "LLM",
     OP_TEXT: "LLM",
     OP_TOOL: "TOOL",
+    OP_PROMPT: "PROMPT",
+    OP_PARSER: "CHAIN",
     OP_EVALUATION: "EVALUATOR",
 }
 

@@ -17,6 +17,8 @@ from ragtrace.tracing.request import Run
 from ragtrace_langchain import conversion
 
 _Method = Callable[..., None]
+_FRAGMENTS = {"prompt": semconv.OP_PROMPT, "parser": semconv.OP_PARSER}
+"""Operation by LangChain's type of a run, for a template or a parser that is called outside of a chain."""
 
 
 def _quiet(method: _Method) -> _Method:
@@ -131,6 +133,11 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     ) -> None:
         name = conversion.name_of(serialized, kwargs, "chain")
         metadata = kwargs.get("metadata") or {}
+        if fragment := _FRAGMENTS.get(kwargs.get("run_type", "")):
+            run = self._start(run_id, parent, fragment, name, kwargs)
+            if run is not None:
+                run.query = conversion.query_of(inputs)
+            return
         agent = metadata.get("lc_agent_name") or (name if name == "AgentExecutor" else None)
         operation = semconv.OP_AGENT if agent else semconv.OP_WORKFLOW
         run = self._start(run_id, parent, operation, name, kwargs, agent)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections.abc import Sequence
 
 from ragtrace import semconv
 from ragtrace.records import DECLARED, Document, Facts, Trace
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.tracing import timing
+from ragtrace.tracing.fragments import shown_documents
 from ragtrace.tracing.request import Request, Run
 from ragtrace.tracing.session_chunks import earlier_chunks
 
@@ -21,14 +23,11 @@ _MAX_STEP_CHARS = 500
 def trace_of(
     root: Run, error: BaseException | str | None, cancelled: bool, finished: int, sanitizer: Sanitizer
 ) -> Trace:
-    """The trace of a finished request. `finished` is in Unix nanoseconds. `sanitizer` prepares the facts that become
-    labels of metrics and columns: they leave the process even where content stays."""
+    """The trace of a request that is complete. `finished` is in Unix nanoseconds. `sanitizer` prepares the facts that
+    become labels of metrics and columns: they leave the process even where content stays."""
     request = root.request
     last = request.model_calls[-1] if request.model_calls else None
-    root.query = root.query or next((r.query for r in request.retrieved if r.query), None)
-    if root.answer is None and last is not None:
-        root.answer = last.answer or "".join(last.chunks)
-    documents = seen_documents(request)
+    documents = tuple(request.sources or ())
     earlier = earlier_chunks(request, documents)
     context = root.span.get_span_context()
     return Trace(
@@ -47,19 +46,54 @@ def trace_of(
     )
 
 
+def complete(root: Run) -> None:
+    """Adds to a root, before its span ends, what only the runs below it know: question, answer, time of the first
+    chunk, and the documents that the model received."""
+    request = root.request
+    root.query = root.query or next((r.query for r in request.retrieved if r.query), None)
+    if root.answer is None and request.model_calls:
+        last = request.model_calls[-1]
+        root.answer = last.answer or "".join(last.chunks) or None
+    if not root.first_chunk:
+        root.first_chunk = next((call.first_chunk for call in reversed(request.model_calls) if call.first_chunk), 0)
+    if request.sources is None and request.fragments:
+        request.sources = shown_documents(root)
+    elif request.sources is None:
+        request.sources = seen_documents(request)
+        if not any(run.documents for run in (*request.retrieved, *request.tool_calls)):
+            root.documents = request.sources or root.documents  # no other span holds them
+
+
 def seen_documents(request: Request) -> tuple[Document, ...]:
-    """The documents that the model received: as the framework reports them, else the result of the last reranking, else
-    the results of the outermost retrievals together, each document once."""
-    if request.sources is not None:
-        return tuple(request.sources)
+    """The documents that the model received, each once: the result of the last reranking, else the results of the
+    outermost retrievals together; and what the steps and tools of the request made of them.
+
+    A step that returns some of the documents before it has chosen from them, e.g. graded or reranked them. What was
+    returned after the last model call started counts only where nothing else is known: the model did not see it."""
     outer = [run for run in request.retrieved if run.documents is not None and not _inside_retrieval(run)]
     reranked = [run for run in outer if run.operation == semconv.OP_RERANK]
-    if reranked:
-        return tuple(reranked[-1].documents or ())
-    if len(outer) == 1:
-        return tuple(outer[0].documents or ())
-    by_id = {document.id: document for run in reversed(outer) for document in reversed(run.documents or ())}
+    groups: list[Sequence[Document]] = [run.documents or () for run in reranked[-1:] or outer]
+    calls = len(request.model_calls)
+    passed = [documents for started, documents in request.passed if started < calls or not calls]
+    if not passed and not any(groups):
+        passed = [documents for _, documents in request.passed]
+    for documents in passed:
+        groups = _after_step(groups, documents)
+    if len(groups) == 1:
+        return tuple(groups[0])
+    by_id = {document.id: document for group in reversed(groups) for document in reversed(group)}
     return tuple(reversed(by_id.values()))
+
+
+def _after_step(groups: list[Sequence[Document]], documents: Sequence[Document]) -> list[Sequence[Document]]:
+    """Returns the groups of documents after a step that returned `documents`: they replace the groups that they were
+    chosen from."""
+    ids = {document.id for document in documents}
+    ids_by_group = [{document.id for document in group} for group in groups]
+    replaced = [ids <= own for own in ids_by_group]
+    if not any(replaced) and ids <= set().union(*ids_by_group):
+        replaced = [bool(ids & own) for own in ids_by_group]
+    return [*(group for group, old in zip(groups, replaced, strict=True) if not old), documents]
 
 
 def _inside_retrieval(run: Run) -> bool:
@@ -87,7 +121,7 @@ def _facts(root: Run, last: Run | None, cancelled: bool, sanitizer: Sanitizer, e
         provider=_word(last, semconv.PROVIDER, sanitizer),
         response_id=_word(last, semconv.RESPONSE_ID, sanitizer),
         finish_reason=last.finish_reason if last is not None else None,
-        retrievals=len(request.retrieved),
+        retrievals=len(request.retrieved) or int(bool(request.sources)),
         chunks_of_earlier_turns=earlier_turns,
         stages=timing.seconds_by_stage(request.stage_times),
         time_to_first_chunk=timing.time_to_first_chunk(root, request.model_calls),

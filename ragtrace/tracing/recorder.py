@@ -25,13 +25,12 @@ from ragtrace.sampling import Decision
 from ragtrace.tracing import timing
 from ragtrace.tracing.attributes import context_of, emit_inference, span_attributes
 from ragtrace.tracing.content import ContentPolicy, tag_attributes
-from ragtrace.tracing.finish import trace_of
+from ragtrace.tracing.finish import complete, trace_of
+from ragtrace.tracing.fragments import FRAGMENTS, is_request, note
 from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run
 
 _log = logging.getLogger(__name__)
 _CLIENT = frozenset({semconv.OP_RETRIEVAL, semconv.OP_EMBEDDINGS, semconv.OP_CHAT, semconv.OP_TEXT, semconv.OP_RERANK})
-_NO_REQUESTS = frozenset({semconv.OP_EMBEDDINGS, semconv.OP_RERANK, semconv.OP_TOOL})
-"""Operations that are no request when they have no parent: an indexing job embeds for hours."""
 _EXPIRE = 900.0
 """Seconds after which a request whose end never came is ended."""
 _MAX_OPEN = 10_000
@@ -138,6 +137,7 @@ class Recorder:
                 return None
             run = Run(key, Request(), None, span, operation, name, started, recording, owner=owner)
             self._roots[key] = run
+            note(run)
         request = run.request
         if run.parent is None or (request.session is None and session is not None):
             self._describe(request, session, user, tags, metadata or {})
@@ -251,7 +251,9 @@ class Recorder:
             if run is not None:
                 self._end_span(run, None, run.reports_end)
         consumer = self._own_consumer or _consumer
-        if consumer is None or root.operation in _NO_REQUESTS:
+        if root.operation not in FRAGMENTS:
+            complete(root)
+        if consumer is None or not is_request(root):
             self._end_span(root, error, cancelled)
             return
         finished = _end_of(root)

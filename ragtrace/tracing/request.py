@@ -68,6 +68,10 @@ class Request:
     model_calls: list[Run] = field(default_factory=list)
     sources: Sequence[Document] | None = None
     """The documents that the model received, where the framework reports them itself."""
+    passed: list[tuple[int, Sequence[Document]]] = field(default_factory=list)
+    """Documents that a step or a tool returned, and how many model calls had started before."""
+    fragments: Sequence[Run] = ()
+    """Of a model that is called directly: the fragments before it (see `fragments`)."""
     tool_calls: list[Run] = field(default_factory=list)
     stage_times: list[tuple[str, int]] = field(default_factory=list)
     """Stage and nanoseconds of each span that has ended."""

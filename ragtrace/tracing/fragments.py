@@ -1,0 +1,93 @@
+"""What counts as a request, and what is a fragment of one.
+
+A request is what somebody asked of the application: a workflow, an agent, a chain, a query engine or a function of the
+application, with everything below it; or a model that is called directly and answers. A prompt template, a parser, a
+retriever, a reranker, an embedding or a tool that is called outside of these is a fragment: it has a span, but it is
+neither counted nor evaluated. So is a model call that only asks for tools, because the model is called again with their
+results.
+
+The chunks of fragments are not lost: a model that is called directly after them, in the same thread or task, was shown
+those chunks whose text is in its messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+
+from ragtrace import semconv
+from ragtrace.records import Document
+from ragtrace.tracing.request import MODEL_CALLS, Run
+
+FRAGMENTS = frozenset(
+    {
+        semconv.OP_PROMPT,
+        semconv.OP_PARSER,
+        semconv.OP_RETRIEVAL,
+        semconv.OP_RERANK,
+        semconv.OP_EMBEDDINGS,
+        semconv.OP_TOOL,
+    }
+)
+"""Operations that are no request when nothing is above them."""
+_HOLD_DOCUMENTS = frozenset({semconv.OP_RETRIEVAL, semconv.OP_RERANK, semconv.OP_TOOL})
+_MAX_FRAGMENTS = 8
+"""Fragments that a thread or task remembers, the latest."""
+_PROBE = 200
+"""Characters of a chunk's longest line that are looked for in the messages."""
+
+_latest: ContextVar[tuple[Run, ...]] = ContextVar("ragtrace_fragments", default=())
+
+
+def is_request(root: Run) -> bool:
+    """Returns True for a finished root that counts as a request; see above."""
+    if root.operation in MODEL_CALLS:
+        return bool(root.answer or root.chunks or root.failure) or not root.reply
+    return root.operation not in FRAGMENTS
+
+
+def note(root: Run) -> None:
+    """Notes a root that has just started: a fragment for the models that are called after it, and for a model the
+    fragments before it."""
+    if root.operation in MODEL_CALLS:
+        root.request.fragments = _latest.get()
+    elif root.operation in _HOLD_DOCUMENTS:
+        _latest.set((*_latest.get(), root)[-_MAX_FRAGMENTS:])
+
+
+def shown_documents(root: Run) -> tuple[Document, ...]:
+    """The fragments' documents whose text is in the messages of a model that was called directly, each once. Where the
+    question of their retrieval is there as well, it is the request's question: the message is the whole prompt."""
+    messages = "\n".join(_text(content) for _, content in root.messages)
+    documents: dict[str, Document] = {}
+    for fragment in root.request.fragments:
+        matches = [document for document in _documents_of(fragment) if _probe(document) in messages]
+        documents.update((document.id, document) for document in matches)
+        if matches and fragment.query and fragment.query in (root.query or ""):
+            root.query = fragment.query
+    return tuple(documents.values())
+
+
+def _documents_of(fragment: Run) -> Sequence[Document]:
+    if fragment.documents is not None:
+        return fragment.documents
+    return [document for run in fragment.request.retrieved for document in run.documents or ()]
+
+
+def _probe(document: Document) -> str:
+    """A part of a chunk's text that a prompt leaves as it is, also where it indents or cuts the chunk."""
+    lines = document.content[: 20 * _PROBE].splitlines() or ("",)
+    return max(lines, key=len)[:_PROBE].strip() or "\0"  # an empty chunk is in no message
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts: Sequence[object] = content if isinstance(content, (list, tuple)) else ()
+    return "\n".join(
+        value
+        for part in parts
+        if isinstance(part, dict)
+        for value in (part.get("content"), part.get("response"))
+        if isinstance(value, str)
+    )

@@ -1,0 +1,101 @@
+"""What counts as a request, and what is a fragment: calls outside of a chain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.tools import tool
+
+from ragtrace_langchain import RagtraceCallbackHandler
+from tests.conftest import Recorded
+from tests.langchain.test_handler import DOCUMENTS, Fixed, join
+
+PROMPT = ChatPromptTemplate.from_messages([("system", "Answer."), ("human", "{context} {question}")])
+
+
+@pytest.fixture
+def config(recorded: Recorded) -> Any:
+    return {"callbacks": [RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)]}
+
+
+def ask_step_by_step(question: str, config: Any) -> str:
+    """Calls retriever, template, model and parser one after the other, as LangChain's tutorial does."""
+    documents = Fixed(documents=DOCUMENTS[:2]).invoke(question, config)
+    prompt = PROMPT.invoke({"context": join(documents), "question": question}, config)
+    answer = FakeListChatModel(responses=["24 months."]).invoke(prompt, config)
+    return StrOutputParser().invoke(answer, config)
+
+
+def test_five_questions_step_by_step_are_five_requests(recorded: Recorded, config: Any) -> None:
+    """Each question is one request with its answer and its documents; the other steps are spans alone."""
+    for i in range(5):
+        ask_step_by_step(f"How long is pump {i} covered?", config)
+    assert [(trace.query, trace.answer) for trace in recorded.traces] == [
+        (f"How long is pump {i} covered?", "24 months.") for i in range(5)
+    ]
+    assert all([d.id for d in trace.documents] == ["d0", "d1"] for trace in recorded.traces)
+    assert recorded.tree()[:4] == [
+        ("retrieval Fixed", []),
+        ("format_prompt ChatPromptTemplate", []),
+        ("chat FakeListChatModel", []),
+        ("parse_output StrOutputParser", []),
+    ]
+    sampled = [span.name.split()[0] for span in recorded.spans if "ragtrace.evaluation.sampled" in span.attributes]
+    assert sampled == ["chat"] * 5
+
+
+async def test_the_same_in_a_task(recorded: Recorded, config: Any) -> None:
+    """Awaited one after the other, the steps give the same."""
+    documents = await Fixed().ainvoke("How long?", config)
+    prompt = await PROMPT.ainvoke({"context": join(documents), "question": "How long?"}, config)
+    await FakeListChatModel(responses=["24 months."]).ainvoke(prompt, config)
+    (trace,) = recorded.traces
+    assert (trace.query, len(trace.documents)) == ("How long?", 5)
+
+
+def test_documents_that_the_model_was_not_shown(recorded: Recorded, config: Any) -> None:
+    """A chunk that is in no message is no document of the request, and the question stays the model's."""
+    Fixed(documents=[Document(page_content="On valves.", id="v")]).invoke("valves", config)
+    FakeListChatModel(responses=["Hello."]).invoke("Say hello.", config)
+    (trace,) = recorded.traces
+    assert (trace.query, trace.documents) == ("Say hello.", ())
+
+
+def test_a_retriever_a_template_and_a_tool_alone_are_no_requests(recorded: Recorded, config: Any) -> None:
+    """Called alone they are spans, and nothing is evaluated."""
+
+    @tool
+    def look_up(what: str) -> str:
+        """Look something up."""
+        return f"found {what}"
+
+    Fixed().invoke("pump", config)
+    PROMPT.invoke({"context": "c", "question": "q"}, config)
+    look_up.invoke({"what": "pump"}, config)
+    assert [name.split()[0] for name, _ in recorded.tree()] == ["retrieval", "format_prompt", "execute_tool"]
+    assert recorded.traces == []
+
+
+def test_a_loop_of_model_and_tool_by_hand_is_one_request(recorded: Recorded, config: Any) -> None:
+    """The model's call for a tool is a step; the call that answers is the request, with what the tool returned."""
+
+    @tool
+    def look_up(what: str) -> str:
+        """Look something up."""
+        return join(Fixed(documents=DOCUMENTS[:1]).invoke(what))
+
+    call = {"name": "look_up", "args": {"what": "pump"}, "id": "c1", "type": "tool_call"}
+    model = GenericFakeChatModel(messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content="Long.")]))
+    messages: list[Any] = [HumanMessage("How long?")]
+    messages.append(model.invoke(messages, config))
+    messages.append(look_up.invoke(messages[-1].tool_calls[0], config))
+    model.invoke(messages, config)
+    (trace,) = recorded.traces
+    assert (trace.query, trace.answer, [d.id for d in trace.documents]) == ("How long?", "Long.", ["d0"])
