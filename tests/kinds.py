@@ -46,6 +46,7 @@ MODULES = {
     "prometheus/test_processes.py": "process",
     "prometheus/test_servers.py": "server",
     "review/test_webhooks.py": "server",
+    "startup/test_ends.py": "process",
     "startup/test_process.py": "process",
 }
 """The kind of folders and modules below tests/. A module's own line has precedence over its folder's."""
