@@ -46,8 +46,9 @@ MODULES = {
     "prometheus/test_processes.py": "process",
     "prometheus/test_servers.py": "server",
     "review/test_webhooks.py": "server",
-    "startup/test_ends.py": "process",
     "startup/test_process.py": "process",
+    "tutorials": "server",
+    "vendors": "server",
 }
 """The kind of folders and modules below tests/. A module's own line has precedence over its folder's."""
 HERE = Path(__file__).parent

@@ -1,0 +1,251 @@
+"""LangChain's and LangGraph's RAG tutorials: each question is one request, with the documents that the model saw."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from langchain.agents import AgentState, create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnablePassthrough
+from langchain_core.tools import create_retriever_tool
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from tests.conftest import Recorded
+from tests.tutorials.conftest import ids
+from tests.tutorials.manual import ANSWER, PASSAGES, WARRANTY, vector
+from tests.vendors.replies import Call, Reply
+from tests.vendors.server import Vendors
+
+pytestmark = [
+    # The client leaves its connections to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+
+class KnownWords(Embeddings):
+    """Embeds by counting the manual's words."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [vector(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return vector(text)
+
+
+@pytest.fixture
+def store() -> InMemoryVectorStore:
+    made = InMemoryVectorStore(KnownWords())
+    made.add_documents([Document(text, id=name, metadata={"page": name}) for name, text in PASSAGES.items()])
+    return made
+
+
+@pytest.fixture
+def model(vendors: Vendors) -> ChatOpenAI:
+    return ChatOpenAI(model="gpt-test", api_key="key", base_url=f"{vendors.url}/v1", max_retries=0)  # type: ignore[arg-type]
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def search_call(query: str) -> Reply:
+    return Reply(calls=(Call("retrieve_context", {"query": query}),))
+
+
+# --- LangChain -------------------------------------------------------------------------------------
+
+
+def test_a_middleware_that_returns_its_documents(
+    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
+) -> None:
+    """Documents that a middleware puts into the state are the request's documents."""
+
+    class State(AgentState[Any]):
+        context: list[Document]
+
+    class Retrieval(AgentMiddleware[State]):  # type: ignore[type-arg]
+        state_schema = State
+
+        def before_model(self, state: State, runtime: Any) -> dict[str, Any]:
+            last = state["messages"][-1]
+            documents = store.similarity_search(last.text, k=2)
+            text = f"{last.text}\n\nContext:\n" + "\n\n".join(d.page_content for d in documents)
+            return {"messages": [last.model_copy(update={"content": text})], "context": documents}
+
+    vendors.answers(Reply(ANSWER))
+    create_agent(model, tools=[], middleware=[Retrieval()]).invoke(user(WARRANTY))
+    (trace,) = traced_langchain.traces
+    assert trace.answer == ANSWER
+    assert ids(trace.documents)[0] == "m1"
+    assert len(trace.documents) == 2
+
+
+def test_a_graph_of_two_steps(
+    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
+) -> None:
+    """A graph whose nodes search and answer with plain functions: question, documents and answer of its state."""
+
+    class State(TypedDict):
+        question: str
+        context: list[Document]
+        answer: str
+
+    prompt = ChatPromptTemplate.from_template("Question: {question}\nContext: {context}\nAnswer:")
+
+    def retrieve(state: State) -> dict[str, Any]:
+        return {"context": store.similarity_search(state["question"], k=2)}
+
+    def generate(state: State) -> dict[str, Any]:
+        context = "\n\n".join(d.page_content for d in state["context"])
+        messages = prompt.invoke({"question": state["question"], "context": context})
+        return {"answer": model.invoke(messages).content}
+
+    builder = StateGraph(State).add_sequence([retrieve, generate])
+    builder.add_edge(START, "retrieve")
+    graph: Any = builder.compile()
+    vendors.answers(Reply(ANSWER))
+    graph.invoke({"question": WARRANTY})
+    assert len(list(graph.stream({"question": WARRANTY}, stream_mode="updates"))) == 2
+    assert [(t.query, t.answer, ids(t.documents)[0]) for t in traced_langchain.traces] == [
+        (WARRANTY, ANSWER, "m1"),
+    ] * 2
+
+
+def test_a_chain_of_runnables(
+    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
+) -> None:
+    """The chain of retriever, prompt, model and parser."""
+    prompt = ChatPromptTemplate.from_template("Question: {question}\nContext: {context}")
+    retriever = store.as_retriever(search_kwargs={"k": 2})
+    chain: Any = (
+        {
+            "context": retriever | (lambda found: "\n".join(d.page_content for d in found)),
+            "question": RunnablePassthrough(),
+        }
+        | prompt
+        | model
+        | StrOutputParser()
+    )
+    vendors.answers(Reply(ANSWER))
+    assert "".join(chain.stream(WARRANTY)) == ANSWER
+    (trace,) = traced_langchain.traces
+    assert (trace.query, trace.answer, ids(trace.documents)[0]) == (WARRANTY, ANSWER, "m1")
+
+
+def test_five_questions_in_single_steps_are_five_requests(
+    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
+) -> None:
+    """Retriever, prompt and parser that a script calls itself are no requests; the call of the model is one."""
+    retriever, parser = store.as_retriever(), StrOutputParser()
+    prompt = ChatPromptTemplate.from_template("Question: {question}\nContext: {context}")
+    vendors.answers(Reply(ANSWER))
+    for i in range(5):
+        question = f"{WARRANTY} ({i})"
+        documents = retriever.invoke(question)
+        messages = prompt.invoke({"question": question, "context": documents[0].page_content})
+        assert parser.invoke(model.invoke(messages)) == ANSWER
+    assert [trace.answer for trace in traced_langchain.traces] == [ANSWER] * 5
+    assert len(traced_langchain.named("retrieval")) == 5
+
+
+# --- LangGraph: agentic RAG ------------------------------------------------------------------------
+
+
+class GradeDocuments(BaseModel):
+    """Grade documents with a score for their relevance."""
+
+    binary_score: str = Field(description="'yes' if relevant, 'no' if not")
+
+
+def agentic_rag(store: InMemoryVectorStore, model: ChatOpenAI) -> Any:
+    """The tutorial's graph: decide, retrieve, grade, rewrite the question, answer."""
+    retriever_tool = create_retriever_tool(
+        store.as_retriever(search_kwargs={"k": 2}), "retrieve_context", "Search the manual."
+    )
+
+    def generate_query_or_respond(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [model.bind_tools([retriever_tool]).invoke(state["messages"])]}
+
+    def grade_documents(state: MessagesState) -> Literal["generate_answer", "rewrite_question"]:
+        text = f"Question: {state['messages'][0].content}\nContext: {state['messages'][-1].content}"
+        grader = model.with_structured_output(GradeDocuments)
+        grade: Any = grader.invoke([{"role": "user", "content": text}])
+        return "generate_answer" if grade.binary_score == "yes" else "rewrite_question"
+
+    def rewrite_question(state: MessagesState) -> dict[str, Any]:
+        text = f"Formulate a better question: {state['messages'][0].content}"
+        response = model.invoke([{"role": "user", "content": text}])
+        return {"messages": [{"role": "user", "content": response.content}]}
+
+    def generate_answer(state: MessagesState) -> dict[str, Any]:
+        text = f"Question: {state['messages'][0].content}\nContext: {state['messages'][-1].content}"
+        return {"messages": [model.invoke([{"role": "user", "content": text}])]}
+
+    workflow = StateGraph(MessagesState)
+    for node in (generate_query_or_respond, rewrite_question, generate_answer):
+        workflow.add_node(node)
+    workflow.add_node("retrieve", ToolNode([retriever_tool]))
+    workflow.add_edge(START, "generate_query_or_respond")
+    workflow.add_conditional_edges("generate_query_or_respond", tools_condition, {"tools": "retrieve", END: END})
+    workflow.add_conditional_edges("retrieve", grade_documents)
+    workflow.add_edge("generate_answer", END)
+    workflow.add_edge("rewrite_question", "generate_query_or_respond")
+    return workflow.compile()
+
+
+def grade(score: str) -> Reply:
+    return Reply(GradeDocuments(binary_score=score).model_dump_json())
+
+
+def test_agentic_rag_that_answers_at_once(
+    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
+) -> None:
+    """Retrieval, grade and answer are one request with the documents of its search."""
+    vendors.answers(search_call("warranty years"), grade("yes"), Reply(ANSWER))
+    for update in agentic_rag(store, model).stream(user(WARRANTY)):
+        assert update
+    (trace,) = traced_langchain.traces
+    assert (trace.query, trace.answer) == (WARRANTY, ANSWER)
+    assert ids(trace.documents)[0] == "m1"
+    assert len(trace.documents) == 2
+    assert len(traced_langchain.named("chat")) == 3
+
+
+def test_agentic_rag_that_rewrites_its_question(
+    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
+) -> None:
+    """After a rewritten question the request still has the user's, and the documents of both searches."""
+    vendors.answers(
+        search_call("grinder wheel"),
+        grade("no"),
+        Reply("How many years of warranty does the machine have?"),
+        search_call("warranty years"),
+        grade("yes"),
+        Reply(ANSWER),
+    )
+    agentic_rag(store, model).invoke(user(WARRANTY))
+    (trace,) = traced_langchain.traces
+    assert trace.answer == ANSWER
+    assert trace.query == WARRANTY
+    assert {"m1", "m3"} <= set(ids(trace.documents))
+
+
+def test_agentic_rag_that_needs_no_search(
+    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
+) -> None:
+    """A greeting is a request without documents."""
+    vendors.answers(Reply("Hello!"))
+    agentic_rag(store, model).invoke(user("Hello"))
+    (trace,) = traced_langchain.traces
+    assert (trace.query, trace.answer, trace.documents) == ("Hello", "Hello!", ())

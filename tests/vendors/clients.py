@@ -1,0 +1,309 @@
+"""The vendors' real clients, under one interface: what a test asks of LangChain's, it asks of LlamaIndex's too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+"""A PNG of one pixel, in base 64."""
+PICTURE = "https://pictures.invalid/pump.png"
+
+
+class Client(Protocol):
+    """A model of one vendor, under one framework."""
+
+    def ask(self, question: str) -> str: ...
+    def stream(self, question: str) -> str: ...
+    async def ask_async(self, question: str) -> str: ...
+    async def stream_async(self, question: str) -> str: ...
+    def call_tool(self, question: str, is_streamed: bool) -> None: ...
+    def after_tool(self, question: str) -> None: ...
+    def show(self, question: str, is_inline: bool) -> None: ...
+
+
+@dataclass(frozen=True)
+class Case:
+    """How a client is made, and what its framework passes on of a vendor's answer."""
+
+    name: str
+    framework: str
+    make: Callable[[str], Client]
+    provider: str | None
+    model: str
+    reason: str = "stop"
+    """Finish reason of an answer that is whole."""
+    reason_of_cut: str | None = "length"
+    reason_of_call: str = "tool_calls"
+    reads_cache: bool = True
+    writes_cache: bool = False
+    reasons: bool = False
+    """Whether the vendor sends its reasoning as text, and the framework passes it on."""
+    shows: bool = True
+    """Whether the client sends images."""
+    lacks: frozenset[str] = frozenset()
+    """Attributes that the framework does not pass on."""
+    lacks_in_streams: frozenset[str] = frozenset()
+    error: str = "RateLimitError"
+    error_of_500: str = "InternalServerError"
+
+    def __str__(self) -> str:
+        return f"{self.framework}-{self.name}"
+
+
+def search(query: str) -> str:
+    """Search the manuals."""
+    return "The warranty lasts two years."
+
+
+class LangChainClient:
+    """A chat model of LangChain."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def ask(self, question: str) -> str:
+        return str(self.model.invoke(question).text)
+
+    def stream(self, question: str) -> str:
+        return "".join(chunk.text for chunk in self.model.stream(question))
+
+    async def ask_async(self, question: str) -> str:
+        return str((await self.model.ainvoke(question)).text)
+
+    async def stream_async(self, question: str) -> str:
+        return "".join([chunk.text async for chunk in self.model.astream(question)])
+
+    def call_tool(self, question: str, is_streamed: bool) -> None:
+        from langchain_core.tools import tool
+
+        model = self.model.bind_tools([tool(search)])
+        if is_streamed:
+            list(model.stream(question))
+        else:
+            model.invoke(question)
+
+    def after_tool(self, question: str) -> None:
+        from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+        call = {"name": "search", "args": {"query": "warranty"}, "id": "call_1"}
+        called = AIMessage("", tool_calls=[call])  # type: ignore[list-item]
+        self.model.invoke([HumanMessage(question), called, ToolMessage(search("warranty"), tool_call_id="call_1")])
+
+    def show(self, question: str, is_inline: bool) -> None:
+        from langchain_core.messages import HumanMessage
+
+        image: dict[str, Any] = {"type": "image"}
+        image |= {"base64": PIXEL, "mime_type": "image/png"} if is_inline else {"url": PICTURE}
+        self.model.invoke([HumanMessage(content_blocks=[{"type": "text", "text": question}, image])])  # type: ignore[list-item]
+
+
+class LlamaIndexClient:
+    """An LLM of LlamaIndex."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def ask(self, question: str) -> str:
+        return str(self.model.chat([_message(question)]).message.content)
+
+    def stream(self, question: str) -> str:
+        return "".join(part.delta or "" for part in self.model.stream_chat([_message(question)]))
+
+    async def ask_async(self, question: str) -> str:
+        return str((await self.model.achat([_message(question)])).message.content)
+
+    async def stream_async(self, question: str) -> str:
+        return "".join([part.delta or "" async for part in await self.model.astream_chat([_message(question)])])
+
+    def call_tool(self, question: str, is_streamed: bool) -> None:
+        from llama_index.core.tools import FunctionTool
+
+        tools = [FunctionTool.from_defaults(search)]
+        if is_streamed:
+            list(self.model.stream_chat_with_tools(tools, question))
+        else:
+            self.model.chat_with_tools(tools, question)
+
+    def after_tool(self, question: str) -> None:
+        from llama_index.core.base.llms.types import ToolCallBlock
+        from llama_index.core.llms import ChatMessage
+
+        block = ToolCallBlock(tool_call_id="call_1", tool_name="search", tool_kwargs={"query": "warranty"})
+        called = ChatMessage(role="assistant", blocks=[block])
+        result = ChatMessage(role="tool", content=search("warranty"), additional_kwargs={"tool_call_id": "call_1"})
+        self.model.chat([_message(question), called, result])
+
+    def show(self, question: str, is_inline: bool) -> None:
+        from llama_index.core.base.llms.types import ImageBlock, TextBlock
+        from llama_index.core.llms import ChatMessage
+
+        image = (
+            ImageBlock(image=PIXEL.encode(), image_mimetype="image/png")
+            if is_inline
+            else ImageBlock(url=PICTURE, image_mimetype="image/png")
+        )
+        self.model.chat([ChatMessage(role="user", blocks=[TextBlock(text=question), image])])
+
+
+def _message(question: str) -> Any:
+    from llama_index.core.llms import ChatMessage
+
+    return ChatMessage(role="user", content=question)
+
+
+# --- LangChain -------------------------------------------------------------------------------------
+
+
+def _langchain_openai(url: str) -> Client:
+    from langchain_openai import ChatOpenAI
+
+    # `stream_usage`: away from OpenAI's own address it has to be asked for.
+    return LangChainClient(
+        ChatOpenAI(model="gpt-test", api_key="key", base_url=f"{url}/v1", max_retries=0, stream_usage=True)  # type: ignore[arg-type]
+    )
+
+
+def _langchain_responses(url: str) -> Client:
+    from langchain_openai import ChatOpenAI
+
+    return LangChainClient(
+        ChatOpenAI(model="gpt-test", api_key="key", base_url=f"{url}/v1", max_retries=0, use_responses_api=True)  # type: ignore[arg-type]
+    )
+
+
+def _langchain_anthropic(url: str) -> Client:
+    from langchain_anthropic import ChatAnthropic
+
+    return LangChainClient(
+        ChatAnthropic(model="claude-test", api_key="key", base_url=url, max_retries=0, max_tokens=100)  # type: ignore[call-arg,arg-type]
+    )
+
+
+def _langchain_cohere(url: str) -> Client:
+    from langchain_cohere import ChatCohere
+
+    return LangChainClient(ChatCohere(model="command-test", cohere_api_key="key", base_url=url))  # type: ignore[call-arg,arg-type]
+
+
+# --- LlamaIndex ------------------------------------------------------------------------------------
+
+
+def _llama_index_openai(url: str) -> Client:
+    from llama_index.llms.openai import OpenAI
+
+    streams = {"stream_options": {"include_usage": True}}
+    return LlamaIndexClient(
+        OpenAI(model="gpt-4o", api_key="key", api_base=f"{url}/v1", max_retries=0, additional_kwargs=streams)
+    )
+
+
+def _llama_index_like(url: str) -> Client:
+    from llama_index.llms.openai_like import OpenAILike
+
+    return LlamaIndexClient(
+        OpenAILike(
+            model="gpt-test",
+            api_key="key",
+            api_base=f"{url}/v1",
+            max_retries=0,
+            is_chat_model=True,
+            is_function_calling_model=True,
+            additional_kwargs={"stream_options": {"include_usage": True}},
+        )
+    )
+
+
+def _llama_index_responses(url: str) -> Client:
+    from llama_index.llms.openai import OpenAIResponses
+
+    return LlamaIndexClient(OpenAIResponses(model="gpt-4o", api_key="key", api_base=f"{url}/v1", max_retries=0))
+
+
+def _llama_index_anthropic(url: str) -> Client:
+    from llama_index.llms.anthropic import Anthropic
+
+    return LlamaIndexClient(
+        Anthropic(model="claude-3-7-sonnet-latest", api_key="key", base_url=url, max_retries=0, max_tokens=100)
+    )
+
+
+def _llama_index_cohere(url: str) -> Client:
+    from llama_index.llms.cohere import Cohere
+
+    return LlamaIndexClient(Cohere(model="command-r", api_key="key", base_url=url, max_retries=1))
+
+
+_MODEL = "gen_ai.response.model"
+_ID = "gen_ai.response.id"
+_REASON = "gen_ai.response.finish_reasons"
+CASES = (
+    Case("openai", "langchain", _langchain_openai, "openai", "gpt-test", error="OpenAIRateLimitError"),
+    Case(
+        "openai-responses",
+        "langchain",
+        _langchain_responses,
+        "openai",
+        "gpt-test",
+        reasons=True,
+        error="OpenAIRateLimitError",
+    ),
+    Case(
+        "anthropic",
+        "langchain",
+        _langchain_anthropic,
+        "anthropic",
+        "claude-test",
+        reason="end_turn",
+        reason_of_cut="max_tokens",
+        reason_of_call="tool_use",
+        writes_cache=True,
+        reasons=True,
+        error="AnthropicRateLimitError",
+    ),
+    Case(
+        "cohere",
+        "langchain",
+        _langchain_cohere,
+        "cohere",
+        "command-test",
+        reason="COMPLETE",
+        reason_of_cut="MAX_TOKENS",
+        reason_of_call="TOOL_CALL",
+        reads_cache=False,
+        reasons=True,
+        lacks=frozenset({_MODEL}),
+        lacks_in_streams=frozenset({_ID}),
+        error="TooManyRequestsError",
+    ),
+    Case("openai", "llama_index", _llama_index_openai, "openai", "gpt-4o"),
+    Case("openai-like", "llama_index", _llama_index_like, None, "gpt-test"),
+    Case("openai-responses", "llama_index", _llama_index_responses, "openai", "gpt-4o", reasons=True),
+    Case(
+        "anthropic",
+        "llama_index",
+        _llama_index_anthropic,
+        "anthropic",
+        "claude-3-7-sonnet-latest",
+        reason="end_turn",
+        reason_of_cut="max_tokens",
+        reason_of_call="tool_use",
+        writes_cache=True,
+        reasons=True,
+        lacks_in_streams=frozenset({_MODEL, _ID}),
+    ),
+    Case(
+        "cohere",
+        "llama_index",
+        _llama_index_cohere,
+        "cohere",
+        "command-r",
+        reason="COMPLETE",
+        reason_of_cut="MAX_TOKENS",
+        reason_of_call="COMPLETE",
+        shows=False,
+        lacks=frozenset({_MODEL}),
+        error="TooManyRequestsError",
+    ),
+)
