@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ragtrace._version import __version__
@@ -27,7 +28,9 @@ __all__ = [
     "__version__",
     "evaluator",
     "feedback",
+    "flush",
     "init",
+    "shutdown",
 ]
 
 
@@ -56,6 +59,39 @@ def feedback(
         value = (1 if thumbs else -1) if isinstance(thumbs, bool) else words.get(thumbs)
         return runtime.feedback(Feedback(own, value, None if comment is None else str(comment), source))
     except Exception:  # noqa: BLE001 the application's thread, and whatever it gives
+        return False
+
+
+def flush(timeout: float = 10.0) -> bool:
+    """Wait until the requests that have ended are evaluated, and their spans, events and stored rows have arrived.
+
+    Waits in the calling thread, for up to `timeout` seconds. False if the time was too short, or if something since the
+    last call did not arrive: an endpoint that does not take it, a full queue, an evaluator that did not end, a sink or
+    a store that fails. True without `init`. Never raises.
+    """
+    return _with_runtime(lambda runtime: runtime.flush(timeout))
+
+
+def shutdown(timeout: float | None = None) -> bool:
+    """Stop what `init` started: no further request is recorded, waiting requests are evaluated for up to `timeout`
+    seconds (None: the setting `exit_seconds`), and everything is sent.
+
+    False if something since the last `flush` did not arrive. True without `init`, and for a second call. The end of the
+    process does the same by itself. `init` may be called again afterwards. Never raises.
+    """
+    return _with_runtime(lambda runtime: runtime.close(timeout))
+
+
+def _with_runtime(action: Callable[[Runtime], bool]) -> bool:
+    try:
+        from ragtrace.startup.runtime import current
+
+        runtime = current()
+        return runtime is None or action(runtime)
+    except Exception:
+        import logging
+
+        logging.getLogger(__name__).warning("ragtrace: flush or shutdown failed", exc_info=True)
         return False
 
 

@@ -46,6 +46,7 @@ MODULES = {
     "prometheus/test_processes.py": "process",
     "prometheus/test_servers.py": "server",
     "review/test_webhooks.py": "server",
+    "startup/test_ends.py": "process",
     "startup/test_process.py": "process",
     "tutorials": "server",
     "vendors": "server",

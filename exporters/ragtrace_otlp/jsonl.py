@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -41,8 +42,8 @@ class JsonLinesSpanExporter(SpanExporter):
         return SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
-        """Close the file."""
-        with self._lock:
+        """Close the file. What a full disk did not take was counted when it was exported."""
+        with self._lock, contextlib.suppress(OSError):
             self._file.close()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:

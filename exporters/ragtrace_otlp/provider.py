@@ -17,7 +17,7 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import LogRecordExportResult
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.export import SpanExportResult
 
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.records import Evaluation
@@ -62,6 +62,8 @@ class TelemetryStats:
     events_dropped: int
     """Events that a full export queue dropped."""
     hold: HoldStats | None
+    file_spans: ExportStats | None = None
+    """Spans for `spans_file`, where there is an endpoint beside it; `spans` are then those for the endpoint."""
 
 
 @dataclass(slots=True)
@@ -73,6 +75,7 @@ class Telemetry:
     sinks: tuple[Callable[[Evaluation], None], ...]
     hold: HoldProcessor | None = None
     span_exporter: CountingExporter[Any] | None = None
+    file_exporter: CountingExporter[Any] | None = None
     event_exporter: CountingExporter[Any] | None = None
     processor: PacedSpanProcessor | None = None
     event_processor: PacedLogRecordProcessor | None = None
@@ -108,6 +111,15 @@ class Telemetry:
             if provider is not None:
                 _within(_STOP_SECONDS, provider.shutdown)
 
+    @property
+    def undelivered(self) -> int:
+        """Spans and events that exporters of ours could not export so far, or that a full queue dropped. What the
+        processors of an application's own provider do is not known here."""
+        stats = self.stats()
+        exporters = (stats.spans, stats.events, stats.file_spans)
+        failed = sum(sum(each.failed.values()) for each in exporters if each is not None)
+        return failed + stats.spans_dropped + stats.events_dropped
+
     def stats(self) -> TelemetryStats:
         """Counters of export and hold."""
         return TelemetryStats(
@@ -116,6 +128,7 @@ class Telemetry:
             self.processor.dropped if self.processor else 0,
             self.event_processor.dropped if self.event_processor else 0,
             self.hold.stats() if self.hold else None,
+            self.file_exporter.stats() if self.file_exporter else None,
         )
 
 
@@ -160,7 +173,9 @@ def set_up(
         telemetry.processor = PacedSpanProcessor(telemetry.span_exporter)
         onward: SpanProcessor = telemetry.processor
         if endpoint and spans_file:  # both were asked for
-            onward = _All((telemetry.processor, BatchSpanProcessor(JsonLinesSpanExporter(spans_file))))
+            file = JsonLinesSpanExporter(spans_file)
+            telemetry.file_exporter = CountingExporter(file, f"spans for {spans_file}", SpanExportResult.FAILURE)
+            onward = _All((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
         telemetry.hold = HoldProcessor(onward, hold, form, late)
         tracer_provider.add_span_processor(telemetry.hold)
         telemetry.sinks += (telemetry.hold,)

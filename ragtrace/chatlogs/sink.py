@@ -96,6 +96,11 @@ class StoreSink:
         """Bytes in the spill file, of all processes that share it."""
         return len(self._spill)
 
+    @property
+    def undelivered(self) -> int:
+        """Evaluations that are not in the database and do not wait in memory: lost, or in the spill file."""
+        return self.lost + (self.spilled if self.spilled and self.spill_bytes else 0)
+
     # --- the worker thread -----------------------------------------------------------------------
 
     def _work(self, batch: list[Evaluation]) -> float:
@@ -197,6 +202,14 @@ class StoreSink:
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until everything taken so far is stored or spilled; False after `timeout` seconds."""
         return self._queue.flush(timeout)
+
+    def wait_for_spill(self, timeout: float) -> bool:
+        """Wait until what this process has spilled is in the database; False after `timeout` seconds."""
+        until = time.monotonic() + timeout
+        while self.spilled and self.spill_bytes:
+            if time.monotonic() >= until or self._queue.pause(0.05):
+                return False
+        return True
 
     def close(self, timeout: float = 5.0) -> bool:
         """Store what waits for up to `timeout` seconds and spill the rest; True if nothing was lost meanwhile. Safe to

@@ -11,6 +11,10 @@ from ragtrace.background import QueueStats
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import INPUTS, Trace
 
+UNFINISHED = frozenset({"timeout", "circuit_open", "ConnectionError"})
+"""Errors of scores whose evaluator did not end: it took too long, it rests after failures, its process died or could
+not be reached."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -20,10 +24,15 @@ class Counts:
     """
 
     eligible: int = 0
+    """Requests that have the inputs which the evaluator needs."""
     sampled_out: int = 0
+    """Not evaluated by choice: the request was not sampled, or this evaluator's own rate left it out."""
     scored: int = 0
+    """Evaluated, with at least one score without `error`; `not_applicable` is such a score."""
     failed: int = 0
+    """Evaluated, but each score has an `error`: the evaluator raised, took too long, or its process died."""
     dropped: int = 0
+    """Sampled and then lost without an evaluation: a full queue, an internal error, or the end of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,13 @@ class Stats:
     """Seconds spent in each evaluator."""
     sink_errors: Mapping[str, int]
     internal_errors: int
+
+    @property
+    def undelivered(self) -> int:
+        """Losses so far: dropped requests, evaluators that did not end (`UNFINISHED`), failures of sinks and of the
+        pipeline itself."""
+        unfinished = sum(count for (_, reason), count in self.errors.items() if reason in UNFINISHED)
+        return sum(self.dropped.values()) + unfinished + sum(self.sink_errors.values()) + self.internal_errors
 
 
 @dataclass(slots=True)

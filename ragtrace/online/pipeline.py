@@ -114,6 +114,8 @@ class Pipeline:
         self._notices: deque[_Notice] = deque(maxlen=self.limits.items)
         self._breakers = {check.name: Breaker() for check in self._evaluators}
         self._runners: dict[int, Runners] = {}  # by thread
+        self._batches: dict[int, Sequence[_Item]] = {}
+        """The batch of each thread that evaluates. `close` takes away those that are not done in time."""
 
     def start(self) -> None:
         """Start the workers now, so that the first request does not wait for it. Otherwise `submit` does it."""
@@ -169,14 +171,18 @@ class Pipeline:
             runners.process.stop()
 
     def _work(self, items: Sequence[_Item]) -> None:
+        thread = threading.get_ident()
+        self._batches[thread] = items
         try:
             self._deliver_notices()
             if items:
-                self._evaluate(items, self._runners[threading.get_ident()])
+                self._evaluate(items, self._runners[thread])
         except BaseException:  # counted as dropped before the queue logs it: the counts must add up
-            for item in items:
+            for item in self._batches.pop(thread, ()):
                 self._drop(item, "internal")
             raise
+        finally:
+            self._batches.pop(thread, None)
 
     def _evaluate(self, items: Sequence[_Item], runners: Runners) -> None:
         traces = [replace(item.trace, sampling_probability=item.decision.probability) for item in items]
@@ -198,6 +204,8 @@ class Pipeline:
                 outcomes[check.name, "failed" if len(reasons) == len(result) else "scored"] += 1
                 errors.update((check.name, reason) for reason in reasons)
         with self._queue.lock:
+            if self._batches.pop(threading.get_ident(), None) is None:
+                return  # `close` did not wait: these requests are dropped already
             self._tally.outcomes.update(outcomes)
             self._tally.errors.update(errors)
         for item, trace, scores_of_trace in zip(items, traces, scores, strict=True):
@@ -268,11 +276,13 @@ class Pipeline:
         True if nothing had to be dropped. Safe to call twice.
         """
         rest = self._queue.close(timeout)
-        is_idle = not self._queue.running
+        with self._queue.lock:
+            unfinished = [item for items in self._batches.values() for item in items]
+            self._batches.clear()
         self._deliver_notices()
-        for item in rest:
+        for item in (*unfinished, *rest):
             self._drop(item, "shutdown")
-        return is_idle and not rest
+        return not unfinished and not rest
 
     def counts(self) -> Mapping[str, Counts]:
         """Per evaluator, from one snapshot. What waits or runs is not in it yet."""

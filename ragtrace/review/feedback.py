@@ -126,6 +126,11 @@ class FeedbackSink:
         if first and count:
             _log.warning("ragtrace: feedback could not be stored (%s). Further losses are only counted.", reason)
 
+    @property
+    def undelivered(self) -> int:
+        """Pieces of feedback that were lost so far."""
+        return self.lost
+
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until everything taken so far is stored; False after `timeout` seconds."""
         return self._queue.flush(timeout)

@@ -8,10 +8,12 @@ import importlib.util
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ragtrace.background import after_fork
 from ragtrace.online.counts import Counts
 from ragtrace.online.pipeline import Pipeline
 from ragtrace.records import Feedback
@@ -26,18 +28,25 @@ _ADAPTERS = (
 )
 
 
-class _Closes(Protocol):
-    def close(self) -> None: ...
-
-
-class _Metrics(_Closes, Protocol):
+class _Metrics(Protocol):
     @property
     def url(self) -> str | None: ...
+
+    def close(self) -> None: ...
 
     def observe_feedback(self, value: str) -> None: ...
 
 
+class _Journal(Protocol):
+    lost: int
+
+    def close(self) -> None: ...
+
+
 class _Waits(Protocol):
+    @property
+    def undelivered(self) -> int: ...
+
     def flush(self, timeout: float = ...) -> bool: ...
 
     def close(self, timeout: float = ...) -> object: ...
@@ -60,7 +69,7 @@ class Parts:
 
     telemetry: _Telemetry | None = None
     metrics: _Metrics | None = None
-    journal: _Closes | None = None
+    journal: _Journal | None = None
     store: _Waits | None = None
     feedback: _Feedback | None = None
 
@@ -78,6 +87,12 @@ class Runtime:
         self._parts = parts
         self._closed = False
         self._at_close: list[Callable[[], None]] = []
+        self._reset()
+        after_fork(self._reset)
+
+    def _reset(self) -> None:
+        # In a forked child all counts begin at 0.
+        self._reported = 0
 
     @property
     def tracer_provider(self) -> Any:
@@ -95,15 +110,31 @@ class Runtime:
         return self.telemetry.stats() if self.telemetry is not None else None
 
     def counts(self) -> Mapping[str, Counts]:
-        """Per evaluator the number of requests by outcome; see `ragtrace.online.counts.Counts`."""
+        """Per evaluator the number of this process's requests by outcome: `eligible = sampled_out + scored + failed +
+        dropped`. Requests that still wait are in none of them. See `ragtrace.online.counts.Counts`."""
         return self.pipeline.counts()
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until all accepted requests are evaluated and sent; False if that takes more than `timeout` seconds."""
-        done = self.pipeline.flush(timeout)
-        for part in self._waiting():
-            done = part.flush(timeout) and done
-        return done
+        """Wait until the requests that have ended are evaluated, and their spans, events and stored rows have arrived.
+
+        False if that takes more than `timeout` seconds, or if something since the last `flush` did not arrive: an
+        endpoint that does not take it, a full queue, an evaluator that did not end, a sink or a store that fails. Waits
+        in the calling thread alone.
+        """
+        until = time.monotonic() + timeout
+        done = self._closed or self.pipeline.flush(timeout)
+        for part in () if self._closed else self._waiting():
+            done = part.flush(max(0.0, until - time.monotonic())) and done
+        if self.store is not None and not self._closed:
+            done = self.store.wait_for_spill(max(0.0, until - time.monotonic())) and done
+        return self._report_losses() == 0 and done
+
+    def _report_losses(self) -> int:
+        """How many items were lost since the last report."""
+        journal = self._parts.journal
+        before, self._reported = self._reported, self.pipeline.stats().undelivered
+        self._reported += sum(part.undelivered for part in self._waiting()) + (journal.lost if journal else 0)
+        return max(0, self._reported - before)
 
     def _waiting(self) -> Iterator[_Waits]:
         """The parts that have queues, in the order in which they are flushed and closed."""
@@ -123,11 +154,14 @@ class Runtime:
             sink(message)
         return metrics is not None or sink is not None
 
-    def close(self, timeout: float | None = None) -> None:
-        """Stop: remove the instrumentation, end open requests, evaluate waiting requests for up to `timeout` seconds,
-        and send the rest without scores. Safe to call twice."""
+    def close(self, timeout: float | None = None) -> bool:
+        """Stop: remove the instrumentation, end open requests, evaluate waiting requests for up to `timeout` seconds
+        (None: the setting `exit_seconds`), and send the rest without scores.
+
+        False if something since the last `flush` did not arrive; see there. Safe to call twice.
+        """
         if self._closed:
-            return
+            return True
         self._closed = True
         instrument(self, False)
         for each in recorder.all_recorders():
@@ -143,6 +177,8 @@ class Runtime:
             part.close(max(seconds, 1.0))
         for action in self._at_close:
             action()
+        forget(self)
+        return self._report_losses() == 0
 
     def at_close(self, action: Callable[[], None]) -> None:
         """Call this when everything has stopped."""
@@ -196,3 +232,11 @@ def set_current(runtime: Runtime) -> None:
     """Make it the one of this process."""
     global _current  # noqa: PLW0603 one runtime per process
     _current = runtime
+
+
+def forget(runtime: Runtime) -> None:
+    """Undo `set_current` and `close_at_exit`: it is closed."""
+    global _current  # noqa: PLW0603 one runtime per process
+    atexit.unregister(runtime.close)
+    if _current is runtime:
+        _current = None

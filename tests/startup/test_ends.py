@@ -1,0 +1,217 @@
+"""`ragtrace.flush` and `ragtrace.shutdown`: what they wait for, what they answer, and how a process ends with them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.runnables import RunnableLambda
+
+import ragtrace
+from ragtrace import plugins
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Evaluation, Trace
+from ragtrace.testing import Capture, make_trace
+
+Start = Callable[..., ragtrace.Runtime]
+
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def quick(trace: Trace) -> float:
+    """Always passes."""
+    return 1.0
+
+
+def ask(question: str = "How?") -> None:
+    chain = RunnableLambda(lambda q: q) | FakeListChatModel(responses=["An answer."])
+    chain.with_config(run_name="ends").invoke(question)
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    def init(**options: Any) -> ragtrace.Runtime:
+        return ragtrace.init(**{"llama_index": False, "sample_per_second": 0, "evaluators": [quick], **options})
+
+    yield init
+    ragtrace.shutdown(1.0)
+
+
+def test_without_init_there_is_nothing_to_wait_for() -> None:
+    """Before `init`, flush and shutdown say that everything has arrived."""
+    assert ragtrace.flush(0.1)
+    assert ragtrace.shutdown(0.1)
+
+
+def test_flush_waits_for_evaluations_and_spans(start: Start, tmp_path: Path) -> None:
+    """After flush the scores are on the exported root, although no batch was full."""
+    start(spans_file=str(tmp_path / "spans.jsonl"), batch_wait=30.0)
+    ask()
+    assert ragtrace.flush(30)
+    assert "gen_ai.evaluation.quick.score" in (tmp_path / "spans.jsonl").read_text()
+
+
+def test_flush_waits_no_longer_than_its_timeout(start: Start) -> None:
+    """An evaluation that is not done in time makes flush False; once it is done, flush is True."""
+    release = threading.Event()
+
+    @evaluator(needs={"answer"}, timeout=60)
+    def slow(trace: Trace) -> float:
+        release.wait(60)
+        return 1.0
+
+    runtime = start(evaluators=[slow])
+    runtime.pipeline.submit(make_trace())
+    assert not ragtrace.flush(0.2)
+    release.set()
+    assert ragtrace.flush(30)
+
+
+def test_flush_says_that_a_collector_is_dead(start: Start) -> None:
+    """Spans and events that no endpoint takes make flush False."""
+    runtime = start(otlp_endpoint="http://127.0.0.1:9")
+    ask()
+    assert not ragtrace.flush(30)
+    assert runtime.export.spans.exported == 0
+
+
+def test_flush_says_that_a_file_was_not_written(start: Start) -> None:
+    """Spans that the disk does not take make flush False, also where an endpoint is set beside the file."""
+    start(spans_file="/dev/full")
+    ask()
+    assert not ragtrace.flush(30)
+    ragtrace.shutdown()
+    runtime = start(spans_file="/dev/full", otlp_endpoint="http://127.0.0.1:9")
+    ask()
+    assert not ragtrace.flush(30)
+    assert runtime.export.file_spans.failed == {"rejected": 2}
+
+
+def test_flush_says_once_that_a_queue_was_full(start: Start) -> None:
+    """Requests for which the queue had no room make the next flush False, and not the one after it."""
+    release = threading.Event()
+
+    @evaluator(needs={"answer"}, timeout=60)
+    def slow(trace: Trace) -> float:
+        release.wait(60)
+        return 1.0
+
+    runtime = start(evaluators=[slow], queue_items=1, batch=1)
+    for i in range(5):
+        runtime.pipeline.submit(make_trace(trace_id=i + 1))
+    release.set()
+    assert not ragtrace.flush(30)
+    assert runtime.pipeline.stats().dropped["queue_full"] >= 3
+    assert ragtrace.flush(30)
+
+
+def test_flush_says_that_the_evaluating_process_was_stopped(start: Start) -> None:
+    """An evaluating process that does not answer makes flush False: at first it has not answered, then it never did."""
+    check = replace(plugins.load("looping_compression_ratio"), timeout=2.0)
+    runtime = start(evaluators=[check])
+    runtime.pipeline.submit(make_trace())
+    assert ragtrace.flush(60)
+    (runners,) = runtime.pipeline._runners.values()
+    assert runners.process._child is not None
+    runners.process._child.send_signal(signal.SIGSTOP)
+    runtime.pipeline.submit(make_trace(trace_id=2))
+    assert not ragtrace.flush(0.1)
+    assert not ragtrace.flush(30)
+    assert runtime.pipeline.stats().errors["looping_compression_ratio", "timeout"] == 1
+    runtime.pipeline.submit(make_trace(trace_id=3))
+    assert ragtrace.flush(60)
+
+
+def test_flush_says_that_a_sink_failed(start: Start) -> None:
+    """A sink that raises did not take the evaluation: flush is False."""
+
+    def broken(evaluation: Evaluation) -> None:
+        raise OSError("for the test")
+
+    runtime = start(sinks=[broken])
+    runtime.pipeline.submit(make_trace())
+    assert not ragtrace.flush(30)
+
+
+def test_flush_waits_for_a_store_that_is_locked(start: Start, tmp_path: Path) -> None:
+    """While the database takes nothing flush is False; when it does again, what waited is stored and flush is True."""
+    runtime = start(store=str(tmp_path / "chatlogs.db"))
+    with sqlite3.connect(tmp_path / "chatlogs.db", isolation_level=None) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        runtime.pipeline.submit(make_trace())
+        assert not ragtrace.flush(0.5)
+        other.execute("COMMIT")
+    other.close()
+    assert ragtrace.flush(60)
+    assert runtime.store.written == 1
+
+
+def test_flush_says_that_the_store_lost_a_row(start: Start, tmp_path: Path) -> None:
+    """A row that neither the database nor the spill file takes makes flush False."""
+    runtime = start(store=str(tmp_path / "chatlogs.db"))
+    (tmp_path / "chatlogs.db").unlink()
+    (tmp_path / "chatlogs.db").mkdir()
+    (tmp_path / "chatlogs.db.spill").mkdir()
+    runtime.store._store.close()
+    runtime.store._store = None
+    runtime.pipeline.submit(make_trace())
+    assert not ragtrace.flush(3)
+
+
+def test_shutdown_twice_and_init_again(start: Start) -> None:
+    """The second shutdown does nothing; after a later init requests are evaluated as before."""
+    first = start()
+    ask()
+    assert ragtrace.shutdown()
+    assert ragtrace.shutdown()
+    assert ragtrace.flush(0.1)
+    ask("nobody evaluates this one")
+    capture = Capture()
+    start(sinks=[capture])
+    ask("again")
+    assert ragtrace.flush(30)
+    assert first.counts()["quick"].scored == 1
+    assert [evaluation.trace.query for evaluation in capture.evaluations] == ["again"]
+
+
+def test_shutdown_says_what_it_left_behind(start: Start) -> None:
+    """A request whose evaluation is under way when the time is over is dropped, counted, and shutdown is False."""
+    release = threading.Event()
+
+    @evaluator(needs={"answer"}, timeout=60)
+    def slow(trace: Trace) -> float:
+        release.wait(60)
+        return 1.0
+
+    runtime = start(evaluators=[slow, quick], batch=1)
+    for i in range(3):
+        runtime.pipeline.submit(make_trace(trace_id=i + 1))
+    assert not ragtrace.shutdown(0.5)
+    for counts in runtime.counts().values():
+        assert (counts.eligible, counts.dropped) == (3, 3)
+    release.set()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_shutdown_in_a_forked_child_leaves_the_parent_alone(start: Start, tmp_path: Path) -> None:
+    """A forked child that shuts down sends its own requests; the parent goes on."""
+    spans = tmp_path / "spans.jsonl"
+    runtime = start(spans_file=str(spans))
+    ask("parent")
+    assert ragtrace.flush(30)
+    pid = os.fork()
+    if pid == 0:
+        ask("child")
+        os._exit(0 if ragtrace.shutdown(20) and ragtrace.shutdown() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    ask("parent again")
+    assert ragtrace.flush(30)
+    assert runtime.counts()["quick"].scored == 2
+    assert spans.read_text().count("gen_ai.evaluation.quick.score") == 3
