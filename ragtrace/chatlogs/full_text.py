@@ -104,6 +104,13 @@ def parse_phrases(query: str) -> list[list[str]]:
     return phrases
 
 
+def contains(entry: IndexedWords, phrases: Sequence[Sequence[str]]) -> bool:
+    """Whether each phrase occurs in a part (query, answer, chunks) of an entry, as the databases' index decides it."""
+    parts = [f" {part} ".lower() for part in entry[1:]]
+    wanted = [" {} ".format(" ".join(phrase)).lower() for phrase in phrases]
+    return bool(wanted) and all(any(phrase in part for part in parts) for phrase in wanted)
+
+
 def fts5_query(phrases: Sequence[Sequence[str]]) -> str:
     """Returns the query for FTS5. Every phrase is quoted, so that none of its characters is syntax."""
     return " ".join('"' + " ".join(phrase) + '"' for phrase in phrases)

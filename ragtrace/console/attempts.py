@@ -1,4 +1,5 @@
-"""Limits failed sign-ins. Failures are counted in the database, so for all workers together."""
+"""Limits failed sign-ins, and searches of people who see masked texts. They are counted in the database, so for all
+workers together."""
 
 from __future__ import annotations
 
@@ -19,6 +20,9 @@ WINDOW = 15 * 60.0
 # Few by name and address together, so that no one can lock out another user from a distance; many by name alone,
 # against guessing from everywhere at once.
 PER_NAME_AND_ADDRESS, PER_ADDRESS, PER_NAME = 5, 20, 100
+MASKED_SEARCHES = 200
+"""Searches by words in a window of one user who sees masked texts: enough to read, too few to try out words."""
+_SEARCH = "(search)"  # no client has this address
 
 
 def begin(store: Store, name: str, address: str, now: float | None = None) -> int:
@@ -40,6 +44,18 @@ def begin(store: Store, name: str, address: str, now: float | None = None) -> in
         if not any(waits):
             connection.execute(insert(table).values(time=now, name=who, address=address[:60]))
     return max(waits)
+
+
+def begin_search(store: Store, user: int, now: float | None = None) -> int:
+    """Count a search by words of a user who sees masked texts. Seconds to wait; 0 to go on."""
+    now = time.time() if now is None else now
+    table, who = schema.attempts, _name(f"user {user}")
+    with store.writing() as connection:
+        wait = _wait(connection, and_(table.c.name == who, table.c.address == _SEARCH), MASKED_SEARCHES, now)
+        if not wait:
+            connection.execute(delete(table).where(table.c.time < now - WINDOW))
+            connection.execute(insert(table).values(time=now, name=who, address=_SEARCH))
+    return wait
 
 
 def forget(connection: Connection, name: str, address: str) -> None:

@@ -1,12 +1,14 @@
 """The one door to the content of chat logs: every page and route reads traces, reviews and exports through it.
 
 What comes through is masked, unless the user's role may read personal data (setting `unmasked_roles`). A search also
-tells whether a text is there, so a role that sees masked texts may not search for what is under the masks.
+tells whether a text is there, so the search of a role that sees masked texts looks at the masked texts.
 """
 
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +16,10 @@ from typing import TYPE_CHECKING
 from fastapi import Request
 from sqlalchemy import select
 
-from ragtrace.chatlogs import search
+from ragtrace.chatlogs import full_text, search
 from ragtrace.chatlogs.schema import reviews, users, verdicts
 from ragtrace.chatlogs.store_types import Filter, Page, Review, StoredTrace, Verdict
+from ragtrace.console import attempts
 from ragtrace.console.access import User, settings_of, store_of
 from ragtrace.console.masks import mask_review, mask_row, mask_trace
 from ragtrace.console.problems import Problem
@@ -27,9 +30,8 @@ if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
 _HEX = re.compile(r"[0-9a-f]{32}")
-_MAX_DIGITS = 4
-"""Digits that a search may hold where texts are masked: a year, an error's code. A long number is found piece by
-piece."""
+_SEARCH_SECONDS = 2.0
+"""Seconds after which a search in masked texts looks at no further page."""
 
 
 def may_read_personal_data(request: Request, user: User) -> bool:
@@ -62,21 +64,44 @@ def _read_unmasked_trace(store: Store, trace: str | int) -> StoredTrace | None:
 def find_traces(
     request: Request, user: User, filter: Filter, *, after: str | None, order: str, limit: int = 50
 ) -> Page:
-    """A page of a list. Raises Problem (403) for a search that would tell what is under the masks, SettingError for
-    one that the store cannot do."""
-    masked = not may_read_personal_data(request, user)
-    if masked:
-        _refuse_personal_search(filter)
-    page = search.find(store_of(request), filter, after=after, limit=limit, order=order)
-    return replace(page, rows=tuple(map(mask_row, page.rows))) if masked else page
+    """A page of a list. A role that sees masked texts finds the words that it sees: a word under a mask finds nothing.
 
-
-def _refuse_personal_search(filter: Filter) -> None:
-    title = "Your role may not read personal data"
+    Raises Problem (403) where such a role searches by user or session, Problem (429) where it searches too often,
+    SettingError for a search that the store cannot do.
+    """
+    store = store_of(request)
+    if may_read_personal_data(request, user):
+        return search.find(store, filter, after=after, limit=limit, order=order)
     if filter.user_id or filter.session_id:
+        title = "Your role may not read personal data"
         raise Problem(403, title, "It cannot search by user or session. Remove these filters.")
-    if mask_pii(filter.text) != filter.text or sum(c.isdigit() for c in filter.text) > _MAX_DIGITS:
-        raise Problem(403, title, "It cannot search for addresses or long numbers. Search for words.")
+    if filter.text and (wait := attempts.begin_search(store, user.id)):
+        detail = f"Your role may search {attempts.MASKED_SEARCHES} times in {attempts.WINDOW / 60:.0f} minutes."
+        raise Problem(429, "There were too many searches", detail, {"Retry-After": str(wait)})
+    phrases, end = full_text.parse_phrases(filter.text), time.monotonic() + _SEARCH_SECONDS
+    page = search.find(store, filter, after=after, limit=limit, order=order)
+    if filter.text:
+        visible = _only_visible(store, page, phrases)
+        while not visible.rows and page.after and time.monotonic() < end:
+            page = search.find(store, filter, after=page.after, limit=limit, order=order)
+            visible = _only_visible(store, page, phrases)
+        page = visible
+    return replace(page, rows=tuple(map(mask_row, page.rows)))
+
+
+def _only_visible(store: Store, page: Page, phrases: Sequence[Sequence[str]]) -> Page:
+    """The rows whose masked texts contain the phrases. Neither the number of matches nor a cursor after an empty page
+    is kept: both would tell that the words stand under a mask."""
+    rows = []
+    for row in page.rows:
+        stored = _read_unmasked_trace(store, row.id)
+        if stored is None:
+            continue
+        trace = mask_trace(stored).trace
+        entry = full_text.index_words(row.id, trace.query, trace.answer, [d.content for d in trace.documents])
+        if full_text.contains(entry, phrases):
+            rows.append(row)
+    return Page(tuple(rows), page.after if rows else None, None)
 
 
 def find_reviews(request: Request, user: User, stored: StoredTrace) -> tuple[Review, ...]:

@@ -9,13 +9,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert, select, update
 
 from ragtrace.chatlogs.encryption import clean
-from ragtrace.chatlogs.engine import chunks
 from ragtrace.chatlogs.schema import items, trace_is, traces, users
 from ragtrace.chatlogs.store_types import Review, Verdict, is_trace_id
 from ragtrace.errors import DataError
@@ -37,7 +37,9 @@ _ALIASES = {
     "0": "fail",
     "n/a": "not_applicable",
 }
-_BATCH = 200
+_BATCH = 500
+_MOST_ERRORS = 10_000
+"""Lines that cannot be used, after which an import ends: the file is another kind of file."""
 _TEXT = 10_000
 """Characters of a comment or corrected answer that are stored."""
 
@@ -72,7 +74,8 @@ def import_labels(
 ) -> ImportResult:
     """Imports labels from JSON lines, CSV or TSV with `trace_id` (32 hexadecimal digits), `evaluator`, `label` (`pass`,
     `fail`, `not_applicable`, `unsure`), and optionally `reviewer`, `comment`, `corrected`. A second label of a reviewer
-    for the same log and evaluator replaces the first, so importing a file twice changes nothing.
+    for the same log and evaluator replaces the first, so importing a file twice changes nothing. The file is read in
+    parts, and an import ends after 10,000 lines that cannot be used; what was read before stays.
 
     A reviewer whom the console does not know becomes a user who cannot log in. `probability` is the probability in
     (0, 1] with which a stored trace was labelled, if the labelled traces are a random sample (1 for all traces): only
@@ -82,13 +85,14 @@ def import_labels(
         raise DataError(f"the probability is {probability!r}; give a number above 0, at most 1")
     now = time.time() if now is None else now
     errors: list[tuple[int, str]] = []
-    by_review: defaultdict[tuple[str, str], dict[str, _Label]] = defaultdict(dict)
-    for label in _labels(Path(path), errors):
-        by_review[label.trace_id, label.reviewer][label.verdict.evaluator] = label
-    count, logs = 0, set()
-    for batch in chunks([list(group.values()) for group in by_review.values()], _BATCH):
+    stored: set[tuple[str, str, str]] = set()
+    labels = _labels(Path(path), errors)
+    while batch := list(islice(labels, _BATCH)):
+        by_review: defaultdict[tuple[str, str], dict[str, _Label]] = defaultdict(dict)
+        for label in batch:
+            by_review[label.trace_id, label.reviewer][label.verdict.evaluator] = label
         with store.writing() as connection:
-            for group in batch:
+            for group in [list(own.values()) for own in by_review.values()]:
                 trace_id = group[0].trace_id
                 trace = _stored_id(connection, trace_id)
                 if trace is None:
@@ -97,10 +101,9 @@ def import_labels(
                 if probability is not None:
                     _set_probability(connection, trace, probability, now)
                 _write(store, connection, group, now)
-                count += len(group)
-                logs.add(trace_id)
+                stored.update((trace_id, label.reviewer, label.verdict.evaluator) for label in group)
     messages = (DataError(f"{os.fspath(path)}, line {line}: {problem}") for line, problem in sorted(errors))
-    return ImportResult(count, len(logs), tuple(messages))
+    return ImportResult(len(stored), len({trace_id for trace_id, _, _ in stored}), tuple(messages))
 
 
 def _write(store: Store, connection: Connection, group: Sequence[_Label], now: float) -> None:
@@ -150,6 +153,9 @@ def _labels(path: Path, errors: list[tuple[int, str]]) -> Iterator[_Label]:
                 yield _label(line, fields)
             except ValueError as error:
                 errors.append((line, str(error)))
+            if len(errors) >= _MOST_ERRORS:
+                errors.append((line + 1, f"the import ends here, after {_MOST_ERRORS} lines that cannot be used"))
+                return
     except (OSError, EOFError) as error:
         raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 

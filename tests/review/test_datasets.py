@@ -220,6 +220,33 @@ def test_lines_that_cannot_be_used_are_named(
     assert "1 labels of 1 logs, 8 lines left out" in said
 
 
+def test_an_import_of_something_else_ends_early(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
+    """A million lines that are no labels: the import ends after ten thousand and keeps what it read before."""
+    store, hexes = bare
+    path = tmp_path / "labels.jsonl"
+    good = json.dumps({"trace_id": hexes[0], "evaluator": "good", "label": "pass"})
+    path.write_text(good + "\n" + "{}\n" * 1_000_000 + good.replace("good", "late"), "utf-8")
+    result = import_labels(store, path, now=NOW)
+    assert result.labels == 1
+    assert len(result.errors) == 10_001
+    assert "line 10002: the import ends here" in str(result.errors[-1])
+
+
+def test_an_import_is_written_in_parts(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
+    """Labels of one review that are a thousand lines apart become one review; each label is counted once."""
+    store, hexes = bare
+    path = tmp_path / "labels.jsonl"
+    lines = [
+        {"trace_id": hexes[0], "evaluator": f"e{n % 600}", "label": "pass", "reviewer": "ann"} for n in range(1200)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    result = import_labels(store, path, now=NOW)
+    assert (result.labels, result.logs, result.errors) == (600, 1, ())
+    with store.reading() as connection:
+        assert connection.scalar(select(func.count()).select_from(reviews)) == 1
+        assert connection.scalar(select(func.count()).select_from(verdicts)) == 600
+
+
 def test_labels_from_a_table(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
     """CSV and TSV, with and without a byte order mark; a missing column is an error of the file."""
     store, hexes = bare

@@ -142,7 +142,7 @@ async def import_labels(
         path = Path(folder) / ("labels.csv" if kind == "text/csv" else "labels.jsonl")
         with path.open("wb") as file:
             async for part in request.stream():
-                file.write(part)
+                await run_in_threadpool(file.write, part)
         result = await run_in_threadpool(_import, request, path, probability)
     audit.note(request, labels=result.labels, refused=result.refused)
     return result
