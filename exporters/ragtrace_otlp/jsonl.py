@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import format_span_id, format_trace_id
 
 from ragtrace.errors import SettingError
+from ragtrace.private_file import private_opener
 from ragtrace.text.sanitizer import finite
 
 
@@ -26,7 +27,7 @@ class JsonLinesSpanExporter(SpanExporter):
         self._lock = threading.Lock()
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 open until shutdown
+            self._file = open(path, "a", encoding="utf-8", opener=private_opener)  # noqa: SIM115 open until shutdown
         except OSError as error:
             raise SettingError(f"spans_file {os.fspath(path)!r} cannot be written: {error}") from error
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ragtrace.chatlogs.retention import Removal
     from ragtrace.chatlogs.store import Store
 
+_UNREACHED = (
+    "spans, events and scores that were sent to a backend, spans_file and report_file, exported data sets and results "
+    "of ragtrace eval, backups, replicas, spill files of other machines. Delete the user there, too"
+)
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -107,11 +111,18 @@ def _prune(options: argparse.Namespace) -> int:
 
 
 def _forget(options: argparse.Namespace) -> int:
+    from ragtrace import settings
     from ragtrace.chatlogs.retention import delete_user
+    from ragtrace.judge.ledger import forget_answers
 
+    used = settings.load()
     with open_store_of(options) as store:
         removal = delete_user(store, options.user, rewrite=not options.no_rewrite)
     print(f"ragtrace store forget-user: {_summary(removal)} removed")
+    if used.judge_store:
+        answers = forget_answers(used.judge_store)
+        print(f"ragtrace store forget-user: all {answers} remembered answers of {used.judge_store} removed")
+    print(f"ragtrace store forget-user: not reached: {_UNREACHED}", file=sys.stderr)
     return 0
 
 

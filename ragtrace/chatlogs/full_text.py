@@ -107,8 +107,8 @@ def parse_phrases(query: str) -> list[list[str]]:
 def contains(entry: IndexedWords, phrases: Sequence[Sequence[str]]) -> bool:
     """Whether each phrase occurs in a part (query, answer, chunks) of an entry, as the databases' index decides it."""
     parts = [f" {part} ".lower() for part in entry[1:]]
-    wanted = [" {} ".format(" ".join(phrase)).lower() for phrase in phrases]
-    return bool(wanted) and all(any(phrase in part for part in parts) for phrase in wanted)
+    texts = [" {} ".format(" ".join(phrase)).lower() for phrase in phrases]
+    return bool(texts) and all(any(text in part for part in parts) for text in texts)
 
 
 def fts5_query(phrases: Sequence[Sequence[str]]) -> str:

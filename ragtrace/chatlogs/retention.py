@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, func, select, text
+from sqlalchemy import Connection, delete, exists, func, or_, select, text
 from sqlalchemy.exc import DBAPIError
 
 from ragtrace.chatlogs import full_text
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _DAY = 86_400.0
 _BATCH = 200
+_STRAY_DAYS, _MOST_STRAY = 7.0, 100_000
+"""Feedback may come before its trace. What is older, or exceeds the number, belongs to traces that were not sampled."""
 _BESIDE = 4_000
 """Approximate bytes of a trace in PostgreSQL besides its content: scores, indexes, words."""
 
@@ -59,9 +62,9 @@ class Removal:
 
 def prune(store: Store, retention: Retention, now: float | None = None) -> Removal:
     """Deletes what is too old and what exceeds the size limit, oldest first, with reviews and feedback. The sums of the
-    overview are deleted by age. Transactions are short, so readers and writers can continue. Raises StoreError as the
-    store does."""
-    total = Removal()
+    overview are deleted by age. Feedback whose trace is not stored is deleted after 7 days, and above 100,000 pieces.
+    Transactions are short, so readers and writers can continue. Raises StoreError as the store does."""
+    total = _remove_stray_feedback(store, (time.time() if now is None else now) - _STRAY_DAYS * _DAY)
     if retention.days:
         before = (time.time() if now is None else now) - retention.days * _DAY
         oldest = select(traces.c.id).where(traces.c.id < lowest_id(before + 1), traces.c.started < before)
@@ -75,6 +78,16 @@ def prune(store: Store, retention: Retention, now: float | None = None) -> Remov
                 break
             total += removal
     return total
+
+
+def _remove_stray_feedback(store: Store, before: float) -> Removal:
+    """Deletes feedback without a stored trace that was given before a time, and the oldest above a number."""
+    stray = ~exists().where(traces.c.trace_id == feedback.c.trace_id)
+    newest = select(feedback.c.id).where(stray).order_by(feedback.c.id.desc())
+    with store.writing() as connection:
+        excess = connection.scalar(newest.offset(_MOST_STRAY).limit(1)) or 0
+        old = or_(feedback.c.created < before, feedback.c.id <= excess)
+        return Removal(feedback=connection.execute(delete(feedback).where(stray, old)).rowcount)
 
 
 def _count_excess(store: Store, most: int) -> int:
@@ -133,7 +146,7 @@ def _count(connection: Connection, column: Any, ids: Sequence[int]) -> int:
 
 def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removal:
     """Deletes everything of one user: traces, texts, scores, feedback, reviews, index entries, and what waits in the
-    spill file of this machine.
+    spill file of this machine. Feedback whose trace is not stored names no user: all of it is deleted.
 
     With `rewrite` the database is rewritten, so that no bytes of it are left in the file or in PostgreSQL's tables:
     this takes minutes for a million traces, needs as much free space as they occupy, and blocks other writers. Copies
@@ -143,6 +156,7 @@ def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removal:
     spilled = Spill(spill_path(store.engine.url), store.keys).forget(user_id)
     query = select(traces.c.id).where(traces.c.user_key.in_(user_keys(store.keys, user_id))).limit(_BATCH)
     removal = Removal(spilled=spilled) + _remove_all(store, query)
+    removal += _remove_stray_feedback(store, math.inf)  # it names no user, so it may be this one's
     if rewrite:
         rewrite_files(store)
     return removal

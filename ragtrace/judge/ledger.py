@@ -26,6 +26,22 @@ _OPEN = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY AUTOINCREMENT, un
 _ANSWERS = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, made REAL NOT NULL)"
 
 
+def forget_answers(path: str) -> int:
+    """Deletes all remembered answers of a `judge_store` file and rewrites the file without them; their number. The
+    spending stays. Raises SettingError for a file that cannot be used."""
+    if not Path(path).exists():
+        return 0
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=_BUSY, isolation_level=None)) as database:
+            database.execute(_ANSWERS)
+            count = database.execute("DELETE FROM answers").rowcount
+            database.execute("VACUUM")
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        raise SettingError(f"judge_store ({path}) cannot be used: {error}") from error
+    return count
+
+
 class BudgetError(EvaluationError):
     """The budget has no room for another request. `may_pass`: other requests are open, and may cost less than was set
     aside for them."""

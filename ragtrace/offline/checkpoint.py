@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ragtrace.errors import DataError
+from ragtrace.private_file import create_private
 from ragtrace.records import Score
 from ragtrace.reporting.files import score_of, sparse
 
@@ -26,6 +27,7 @@ class Checkpoint:
         """Number of rows that an earlier process saved."""
         try:
             if fresh or not self._load(run):
+                create_private(path)
                 path.write_text(json.dumps({"run": run}) + "\n", encoding="utf-8")
             self._file: IO[bytes] = path.open("ab")
         except OSError as error:

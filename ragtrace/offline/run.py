@@ -24,6 +24,7 @@ from ragtrace.offline.columns import notes
 from ragtrace.offline.rows import Item, Row, read
 from ragtrace.offline.selection import needs_judge, suitable
 from ragtrace.offline.table import RunFigures
+from ragtrace.private_file import private_opener
 from ragtrace.records import Score
 from ragtrace.reporting.perturb import perturbed
 from ragtrace.reporting.results import EvaluationRun, Info, Metric, Result
@@ -180,7 +181,8 @@ def _judge_store(target: Path) -> Path:
 
 def _open(target: Path) -> IO[str]:
     try:
-        return _unfinished(target).open("w", encoding="utf-8", errors="backslashreplace")
+        path = _unfinished(target)
+        return open(path, "w", encoding="utf-8", errors="backslashreplace", opener=private_opener)
     except OSError as error:
         raise DataError(f"{target} cannot be written: {error}") from error
 

@@ -18,6 +18,7 @@ from typing import Any
 from ragtrace.background import after_fork
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator
+from ragtrace.private_file import private_opener
 from ragtrace.records import Evaluation, Score
 from ragtrace.text.sanitizer import Sanitizer
 
@@ -134,7 +135,7 @@ class Journal:
             return False
 
     def _opened(self) -> int:
-        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = private_opener(str(self._path), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         size = os.fstat(file).st_size
         if size:  # a process that died may have left an incomplete line
             with self._path.open("rb") as end:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace.errors import DataError
+from ragtrace.private_file import create_private
 from ragtrace.records import Evidence, Score
 from ragtrace.reporting.analysis import Analysis, analyse
 from ragtrace.reporting.formats import json_value
@@ -68,6 +69,7 @@ def read_run(folder: str | os.PathLike[str]) -> EvaluationRun:
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write` with another name next to `path`, and rename the file when it is complete."""
     part = path.with_name(f".{path.name}.part")
+    create_private(part)
     try:
         write(part)
         part.replace(path)

@@ -24,6 +24,7 @@ from sqlalchemy import select
 from ragtrace.chatlogs.schema import reviews, traces, verdicts
 from ragtrace.chatlogs.store_types import StoredTrace
 from ragtrace.errors import DataError, MissingExtraError
+from ragtrace.private_file import create_private
 from ragtrace.review.weights import load_verdicts
 
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ def _majority(labels: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _write_lines(path: Path, rows: Iterator[dict[str, Any]], *, is_gzip: bool) -> None:
+    create_private(path)
     with gzip.open(path, "wb") if is_gzip else path.open("wb") as file:
         for row in rows:
             file.write(json.dumps(row, allow_nan=False).encode() + b"\n")
@@ -228,6 +230,7 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
     except ModuleNotFoundError as error:
         raise MissingExtraError("pyarrow", "eval", "A data set in Parquet") from error
     schema = _schema(pyarrow)
+    create_private(path)
     with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         while group := list(islice(rows, 1_000)):
             writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))

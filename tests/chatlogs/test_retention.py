@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, insert, select
 
+from ragtrace.chatlogs import retention
 from ragtrace.chatlogs.ingest import ingest
 from ragtrace.chatlogs.retention import Removal, Retention, delete_user, prune
 from ragtrace.chatlogs.schema import contents, details, feedback, items, reviews, scores, sums, traces, users, verdicts
@@ -19,7 +21,11 @@ from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.chatlogs.store_types import Filter
 from ragtrace.cli import main
 from ragtrace.errors import DataError
+from ragtrace.judge.ledger import NANO, Ledger
+from ragtrace.private_file import create_private, private_opener
 from ragtrace.records import Document, Facts, Score
+from ragtrace.reporting.files import replace_file
+from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from tests.chatlogs.evaluations import NOW, made
 
 DAY = 86_400.0
@@ -108,6 +114,32 @@ def test_what_is_too_old_goes(store: Store) -> None:
         assert connection.execute(select(sums)).all() == []
 
 
+def _stray(store: Store, count: int, created: float) -> None:
+    with store.writing() as connection:
+        rows = [{"trace_id": f"{n + 500:032x}", "thumbs": -1, "created": created} for n in range(count)]
+        connection.execute(insert(feedback), rows)
+
+
+def test_feedback_of_traces_that_never_came_goes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After seven days, and the oldest of what is too much; feedback of stored traces stays."""
+    _filled(store)
+    _stray(store, 5, NOW)
+    assert prune(store, Retention(), now=NOW + 6 * DAY) == Removal()
+    assert prune(store, Retention(), now=NOW + 8 * DAY) == Removal(feedback=5)
+    monkeypatch.setattr(retention, "_MOST_STRAY", 3)
+    _stray(store, 5, NOW)
+    assert prune(store, Retention(), now=NOW) == Removal(feedback=2)
+    assert _counts(store)["feedback"] == 20 + 3
+
+
+def test_feedback_without_a_trace_goes_with_a_user(store: Store) -> None:
+    """It names no user, so it may be theirs."""
+    _filled(store)
+    _stray(store, 5, NOW)
+    assert delete_user(store, "anna") == Removal(traces=10, scores=10, reviews=10, feedback=15)
+    assert _counts(store)["feedback"] == 10
+
+
 def test_what_is_too_much_goes(store: Store) -> None:
     """Above the size the oldest go, until it fits; the newest stay."""
     for first in range(0, 900, 300):
@@ -126,7 +158,8 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     _filled(store)
     store.close()
     assert main(["store", "forget-user", "anna", "--store", "s.db"]) == 0
-    assert "10 traces, 10 scores, 10 reviews, 10 feedback, 0 spilled removed" in capsys.readouterr().out
+    assert "10 traces, 10 scores, 10 reviews, 10 feedback, 0 spilled removed" in (report := capsys.readouterr()).out
+    assert "not reached: spans" in report.err
     assert main(["store", "prune", "--store", "s.db", "--bytes", "1G", "--days", "1"]) == 0
     assert "10 traces" in capsys.readouterr().out
     assert main(["store", "prune"]) == 2
@@ -134,6 +167,39 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert main(["store", "rekey", "--store", "s.db"]) == 2
     assert "name the store" in (said := capsys.readouterr().err)
     assert "'much'" in said
+
+
+def test_the_judge_forgets_with_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its remembered answers may quote anybody: all go, with their bytes; what was spent stays."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGTRACE_JUDGE_STORE", "judge.db")
+    ledger = Ledger("judge.db", hour=1.0, day=1.0)
+    ledger.put("key", "annamark said so")
+    ledger.settle(ledger.reserve(NANO // 2), NANO // 2)
+    assert b"annamark" in b"".join(file.read_bytes() for file in tmp_path.glob("judge.db*"))
+    assert main(["store", "forget-user", "anna", "--store", "s.db"]) == 0
+    assert "all 1 remembered answers of judge.db removed" in capsys.readouterr().out
+    assert ledger.get("key") is None
+    assert ledger.spent("hour") == pytest.approx(0.5)
+    assert b"annamark" not in b"".join(file.read_bytes() for file in tmp_path.glob("judge.db*"))
+
+
+def test_files_with_texts_are_their_owner_s_alone(tmp_path: Path) -> None:
+    """Spans, the report file and what it exports have mode 0600; a file that is there keeps its mode."""
+    os.umask(0o022)
+    for name in ("new", "old"):
+        path = tmp_path / name
+        if name == "old":
+            path.touch(0o644)
+        create_private(path)
+        with open(path, "a", opener=private_opener) as file:
+            file.write("text")
+        assert path.stat().st_mode & 0o777 == (0o644 if name == "old" else 0o600)
+    JsonLinesSpanExporter(tmp_path / "spans.jsonl").shutdown()
+    replace_file(tmp_path / "result.json", lambda part: part.write_text("{}"))
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("spans.jsonl", "result.json")} == {0o600}
 
 
 # --- ingest --------------------------------------------------------------------------------------------------
