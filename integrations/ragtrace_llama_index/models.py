@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 from ragtrace import semconv
 from ragtrace.tracing.content import Attributes
+from ragtrace.tracing.provider_replies import Counts, finish_reason, token_counts, write_counts
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
 from ragtrace_llama_index.conversion import field_of
@@ -26,34 +26,41 @@ _PROVIDERS = {
     "openai_like": None,
 }
 """OpenTelemetry's names for the providers whose LlamaIndex package has another name."""
-_USAGE = (
-    (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, ("prompt_tokens", "input_tokens", "prompt_eval_count")),
-    (
-        semconv.OUTPUT_TOKENS,
-        semconv.OI_TOKENS_COMPLETION,
-        ("completion_tokens", "output_tokens", "eval_count"),
-    ),
-    (None, semconv.OI_TOKENS_TOTAL, ("total_tokens", "total_token_count")),
-    (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, ("prompt_token_count",)),
-    (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, ("candidates_token_count",)),
-    (semconv.CACHE_READ_TOKENS, semconv.OI_TOKENS_CACHE_READ, ("cache_read_input_tokens",)),
-    (semconv.CACHE_WRITE_TOKENS, semconv.OI_TOKENS_CACHE_WRITE, ("cache_creation_input_tokens",)),
+_CLASSES = {
+    "OpenAI": "openai",
+    "AzureOpenAI": "azure.ai.openai",
+    "Anthropic": "anthropic",
+    "Bedrock": "aws.bedrock",
+    "BedrockConverse": "aws.bedrock",
+    "Cohere": "cohere",
+    "DeepSeek": "deepseek",
+    "Gemini": "gcp.gemini",
+    "GoogleGenAI": "gcp.gemini",
+    "Groq": "groq",
+    "MistralAI": "mistral_ai",
+    "Ollama": "ollama",
+    "Perplexity": "perplexity",
+    "Vertex": "gcp.vertex_ai",
+}
+"""Providers by the name of LlamaIndex's class, for classes of the same name elsewhere."""
+
+
+_IDENTITY = (
+    (semconv.RESPONSE_MODEL, "model"),
+    (semconv.RESPONSE_ID, "id"),
+    (semconv.RESPONSE_ID, "response_id"),  # Cohere
 )
-_DETAILS = (
-    (semconv.CACHE_READ_TOKENS, semconv.OI_TOKENS_CACHE_READ, "prompt_tokens_details", "cached_tokens"),
-    (semconv.REASONING_TOKENS, semconv.OI_TOKENS_REASONING, "completion_tokens_details", "reasoning_tokens"),
-)
-_REASONS = ("finish_reason", "stop_reason", "done_reason")
 
 
 @functools.lru_cache(maxsize=256)
 def provider_of(kind: type) -> str | None:
-    """Returns the provider: the name of the integration package that defines the model's class or one of its bases."""
+    """Returns the provider: the name of the integration package that defines the model's class or one of its bases, or
+    what the class is called where no such package does."""
     for base in kind.__mro__:
         parts = base.__module__.split(".")
         if parts[:2] in (["llama_index", "llms"], ["llama_index", "embeddings"]) and len(parts) > 2:
             return _PROVIDERS.get(parts[2], parts[2])
-    return None
+    return next((_CLASSES[base.__name__] for base in kind.__mro__ if base.__name__ in _CLASSES), None)
 
 
 def name_of(instance: Any) -> str | None:
@@ -75,8 +82,15 @@ def _from_metadata(instance: Any) -> Any:
         return None
 
 
+def _wrapped(instance: Any) -> Any:
+    """Returns the model inside a structured model, which has no settings of its own."""
+    inner = getattr(instance, "__dict__", {}).get("llm")
+    return inner if inner is not None and conversion.role_of(type(inner)) == "model" else instance  # type: ignore[arg-type]
+
+
 def describe(instance: Any, model: str | None, openinference: bool) -> Attributes:
     """Returns a model's attributes before it answers: name, provider, parameters."""
+    instance = _wrapped(instance)
     attributes: Attributes = {}
     provider = provider_of(type(instance))  # type: ignore[arg-type]
     if model:
@@ -99,59 +113,56 @@ def describe(instance: Any, model: str | None, openinference: bool) -> Attribute
 
 def read_reply(run: Run, response: Any, openinference: bool) -> None:
     """Reads a chat or completion response into the run: text, tool calls, tokens, finish reason, model."""
-    message = getattr(response, "message", None)
-    text = conversion.text_of(message) if message is not None else getattr(response, "text", None)
-    if isinstance(text, str):
+    text = text_of_reply(response)
+    if text is not None:
         run.answer = text
-    calls = conversion.tool_calls(message)
+    calls = conversion.tool_calls(getattr(response, "message", None))
     if calls:
         parts = [{"type": "text", "content": run.answer}] if run.answer else []
         run.reply = [("assistant", [*parts, *calls])]
+    if _wrapped(run.owner) is run.owner:  # the reply of a structured model is an object of the application
+        write_counts(run.attributes, _read_provider(run, response), openinference)
+
+
+def read_stream(run: Run, response: Any, openinference: bool) -> None:
+    """Reads the end of a stream into the run; `response` is the last one, or None when the stream did not end."""
+    for chunk in tuple(run.state.chunks):
+        write_counts(run.attributes, _read_provider(run, chunk), openinference)
+    if response is not None:
+        read_reply(run, response, openinference)
+
+
+def read_inner(run: Run, response: Any, openinference: bool) -> None:
+    """Reads what the innermost call's reply says of itself: the outer call may pass on its text alone.
+
+    The tokens of several replies add up; those of the outer call, if it has any, replace them."""
+    counts: Counts = {}
+    for chunk in (*run.state.chunks, response):
+        counts = _read_provider(run, chunk) or counts
+    run.state.chunks.clear()
+    sums = {name: value + run.attributes.get(name, 0) for name, value in counts.items()}
+    write_counts(run.attributes, sums, openinference)
+
+
+def text_of_reply(response: Any) -> str | None:
+    """Returns the text of a chat or completion response, or None when it has none."""
+    message = getattr(response, "message", None)
+    text = conversion.text_of(message) if message is not None else getattr(response, "text", None)
+    return text if isinstance(text, str) else None
+
+
+def _read_provider(run: Run, response: Any) -> Counts:
+    """Reads the provider's own reply into the run: model, id, finish reason. Returns its numbers of tokens."""
     raw = getattr(response, "raw", None)
-    extra = getattr(response, "additional_kwargs", None) or {}
-    if raw is None and not extra:
-        return
-    _read_identity(run, raw, extra)
-    _read_usage(run.attributes, raw, extra, openinference)
-
-
-def _read_identity(run: Run, raw: Any, extra: Mapping[str, Any]) -> None:
-    model, identity = field_of(raw, "model"), field_of(raw, "id")
-    if isinstance(model, str):
-        run.attributes[semconv.RESPONSE_MODEL] = model
-    if isinstance(identity, str):
-        run.attributes[semconv.RESPONSE_ID] = identity
-    choices = field_of(raw, "choices")
-    first = choices[0] if isinstance(choices, (list, tuple)) and choices else None
-    for place in (first, raw, extra):
-        for name in _REASONS:
-            reason = field_of(place, name)
-            reason = getattr(reason, "value", reason)
-            if isinstance(reason, str) and reason:
-                run.finish_reason = reason
-                run.attributes[semconv.FINISH_REASONS] = (reason,)
-                return
-
-
-def _read_usage(attributes: Attributes, raw: Any, extra: Mapping[str, Any], openinference: bool) -> None:
-    usage = field_of(raw, "usage") or field_of(raw, "usage_metadata")
-    for place in (usage, raw, extra):
-        for name, oi_name, fields in _USAGE:
-            _count(
-                attributes,
-                name,
-                oi_name,
-                next((field_of(place, f) for f in fields if field_of(place, f)), None),
-                openinference,
-            )
-    for name, oi_name, group, field in _DETAILS:
-        _count(attributes, name, oi_name, field_of(field_of(usage, group), field), openinference)
-
-
-def _count(attributes: Attributes, name: str | None, oi_name: str, value: Any, openinference: bool) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return
-    if name is not None:
-        attributes.setdefault(name, value)
-    if openinference:
-        attributes.setdefault(oi_name, value)
+    extra = getattr(response, "additional_kwargs", None)
+    message = getattr(getattr(response, "message", None), "additional_kwargs", None)
+    for place in (raw, field_of(raw, "response")):  # the last event of a stream holds the whole reply
+        for name, field in _IDENTITY:
+            value = field_of(place, field)
+            if isinstance(value, str):
+                run.attributes[name] = value
+    reason = next((word for place in (raw, extra, message) if place and (word := finish_reason(place))), None)
+    if reason:
+        run.finish_reason = reason
+        run.attributes[semconv.FINISH_REASONS] = (reason,)
+    return next((counts for place in (raw, extra, message) if place and (counts := token_counts(place))), {})

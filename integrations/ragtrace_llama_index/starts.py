@@ -138,6 +138,7 @@ def _rerank(tracer: SpanOpener, call: ComponentCall) -> None:
 def _model(tracer: SpanOpener, call: ComponentCall) -> None:
     outer = _outer_call(tracer, call)
     if outer is not None:
+        outer.state.inner = call.id_
         tracer.recorder.follow(call.id_, outer.key)
         return
     model, name = models.name_of(call.instance), type(call.instance).__name__
@@ -145,6 +146,7 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
     run = tracer.start(call, operation, name, target=model)
     if run is None:
         return
+    run.state = streams.ModelCall()
     run.attributes = models.describe(call.instance, model, tracer.recorder.capture.openinference)
     run.messages = conversion.messages_of(conversion.first_argument(call.bound))
     if run.parent is None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any
@@ -25,13 +27,25 @@ def finish(recorder: Recorder, run: Run, error: BaseException | None = None, can
     """Ends a request with a streamed answer. A second call does nothing."""
     if recorder.get(run.key) is not run:
         return
-    if run.stream is not None and run.stream != run.key:
-        recorder.end(run.stream)
+    if isinstance(run.state, ModelCall) and run.state.stream not in (None, run.key):
+        recorder.end(run.state.stream)
     if run.answer is None and run.chunks:
         run.answer = "".join(run.chunks)
     if error is not None and conversion.is_cancellation(error):
         error, cancelled = None, True
     recorder.end(run.key, error=error, cancelled=cancelled)
+
+
+@dataclass(slots=True)
+class ModelCall:
+    """What is kept of a model call in progress."""
+
+    stream: Hashable = None
+    """The key under which LlamaIndex reports the chunks: the call's own, or that of a call inside it."""
+    chunks: deque[Any] = field(default_factory=lambda: deque(maxlen=4))
+    """The latest chunks of the stream. The reason of its end and its usage can be in different ones of the last."""
+    inner: Hashable = None
+    """The call that started last inside this one."""
 
 
 class Halves:

@@ -18,6 +18,7 @@ from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion, models, streams
 from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, ComponentCall, is_custom, start_custom
+from ragtrace_llama_index.streams import ModelCall
 
 _OTHERS = ("openinference.instrumentation.", "opentelemetry.instrumentation.")
 _UUID = -37
@@ -101,8 +102,12 @@ class Tracer:
             self.nested.discard(id_)
             self._add_documents(id_, conversion.sources_of(result))
         above = self.recorder.near(id_)
-        if above is None or above.stream != id_ or not conversion.is_stream(result):
-            self.recorder.end(id_)  # otherwise the events of a stream still come under this key
+        if above is not None and isinstance(above.state, ModelCall):
+            if above.state.stream == id_ and conversion.is_stream(result):
+                return  # the events of the stream still come under this key
+            if above.state.inner == id_:
+                models.read_inner(above, result, self.recorder.capture.openinference)
+        self.recorder.end(id_)
 
     def _add_documents(self, id_: str, documents: list[Document] | None) -> None:
         """Adds the documents of an engine inside an agent or a workflow to those of the request."""
@@ -130,7 +135,7 @@ class Tracer:
             self.recorder.end(run.key)
             return
         # A model without LlamaIndex's callbacks reports nothing; one that calls its base class later does.
-        run.reports_end = run.stream is not None
+        run.reports_end = run.state.stream is not None
         if not self.open_streams.add(result, run, self.recorder) and not run.reports_end:
             self.recorder.end(run.key)
 
@@ -186,35 +191,54 @@ class Tracer:
             read(self, event)
 
     def _on_model_start(self, event: Any) -> None:
-        run = self.recorder.near(event.span_id)
+        run = self._model_of(event)
         # The outermost call with LlamaIndex's callbacks reports the stream; calls inside it would repeat each chunk.
-        if run is not None and run.operation in MODEL_CALLS and run.stream is None and _streams(run.key):
-            run.stream, run.reports_end = event.span_id, True
+        if run is not None and run.state.stream is None and _streams(run.key):
+            run.state.stream, run.reports_end = event.span_id, True
             run.attributes[semconv.REQUEST_STREAM] = True
 
-    def _on_model_delta(self, event: Any) -> None:
-        run = self._streaming(event)
-        delta = getattr(event.response, "delta", None)
-        if run is not None and isinstance(delta, str):
-            self.recorder.chunk(run, delta)
+    def _model_of(self, event: Any) -> Run | None:
+        run = self.recorder.near(event.span_id)
+        return run if run is not None and isinstance(run.state, ModelCall) else None
 
     def _streaming(self, event: Any) -> Run | None:
         """Returns the model's run if this event reports its stream; other calls end when they return."""
-        run = self.recorder.near(event.span_id)
-        return run if run is not None and run.stream == event.span_id else None
+        run = self._model_of(event)
+        return run if run is not None and run.state.stream == event.span_id else None
+
+    def _on_model_delta(self, event: Any) -> None:
+        run = self._model_of(event)
+        if run is None:
+            return
+        if run.state.inner in (None, event.span_id):
+            run.state.chunks.append(event.response)
+        if run.state.stream != event.span_id:
+            return
+        delta = getattr(event.response, "delta", None)
+        if isinstance(delta, str):
+            self.recorder.chunk(run, delta)
+        elif delta is None:
+            run.chunks.clear()  # each chunk holds the whole text so far
+            self.recorder.chunk(run, models.text_of_reply(event.response) or "")
 
     def _on_model_end(self, event: Any) -> None:
-        run = self._streaming(event)
-        if run is not None:
-            if event.response is not None:
-                models.read_reply(run, event.response, self.recorder.capture.openinference)
+        run = self._model_of(event)
+        if run is None:
+            return
+        if run.state.stream == event.span_id:
+            models.read_stream(run, event.response, self.recorder.capture.openinference)
             streams.finish(self.recorder, run)
+        elif run.state.inner == event.span_id and _streams(event.span_id):
+            models.read_inner(run, event.response, self.recorder.capture.openinference)
 
     def _on_model_error(self, event: Any) -> None:
         run = self._streaming(event)
-        if run is not None and isinstance(event.exception, GeneratorExit):
+        if run is None:
+            return
+        models.read_stream(run, None, self.recorder.capture.openinference)
+        if isinstance(event.exception, GeneratorExit):
             streams.drop_run(self.recorder, run)  # the garbage collector may be closing the generator now
-        elif run is not None:
+        else:
             streams.finish(self.recorder, run, event.exception)
 
     def _on_chat_delta(self, event: Any) -> None:

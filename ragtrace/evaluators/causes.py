@@ -9,7 +9,7 @@ from ragtrace.records import Score, Trace
 from ragtrace.text.claims import read
 
 _SUPPORTED = 0.5
-_CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "content_filter"})
+_CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "content_filter"})
 
 
 def cause(trace: Trace, scores: Sequence[Score]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from opentelemetry.trace import Span
 
@@ -43,8 +44,8 @@ class Run:
     chunks: list[str] = field(default_factory=list)
     first_chunk: int = 0
     finish_reason: str | None = None
-    stream: Hashable = None
-    """The key under which the framework reports the pieces of a streamed answer: the run's own, or an inner call's."""
+    state: Any = None
+    """What the adapter keeps of the run while it is in progress."""
     reports_end: bool = True
     """False where the framework does not say when the run ends: it ends with its request, and is not cancelled."""
     owner: object = None

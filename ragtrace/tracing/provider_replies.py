@@ -1,0 +1,259 @@
+"""Reads what a model's reply says of itself, in the shapes of all providers: its tokens and why it stopped.
+
+A reply is a mapping or an object; frameworks pass it on as the provider's client built it, and some put it into another
+one. Fields are read by name only, and nothing is ever called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.tracing.content import Attributes
+
+Counts = dict[str, int]
+"""Numbers of tokens by OpenTelemetry's attribute, and the total under OpenInference's."""
+
+_OI_NAMES = {
+    semconv.INPUT_TOKENS: semconv.OI_TOKENS_PROMPT,
+    semconv.OUTPUT_TOKENS: semconv.OI_TOKENS_COMPLETION,
+    semconv.CACHE_READ_TOKENS: semconv.OI_TOKENS_CACHE_READ,
+    semconv.CACHE_WRITE_TOKENS: semconv.OI_TOKENS_CACHE_WRITE,
+    semconv.REASONING_TOKENS: semconv.OI_TOKENS_REASONING,
+    semconv.AUDIO_INPUT_TOKENS: semconv.OI_TOKENS_AUDIO_INPUT,
+    semconv.AUDIO_OUTPUT_TOKENS: semconv.OI_TOKENS_AUDIO_OUTPUT,
+}
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    semconv.INPUT_TOKENS: (
+        "prompt_tokens",  # OpenAI and all that speak its protocol
+        "prompt_token_count",  # Gemini, Vertex AI; Llama on Bedrock
+        "promptTokenCount",
+        "prompt_eval_count",  # Ollama
+        "input_token_count",  # watsonx
+        "inputTokenCount",  # metrics of Bedrock's streams
+        "inputTextTokenCount",  # Titan on Bedrock
+    ),
+    semconv.OUTPUT_TOKENS: (
+        "completion_tokens",
+        "candidates_token_count",
+        "candidatesTokenCount",
+        "generation_token_count",
+        "generated_token_count",
+        "eval_count",
+        "output_tokens",
+        "outputTokens",
+        "outputTokenCount",
+        "tokenCount",
+    ),
+    semconv.OI_TOKENS_TOTAL: ("total_tokens", "total_token_count", "totalTokenCount", "totalTokens"),
+    semconv.CACHE_READ_TOKENS: (
+        "cache_read_input_tokens",  # Anthropic
+        "cacheReadInputTokens",  # Bedrock
+        "cacheReadInputTokenCount",
+        "cached_content_token_count",
+        "cachedContentTokenCount",
+        "prompt_cache_hit_tokens",  # DeepSeek
+        "cached_tokens",
+    ),
+    semconv.CACHE_WRITE_TOKENS: (
+        "cache_creation_input_tokens",
+        "cacheWriteInputTokens",
+        "cacheWriteInputTokenCount",
+    ),
+    semconv.REASONING_TOKENS: ("thoughts_token_count", "thoughtsTokenCount", "reasoning_tokens"),
+}
+_WITHOUT_CACHE = ("input_tokens", "inputTokens")
+"""Anthropic and Bedrock count cached tokens apart: the convention's number of input tokens holds them all."""
+_WITHOUT_THOUGHTS = ("candidates_token_count", "candidatesTokenCount")
+"""Gemini counts its thoughts apart from the tokens of its candidates."""
+_INPUT_DETAILS = {
+    "cached_tokens": semconv.CACHE_READ_TOKENS,
+    "cache_read": semconv.CACHE_READ_TOKENS,
+    "cache_creation": semconv.CACHE_WRITE_TOKENS,
+    "cache_write_tokens": semconv.CACHE_WRITE_TOKENS,
+    "audio_tokens": semconv.AUDIO_INPUT_TOKENS,
+    "audio": semconv.AUDIO_INPUT_TOKENS,
+}
+_OUTPUT_DETAILS = {
+    "reasoning_tokens": semconv.REASONING_TOKENS,
+    "reasoning": semconv.REASONING_TOKENS,
+    "audio_tokens": semconv.AUDIO_OUTPUT_TOKENS,
+    "audio": semconv.AUDIO_OUTPUT_TOKENS,
+}
+_DETAILS: Mapping[str, Mapping[str, str]] = {
+    "prompt_tokens_details": _INPUT_DETAILS,  # OpenAI; Gemini: a list by modality
+    "promptTokensDetails": _INPUT_DETAILS,
+    "input_tokens_details": _INPUT_DETAILS,  # OpenAI's Responses API
+    "input_token_details": _INPUT_DETAILS,  # LangChain
+    "completion_tokens_details": _OUTPUT_DETAILS,
+    "candidates_tokens_details": _OUTPUT_DETAILS,
+    "candidatesTokensDetails": _OUTPUT_DETAILS,
+    "output_tokens_details": _OUTPUT_DETAILS,
+    "output_token_details": _OUTPUT_DETAILS,
+}
+_TOKEN_PLACES = (
+    "usage",
+    "usage_metadata",
+    "usageMetadata",
+    "token_usage",
+    "tokens",  # of Cohere's `meta`; what was billed is the second choice
+    "billed_units",
+    "meta",
+    "metadata",  # the last event of Bedrock's streams
+    "response",  # the last event of Cohere's streams and of OpenAI's Responses API
+    "_raw_response",  # Vertex AI's client
+    "x_groq",
+    "data",
+    "message",
+    "amazon-bedrock-invocationMetrics",
+    "results",
+)
+_KNOWN = frozenset((*(name for names in _NAMES.values() for name in names), *_WITHOUT_CACHE, *_DETAILS, *_TOKEN_PLACES))
+_REASONS = ("finish_reason", "stop_reason", "stopReason", "finishReason", "done_reason", "completionReason")
+_REASON_PLACES = (
+    "choices",
+    "candidates",
+    "results",
+    "generations",
+    "outputs",
+    "completions",
+    "messageStop",
+    "delta",
+    "incomplete_details",
+    "response",
+    "_raw_response",
+    "data",
+    "finishReason",
+)
+_REASON_NAMES = (*_REASONS, *_REASON_PLACES, "status", "reason")
+_GEMINI_REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER")
+"""Google's older client turns its enumeration into numbers."""
+_WITH_REASON = frozenset({"incomplete_details", "finishReason"})
+"""Places whose `reason` says why the model stopped; elsewhere a field of that name belongs to the application."""
+_MAX_PARTS = 40
+"""Parts of a reply that are looked at: an object that has a field of every name must not cost more."""
+
+
+def token_counts(reply: Any) -> Counts:
+    """Returns a reply's numbers of tokens; {} where it says nothing of them. Input tokens hold the cached ones, output
+    tokens the reasoning."""
+    counts: Counts = {}
+    for _, fields in _parts(reply, _TOKEN_PLACES, _KNOWN):
+        counts.update(_own_counts(fields))
+        if semconv.INPUT_TOKENS in counts or semconv.OUTPUT_TOKENS in counts:
+            break
+    return counts
+
+
+def _parts(reply: Any, places: Sequence[str], names: Iterable[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The fields of a reply and of the parts that it holds at these places, the nearest first, with their places."""
+    waiting: deque[tuple[str, Any]] = deque([("", reply)])
+    for _ in range(_MAX_PARTS):
+        if not waiting:
+            return
+        place, value = waiting.popleft()
+        fields = _fields(value, names)
+        if fields:
+            yield place, fields
+            waiting.extend((name, below) for name in places if (below := _first(fields.get(name))) is not None)
+
+
+def _own_counts(fields: Mapping[str, Any]) -> Counts:
+    counts: Counts = {}
+    for kind, names in _NAMES.items():
+        value = _first_number(fields, names)
+        if value is not None:
+            counts[kind] = value
+    uncached = _first_number(fields, _WITHOUT_CACHE)
+    if uncached is not None and semconv.INPUT_TOKENS not in counts:
+        cached = counts.get(semconv.CACHE_READ_TOKENS, 0) + counts.get(semconv.CACHE_WRITE_TOKENS, 0)
+        counts[semconv.INPUT_TOKENS] = uncached + cached
+    if _first_number(fields, _WITHOUT_THOUGHTS) is not None and semconv.OUTPUT_TOKENS in counts:
+        counts[semconv.OUTPUT_TOKENS] += counts.get(semconv.REASONING_TOKENS, 0)
+    for group, kinds in _DETAILS.items():
+        if fields.get(group) is not None:
+            details = _by_modality(fields[group]) or _fields(fields[group], kinds)
+            for name, kind in kinds.items():
+                value = _number(details.get(name))
+                if value is not None:
+                    counts[kind] = value
+    return counts
+
+
+def _by_modality(details: Any) -> dict[str, Any]:
+    """Gemini's details: a list of a modality and its tokens."""
+    if not isinstance(details, (list, tuple)):
+        return {}
+    pairs = (_fields(item, ("modality", "token_count", "tokenCount")) for item in details)
+    return {_word(pair.get("modality")).lower(): pair.get("token_count") or pair.get("tokenCount") for pair in pairs}
+
+
+def write_counts(attributes: Attributes, counts: Counts, openinference: bool) -> None:
+    """Writes numbers of tokens into attributes, under OpenTelemetry's names and, if wanted, OpenInference's."""
+    for name, value in counts.items():
+        if name in _OI_NAMES:
+            attributes[name] = value
+        if openinference:
+            attributes[_OI_NAMES.get(name, name)] = value
+
+
+def finish_reason(reply: Any) -> str | None:
+    """Returns why the model stopped, in the provider's own word, or None. Of several answers the first counts."""
+    completed = False
+    for place, fields in _parts(reply, _REASON_PLACES, _REASON_NAMES):
+        names = ("reason",) if place in _WITH_REASON else _REASONS
+        word = next((word for name in names if (word := _word(fields.get(name)))), "")
+        if word:
+            return word
+        # OpenAI's Responses API gives a reason only where the answer is not complete.
+        completed |= fields.get("status") == "completed" and "incomplete_details" in fields
+    return "stop" if completed else None
+
+
+def _word(value: Any) -> str:
+    """A reason as text: a string, an enumeration's value or name, or Google's number."""
+    if isinstance(value, bool) or value is None:
+        return ""
+    word = getattr(value, "value", value)
+    if isinstance(word, str):
+        return word
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        return name
+    return _GEMINI_REASONS[word] if isinstance(word, int) and 0 <= word < len(_GEMINI_REASONS) else ""
+
+
+def _fields(value: Any, names: Iterable[str]) -> Mapping[str, Any]:
+    """The fields of a mapping or an object. Messages of protocol buffers have attributes only."""
+    if isinstance(value, Mapping):
+        return value
+    if value is None or isinstance(value, (str, bytes, int, float, list, tuple)):
+        return {}
+    own: dict[str, Any] = getattr(value, "__dict__", None) or {}
+    extra = getattr(value, "__pydantic_extra__", None)
+    fields = {**own, **extra} if isinstance(extra, dict) else own
+    if any(name in fields for name in names):
+        return fields
+    return {name: item for name in names if (item := getattr(value, name, None)) is not None}
+
+
+def _first(value: Any) -> Any:
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return value[0] if value else None
+    return value
+
+
+def _first_number(fields: Mapping[str, Any], names: Iterable[str]) -> int | None:
+    return next((value for name in names if (value := _number(fields.get(name))) is not None), None)
+
+
+def _number(value: Any) -> int | None:
+    """A number of tokens: Cohere sends 12.0, and the headers of Bedrock's replies are text."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        return None
+    return int(value)
