@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from opentelemetry import _logs
@@ -26,15 +27,21 @@ def root_context(evaluation: Evaluation) -> SpanContext:
 class EventSink:
     """Emits one log record for each score that there is."""
 
-    def __init__(self, logger_provider: Any = None, form: ScoreFormat | None = None) -> None:
-        """`logger_provider` defaults to the global one."""
+    def __init__(
+        self,
+        logger_provider: Any = None,
+        form: ScoreFormat | None = None,
+        is_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`logger_provider` defaults to the global one. Nothing is emitted once `is_on` returns False."""
+        self._is_on = is_on
         self._logger = _logs.get_logger("ragtrace", __version__, logger_provider)
         self._form = form or ScoreFormat()
 
     def __call__(self, evaluation: Evaluation) -> None:
         """Emit the scores of one evaluation, below its root span."""
         scores = [s for s in evaluation.scores if s.label != NOT_APPLICABLE]
-        if not scores:
+        if not scores or not self._is_on():
             return
         context = set_span_in_context(NonRecordingSpan(root_context(evaluation)), Context())
         for score in scores:

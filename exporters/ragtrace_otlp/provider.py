@@ -13,14 +13,15 @@ from typing import Any
 
 from opentelemetry import _logs
 from opentelemetry import trace as otel
+from opentelemetry._logs import NoOpLoggerProvider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import LogRecordExportResult
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.records import Evaluation
+from ragtrace_otlp import environment
 from ragtrace_otlp.batch import CountingExporter, ExportStats, PacedLogRecordProcessor, PacedSpanProcessor, quiet
 from ragtrace_otlp.events import EventSink
 from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats
@@ -29,7 +30,6 @@ from ragtrace_otlp.scores import ScoreFormat
 from ragtrace_otlp.spans import EvaluationSpanSink
 
 _log = logging.getLogger(__name__)
-_EXPORT_SECONDS = 5.0
 _STOP_SECONDS = 0.5
 _NOISY = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
@@ -80,7 +80,13 @@ class Telemetry:
     processor: PacedSpanProcessor | None = None
     event_processor: PacedLogRecordProcessor | None = None
     own: bool = False
+    """Whether the providers are ragtrace's."""
     undo: Callable[[], None] | None = field(default=None)
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The service's name and environment in the provider's resource; empty where it has none."""
+        return environment.names_of(getattr(self.tracer_provider, "resource", None))
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Send what waits; False if `timeout` seconds did not do."""
@@ -108,8 +114,9 @@ class Telemetry:
                 _within(_STOP_SECONDS, exporter.stop)
         _closed.add(self.tracer_provider)
         for provider in (self.tracer_provider, self.logger_provider):
-            if provider is not None:
-                _within(_STOP_SECONDS, provider.shutdown)
+            shutdown = getattr(provider, "shutdown", None)
+            if shutdown is not None:
+                _within(_STOP_SECONDS, shutdown)
 
     @property
     def undelivered(self) -> int:
@@ -146,82 +153,80 @@ def _within(seconds: float, work: Callable[[], Any]) -> bool:
 
 def set_up(
     *,
-    app: str,
-    env: str,
+    app: str = "",
+    env: str = "",
     endpoint: str | None = None,
-    protocol: str = "http/protobuf",
+    protocol: str = "",
     headers: Mapping[str, str] | None = None,
     spans_file: str | None = None,
     hold: HoldLimits | None = None,
     form: ScoreFormat | None = None,
+    events: bool = True,
 ) -> Telemetry:
     """Create providers that export to an OTLP endpoint, to a file, to both, or nowhere.
 
-    They become the global ones where the application has none. Raises MissingExtraError without the exporter's
-    package and SettingError for an unknown protocol or a file that cannot be written.
+    What is left out is read from OpenTelemetry's environment variables; a wrong value there is logged. The providers
+    become the global ones where the application has none. Without `events` no log records are exported. Raises
+    MissingExtraError without the exporter's package and SettingError for an unknown protocol or a file that cannot be
+    written.
     """
-    resource = Resource.create(
-        {"service.name": app, "deployment.environment.name": env, "openinference.project.name": app}
+    resource = environment.make_resource(app, env)
+    tracer_provider = TracerProvider(
+        resource=resource,
+        shutdown_on_exit=False,
+        sampler=environment.make_sampler(),
+        id_generator=environment.make_id_generator(),
     )
-    tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
-    spans, events = _exporters(endpoint, protocol, headers, spans_file)
-    telemetry = Telemetry(tracer_provider, logger_provider, (), own=True)
-    late = EvaluationSpanSink(tracer_provider, form)
-    if spans is not None:
-        telemetry.span_exporter = CountingExporter(spans, "spans", SpanExportResult.FAILURE)
-        telemetry.processor = PacedSpanProcessor(telemetry.span_exporter)
-        onward: SpanProcessor = telemetry.processor
-        if endpoint and spans_file:  # both were asked for
-            file = JsonLinesSpanExporter(spans_file)
-            telemetry.file_exporter = CountingExporter(file, f"spans for {spans_file}", SpanExportResult.FAILURE)
-            onward = _All((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
-        telemetry.hold = HoldProcessor(onward, hold, form, late)
-        tracer_provider.add_span_processor(telemetry.hold)
-        telemetry.sinks += (telemetry.hold,)
-    if events is not None:
-        telemetry.event_exporter = CountingExporter(events, "events", LogRecordExportResult.FAILURE)
-        telemetry.event_processor = PacedLogRecordProcessor(telemetry.event_exporter)
-        logger_provider.add_log_record_processor(telemetry.event_processor)
-        telemetry.sinks += (EventSink(logger_provider, form),)
+    telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True)
+    target = environment.OtlpTarget(endpoint or "", protocol, headers)
+    quiet(_NOISY)
+    _export_spans(telemetry, target, spans_file, hold, form)
+    if events:
+        _export_events(telemetry, target, resource, form)
     if not hasattr(otel.get_tracer_provider(), "add_span_processor"):
         otel.set_tracer_provider(tracer_provider)
     return telemetry
 
 
-def _grpc_exporters(endpoint: str, headers: dict[str, str] | None) -> tuple[Any, Any]:
-    from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
-    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+def _export_spans(
+    telemetry: Telemetry,
+    target: environment.OtlpTarget,
+    spans_file: str | None,
+    hold: HoldLimits | None,
+    form: ScoreFormat | None,
+) -> None:
+    """Send spans to the target, the file, or both."""
+    exporters = environment.make_exporters("traces", target)
+    file = JsonLinesSpanExporter(spans_file) if spans_file else None
+    if file is not None and not exporters:
+        exporters, file = [file], None
+    if not exporters:
+        return
+    telemetry.span_exporter = CountingExporter(environment.as_one(exporters), "spans", SpanExportResult.FAILURE)
+    telemetry.processor = PacedSpanProcessor(telemetry.span_exporter)
+    onward: SpanProcessor = telemetry.processor
+    if file is not None:  # both were asked for
+        telemetry.file_exporter = CountingExporter(file, f"spans for {spans_file}", SpanExportResult.FAILURE)
+        onward = _All((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
+    telemetry.hold = HoldProcessor(onward, hold, form, EvaluationSpanSink(telemetry.tracer_provider, form))
+    telemetry.tracer_provider.add_span_processor(telemetry.hold)
+    telemetry.sinks += (telemetry.hold,)
 
-    insecure = not endpoint.startswith("https://")
-    options: dict[str, Any] = {"endpoint": endpoint, "insecure": insecure, "timeout": _EXPORT_SECONDS}
-    return OTLPSpanExporter(headers=headers, **options), OTLPLogExporter(headers=headers, **options)
 
-
-def _http_exporters(endpoint: str, headers: dict[str, str] | None) -> tuple[Any, Any]:
-    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-    base = endpoint.rstrip("/").removesuffix("/v1/traces")
-    options: dict[str, Any] = {"headers": headers, "timeout": _EXPORT_SECONDS}
-    return OTLPSpanExporter(f"{base}/v1/traces", **options), OTLPLogExporter(f"{base}/v1/logs", **options)
-
-
-def _exporters(
-    endpoint: str | None, protocol: str, headers: Mapping[str, str] | None, spans_file: str | None
-) -> tuple[Any, Any]:
-    if endpoint is None:
-        return (JsonLinesSpanExporter(spans_file), None) if spans_file else (None, None)
-    quiet(_NOISY)
-    lowered = {name.lower(): value for name, value in headers.items()} if headers else None  # gRPC takes no other
-    try:
-        if protocol == "grpc":
-            return _grpc_exporters(endpoint, lowered)
-        if protocol == "http/protobuf":
-            return _http_exporters(endpoint, lowered)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(str(error.name), "otlp", f"Exporting over OTLP ({protocol})") from error
-    raise SettingError(f"otlp_protocol is {protocol!r}; give http/protobuf or grpc")
+def _export_events(
+    telemetry: Telemetry, target: environment.OtlpTarget, resource: Resource, form: ScoreFormat | None
+) -> None:
+    """Send events to the target."""
+    exporters = [] if environment.is_off("logs") else environment.make_exporters("logs", target)
+    if not exporters:
+        return
+    failure = LogRecordExportResult.FAILURE
+    exporter: CountingExporter[Any] = CountingExporter(environment.as_one(exporters), "events", failure, optional=True)
+    telemetry.event_exporter = exporter
+    telemetry.event_processor = PacedLogRecordProcessor(exporter)
+    telemetry.logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
+    telemetry.logger_provider.add_log_record_processor(telemetry.event_processor)
+    telemetry.sinks += (EventSink(telemetry.logger_provider, form, lambda: not exporter.is_unsupported),)
 
 
 def attach(
@@ -230,15 +235,17 @@ def attach(
     hold: HoldLimits | None = None,
     form: ScoreFormat | None = None,
     logger_provider: Any = None,
+    events: bool = True,
 ) -> Telemetry:
     """Join a provider that the application has set up: its own exporters get the held spans and the events.
 
-    Where the hold cannot be put around its processors, scores go out as evaluation spans and events alone.
+    Where the hold cannot be put around its processors, scores go out as evaluation spans and events alone. Without
+    `events` there are no log records.
     """
     late = EvaluationSpanSink(tracer_provider, form)
     holding, undo = install_hold(tracer_provider, lambda inner: HoldProcessor(inner, hold, form, late))
-    logs = logger_provider or _logs.get_logger_provider()
-    sinks = (holding or late, EventSink(logs, form))
+    logs = (logger_provider or _logs.get_logger_provider()) if events else NoOpLoggerProvider()
+    sinks = (holding or late, *([EventSink(logs, form)] if events else ()))
     return Telemetry(tracer_provider, logs, sinks, hold=holding, undo=undo)
 
 

@@ -26,10 +26,14 @@ PHONE_REGIONS = tuple(_MAIN_REGIONS.split())
 class Settings:
     """Everything that can be set. Durations are in seconds, sizes in bytes."""
 
-    app: str = "rag"
-    """Name of the application: `service.name` and the label `app`."""
-    env: str = "dev"
-    """Deployment environment: `deployment.environment.name` and the label `env`."""
+    enabled: bool = True
+    """Whether ragtrace runs. With false nothing is instrumented, evaluated or sent, and every call still works."""
+    app: str = ""
+    """Name of the application: `service.name` and the label `app`. Empty for the `service.name` of the application's
+    TracerProvider, OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES, and `rag` without these."""
+    env: str = ""
+    """Deployment environment: `deployment.environment.name` and the label `env`. Empty for the one in the same
+    resource, and `dev` without it."""
 
     evaluators: tuple[str, ...] = ()
     """Names, entry points or `module:attribute`; empty for the default suite."""
@@ -63,9 +67,14 @@ class Settings:
     """Instrument LlamaIndex where it is installed."""
 
     otlp_endpoint: str = ""
-    """Where spans and events go; OTEL_EXPORTER_OTLP_ENDPOINT is asked when this is empty."""
-    otlp_protocol: str = "http/protobuf"
-    """`http/protobuf` or `grpc`."""
+    """Where spans and events go. Empty for the application's TracerProvider, and without one for what
+    [OpenTelemetry's environment variables](opentelemetry.md) say."""
+    otlp_protocol: str = ""
+    """`http/protobuf` or `grpc`. Empty for OTEL_EXPORTER_OTLP_PROTOCOL; without it `grpc` on port 4317 and
+    `http/protobuf` elsewhere."""
+    events: bool = True
+    """Send log records: each score as an event `gen_ai.evaluation.result`, and the content events of
+    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. OTEL_LOGS_EXPORTER=none turns them off, too."""
     spans_file: str = ""
     """A file that gets every span as a line of JSON, beside an endpoint or without one."""
     report_file: str = ""
@@ -213,7 +222,7 @@ def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
-    "otlp_protocol": ("http/protobuf", "grpc"),
+    "otlp_protocol": ("", "http/protobuf", "grpc"),
     "judge_structured": ("auto", "schema", "object", "none"),
     "toxicity_model": ("", "detoxify:original", "detoxify:unbiased", "detoxify:multilingual"),
 }
@@ -264,7 +273,7 @@ _SECTION = Section(
     choices=_CHOICES,
     bounds=_BOUNDS,
     checks={"pii_engine": _check_engine, "model_prices": prices, "phone_regions": _check_regions},
-    foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_CONFIG", "RAGTRACE_ENABLED"),
+    foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_CONFIG"),
 )
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from ragtrace.errors import RagtraceError, SettingError
 from ragtrace.settings import Settings, load
 from ragtrace.startup import requirements
+from ragtrace.startup.telemetry_setup import DEFAULT_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,9 @@ def _settings() -> Iterator[Finding]:
     except SettingError as error:
         yield Finding("settings", "wrong", str(error))
         return
-    yield Finding("settings", "ok", f"app {settings.app}, env {settings.env}, sample {settings.sample:g}")
+    app = settings.app or os.environ.get("OTEL_SERVICE_NAME") or DEFAULT_NAMES[0]
+    env = settings.env or DEFAULT_NAMES[1]
+    yield Finding("settings", "ok", f"app {app}, env {env}, sample {settings.sample:g}")
     checks = []
     for name in settings.evaluators or plugins.DEFAULT_SUITE:
         try:
@@ -121,7 +124,8 @@ def _settings() -> Iterator[Finding]:
 
 
 def _endpoint(settings: Settings) -> Finding:
-    endpoint = settings.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+    variables = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    endpoint = settings.otlp_endpoint or next(filter(None, map(os.environ.get, variables)), "")
     if not endpoint:
         return Finding("OTLP endpoint", "absent", "is not configured; set otlp_endpoint or OTEL_EXPORTER_OTLP_ENDPOINT")
     parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")

@@ -16,12 +16,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ragtrace import calibrations, plugins, sampling
-from ragtrace.errors import DataError, MissingExtraError, SettingError
+from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator, configure
 from ragtrace.online import child_process
 from ragtrace.online.pipeline import Adjust, Limits, Pipeline, Sink
 from ragtrace.settings import Settings, evaluator_settings, for_evaluators, load, prices
-from ragtrace.startup import requirements
+from ragtrace.startup import requirements, telemetry_setup
 from ragtrace.startup import runtime as running
 from ragtrace.startup.runtime import Parts, Runtime
 from ragtrace.text import redaction
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ragtrace.chatlogs.sink import StoreSink
     from ragtrace.online.journal import Journal
     from ragtrace.review.feedback import FeedbackSink
-    from ragtrace_otlp import Telemetry
     from ragtrace_prometheus import PrometheusSink
 
 _log = logging.getLogger(__name__)
@@ -110,7 +109,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
 
     calibration = _calibration(settings)
     calibrated = checks if calibration is None else calibration(checks)
-    telemetry = _telemetry(settings, capture, tracer_provider)
+    telemetry, settings = telemetry_setup.connect(settings, capture.sanitizer, tracer_provider)
     metrics = _metrics(settings, calibrated)
     journal = _journal(settings, capture, checks)
     store = _store(settings, calibrated)
@@ -140,7 +139,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
 def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink | None:
     if settings.prometheus_port < 0:
         return None
-    _require("prometheus_client", "prometheus", "prometheus_port")
+    requirements.require("prometheus_client", "prometheus", "prometheus_port")
     from ragtrace_prometheus import PrometheusSink
     from ragtrace_prometheus.watcher import JudgeLimits
 
@@ -173,7 +172,7 @@ def _journal(settings: Settings, capture: ContentPolicy, checks: Sequence[Evalua
 def _store(settings: Settings, checks: Sequence[Evaluator]) -> StoreSink | None:
     if not settings.store:
         return None
-    _require("sqlalchemy", "store", "store")
+    requirements.require("sqlalchemy", "store", "store")
     from ragtrace.chatlogs.encryption import read_keys
     from ragtrace.chatlogs.sink import Retention, StoreSink
 
@@ -218,39 +217,6 @@ def _calibration(settings: Settings) -> Adjust | None:
         return calibrations.File(settings.calibration_file)
     except DataError as error:
         raise SettingError(str(error)) from error
-
-
-def _telemetry(settings: Settings, capture: ContentPolicy, tracer_provider: TracerProvider | None) -> Telemetry | None:
-    endpoint = settings.otlp_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
-    if importlib.util.find_spec("opentelemetry.sdk") is None:
-        if endpoint or settings.spans_file:
-            raise MissingExtraError("opentelemetry-sdk", "otlp", "Exporting spans")
-        _log.info("ragtrace: no OpenTelemetry SDK is installed, so no spans are exported; scores go to the sinks.")
-        return None
-    from ragtrace_otlp import HoldLimits, ScoreFormat, attach, set_up
-    from ragtrace_otlp.provider import current_provider
-
-    options: dict[str, Any] = {
-        "hold": HoldLimits(settings.hold_spans, settings.hold_bytes, settings.hold_seconds),
-        "form": ScoreFormat(settings.score_prefix, settings.openinference, settings.explanations, capture.sanitizer),
-    }
-    existing = tracer_provider
-    if existing is None and not (endpoint or settings.spans_file):
-        existing = current_provider()
-    if existing is not None:
-        return attach(existing, **options)
-    if endpoint and settings.otlp_protocol == "grpc":
-        _require("opentelemetry.exporter.otlp.proto.grpc", "otlp", "otlp_protocol")
-    elif endpoint:
-        _require("opentelemetry.exporter.otlp.proto.http", "otlp", "otlp_endpoint")
-    return set_up(
-        app=settings.app,
-        env=settings.env,
-        endpoint=endpoint,
-        protocol=settings.otlp_protocol,
-        spans_file=settings.spans_file or None,
-        **options,
-    )
 
 
 def _default_suite() -> list[Evaluator]:
@@ -363,12 +329,3 @@ def _redaction(name: str) -> Callable[[str], str] | None:
     if not callable(function):
         raise SettingError(f"redact is {name!r}, which is not a function; give one from text to text")
     return function  # type: ignore[no-any-return]
-
-
-def _require(module: str, extra: str, setting: str) -> None:
-    try:
-        exists = importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        exists = False
-    if not exists:
-        raise MissingExtraError(module, extra, f"The setting {setting}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ragtrace import plugins
+from ragtrace.errors import MissingExtraError
 from ragtrace.evaluation import Evaluator
 from ragtrace.settings import Settings
 
@@ -118,3 +119,9 @@ def _is_installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):  # ValueError: a module that something else has put in its place
         return False
+
+
+def require(module: str, extra: str, setting: str) -> None:
+    """Raise MissingExtraError where the module that a setting needs is not installed."""
+    if not _is_installed(module):
+        raise MissingExtraError(module, extra, f"The setting {setting}")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
 import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
-from concurrent import futures
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,86 +17,25 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import StructuredTool
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
 
 import ragtrace
 from ragtrace import semconv
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace_otlp import set_up
-
-
-class Received:
-    """What arrived, decoded."""
-
-    def __init__(self) -> None:
-        self.traces = ExportTraceServiceRequest()
-        self.logs = ExportLogsServiceRequest()
-
-    def spans(self) -> dict[str, Any]:
-        return {s.name: s for r in self.traces.resource_spans for sc in r.scope_spans for s in sc.spans}
-
-    def records(self) -> list[Any]:
-        return [x for r in self.logs.resource_logs for sc in r.scope_logs for x in sc.log_records]
-
-
-def plain(attributes: Any) -> dict[str, Any]:
-    return {a.key: getattr(a.value, a.value.WhichOneof("value") or "string_value") for a in attributes}
+from tests.otlp.receivers import Received, grpc_server, http_server, plain
 
 
 @pytest.fixture
 def http_receiver() -> Iterator[tuple[str, Received]]:
-    received = Received()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.headers.get("Content-Encoding") == "gzip":
-                body = gzip.decompress(body)
-            (received.traces if self.path == "/v1/traces" else received.logs).MergeFromString(body)
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *args: Any) -> None:
-            """Silence."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", received
-    server.shutdown()
-    server.server_close()
+    with http_server() as receiver:
+        yield receiver
 
 
 @pytest.fixture
 def grpc_receiver() -> Iterator[tuple[str, Received]]:
-    import grpc
-    from opentelemetry.proto.collector.logs.v1 import logs_service_pb2_grpc
-    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc
-
-    received = Received()
-
-    class Traces(trace_service_pb2_grpc.TraceServiceServicer):  # type: ignore[misc]
-        def Export(self, request: Any, context: Any) -> Any:
-            received.traces.MergeFrom(request)
-            return ExportTraceServiceResponse()
-
-    class Logs(logs_service_pb2_grpc.LogsServiceServicer):  # type: ignore[misc]
-        def Export(self, request: Any, context: Any) -> Any:
-            received.logs.MergeFrom(request)
-            return ExportLogsServiceResponse()
-
-    server = grpc.server(futures.ThreadPoolExecutor(2))
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(Traces(), server)
-    logs_service_pb2_grpc.add_LogsServiceServicer_to_server(Logs(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield f"http://127.0.0.1:{port}", received
-    server.stop(None)
+    with grpc_server() as receiver:
+        yield receiver
 
 
 class Two(BaseRetriever):

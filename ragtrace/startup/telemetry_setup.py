@@ -1,0 +1,69 @@
+"""Connects ragtrace to OpenTelemetry: to the application's provider, or to providers of ragtrace's own."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ragtrace.errors import MissingExtraError
+from ragtrace.settings import Settings
+from ragtrace.text.sanitizer import Sanitizer
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+    from ragtrace_otlp import Telemetry
+
+_log = logging.getLogger(__name__)
+DEFAULT_NAMES = ("rag", "dev")
+"""Of an application and its environment that nobody has named."""
+
+
+def connect(
+    settings: Settings, sanitizer: Sanitizer, tracer_provider: TracerProvider | None
+) -> tuple[Telemetry | None, Settings]:
+    """The telemetry, and the settings with the application's name and environment that it has.
+
+    `tracer_provider` comes first, then an endpoint or a file in the settings, then the application's global provider,
+    then OpenTelemetry's environment variables. None where the SDK is not installed. Raises MissingExtraError for a
+    setting that needs a package that is not installed.
+    """
+    telemetry = _telemetry(settings, sanitizer, tracer_provider)
+    app, env = _names(telemetry)
+    return telemetry, replace(settings, app=settings.app or app, env=settings.env or env)
+
+
+def _names(telemetry: Telemetry | None) -> tuple[str, str]:
+    app, env = (os.environ.get("OTEL_SERVICE_NAME", ""), "") if telemetry is None else telemetry.names
+    return app or DEFAULT_NAMES[0], env or DEFAULT_NAMES[1]
+
+
+def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: TracerProvider | None) -> Telemetry | None:
+    has_destination = bool(settings.otlp_endpoint or settings.spans_file)
+    if importlib.util.find_spec("opentelemetry.sdk") is None:
+        if has_destination:
+            raise MissingExtraError("opentelemetry-sdk", "otlp", "Exporting spans")
+        _log.info("ragtrace: no OpenTelemetry SDK is installed, so no spans are exported; scores go to the sinks.")
+        return None
+    from ragtrace_otlp import HoldLimits, ScoreFormat, attach, set_up
+    from ragtrace_otlp.provider import current_provider
+
+    options: dict[str, Any] = {
+        "hold": HoldLimits(settings.hold_spans, settings.hold_bytes, settings.hold_seconds),
+        "form": ScoreFormat(settings.score_prefix, settings.openinference, settings.explanations, sanitizer),
+        "events": settings.events,
+    }
+    existing = tracer_provider or (None if has_destination else current_provider())
+    if existing is not None:
+        return attach(existing, **options)
+    return set_up(
+        app=settings.app,
+        env=settings.env,
+        endpoint=settings.otlp_endpoint or None,
+        protocol=settings.otlp_protocol,
+        spans_file=settings.spans_file or None,
+        **options,
+    )

@@ -1,0 +1,456 @@
+"""OpenTelemetry's environment variables: each one of the SDK's list, with real receivers."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import logging
+import os
+import re
+import ssl
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace as otel
+from opentelemetry.sdk import environment_variables as sdk_variables
+from opentelemetry.trace import Link, SpanContext, TraceFlags
+
+import ragtrace
+from ragtrace.errors import SettingError
+from ragtrace.records import Evaluation, Score
+from ragtrace.testing import make_trace
+from ragtrace_otlp import Telemetry, set_up
+from tests.otlp.receivers import Received, grpc_server, http_server, plain
+
+DOCS = Path(__file__).parents[2] / "docs" / "opentelemetry.md"
+EXPORT = "OTEL_EXPORTER_OTLP_"
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("OTEL_", "REQUESTS_CA", "CURL_CA"))]:
+        monkeypatch.delenv(name)  # requests prefers a bundle of the environment to the exporter's certificate
+
+
+def send(telemetry: Telemetry, spans: int = 1) -> None:
+    """Export spans with two attributes, two events and two links, and one score."""
+    tracer = otel.get_tracer("test", tracer_provider=telemetry.tracer_provider)
+    context = SpanContext(1, 2, is_remote=True, trace_flags=TraceFlags(1))
+    two = {"first": "a" * 20, "second": "b" * 20}
+    for i in range(spans):
+        span = tracer.start_span(f"span {i}", attributes=two, links=[Link(context, two), Link(context, two)])
+        span.add_event("one", two)
+        span.add_event("two", two)
+        span.end()
+    score = Score("quality", 0.5, "pass", version="1", method="code")
+    for sink in telemetry.sinks:
+        sink(Evaluation(make_trace(), (score,)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Variables beside the one that is tested, its value, and what must be so after an export."""
+
+    value: str
+    holds: Callable[[Received, Telemetry], bool]
+    others: dict[str, str] = field(default_factory=dict)
+    receiver: str = "http"
+    spans: int = 1
+
+
+def of_span(read: Callable[[Any], Any], expected: Any) -> Callable[[Received, Telemetry], bool]:
+    return lambda received, _: read(received.spans()["span 0"]) == expected
+
+
+def lengths(attributes: Any) -> set[int]:
+    return {len(value) for value in plain(attributes).values()}
+
+
+def header(path: str, name: str, value: str) -> Callable[[Received, Telemetry], bool]:
+    """Every request to a path that ends so has the header, and there is one."""
+
+    def holds(received: Received, _: Telemetry) -> bool:
+        values = [headers.get(name) for where, headers in received.requests if where.endswith(path)]
+        return bool(values) and set(values) == {value}
+
+    return holds
+
+
+def both(received: Received, _: Telemetry) -> bool:
+    return bool(received.spans()) and bool(received.records())
+
+
+def spans_alone(received: Received, _: Telemetry) -> bool:
+    return bool(received.spans()) and not received.records()
+
+
+def events_alone(received: Received, _: Telemetry) -> bool:
+    return not received.spans() and bool(received.records())
+
+
+def nothing(received: Received, _: Telemetry) -> bool:
+    return not received.requests
+
+
+def timed_out(received: Received, telemetry: Telemetry) -> bool:
+    stats = telemetry.stats()
+    return any(part is not None and dict(part.failed) == {"timeout": 1} for part in (stats.spans, stats.events))
+
+
+def setting_of(part: str, name: str, expected: float) -> Callable[[Received, Telemetry], bool]:
+    return lambda _, telemetry: getattr(getattr(telemetry, part)._batch_processor, name) == expected
+
+
+HTTP = {EXPORT + "ENDPOINT": "{url}"}
+TLS = {EXPORT + "CERTIFICATE": "{certificate}"}
+MUTUAL = {**TLS, EXPORT + "CLIENT_CERTIFICATE": "{certificate}", EXPORT + "CLIENT_KEY": "{key}"}
+CASES: dict[str, Case] = {
+    "OTEL_SERVICE_NAME": Case("shop", lambda r, t: r.resource()["service.name"] == "shop" == t.names[0], HTTP),
+    "OTEL_RESOURCE_ATTRIBUTES": Case(
+        "service.name=shop,deployment.environment.name=live,team=a",
+        lambda r, t: r.resource()["team"] == "a" and t.names == ("shop", "live"),
+        HTTP,
+    ),
+    "OTEL_SDK_DISABLED": Case("true", nothing, HTTP),
+    "OTEL_TRACES_EXPORTER": Case("none", events_alone, HTTP),
+    "OTEL_LOGS_EXPORTER": Case("none", spans_alone, HTTP),
+    "OTEL_TRACES_SAMPLER": Case("always_off", events_alone, HTTP),
+    "OTEL_TRACES_SAMPLER_ARG": Case("0", events_alone, {**HTTP, "OTEL_TRACES_SAMPLER": "traceidratio"}),
+    "OTEL_PYTHON_ID_GENERATOR": Case("random", both, HTTP),
+    # where to
+    EXPORT + "ENDPOINT": Case("{url}/otel/", lambda r, _: {p for p, _ in r.requests} == {
+        "/otel/v1/traces", "/otel/v1/logs"}),
+    EXPORT + "TRACES_ENDPOINT": Case("{url}/x", lambda r, _: [p for p, _ in r.requests] == ["/x"]),
+    EXPORT + "LOGS_ENDPOINT": Case("{url}/y/logs", lambda r, _: [p for p, _ in r.requests] == ["/y/logs"]),
+    EXPORT + "PROTOCOL": Case("grpc", both, HTTP, "grpc"),
+    EXPORT + "TRACES_PROTOCOL": Case("grpc", spans_alone, {EXPORT + "TRACES_ENDPOINT": "{url}"}, "grpc"),
+    EXPORT + "LOGS_PROTOCOL": Case("grpc", events_alone, {EXPORT + "LOGS_ENDPOINT": "{url}"}, "grpc"),
+    EXPORT + "INSECURE": Case("true", both, {EXPORT + "ENDPOINT": "{host}", EXPORT + "PROTOCOL": "grpc"}, "grpc"),
+    EXPORT + "TRACES_INSECURE": Case(
+        "true", spans_alone, {EXPORT + "TRACES_ENDPOINT": "{host}", EXPORT + "PROTOCOL": "grpc"}, "grpc"),
+    EXPORT + "LOGS_INSECURE": Case(
+        "true", events_alone, {EXPORT + "LOGS_ENDPOINT": "{host}", EXPORT + "PROTOCOL": "grpc"}, "grpc"),
+    # how
+    EXPORT + "HEADERS": Case("authorization=Bearer%20x", header("", "authorization", "Bearer x"), HTTP),
+    EXPORT + "TRACES_HEADERS": Case("a=1", header("traces", "a", "1"), HTTP),
+    EXPORT + "LOGS_HEADERS": Case("a=1", header("logs", "a", "1"), HTTP),
+    EXPORT + "COMPRESSION": Case("gzip", header("", "content-encoding", "gzip"), HTTP),
+    EXPORT + "TRACES_COMPRESSION": Case("deflate", header("traces", "content-encoding", "deflate"), HTTP),
+    EXPORT + "LOGS_COMPRESSION": Case("gzip", header("logs", "content-encoding", "gzip"), HTTP),
+    EXPORT + "TIMEOUT": Case("0.2", timed_out, HTTP, "silent"),
+    EXPORT + "TRACES_TIMEOUT": Case("0.2", timed_out, {EXPORT + "TRACES_ENDPOINT": "{url}"}, "silent"),
+    EXPORT + "LOGS_TIMEOUT": Case("0.2", timed_out, {EXPORT + "LOGS_ENDPOINT": "{url}"}, "silent"),
+    EXPORT + "CERTIFICATE": Case("{certificate}", both, HTTP, "tls"),
+    EXPORT + "TRACES_CERTIFICATE": Case("{certificate}", spans_alone, {EXPORT + "TRACES_ENDPOINT": "{url}"}, "tls"),
+    EXPORT + "LOGS_CERTIFICATE": Case("{certificate}", events_alone, {EXPORT + "LOGS_ENDPOINT": "{url}/logs"}, "tls"),
+    EXPORT + "CLIENT_CERTIFICATE": Case("{certificate}", both, {**HTTP, **MUTUAL}, "mutual"),
+    EXPORT + "CLIENT_KEY": Case("{key}", both, {**HTTP, **MUTUAL}, "mutual"),
+    **{
+        f"{EXPORT}{signal}_CLIENT_{what}": Case(
+            value, holds, {f"{EXPORT}{signal}_ENDPOINT": "{url}/logs" if signal == "LOGS" else "{url}", **{
+                f"{EXPORT}{signal}_{name.removeprefix(EXPORT)}": file for name, file in MUTUAL.items()}}, "mutual")
+        for signal, holds in (("TRACES", spans_alone), ("LOGS", events_alone))
+        for what, value in (("CERTIFICATE", "{certificate}"), ("KEY", "{key}"))
+    },
+    # limits
+    "OTEL_ATTRIBUTE_COUNT_LIMIT": Case("1", of_span(lambda s: len(s.attributes), 1), HTTP),
+    "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": Case("1", of_span(lambda s: len(s.attributes), 1), HTTP),
+    "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": Case("5", of_span(lambda s: lengths(s.attributes), {5}), HTTP),
+    "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": Case("5", of_span(lambda s: lengths(s.attributes), {5}), HTTP),
+    "OTEL_SPAN_EVENT_COUNT_LIMIT": Case("1", of_span(lambda s: len(s.events), 1), HTTP),
+    "OTEL_SPAN_LINK_COUNT_LIMIT": Case("1", of_span(lambda s: len(s.links), 1), HTTP),
+    "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": Case("1", of_span(lambda s: len(s.events[0].attributes), 1), HTTP),
+    "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT": Case("1", of_span(lambda s: len(s.links[0].attributes), 1), HTTP),
+    "OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT": Case("1", lambda r, _: len(r.records()[0].attributes) == 1, HTTP),
+    "OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT": Case(
+        "3", lambda r, _: plain(r.records()[0].attributes)["gen_ai.evaluation.name"] == "qua", HTTP),
+    "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": Case(
+        "2", lambda r, _: [p for p, _ in r.requests].count("/v1/traces") == 3, HTTP, spans=6),
+    "OTEL_BSP_SCHEDULE_DELAY": Case("77", setting_of("processor", "_schedule_delay_millis", 77), HTTP),
+    "OTEL_BSP_MAX_QUEUE_SIZE": Case("7", setting_of("processor", "_max_queue_size", 7), HTTP),
+    "OTEL_BSP_EXPORT_TIMEOUT": Case("70", setting_of("processor", "_export_timeout_millis", 70), HTTP),
+    "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE": Case(
+        "3", setting_of("event_processor", "_max_export_batch_size", 3), HTTP),
+    "OTEL_BLRP_SCHEDULE_DELAY": Case("77", setting_of("event_processor", "_schedule_delay_millis", 77), HTTP),
+    "OTEL_BLRP_MAX_QUEUE_SIZE": Case("7", setting_of("event_processor", "_max_queue_size", 7), HTTP),
+    "OTEL_BLRP_EXPORT_TIMEOUT": Case("70", setting_of("event_processor", "_export_timeout_millis", 70), HTTP),
+}  # fmt: skip
+NOT_USED = re.compile(
+    # ragtrace has metrics for Prometheus alone, and no exporter to Zipkin
+    r"OTEL_(METRIC|EXPORTER_OTLP_METRICS|EXPORTER_PROMETHEUS|EXPORTER_ZIPKIN|PYTHON_METER_CONFIGURATOR)\w*"
+    # read by the SDK itself, and without an effect on what is sent here
+    r"|OTEL_LOG_LEVEL|OTEL_EXPERIMENTAL_RESOURCE_DETECTORS|OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED"
+    # read by `opentelemetry-instrument` alone, whose provider is joined
+    r"|OTEL_CONFIG_FILE|OTEL_PYTHON_(TRACER|LOGGER)_CONFIGURATOR"
+)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of this machine that signs itself, and its key."""
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    certificate = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(1).not_valid_before(now - datetime.timedelta(1)).not_valid_after(now + datetime.timedelta(1))
+        .add_extension(address, False).add_extension(x509.BasicConstraints(True, None), True)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("tls")
+    (folder / "certificate.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ))  # fmt: skip
+    return folder / "certificate.pem", folder / "key.pem"
+
+
+@contextlib.contextmanager
+def receiver(kind: str, certificate: Callable[[], tuple[Path, Path]]) -> Iterator[tuple[str, Received]]:
+    answer = threading.Event()
+    with contextlib.ExitStack() as stack:
+        stack.callback(answer.set)
+        if kind == "grpc":
+            yield stack.enter_context(grpc_server())
+        elif kind in ("tls", "mutual"):
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate())
+            if kind == "mutual":
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_verify_locations(certificate()[0])
+            yield stack.enter_context(http_server(tls=context))
+        else:
+            yield stack.enter_context(http_server(wait=answer if kind == "silent" else None))
+
+
+@pytest.mark.filterwarnings("ignore:Log record attributes were dropped")
+@pytest.mark.parametrize("variable", CASES)
+def test_a_variable_is_obeyed(variable: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Each variable of the SDK's list has the effect that it has on the SDK."""
+    case = CASES[variable]
+
+    def files() -> tuple[Path, Path]:
+        pair: tuple[Path, Path] = request.getfixturevalue("certificate")
+        return pair
+
+    with receiver(case.receiver, files) as (url, received):
+        for name, value in {**case.others, variable: case.value}.items():
+            certificate, key = files() if "{certificate}" in value or "{key}" in value else ("", "")
+            filled = value.format(url=url, host=url.partition("//")[2], certificate=certificate, key=key)
+            monkeypatch.setenv(name, filled)
+        telemetry = set_up()
+        try:
+            send(telemetry, case.spans)
+            telemetry.flush(20)
+            assert case.holds(received, telemetry), (received.requests, telemetry.stats())
+        finally:
+            telemetry.close(0.1)
+
+
+def test_every_variable_is_tested_and_documented() -> None:
+    """No variable of the installed SDK is without a test and a line in docs/opentelemetry.md."""
+    listed = {value for name, value in vars(sdk_variables).items() if name.startswith("OTEL_")}
+    assert {name for name in listed - set(CASES) if not NOT_USED.fullmatch(name)} == set()
+    page = DOCS.read_text("utf-8")
+    undocumented = {name for name in CASES if name not in page and not name.startswith(EXPORT)}
+    assert undocumented == set()
+    of_otlp = [
+        name.removeprefix(EXPORT).removeprefix("TRACES_").removeprefix("LOGS_") for name in CASES if EXPORT in name
+    ]
+    assert {each for each in of_otlp if f"`{each}`" not in page and f"LOGS_]{each}" not in page} == set()
+
+
+def test_a_setting_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint, a name and an environment in the code win over OTEL_*."""
+    with http_server() as (url, received), http_server() as (other, unused):
+        monkeypatch.setenv(EXPORT + "ENDPOINT", other)
+        monkeypatch.setenv(EXPORT + "TRACES_ENDPOINT", other)
+        monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+        monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=theirs,deployment.environment.name=theirs")
+        telemetry = set_up(app="mine", env="test", endpoint=url)
+        send(telemetry)
+        telemetry.close(20)
+    assert unused.requests == []
+    assert both(received, telemetry)
+    assert telemetry.names == ("mine", "test")
+    assert received.resource()["openinference.project.name"] == "mine"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {EXPORT + "ENDPOINT": "no url at all"},
+        {EXPORT + "ENDPOINT": "http://127.0.0.1:1", EXPORT + "PROTOCOL": "grpc", EXPORT + "TIMEOUT": "soon"},
+        {EXPORT + "ENDPOINT": "http://127.0.0.1:1", EXPORT + "PROTOCOL": "grpc", EXPORT + "COMPRESSION": "lzma"},
+        {EXPORT + "ENDPOINT": "http://127.0.0.1:1", EXPORT + "PROTOCOL": "http/json"},
+        {"OTEL_TRACES_EXPORTER": "jaeger_thrift", "OTEL_LOGS_EXPORTER": "somewhere"},
+        {"OTEL_TRACES_SAMPLER": "sometimes", "OTEL_PYTHON_ID_GENERATOR": "xray"},
+        {EXPORT + "ENDPOINT": "http://127.0.0.1:1", "OTEL_BSP_MAX_QUEUE_SIZE": "-3", "OTEL_BLRP_MAX_QUEUE_SIZE": "?"},
+    ],
+)  # fmt: skip
+def test_a_wrong_environment_never_raises(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What OpenTelemetry's environment says wrongly is a line in the log, and no error of the application's."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with caplog.at_level(logging.WARNING):
+        telemetry = set_up()
+        send(telemetry)
+        telemetry.flush(5)
+        telemetry.close(0.1)
+    assert caplog.records
+
+
+def test_a_wrong_protocol_of_the_codes_own_is_an_error() -> None:
+    """The code's own mistake is said at once."""
+    with pytest.raises(SettingError, match="otlp_protocol is 'thrift'"):
+        set_up(endpoint="http://127.0.0.1:1", protocol="thrift")
+
+
+@pytest.mark.parametrize("kind", [404, 405, "grpc"])
+def test_a_backend_without_logs_ends_the_events(kind: int | str, caplog: pytest.LogCaptureFixture) -> None:
+    """Its first answer ends the events with one sentence: no failures are counted, nothing more is sent, and the spans
+    are not concerned."""
+    server: Any = grpc_server(logs=False) if kind == "grpc" else http_server({"/v1/logs": int(kind)})
+    with server as (url, received), caplog.at_level(logging.WARNING):
+        telemetry = set_up(app="a", endpoint=url, protocol="grpc" if kind == "grpc" else "")
+        for _ in range(3):
+            send(telemetry)
+            assert telemetry.flush(20)
+        stats = telemetry.stats()
+        telemetry.close(5)
+    assert [record.getMessage() for record in caplog.records if "no events" in record.getMessage()] == [
+        caplog.records[0].getMessage()
+    ]
+    assert len(caplog.records) == 1
+    assert stats.events is not None
+    assert stats.spans is not None
+    assert (stats.events.exported, dict(stats.events.failed), stats.events_dropped) == (0, {}, 0)
+    assert (stats.spans.exported, dict(stats.spans.failed)) == (3, {})
+    assert sum(path.endswith("logs") for path, _ in received.requests) == (0 if kind == "grpc" else 1)
+
+
+def test_a_backend_that_refuses_spans_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    """A 404 for spans, or for events after some arrived, is counted: there something is wrong."""
+    statuses = {"/v1/traces": 404}
+    with http_server(statuses) as (url, _):
+        telemetry = set_up(app="a", endpoint=url)
+        send(telemetry)
+        telemetry.flush(20)
+        statuses["/v1/logs"] = 404
+        send(telemetry)
+        telemetry.flush(20)
+        stats = telemetry.stats()
+        telemetry.close(5)
+    assert stats.events is not None
+    assert stats.spans is not None
+    assert dict(stats.spans.failed) == {"rejected": 2}
+    assert (stats.events.exported, dict(stats.events.failed)) == (1, {"rejected": 1})
+
+
+def test_events_can_be_switched_off() -> None:
+    """With `events=False` no log record is sent; the spans have the scores."""
+    with http_server() as (url, received):
+        runtime = ragtrace.init(
+            otlp_endpoint=url, events=False, evaluators=["looping_compression_ratio"], llama_index=False, isolate=False
+        )
+        runtime.close(10)
+        telemetry = set_up(app="a", endpoint=url, events=False)
+        send(telemetry)
+        telemetry.close(20)
+    assert runtime.telemetry.event_exporter is None
+    assert spans_alone(received, telemetry)
+
+
+APPLICATION = """
+import os, sys
+import ragtrace
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.runnables import RunnableLambda
+
+{provider}
+runtime = ragtrace.init(evaluators=["looping_compression_ratio"], llama_index=False, prometheus_port=0, isolate=False)
+chain = (RunnableLambda(lambda q: q) | FakeListChatModel(responses=["An answer."])).with_config(run_name="app")
+chain.invoke("q")
+assert runtime.flush(30)
+import urllib.request
+print(urllib.request.urlopen(runtime.metrics_url).read().decode())
+runtime.close()
+"""
+OWN_PROVIDER = """
+from opentelemetry import trace
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+provider = TracerProvider(resource=Resource.create({resource}))
+provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter(out=sys.stderr)))
+trace.set_tracer_provider(provider)
+"""
+
+
+def run(body: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    script = folder / "app.py"
+    script.write_text(textwrap.dedent(body))
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "RAGTRACE_"))}
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, env={**own, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_the_applications_provider_is_used_where_there_is_one(tmp_path: Path) -> None:
+    """Also with an endpoint in the environment: its exporters alone get the spans with their scores, and the metrics
+    have its service's name."""
+    with http_server() as (url, received):
+        provider = OWN_PROVIDER.format(resource='{"deployment.environment.name": "live"}')
+        body = APPLICATION.format(provider=provider)
+        done = run(body, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_SERVICE_NAME="shop")
+    assert received.spans() == {}
+    assert '"name": "invoke_workflow app"' in done.stderr
+    assert "gen_ai.evaluation.looping_compression_ratio.score" in done.stderr
+    assert 'ragtrace_requests_total{app="shop",env="live"' in done.stdout
+
+
+def test_the_service_name_names_spans_and_metrics(tmp_path: Path) -> None:
+    """OTEL_SERVICE_NAME is `service.name` on spans and events, and `app` in metrics."""
+    with http_server() as (url, received):
+        body = APPLICATION.format(provider="")
+        done = run(body, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_SERVICE_NAME="shop")
+    assert received.resource()["service.name"] == "shop"
+    assert received.resource()["openinference.project.name"] == "shop"
+    assert "invoke_workflow app" in received.spans()
+    assert received.records()
+    assert 'ragtrace_requests_total{app="shop",env="dev"' in done.stdout
+
+
+def test_console_and_endpoint_together(tmp_path: Path) -> None:
+    """A list of exporters is a list: spans are on the console and at the endpoint."""
+    with http_server() as (url, received):
+        done = run(
+            APPLICATION.format(provider=""),
+            tmp_path,
+            OTEL_TRACES_EXPORTER="otlp, console",
+            OTEL_LOGS_EXPORTER="console",
+            OTEL_EXPORTER_OTLP_ENDPOINT=url,
+            RAGTRACE_APP="mine",
+        )
+    assert "invoke_workflow app" in received.spans()
+    assert received.records() == []
+    assert '"name": "invoke_workflow app"' in done.stdout
+    assert "gen_ai.evaluation.result" in done.stdout
+    assert '"service.name": "mine"' in done.stdout
