@@ -147,7 +147,7 @@ CASES: dict[str, Case] = {
     EXPORT + "LOGS_COMPRESSION": Case("gzip", header("logs", "content-encoding", "gzip"), HTTP),
     EXPORT + "TIMEOUT": Case("0.2", timed_out, HTTP, "silent"),
     EXPORT + "TRACES_TIMEOUT": Case("0.2", timed_out, {EXPORT + "TRACES_ENDPOINT": "{url}"}, "silent"),
-    EXPORT + "LOGS_TIMEOUT": Case("0.2", timed_out, {EXPORT + "LOGS_ENDPOINT": "{url}"}, "silent"),
+    EXPORT + "LOGS_TIMEOUT": Case("0.2", timed_out, {EXPORT + "LOGS_ENDPOINT": "{url}/logs"}, "silent"),
     EXPORT + "CERTIFICATE": Case("{certificate}", both, HTTP, "tls"),
     EXPORT + "TRACES_CERTIFICATE": Case("{certificate}", spans_alone, {EXPORT + "TRACES_ENDPOINT": "{url}"}, "tls"),
     EXPORT + "LOGS_CERTIFICATE": Case("{certificate}", events_alone, {EXPORT + "LOGS_ENDPOINT": "{url}/logs"}, "tls"),
