@@ -131,10 +131,10 @@ def is_random(text: str, bits: float) -> bool:
     return entropy >= bits and is_no_example(text)
 
 
-def is_mixed(text: str) -> bool:
+def is_mixed(text: str, bits: float = 3.3) -> bool:
     """Some prefixes are words, too: "secret_manager_settings" has neither numbers nor both kinds of letters."""
     cases = any(c.isupper() for c in text) and any(c.islower() for c in text)
-    return (cases or sum(c.isdigit() for c in text) >= 2) and is_random(text, 3.3)
+    return (cases or sum(c.isdigit() for c in text) >= 2) and is_random(text, bits)
 
 
 def is_url_password(text: str) -> bool:

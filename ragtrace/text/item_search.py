@@ -160,6 +160,16 @@ def is_free_number(text: str, start: int, end: int) -> bool:
     return announces_no_example(text, start) and not is_labelled_otherwise(text, start, end)
 
 
+_SECRET_NAME = re.compile(
+    r"(?i)secret|token|passw|pwd|private|access|credential|login|auth|api|(?<![a-z])pat(?![a-z])|key(?!word|board)"
+)
+
+
+def is_named_secret(text: str, start: int, end: int) -> bool:
+    """Whether a secret's name stands close before a value, or at the value's beginning without a blank between."""
+    return _SECRET_NAME.search(text, max(0, start - 30), min(end, start + 16)) is not None
+
+
 _CONTRACT = re.compile(r"(?i)\b(?:contract|token|null|burn|zero|genesis|transaction|tx|hash|commit)\b[^\n.]{0,30}\Z")
 
 

@@ -20,8 +20,9 @@ from ragtrace.text.item_labels import label_search
 from ragtrace.text.item_search import SearchText, announces_no_example, is_free_number, is_nobodys_contract
 from ragtrace.text.network_addresses import IPV4, IPV4_FORM, IPV6, MAC, is_device, is_host_in_context, is_public_ip
 from ragtrace.text.phone_numbers import phone_forms, phones
+from ragtrace.text.plain_views import plain_views
 from ragtrace.text.secret_assignments import assigned_secrets, spoken_codes, spoken_passwords
-from ragtrace.text.secret_formats import SECRET_KINDS
+from ragtrace.text.secret_formats import NAMED_SECRET, SECRET_KINDS
 from ragtrace.text.stdnum_checks import is_valid
 
 _MAX_CHARS = 200_000
@@ -120,6 +121,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("secret", "assigned_secret", "[secret]", search=spoken_passwords),
     Kind("secret", "code", "[code]", search=spoken_codes),
     *_PERSONAL_KINDS,
+    NAMED_SECRET,
 )
 """All kinds. Where two overlap, the first one is reported, and its placeholder is shown."""
 
@@ -169,7 +171,16 @@ _TOKEN_REST = re.compile(r"(?:[^\s\"'`<>{}()\[\],;]*\w)?")
 
 
 def find_masks(text: str) -> list[Mask]:
-    """The places to hide in order to mask a text, in order; they do not overlap."""
+    """The places to hide in order to mask a text, in order; they do not overlap. Values that letters of other scripts,
+    underscores, no-break spaces or dashes hide from the patterns are found in `plain_views` of the text."""
+    spans = _mask_spans(text)
+    for view in plain_views(text):
+        spans += _mask_spans(view)
+    return _merged(sorted(spans))
+
+
+def _mask_spans(text: str) -> list[tuple[int, int, int]]:
+    """Start, end and rank of the kind of what is hidden, as far as the patterns see it."""
     prepared = SearchText(text)
     spans: list[tuple[int, int, int]] = []
     for rank, kind in enumerate(KINDS):
@@ -178,7 +189,7 @@ def find_masks(text: str) -> list[Mask]:
                 # Patterns have a greatest length; the rest of a longer secret must not stay.
                 rest = _TOKEN_REST.match(text, end) if kind.group == "secret" else None
                 spans.append((start, rest.end() if rest else end, rank))
-    return _merged(sorted(spans))
+    return spans
 
 
 def _merged(spans: Sequence[tuple[int, int, int]]) -> list[Mask]:

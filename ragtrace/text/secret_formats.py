@@ -7,6 +7,8 @@ Each has a fixed prefix, then an alphabet and a length. Most need entropy as wel
 
 from __future__ import annotations
 
+from functools import partial
+
 from ragtrace.text.item_checks import (
     is_basic_login,
     is_mixed,
@@ -16,8 +18,10 @@ from ragtrace.text.item_checks import (
     is_url_password,
 )
 from ragtrace.text.item_kinds import Kind, secret
-from ragtrace.text.item_search import announces_no_example
+from ragtrace.text.item_search import announces_no_example, is_named_secret
 
+# An underscore may stand beside a key, as in `user_ghp_…`.
+_START, _END = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
 _BEGIN_KEY = r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
 _WHOLE_KEY = (
     r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
@@ -30,6 +34,7 @@ _WHOLE_CERTIFICATE = (
 _KEY_START = rf"{_BEGIN_KEY}(?:\s|\\[nr])*[A-Za-z0-9+/=:,. -]{{1,4096}}"
 _CERTIFICATE_START = rf"{_BEGIN_CERTIFICATE}(?:\s|\\[nr])*[A-Za-z0-9+/=]{{4,4096}}"
 _AWS = "AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9]"
+_GITHUB = r"gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_\w{70,90}"
 _GITLAB = "pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat"
 _SQUARE = r"EAAA[\w-]{22,60}|sq0(?:atp|csp|idp)-[\w-]{22,43}"
 _PREFIXES = (
@@ -42,7 +47,7 @@ _PREFIXES = (
     r"SSWS |GR1348941|NF-|oy2"
 )
 _ANY_KEY = "sk|pk|rk|ghp|gho|ghs|glpat|xox[abp]|AKIA|ASIA|AIza|hf|npm"
-_JWT = r"(?<![\w-])ey[A-Za-z0-9_-]{12,2000}\.ey[A-Za-z0-9_/\\-]{10,4000}\.[A-Za-z0-9_/\\-]{10,2000}"
+_JWT = r"(?<![A-Za-z0-9-])ey[A-Za-z0-9_-]{12,2000}\.ey[A-Za-z0-9_/\\-]{10,4000}\.[A-Za-z0-9_/\\-]{10,2000}"
 _WINDOWS = "[BCDFGHJKMNPQRTVWXY2346789]{5}"
 _URL_PASSWORD = r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,80}:[^\s:/@<>{}$*\[\]]{3,80}@[\w.-]{1,100}"
 _SLACK = r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{40,60}"
@@ -59,7 +64,7 @@ _AZURE = (
     r"|(?i:(?:account|shared ?access|access|storage|primary|secondary)_?key|sharedsecretvalue|sharedaccesssignature)"
     r"\s?[=:]\s?[\"']?[A-Za-z0-9+/]{38,100}={0,2}"
     rf"|(?<![\w+/])[A-Za-z0-9+/]{{33,76}}(?:{_AZURE_SIGNED})[A-Za-z0-9+/]{{4,8}}={{0,2}}(?![\w+/=])"
-    r"|(?<!\w)[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?!\w)"
+    rf"|{_START}[A-Za-z0-9]{{76}}AZDO[A-Za-z0-9]{{4}}{_END}"
 )
 _TELEGRAM = r"(?:(?<![\w:])|(?<=bot))\d{8,10}:[\w-]{33,36}(?![\w-])"
 _DISCORD_TOKEN = r"(?<![\w.-])[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w.-])"
@@ -71,48 +76,62 @@ SECRET_KINDS: tuple[Kind, ...] = (
     secret("private_key", _WHOLE_KEY, None, "PRIVATE KEY", "[private_key]", reported=False),
     secret("certificate", _CERTIFICATE_START, None, "CERTIFICATE", "[certificate]"),
     secret("certificate", _WHOLE_CERTIFICATE, None, "CERTIFICATE", "[certificate]", reported=False),
-    secret("openai_key", r"(?<![\w-])sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,180}(?![\w-])", 3.5, "sk-"),
-    secret("anthropic_key", r"(?<![\w-])sk-ant-[a-z0-9]+-[A-Za-z0-9_-]{80,120}(?![\w-])", None, "sk-ant-"),
-    secret("h2o_key", r"(?i)(?<![\w-])(?:sk|pk)-h2o-[A-Za-z0-9_-]{16,80}(?![\w-])", 3.0, "h2o- H2O- H2o- h2O-"),
+    secret("openai_key", r"(?<![A-Za-z0-9-])sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,180}(?![\w-])", 3.5, "sk-"),
+    secret("anthropic_key", r"(?<![A-Za-z0-9-])sk-ant-[a-z0-9]+-[A-Za-z0-9_-]{80,120}(?![\w-])", None, "sk-ant-"),
+    secret("h2o_key", r"(?i)(?<![A-Za-z0-9-])(?:sk|pk)-h2o-[A-Za-z0-9_-]{16,80}(?![\w-])", 3.0, "h2o- H2O- H2o- h2O-"),
     secret("aws_key_id", rf"(?<![A-Z0-9])(?:{_AWS})[A-Z2-7]{{16}}(?![A-Z0-9])", 3.0, "AKIA ASIA ABIA ACCA A3T"),
     secret("azure_key", _AZURE, 3.5, _AZURE_MARKS, parts="long_words"),
     secret("azure_sas", r"(?<=[?&;])sig=[A-Za-z0-9%+/]{38,80}={0,2}", 3.5, "sig="),
-    secret("github_token", r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_\w{70,90})(?!\w)", 3.0, "gh github_"),
-    secret("gitlab_token", rf"(?<!\w)gl(?:{_GITLAB})-[\w-]{{20,300}}(?:\.[0-9a-z]{{9}})?(?![\w-])", 3.0, "gl"),
-    secret("slack_token", r"(?<!\w)xox[abeprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,250}", is_slack_token, "xox"),
+    secret("github_token", rf"{_START}(?:{_GITHUB}){_END}", 3.0, "gh github_"),
+    secret("gitlab_token", rf"{_START}gl(?:{_GITLAB})-[\w-]{{20,300}}(?:\.[0-9a-z]{{9}})?(?![\w-])", 3.0, "gl"),
+    secret("slack_token", rf"{_START}xox[abeprs](?:\.xox[bp])?-[A-Za-z0-9-]{{10,250}}", is_slack_token, "xox"),
     secret("slack_webhook", _SLACK, None, "hooks.slack.com/", "[webhook]"),
     secret("webhook", _WEBHOOKS, None, "hooks webhook chat.googleapis", "[webhook]"),
-    secret("google_key", r"(?<![\w-])AIza[\w-]{35}(?![\w-])", 4.0, "AIza"),
-    secret("google_secret", r"(?<![\w-])GOCSPX-[\w-]{28}(?![\w-])", 3.0, "GOCSPX-"),
-    secret("stripe_key", r"(?<!\w)(?:sk|rk)_(?:live|test|prod)_[A-Za-z0-9]{10,99}(?!\w)", 2.5, "sk_ rk_"),
-    secret("huggingface_token", r"(?<!\w)(?:hf_|api_org_)[A-Za-z]{34}(?!\w)", 3.0, "hf_ api_org_"),
-    secret("npm_token", r"(?<!\w)npm_[A-Za-z0-9]{36}(?!\w)", 3.0, "npm_"),
+    secret("google_key", r"(?<![A-Za-z0-9-])AIza[\w-]{35}(?![\w-])", 4.0, "AIza"),
+    secret("google_secret", r"(?<![A-Za-z0-9-])GOCSPX-[\w-]{28}(?![\w-])", 3.0, "GOCSPX-"),
+    secret("stripe_key", rf"{_START}(?:sk|rk)_(?:live|test|prod)_[A-Za-z0-9]{{10,99}}{_END}", 2.5, "sk_ rk_"),
+    secret("huggingface_token", rf"{_START}(?:hf_|api_org_)[A-Za-z]{{34}}{_END}", 3.0, "hf_ api_org_"),
+    secret("npm_token", rf"{_START}npm_[A-Za-z0-9]{{36}}{_END}", 3.0, "npm_"),
     secret("pypi_token", r"pypi-AgEIcHlwaS5vcmc[\w-]{50,1000}", None, "pypi-AgEI"),
     secret("sendgrid_key", r"(?<![\w.])SG\.[\w-]{16,32}\.[\w-]{32,64}(?![\w-])", 3.0, "SG."),
-    secret("twilio_key", r"(?<!\w)(?:SK|AC)[0-9a-fA-F]{32}(?!\w)", 3.0, "SK AC"),
+    secret("twilio_key", rf"{_START}(?:SK|AC)[0-9a-fA-F]{{32}}{_END}", 3.0, "SK AC"),
     secret("telegram_token", _TELEGRAM, is_telegram_token, ":A", parts="long_words"),
     secret("discord_token", _DISCORD_TOKEN, 4.0, parts="long_words"),
-    secret("digitalocean_token", r"(?<!\w)do[opr]_v1_[a-f0-9]{64}(?!\w)", 3.0, "_v1_"),
-    secret("shopify_token", r"(?<!\w)shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}(?!\w)", 2.5, "shp"),
-    secret("square_token", rf"(?<!\w)(?:{_SQUARE})(?![\w-])", 3.0, "EAAA sq0"),
-    secret("mailgun_key", r"(?<!\w)[a-f0-9]{32}-[a-f0-9]{8}-[a-f0-9]{8}(?!\w)", 3.0, parts="long_words"),
-    secret("mailchimp_key", r"(?<!\w)[a-f0-9]{32}-us\d{1,2}(?!\w)", 3.0, "-us"),
+    secret("digitalocean_token", rf"{_START}do[opr]_v1_[a-f0-9]{{64}}{_END}", 3.0, "_v1_"),
+    secret("shopify_token", rf"{_START}shp(?:at|ca|pa|ss)_[a-fA-F0-9]{{32}}{_END}", 2.5, "shp"),
+    secret("square_token", rf"{_START}(?:{_SQUARE})(?![\w-])", 3.0, "EAAA sq0"),
+    secret("mailgun_key", rf"{_START}[a-f0-9]{{32}}-[a-f0-9]{{8}}-[a-f0-9]{{8}}{_END}", 3.0, parts="long_words"),
+    secret("mailchimp_key", rf"{_START}[a-f0-9]{{32}}-us\d{{1,2}}{_END}", 3.0, "-us"),
     secret(
         "prefixed_token",
-        rf"(?<![\w-])(?:{_PREFIXES})[A-Za-z0-9_./+-]{{16,250}}={{0,2}}",
+        rf"(?<![A-Za-z0-9-])(?:{_PREFIXES})[A-Za-z0-9_./+-]{{16,250}}={{0,2}}",
         is_mixed,
         parts="long_words",
     ),
     secret("api_key", rf"\b(?:{_ANY_KEY})[-_]?[A-Za-z0-9_\-]{{16,200}}", None, parts="long_words", reported=False),
     secret("jwt", _JWT, None, ".ey", "[jwt]"),
     secret("jwt", r"\beyJ[\w-]{8,2000}\.[\w-]{8,4000}\.[\w-]{0,1000}", None, "eyJ", "[jwt]", reported=False),
-    secret("windows_key", rf"(?<![\w-])(?:{_WINDOWS}-){{4}}{_WINDOWS}(?![\w-])", 2.5, "", "[product_key]",
+    secret("windows_key", rf"(?<![A-Za-z0-9-])(?:{_WINDOWS}-){{4}}{_WINDOWS}(?![\w-])", 2.5, "", "[product_key]",
            parts="long_words", context=announces_no_example),
-    secret("windows_key", rf"(?<![\w-])(?:{_WINDOWS}-){{4}}{_WINDOWS}(?![\w-])", None, "", "[product_key]",
+    secret("windows_key", rf"(?<![A-Za-z0-9-])(?:{_WINDOWS}-){{4}}{_WINDOWS}(?![\w-])", None, "", "[product_key]",
            parts="long_words", reported=False),
     secret("url_password", _URL_PASSWORD, is_url_password, "://", "[url_password]"),
     secret("basic_login", _BASIC_LOGIN, is_basic_login, "asic ASIC", "[password]"),
     secret("command_login", _COMMAND_LOGIN, is_no_example, "-u --user", "[password]"),
+    secret("password_hash", r"\$(?:2[abxy]?|[156y]|argon2(?:id|[id]))\$[^\s\"'`]{8,400}", None, "$", "[password_hash]",
+           reported=False),
     secret("otp_secret", r"otpauth://[a-z]{4}/[^\s\"'<>]{1,200}", is_no_example, "otpauth://", "[otp]"),
 )  # fmt: skip
 """All secrets with a form. Where two overlap, the first one is reported, and its placeholder is shown."""
+
+NAMED_SECRET = secret(
+    "named_secret",
+    r"(?<![A-Za-z0-9+/])[A-Za-z0-9][A-Za-z0-9+/_.!@#$%^&*-]{13,400}={0,2}",
+    partial(is_mixed, bits=2.9),
+    "",
+    "[secret]",
+    parts="long_words",
+    context=is_named_secret,
+    reported=False,
+)
+"""A random word behind any secret's name. It is only masked: some are identifiers."""

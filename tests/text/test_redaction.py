@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,3 +76,84 @@ def test_a_sentence_is_found_again_between_masks() -> None:
     masked, moved = mask_pii_at(text, [begin, begin + 9, 12])
     assert masked[moved[begin] : moved[begin + 9]] == "It is so."
     assert masked[: moved[12]] == "Write to [email]", "within what was masked: the mask's end"
+
+
+VALUES = {
+    "card": "4111 1111 1111 1111",
+    "phone": "+49 171 2345678",
+    "iban": "DE89 3704 0044 0532 0130 00",
+    "ssn": "536-22-8145",
+    "ip": "81.169.145.12",
+    "ipv6": "2a02:8108:9640:1d8c:3c1f:77aa:9b01:12cd",
+    "mac": "3c:22:fb:9a:41:7e",
+    "email": "jane.doe@example.org",
+    "github": "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+}
+DRESSES = {
+    "Chinese": "请{}谢谢",
+    "Japanese": "番号は{}です",
+    "Cyrillic": "номер{}конец",
+    "Arabic": "رقم{}رقم",
+    "underscores": "_{}_",
+    "name": "user_{}_x",
+    "assignment": "value={};",
+}
+
+
+@pytest.mark.parametrize("dress", DRESSES, ids=str)
+@pytest.mark.parametrize("value", VALUES, ids=str)
+def test_what_stands_beside_a_value_is_no_shelter(value: str, dress: str) -> None:
+    """A letter of another script or an underscore right beside a value hides it from nothing."""
+    text = mask_pii(DRESSES[dress].format(VALUES[value]))
+    assert VALUES[value] not in text
+    assert not re.search(r"\d{4}", text), text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(" ", "\u00a0"), (" ", "\u202f"), (" ", "\u2009"), ("-", "\u2013"), ("-", "\u2011"), ("-", "\u2212"), ("", "")],
+)
+@pytest.mark.parametrize("value", ["card", "phone", "iban", "ssn"])
+def test_typographic_separators_are_no_shelter(value: str, before: str, after: str) -> None:
+    """No-break and thin spaces, en dashes, no-break hyphens, minus signs, and digits of other scripts."""
+    typed = (
+        VALUES[value].replace(before, after)
+        if before
+        else VALUES[value].translate({48 + n: 0xFF10 + n for n in range(10)})
+    )
+    text = mask_pii(f"It is {typed}.")
+    assert typed not in text
+    assert not any(c.isdigit() for c in text), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the Coalition to Protect the Patient-Provider Relationship",
+        "access the documentation at docs.example.org/getting-started/installation",
+        "set max_new_tokens_per_request_v2 and top_k_1",
+        "die Schlüssel-Wert-Datenbank 中文 in 2024年 and 第3章",
+        "key-value-store-configuration-guide",
+    ],
+)
+def test_words_that_only_look_like_names_of_secrets_stay(text: str) -> None:
+    """A long word after `key` or `access` is no secret, and a view changes no text without a value."""
+    assert mask_pii(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lemlistPRIVATE cbad838857bde65f868fe0aeabe58da4",
+        "coinlib_key=a77ee41229f1664a",
+        "autopilot-access 7464f73330d325f5871906dd0e86ae6c",
+        "$2y$10$bhUO2Hk6ow11jNs0LBS4R.cjkM69nzEoALF0xB8jQb/TKNaWBmWb5",
+        "$5$UGom8IADOIcnLpqz$4MafZ5ggo8m9TC.jtpyyvMtHXSx1CO49d.oGa9KKB72",
+        '"awsSecretKey":"5uaGWyEHf8VgOwn7cmqHIinGCVrrUwo4Yw7AOCVF"',
+    ],
+)
+def test_random_words_with_a_secret_s_name_are_masked(text: str) -> None:
+    """A random word that stands behind any secret's name is hidden, whatever the vendor; a hash of a password, too."""
+    masked = mask_pii(text)
+    assert "[" in masked
+    assert not re.search(r"[A-Za-z0-9]{14}", masked.replace("awsSecretKey", "")), masked

@@ -1,0 +1,55 @@
+"""Rewrites a text, character by character, so that forms are found that the text's script or layout hides.
+
+A no-break space or an en dash inside a number, full-width digits, a Chinese letter or an underscore right beside a
+value: patterns that look for word boundaries and ASCII separators do not see such values. A view has the length of the
+text, so a place in the view is the same place in the text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_OTHER = re.compile(r"[^\x00-\x7f]")
+_NEIGHBOUR = re.compile(
+    r"[^\W\d_a-zA-Z\u00aa-\u024f](?=[0-9A-Za-z+@/$-])|(?<=[0-9A-Za-z=/@-])[^\W\d_a-zA-Z\u00aa-\u024f]"
+)
+"""A letter of another script that touches what may be a value."""
+_EDGE = re.compile(r"\b_+(?=[0-9A-Za-z+])|(?<=[0-9A-Za-z=])_+\b")
+_WITH_DIGITS = re.compile(r"[\w:.+-]*\d[\w:.+-]*")
+
+
+def plain_views(text: str) -> list[str]:
+    """Up to two views of a text that differ from it and from each other; none for most English texts.
+
+    The first has plain spaces, dashes and digits, and blanks for the letters of other scripts and the underscores that
+    touch a value. The second has blanks for the underscores in words with a digit, too. Linear in the length.
+    """
+    views: list[str] = []
+    view = text
+    if not text.isascii():
+        view = _OTHER.sub(lambda match: _plain(match[0]), text)
+        view = _NEIGHBOUR.sub(" ", view)
+    if "_" in view:
+        view = _EDGE.sub(lambda match: " " * len(match[0]), view)
+    if view != text:
+        views.append(view)
+    if "_" in view and (spread := _WITH_DIGITS.sub(lambda match: match[0].replace("_", " "), view)) != view:
+        views.append(spread)
+    return views
+
+
+@lru_cache(4_096)
+def _plain(character: str) -> str:
+    """The ASCII character that looks or counts like it; itself where there is none."""
+    category = unicodedata.category(character)
+    if category in {"Zs", "Cf"}:
+        return " "
+    if category == "Pd" or character == "\u2212":
+        return "-"
+    digit = unicodedata.digit(character, None)
+    if digit is not None:
+        return str(digit)
+    folded = unicodedata.normalize("NFKC", character)
+    return folded if len(folded) == 1 and folded.isascii() else character
