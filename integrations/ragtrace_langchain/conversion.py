@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace import semconv
-from ragtrace.records import Document
 from ragtrace.text.sanitizer import fields_of, sendable
-from ragtrace.tracing.adapters import content_id, number
 from ragtrace.tracing.content import Attributes, Message
 from ragtrace.tracing.request import Run
 
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
 _QUERY_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
 _ANSWER_KEYS = ("answer", "output", "result", "response", "output_text", "text", "content", "generation")
-_SCORE_KEYS = ("score", "relevance_score", "similarity_score", "_score", "similarity")
 _CONTROL_FLOW = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand", "GraphDrained"})
 _FRAMEWORK_METADATA = ("ls_", "langgraph_", "lc_", "__", "checkpoint_")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
@@ -228,40 +225,6 @@ def _read_usage(attributes: Attributes, usage: Mapping[str, Any], openinference:
                 attributes[name] = value
             if openinference:
                 attributes[oi_name] = value
-
-
-def documents_of(documents: Any) -> list[Document]:
-    """Converts documents, in rank order. A document that cannot be read is left out; the others are kept."""
-    return [_document_of(d) for d in documents or () if hasattr(d, "page_content")]
-
-
-def _document_of(document: Any) -> Document:
-    content = document.page_content
-    if not isinstance(content, str):
-        content = sendable(content)
-    raw = getattr(document, "metadata", None)
-    metadata = dict(raw) if isinstance(raw, Mapping) else {}
-    identity = getattr(document, "id", None) or metadata.get("id") or metadata.get("doc_id")
-    return Document(
-        sendable(identity, 256) if identity else content_id(content), content, _score_of(metadata), metadata
-    )
-
-
-def _score_of(metadata: Mapping[str, Any]) -> float | None:
-    for key in _SCORE_KEYS:
-        value = metadata.get(key)
-        if value is not None:
-            return number(value)
-    return None
-
-
-def documents_in(outputs: Any) -> list[Document] | None:
-    """Returns the documents that a chain returns beside its answer, for a retrieval without callbacks."""
-    if isinstance(outputs, Mapping):
-        for value in outputs.values():
-            if isinstance(value, (list, tuple)) and value and all(hasattr(d, "page_content") for d in value):
-                return documents_of(value)
-    return None
 
 
 def is_control_flow(error: BaseException) -> bool:

@@ -15,6 +15,8 @@ from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.recorder import all_recorders, open_recorder
 from ragtrace.tracing.request import Run
 from ragtrace_langchain import conversion
+from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state, documents_of_tool
+from ragtrace_langchain.vector_stores import current_retrieval, wrap_vector_stores
 
 _Method = Callable[..., None]
 _FRAGMENTS = {"prompt": semconv.OP_PROMPT, "parser": semconv.OP_PARSER}
@@ -45,6 +47,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         True  # on the event loop: the callbacks are short, and one thread switch for each token would cost more
     )
     raise_error = False
+    records_searches = True
+    """The wrappers of vector stores recognize this handler by it."""
 
     def __init__(
         self,
@@ -68,6 +72,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             logger_provider=logger_provider,
             consumer=consumer,
         )
+        wrap_vector_stores()
 
     def __copy__(self) -> RagtraceCallbackHandler:
         return self
@@ -143,26 +148,40 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._start(run_id, parent, operation, name, kwargs, agent)
         if run is not None:
             run.attributes[semconv.AGENT_NAME if agent else semconv.WORKFLOW_NAME] = agent or name
-            run.query = conversion.query_of(inputs)
+            self._read_inputs(run, inputs)
+
+    def _read_inputs(self, run: Run, inputs: Any) -> None:
+        run.query = conversion.query_of(inputs)
+        if documents := documents_of_state(inputs):
+            run.request.passed.insert(0, (0, documents))
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Handles the end of a runnable. The question of a stream is known only now."""
-        if self._recorder.leave(run_id):
-            return
         try:
+            if type(outputs) is not str:
+                self._read_documents(outputs, run_id)
+            if self._recorder.leave(run_id):
+                return
             self._end_root(outputs, run_id, kwargs)
         except Exception:  # noqa: BLE001 as above
             self._recorder.failed("on_chain_end")
+
+    def _read_documents(self, outputs: Any, run_id: UUID) -> None:
+        """Reads the documents that a chain, a function or a node of a graph returns, for a retrieval without callbacks
+        and for steps that choose from what was retrieved."""
+        run = self._recorder.near(run_id)
+        if run is None or run.owner is not self or run.operation == semconv.OP_RETRIEVAL:
+            return
+        if documents := (documents_of_state if run.key == run_id else documents_in)(outputs):
+            run.request.passed.append((len(run.request.model_calls), documents))
 
     def _end_root(self, outputs: Any, run_id: UUID, kwargs: dict[str, Any]) -> None:
         run = self._recorder.get(run_id)
         cancelled = False
         if run is not None and run.owner is self:
             if run.query is None:
-                run.query = conversion.query_of(kwargs.get("inputs"))
+                self._read_inputs(run, kwargs.get("inputs"))
             run.answer = conversion.answer_of(outputs)
-            if not run.request.retrieved:
-                run.request.sources = conversion.documents_in(outputs)
             # No output although the model answered: the consumer closed the stream.
             cancelled = outputs is None and any(call.chunks for call in run.request.model_calls)
         self._recorder.end(run_id, cancelled=cancelled)
@@ -264,6 +283,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         name = conversion.name_of(serialized, kwargs, "retriever")
         run = self._start(run_id, parent_run_id, semconv.OP_RETRIEVAL, name, kwargs)
         if run is not None:
+            current_retrieval.set(run)
             run.query = query if isinstance(query, str) else conversion.text_of(query)
             run.attributes[semconv.DATA_SOURCE_ID] = name
             if store := metadata.get("ls_vector_store_provider"):
@@ -274,7 +294,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         """Handles the end of a retriever."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
-            run.documents = conversion.documents_of(documents)
+            run.documents = documents_of(documents)
         self._recorder.end(run_id)
 
     @_quiet
@@ -304,6 +324,9 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
             run.answer = conversion.text_of(getattr(output, "content", output))
+            if documents := documents_of_tool(output):
+                run.documents = documents
+                run.request.passed.append((len(run.request.model_calls), documents))
             # Early 0.3 releases do not pass the call's id to on_tool_start.
             if call_id := getattr(output, "tool_call_id", None):
                 run.attributes.setdefault(semconv.TOOL_CALL_ID, str(call_id))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
 from ragtrace.tracing.adapters import OPTIONS, instrument
-
-if TYPE_CHECKING:
-    from ragtrace_langchain.handler import RagtraceCallbackHandler
+from ragtrace_langchain.switch import switch
 
 _FRAMEWORK = "langchain_core.callbacks.manager"
 _OTHERS = (
@@ -20,19 +18,6 @@ _OTHERS = (
 )
 _registered = False
 """LangChain cannot remove a hook: it is registered once, and switched on and off."""
-
-
-class _Switch:
-    """Takes the place of a ContextVar, of which LangChain calls only `get`: holds the handler while instrumented."""
-
-    handler: RagtraceCallbackHandler | None = None
-
-    def get(self) -> RagtraceCallbackHandler | None:
-        """Returns the handler, the same one in every thread and task. LangChain calls this before every run."""
-        return self.handler
-
-
-_switch = _Switch()
 
 
 class RagtraceLangChainInstrumentor(BaseInstrumentor):  # type: ignore[misc]
@@ -50,7 +35,7 @@ class RagtraceLangChainInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         instrument("LangChain", _FRAMEWORK, _OTHERS, lambda: _register(kwargs))
 
     def _uninstrument(self, **_kwargs: Any) -> None:
-        _switch.handler = None
+        switch.handler = None
 
 
 def _register(options: dict[str, Any]) -> None:
@@ -59,7 +44,7 @@ def _register(options: dict[str, Any]) -> None:
 
     from ragtrace_langchain.handler import RagtraceCallbackHandler
 
-    _switch.handler = RagtraceCallbackHandler(**{k: v for k, v in options.items() if k in OPTIONS})
+    switch.handler = RagtraceCallbackHandler(**{k: v for k, v in options.items() if k in OPTIONS})
     if not _registered:
-        register_configure_hook(_switch, True, RagtraceCallbackHandler)  # type: ignore[arg-type]
+        register_configure_hook(switch, True, RagtraceCallbackHandler)  # type: ignore[arg-type]
         _registered = True

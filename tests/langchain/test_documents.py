@@ -1,0 +1,322 @@
+"""The documents that a model saw, however the application found them: retrievers are one way of many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, TypedDict
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
+from langchain_core.tools import BaseTool, tool
+from langchain_core.vectorstores import InMemoryVectorStore
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command
+
+from ragtrace import semconv
+from ragtrace_langchain import RagtraceCallbackHandler, RagtraceLangChainInstrumentor
+from ragtrace_langchain.documents import documents_in, documents_of, documents_of_tool
+from tests.conftest import Recorded
+from tests.langchain.test_handler import Fixed, join
+
+CHUNKS = [
+    Document(page_content=f'Pump {i}\'s cover is "24" months.', id=f"d{i}", metadata={"source": f"m{i}"})
+    for i in range(3)
+]
+MODEL = FakeListChatModel(responses=["24 months."])
+
+
+@pytest.fixture
+def config(recorded: Recorded) -> Any:
+    return {"callbacks": [RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)]}
+
+
+@pytest.fixture
+def instrumented(recorded: Recorded) -> Iterator[Recorded]:
+    instrumentor = RagtraceLangChainInstrumentor()
+    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
+    yield recorded
+    instrumentor.uninstrument()
+
+
+@pytest.fixture
+def store() -> InMemoryVectorStore:
+    return InMemoryVectorStore.from_documents(CHUNKS, DeterministicFakeEmbedding(size=8))
+
+
+def ids(recorded: Recorded) -> list[str]:
+    """The document ids of the only trace, sorted: a vector store has no order of its own here."""
+    (trace,) = recorded.traces
+    return sorted(document.id for document in trace.documents)
+
+
+def agent_with(tool_: BaseTool) -> Any:
+    """An agent that calls its tool once, as a graph."""
+    call = {"name": tool_.name, "args": {"what": "pump"}, "id": "c1", "type": "tool_call"}
+    model = GenericFakeChatModel(messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content="Long.")]))
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", lambda s: {"messages": [model.invoke(s["messages"])]})
+    builder.add_node("tools", ToolNode([tool_]))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", lambda s: "tools" if s["messages"][-1].tool_calls else "__end__")
+    builder.add_edge("tools", "model")
+    return builder.compile()
+
+
+# --- tools ---------------------------------------------------------------------------------------
+
+
+@tool(response_format="content_and_artifact")
+def with_artifact(what: str) -> tuple[str, list[Document]]:
+    """Look something up."""
+    return "three chunks", CHUNKS
+
+
+@tool
+def with_list(what: str) -> list[Document]:
+    """Look something up."""
+    return CHUNKS
+
+
+@tool
+def with_json(what: str) -> str:
+    """Look something up."""
+    return json.dumps([{"id": d.id, "page_content": d.page_content, "metadata": d.metadata} for d in CHUNKS])
+
+
+@tool
+def with_results(what: str) -> dict[str, Any]:
+    """Look something up."""
+    return {"query": what, "results": [{"id": d.id, "title": "t", "content": d.page_content} for d in CHUNKS]}
+
+
+@pytest.mark.parametrize("tool_", [with_artifact, with_list, with_json, with_results], ids=lambda t: t.name)
+def test_documents_that_a_tool_returns(recorded: Recorded, config: Any, tool_: BaseTool) -> None:
+    """An artifact of documents, a list of them, and JSON of them are the documents of the request, with their texts;
+    they are on the tool's span."""
+    agent_with(tool_).invoke({"messages": [("user", "How long?")]}, config)
+    assert ids(recorded) == ["d0", "d1", "d2"]
+    assert {d.content for d in recorded.traces[0].documents} == {d.page_content for d in CHUNKS}
+    (span,) = recorded.named("execute_tool")
+    assert [span.attributes[f"retrieval.documents.{i}.document.id"] for i in range(3)] == ["d0", "d1", "d2"]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "24 months", "[1, 2]", '{"temperature": 21}', '[{"role": "user", "content": "hi", "id": "1"}]',
+        '[{"text": "no source"}]', "[Document(", "Document(page_content=open('x'))", '{"content": ', None, 3,
+    ],
+)  # fmt: skip
+def test_a_tools_other_results_are_no_documents(output: Any) -> None:
+    """What a tool returns besides documents, valid or not, is no document."""
+    assert documents_of_tool(output) == []
+
+
+# --- functions, nodes, states --------------------------------------------------------------------
+
+
+def rag(find: Callable[[str], list[Document]]) -> Runnable[Any, Any]:
+    steps = {"context": RunnableLambda(find) | RunnableLambda(join), "question": RunnablePassthrough()}
+    return (steps | RunnableLambda(str) | MODEL).with_config(run_name="rag")
+
+
+async def test_a_function_that_returns_documents(recorded: Recorded, config: Any) -> None:
+    """A function of the application is a retrieval as good as any: called, streamed and awaited."""
+    chain = rag(lambda _: CHUNKS[:2])
+    chain.invoke("q", config)
+    list(chain.stream("q", config))
+    await chain.ainvoke("q", config)
+    assert [[d.id for d in trace.documents] for trace in recorded.traces] == [["d0", "d1"]] * 3
+    root = recorded.named("invoke_workflow")[0]
+    assert root.attributes["retrieval.documents.1.document.id"] == "d1"
+
+
+def test_a_step_that_chooses_from_what_was_retrieved(recorded: Recorded, config: Any) -> None:
+    """What a step keeps of a retriever's documents is what the model saw."""
+    chain = Fixed(documents=CHUNKS) | RunnableLambda(lambda found: found[1:]) | RunnableLambda(join) | MODEL
+    chain.invoke("q", config)
+    assert ids(recorded) == ["d1", "d2"]
+
+
+def test_documents_that_are_passed_in(recorded: Recorded, config: Any) -> None:
+    """Documents among a chain's inputs are those of the request."""
+    (RunnableLambda(lambda given: join(given["context"])) | MODEL).invoke({"context": CHUNKS, "question": "q"}, config)
+    assert ids(recorded) == ["d0", "d1", "d2"]
+
+
+class State(TypedDict, total=False):
+    question: str
+    context: list[Document]
+    answer: str
+
+
+def graph_of(*nodes: Callable[[Any], Any]) -> Any:
+    builder = StateGraph(State).add_sequence(list(nodes))
+    return builder.add_edge(START, nodes[0].__name__).compile()
+
+
+def answer(state: Any) -> Any:
+    return {"answer": MODEL.invoke(join(state["context"])).content}
+
+
+def cite(state: Any) -> Any:
+    return {"context": state["context"][:1]}
+
+
+def test_documents_in_a_graphs_state(recorded: Recorded, config: Any) -> None:
+    """A node that puts documents into the state has retrieved; what a node leaves of them after the answer does not
+    matter, for the model saw them all."""
+
+    def find(state: Any) -> Any:
+        return Command(update={"context": CHUNKS})
+
+    graph_of(find, answer, cite).invoke({"question": "q"}, config)
+    assert ids(recorded) == ["d0", "d1", "d2"]
+
+
+def test_a_node_that_finds_and_answers_at_once(recorded: Recorded, config: Any) -> None:
+    """Its documents are known only after the model's call, and count all the same."""
+
+    def both(state: Any) -> Any:
+        return {"context": CHUNKS, "answer": MODEL.invoke(state["question"]).content}
+
+    graph_of(both).invoke({"question": "q"}, config)
+    assert ids(recorded) == ["d0", "d1", "d2"]
+
+
+def test_earlier_turns_in_the_messages_are_no_documents_of_this_one(recorded: Recorded, config: Any) -> None:
+    """An agent that is given the whole conversation has the documents that this turn found, and no others."""
+    first = agent_with(with_artifact).invoke({"messages": [("user", "How long?")]}, config)
+    recorded.traces.clear()
+    builder = StateGraph(MessagesState).add_sequence([("say", lambda s: {"messages": [MODEL.invoke(s["messages"])]})])
+    builder.add_edge(START, "say").compile().invoke({"messages": [*first["messages"], ("user", "Thanks.")]}, config)
+    assert ids(recorded) == []
+
+
+# --- vector stores -------------------------------------------------------------------------------
+
+
+def test_a_node_that_searches_a_vector_store(recorded: Recorded, config: Any, store: InMemoryVectorStore) -> None:
+    """A search that no retriever makes is a retrieval below the graph's root, with query, store and documents."""
+
+    def say(state: Any) -> Any:
+        chunks = store.similarity_search(state["question"], k=2)
+        return {"answer": MODEL.invoke(join(chunks)).content}
+
+    graph_of(say).invoke({"question": "How long?"}, config)
+    assert recorded.tree() == [
+        ("invoke_workflow LangGraph", [("retrieval InMemoryVectorStore", []), ("chat FakeListChatModel", [])])
+    ]
+    (span,) = recorded.named("retrieval")
+    assert span.attributes[semconv.RETRIEVAL_QUERY] == "How long?"
+    assert span.attributes[semconv.PROVIDER] == "InMemoryVectorStore"
+    assert len(ids(recorded)) == 2
+
+
+async def test_every_way_to_search_is_one_retrieval(instrumented: Recorded, store: InMemoryVectorStore) -> None:
+    """Searches call each other, and asynchronous ones the synchronous ones: each is recorded once, with scores where it
+    returns them; the search of a retriever is the retriever's."""
+
+    async def ask(_: str) -> str:
+        store.similarity_search("a", k=1)
+        await store.asimilarity_search("b", k=1)
+        store.similarity_search_with_score("c", k=1)
+        store.max_marginal_relevance_search("d", k=1)
+        store.as_retriever(search_kwargs={"k": 1}).invoke("e")
+        await store.as_retriever(search_kwargs={"k": 1}).ainvoke("f")
+        return "done"
+
+    await RunnableLambda(ask).ainvoke("q")
+    ((_, below),) = instrumented.tree()
+    assert below == [("retrieval InMemoryVectorStore", [])] * 4 + [("retrieval VectorStoreRetriever", [])] * 2
+    third = sorted(instrumented.named("retrieval"), key=lambda span: span.start_time or 0)[2]
+    assert "retrieval.documents.0.document.score" in (third.attributes or {})
+
+
+def test_a_search_that_fails_and_one_outside_of_everything(
+    instrumented: Recorded, store: InMemoryVectorStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error reaches the application and the span; a search that belongs to no request is a span alone."""
+    store.similarity_search("q")
+    monkeypatch.setattr(store, "embedding", None)
+    with pytest.raises(AttributeError):
+        store.similarity_search("q")
+    first, second = instrumented.named("retrieval")
+    assert semconv.ERROR_TYPE not in (first.attributes or {})
+    assert (second.attributes or {})[semconv.ERROR_TYPE] == "AttributeError"
+    assert instrumented.traces == []
+
+
+def test_a_new_kind_of_vector_store(instrumented: Recorded) -> None:
+    """A class that is defined after instrumentation is traced as well; its documents are unchanged."""
+
+    class Mine(InMemoryVectorStore):
+        def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+            return CHUNKS[:k]
+
+    assert Mine(DeterministicFakeEmbedding(size=8)).similarity_search(query="q", k=2) == CHUNKS[:2]
+    assert [name for name, _ in instrumented.tree()] == ["retrieval Mine"]
+
+
+def test_an_agent_whose_prompt_searches(recorded: Recorded, config: Any, store: InMemoryVectorStore) -> None:
+    """LangChain's `@dynamic_prompt` that searches a vector store: its chunks are the request's documents."""
+    agents = pytest.importorskip("langchain.agents", reason="langchain is not installed")
+    from langchain.agents.middleware import dynamic_prompt
+
+    @dynamic_prompt  # type: ignore[untyped-decorator,unused-ignore]
+    def with_context(request: Any) -> str:
+        return join(store.similarity_search(request.state["messages"][-1].text, k=2))
+
+    agent = agents.create_agent(MODEL, [], middleware=[with_context])
+    agent.invoke({"messages": [("user", "How long?")]}, config)
+    assert len(ids(recorded)) == 2
+
+
+# --- odd documents -------------------------------------------------------------------------------
+
+
+class Ranked(Document):
+    """A document with a score of its own."""
+
+    score: float = 0.75
+
+
+class Odd(dict[str, Any]):
+    def __iter__(self) -> Iterator[str]:
+        raise RuntimeError("no keys")
+
+    keys = __iter__  # type: ignore[assignment]
+
+
+def test_one_bad_document_hides_no_other() -> None:
+    """Ids without a truth, a score that is no float, metadata that cannot be read: every other document is kept."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    bad = [
+        Document.model_construct(page_content="numpy", id=np.array([1, 2]), metadata={}),
+        Document.model_construct(page_content="missing", id=pandas.NA, metadata={}),
+        Document(page_content="great", metadata={"score": 10**400}),
+        Document.model_construct(page_content="odd", metadata=Odd(a=1)),
+    ]
+    contents = [document.content for document in documents_of([CHUNKS[0], *bad, CHUNKS[1]])]
+    assert contents[:4] == [CHUNKS[0].page_content, "numpy", "missing", "great"]
+    assert contents[-1] == CHUNKS[1].page_content
+
+
+def test_scores_of_documents() -> None:
+    """A score is the document's own attribute, or stands in its metadata, or beside it."""
+    documents = [Ranked(page_content="a"), Document(page_content="b", metadata={"relevance_score": 0.5})]
+    assert [document.score for document in documents_of([*documents, (CHUNKS[0], 0.25)])] == [0.75, 0.5, 0.25]
+
+
+def test_values_without_documents() -> None:
+    """Texts, messages, numbers and states without documents are searched in vain."""
+    for value in ("text", 3, None, [], {}, {"a": ["b"]}, [AIMessage(content="hi")], AIMessage(content="hi"), object()):
+        assert documents_in(value) == []
