@@ -7,10 +7,10 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.text.sanitizer import fields_of, sendable
-from ragtrace.tracing.content import Attributes, Message
+from ragtrace.tracing.content import Attributes
 from ragtrace.tracing.request import Run
+from ragtrace_langchain.chat_messages import ROLES, replies_of
 
-_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
 _QUERY_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
 _ANSWER_KEYS = ("answer", "output", "result", "response", "output_text", "text", "content", "generation")
 _CONTROL_FLOW = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand", "GraphDrained"})
@@ -100,7 +100,7 @@ def _last_text(messages: Any, roles: tuple[str, ...]) -> str | None:
         if isinstance(item, (list, tuple)) and len(item) == 2 and item[0] in roles:
             return text_of(item[1])
         kind = item.get("role") or item.get("type") if isinstance(item, Mapping) else getattr(item, "type", None)
-        if kind in roles or _ROLES.get(str(kind)) in roles:
+        if kind in roles or ROLES.get(str(kind)) in roles:
             return text_of(item.get("content") if isinstance(item, Mapping) else item)
     return None
 
@@ -115,34 +115,6 @@ def text_of(value: Any) -> str:
     if isinstance(content, (list, tuple)) and content and all(isinstance(p, (str, Mapping)) for p in content):
         return "".join(p if isinstance(p, str) else str(p.get("text") or p.get("content") or "") for p in content)
     return "" if content is None else sendable(content)
-
-
-def message_of(message: Any) -> Message:
-    """Converts a message to role and content."""
-    kind = getattr(message, "type", "user")
-    role = getattr(message, "role", None) or _ROLES.get(kind, kind)
-    text = text_of(message)
-    calls = getattr(message, "tool_calls", None)
-    if calls:
-        return role, _with_calls(text, calls)
-    call_id = getattr(message, "tool_call_id", None)
-    if call_id is not None:
-        return role, [{"type": "tool_call_response", "id": str(call_id), "response": text}]
-    return role, text
-
-
-def _with_calls(text: str, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    parts: list[dict[str, Any]] = [{"type": "text", "content": text}] if text else []
-    for call in calls:
-        parts.append(
-            {
-                "type": "tool_call",
-                "id": str(call.get("id") or ""),
-                "name": str(call.get("name") or ""),
-                "arguments": call.get("args"),
-            }
-        )
-    return parts
 
 
 def model_attributes(metadata: Mapping[str, Any], parameters: Mapping[str, Any]) -> Attributes:
@@ -178,18 +150,16 @@ def read_reply(run: Run, response: Any, openinference: bool) -> None:
         return
     message = getattr(generation, "message", None)
     run.answer = text_of(message) if message is not None else str(getattr(generation, "text", "") or "")
-    calls = getattr(message, "tool_calls", None)
-    if calls:
-        run.reply = [("assistant", _with_calls(run.answer, calls))]
+    run.reply = replies_of(response)
     meta = {
         **(getattr(response, "llm_output", None) or {}),
         **(getattr(generation, "generation_info", None) or {}),
         **(getattr(message, "response_metadata", None) or {}),
     }
-    reason = meta.get("finish_reason") or meta.get("stop_reason")
-    if isinstance(reason, str):
-        run.finish_reason = reason
-        run.attributes[semconv.FINISH_REASONS] = (reason,)
+    reasons = tuple(reply.finish_reason for reply in run.reply if reply.finish_reason)
+    if reasons:
+        run.finish_reason = reasons[0]
+        run.attributes[semconv.FINISH_REASONS] = reasons
     for key in ("model_name", "model", "model_id"):
         if isinstance(meta.get(key), str):
             run.attributes[semconv.RESPONSE_MODEL] = meta[key]

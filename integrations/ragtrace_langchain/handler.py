@@ -12,9 +12,11 @@ from langchain_core.callbacks import BaseCallbackHandler
 from ragtrace import semconv
 from ragtrace.tracing.adapters import is_cancellation
 from ragtrace.tracing.content import ContentPolicy
+from ragtrace.tracing.model_messages import ModelMessage, last_question
 from ragtrace.tracing.recorder import all_recorders, open_recorder
 from ragtrace.tracing.request import Run
 from ragtrace_langchain import conversion
+from ragtrace_langchain.chat_messages import message_of
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state, documents_of_tool
 from ragtrace_langchain.vector_stores import current_retrieval, wrap_vector_stores
 
@@ -217,7 +219,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         """Handles the start of a chat model."""
         run = self._start_model(semconv.OP_CHAT, serialized, run_id, parent_run_id, kwargs)
         if run is not None:
-            run.messages = [conversion.message_of(m) for batch in messages for m in batch]
+            run.messages = [message_of(m) for batch in messages for m in batch]
 
     @_quiet
     def on_llm_start(
@@ -232,7 +234,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         """Handles the start of a text-completion model."""
         run = self._start_model(semconv.OP_TEXT, serialized, run_id, parent_run_id, kwargs)
         if run is not None:
-            run.messages = [("user", prompt) for prompt in prompts]
+            run.messages = [ModelMessage("user", prompt) for prompt in prompts]
 
     def _start_model(
         self, operation: str, serialized: Any, run_id: UUID, parent: UUID | None, kwargs: dict[str, Any]
@@ -263,7 +265,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
             if run.parent is None:
-                run.query = next((str(text) for role, text in reversed(run.messages) if role == "user"), None)
+                run.query = last_question(run.messages)
             conversion.read_reply(run, response, self._recorder.capture.openinference)
         self._recorder.end(run_id)
 

@@ -13,7 +13,6 @@ from typing import Any
 from ragtrace.records import Document
 from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing import adapters
-from ragtrace.tracing.content import Message
 
 _QUERY_KEYS = (
     "user_msg",
@@ -222,52 +221,7 @@ def nodes_in(output: Any) -> list[Document] | None:
     return None
 
 
-# --- messages and tools --------------------------------------------------------------------------
-
-
-def messages_of(messages: Any) -> list[Message]:
-    """Converts a prompt or chat messages to role and content."""
-    if isinstance(messages, (list, tuple)):
-        return [message_of(message) for message in messages]
-    return [("user", messages if isinstance(messages, str) else sendable(messages))] if messages is not None else []
-
-
-def message_of(message: Any) -> Message:
-    """Converts a message: to text, or to parts when it calls tools or answers such a call."""
-    role = getattr(message, "role", "user")
-    role = str(getattr(role, "value", role))
-    text = text_of(message) or ""
-    if role in ("tool", "function"):
-        identity = (getattr(message, "additional_kwargs", None) or {}).get("tool_call_id")
-        return role, [{"type": "tool_call_response", "id": str(identity or ""), "response": text}]
-    calls = tool_calls(message)
-    if calls:
-        return role, [*([{"type": "text", "content": text}] if text else []), *calls]
-    return ("user" if role == "human" else role), text
-
-
-def tool_calls(message: Any) -> list[dict[str, Any]]:
-    """Returns the tool calls of a message as parts: from its blocks, or from `additional_kwargs` in OpenAI's format."""
-    calls = [
-        _tool_call(getattr(block, "tool_call_id", None), block.tool_name, getattr(block, "tool_kwargs", None))
-        for block in getattr(message, "blocks", None) or ()
-        if hasattr(block, "tool_name")
-    ]
-    raw_calls = (getattr(message, "additional_kwargs", None) or {}).get("tool_calls")
-    if not calls and isinstance(raw_calls, (list, tuple)):
-        for call in raw_calls:
-            function = field_of(call, "function")
-            calls.append(_tool_call(field_of(call, "id"), field_of(function, "name"), field_of(function, "arguments")))
-    return calls
-
-
-def _tool_call(identity: Any, name: Any, arguments: Any) -> dict[str, Any]:
-    return {"type": "tool_call", "id": str(identity or ""), "name": str(name or ""), "arguments": arguments}
-
-
-def field_of(value: Any, name: str) -> Any:
-    """Returns a field of a mapping or an object, or None."""
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+# --- tools and signals ---------------------------------------------------------------------------
 
 
 def tool_input(bound: BoundArguments) -> str:

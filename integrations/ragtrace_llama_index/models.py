@@ -10,7 +10,7 @@ from ragtrace.tracing.content import Attributes
 from ragtrace.tracing.provider_replies import Counts, finish_reason, token_counts, write_counts
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
-from ragtrace_llama_index.conversion import field_of
+from ragtrace_llama_index.blocks import field_of, message_of
 
 _PROVIDERS = {
     "azure_openai": "azure.ai.openai",
@@ -116,12 +116,11 @@ def read_reply(run: Run, response: Any, openinference: bool) -> None:
     text = text_of_reply(response)
     if text is not None:
         run.answer = text
-    calls = conversion.tool_calls(getattr(response, "message", None))
-    if calls:
-        parts = [{"type": "text", "content": run.answer}] if run.answer else []
-        run.reply = [("assistant", [*parts, *calls])]
     if _wrapped(run.owner) is run.owner:  # the reply of a structured model is an object of the application
         write_counts(run.attributes, _read_provider(run, response), openinference)
+    message = getattr(response, "message", None)
+    if message is not None:
+        run.reply = [message_of(message, run.finish_reason)]
 
 
 def read_stream(run: Run, response: Any, openinference: bool) -> None:

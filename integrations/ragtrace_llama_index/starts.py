@@ -7,9 +7,11 @@ from inspect import BoundArguments
 from typing import Any, NamedTuple, Protocol
 
 from ragtrace import semconv
+from ragtrace.tracing.model_messages import last_question
 from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion, models, streams
+from ragtrace_llama_index.blocks import messages_of
 
 MODEL_CALLS = (semconv.OP_CHAT, semconv.OP_TEXT)
 
@@ -148,9 +150,9 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
         return
     run.state = streams.ModelCall()
     run.attributes = models.describe(call.instance, model, tracer.recorder.capture.openinference)
-    run.messages = conversion.messages_of(conversion.first_argument(call.bound))
+    run.messages = messages_of(conversion.first_argument(call.bound))
     if run.parent is None:
-        run.query = next((str(text) for role, text in reversed(run.messages) if role == "user"), None)
+        run.query = last_question(run.messages)
 
 
 def _outer_call(tracer: SpanOpener, call: ComponentCall) -> Run | None:

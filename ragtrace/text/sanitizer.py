@@ -143,7 +143,16 @@ def _fallback(value: object) -> Any:
         return f"<{type(value).__name__}>"
 
 
-dumps = json.JSONEncoder(default=_fallback).encode  # json.dumps makes an encoder anew for each call with a default
+_encode = json.JSONEncoder(default=_fallback, allow_nan=False).encode
+"""json.dumps makes an encoder anew for each call with a default."""
+
+
+def dumps(value: object) -> str:
+    """A value as JSON that every parser reads. Raises ValueError or RecursionError for a value that contains itself."""
+    try:
+        return _encode(value)
+    except ValueError:  # NaN or an infinity
+        return _encode(finite(value))
 
 
 def finite(value: Any) -> Any:

@@ -13,15 +13,21 @@ from opentelemetry.trace import Span
 from ragtrace import semconv
 from ragtrace._version import __version__
 from ragtrace.tracing.content import (
+    MAX_DOCUMENTS,
     Attributes,
     ContentPolicy,
     document_attributes,
     io_attributes,
-    length,
-    message_attributes,
-    structured_messages,
+    json_io,
+    quoted,
 )
+from ragtrace.tracing.message_attributes import message_texts, tool_attributes
+from ragtrace.tracing.model_messages import ModelMessage, PromptTemplate
 from ragtrace.tracing.request import MODEL_CALLS, Run
+
+_MAX_VARIABLES = 10
+_MAX_VARIABLE = 1_000
+"""Characters of a prompt's variable: the context is in the messages, too, and there it is whole."""
 
 
 def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attributes:
@@ -39,7 +45,7 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
     if cancelled:
         attributes[semconv.CANCELLED] = True
     attributes.update(run.request.common)
-    attributes.update(_content(capture, run))
+    attributes.update(_content(capture, run, cancelled, attributes.get(semconv.RETRIEVAL_DOCUMENTS)))
     if capture.openinference:
         attributes[semconv.OI_KIND] = semconv.OI_KINDS[run.operation]
     if run.candidates is not None:  # two lists of documents may pass a span's limit: what was set first goes first
@@ -47,54 +53,157 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
     return attributes
 
 
-def _content(capture: ContentPolicy, run: Run) -> Attributes:
-    """Query, messages and answer of a span, by its kind of operation."""
+def _content(capture: ContentPolicy, run: Run, cancelled: bool, documents: str | None) -> Attributes:
+    """What a span was asked and what it answered, by its kind of operation."""
     answer = run.answer if run.answer is not None else "".join(run.chunks) or None
-    attributes: Attributes = {}
     if run.operation in MODEL_CALLS:
-        attributes.update(_messages(capture, run, answer))
-        if run.parent is not None:
-            return attributes
-    elif capture.spans:
-        attributes.update(_texts(capture, run, answer))
-    attributes.update(io_attributes(capture, run.query, answer))
-    return attributes
-
-
-def _messages(capture: ContentPolicy, run: Run, answer: str | None) -> Attributes:
-    """The messages of a model call, or only their lengths in characters."""
-    if not capture.spans:
-        read = sum(length(content) for _, content in run.messages)
-        return {semconv.INPUT_LENGTH: read, semconv.OUTPUT_LENGTH: len(answer or "")}
+        return _model_call(capture, run, answer, cancelled)
+    if run.operation == semconv.OP_EMBEDDINGS:
+        return _embeddings(capture, run)
     attributes: Attributes = {}
-    if run.instructions:
-        parts = [{"type": "text", "content": capture.text(run.instructions)}]
-        attributes[semconv.SYSTEM_INSTRUCTIONS] = json.dumps(parts)
-    if run.messages:
-        attributes.update(message_attributes(capture, run.messages, semconv.INPUT_MESSAGES, semconv.OI_INPUT_MESSAGES))
-    reply = run.reply or ([("assistant", answer)] if answer is not None else ())
-    if reply:
-        attributes.update(message_attributes(capture, reply, semconv.OUTPUT_MESSAGES, semconv.OI_OUTPUT_MESSAGES))
+    if capture.spans:
+        attributes.update(_definitions(capture, run))
+        attributes.update(_texts(capture, run, answer, cancelled))
+    attributes.update(io_attributes(capture, run.query, answer))
+    if capture.spans and run.operation in {semconv.OP_RETRIEVAL, semconv.OP_RERANK}:
+        attributes.update(json_io(capture, semconv.OI_OUTPUT, semconv.OI_OUTPUT_MIME, documents))
     return attributes
 
 
-def _texts(capture: ContentPolicy, run: Run, answer: str | None) -> Attributes:
+def _model_call(capture: ContentPolicy, run: Run, answer: str | None, cancelled: bool) -> Attributes:
+    """The messages of a model call, or only their lengths in characters."""
+    attributes: Attributes = {}
+    if capture.openinference and run.finish_reason:
+        attributes[semconv.OI_FINISH_REASON] = capture.text(run.finish_reason)
+    if not capture.spans:
+        read = sum(len(message.text) for message in run.messages)
+        return attributes | {semconv.INPUT_LENGTH: read, semconv.OUTPUT_LENGTH: len(answer or "")}
+    attributes.update(_definitions(capture, run))
+    if run.prompt is not None:
+        attributes.update(_prompt(capture, run.prompt))
+    prompt_texts = reply_texts = None
+    if run.messages:
+        prompt_texts = message_texts(capture, run.messages, semconv.OI_INPUT_MESSAGES)
+        attributes.update(prompt_texts.flat)
+        attributes[semconv.INPUT_MESSAGES] = prompt_texts.json
+    reply = _reply(run, answer)
+    if reply:
+        reply_texts = message_texts(capture, reply, semconv.OI_OUTPUT_MESSAGES, _reason(run, reply, cancelled))
+        attributes.update(reply_texts.flat)
+        attributes[semconv.OUTPUT_MESSAGES] = reply_texts.json
+    if run.parent is None and run.query is not None:
+        attributes.update(io_attributes(capture, run.query, None))
+    elif prompt_texts is not None:
+        attributes.update(json_io(capture, semconv.OI_INPUT, semconv.OI_INPUT_MIME, prompt_texts.json))
+    if len(reply) == 1 and (answer or isinstance(reply[0].content, str)) and not reply[0].calls:
+        attributes.update(io_attributes(capture, None, answer))
+    elif reply_texts is not None:
+        attributes.update(json_io(capture, semconv.OI_OUTPUT, semconv.OI_OUTPUT_MIME, reply_texts.json))
+    return attributes
+
+
+def _reply(run: Run, answer: str | None) -> list[ModelMessage]:
+    """What the model generated; the text so far where no more is known."""
+    if run.reply:
+        return list(run.reply)
+    return [ModelMessage("assistant", answer)] if answer is not None else []
+
+
+def _reason(run: Run, reply: list[ModelMessage], cancelled: bool) -> str:
+    """Why the run stopped where its model reports no reason: OpenTelemetry's schema requires one."""
+    if run.finish_reason:
+        return run.finish_reason
+    if run.failure is not None:
+        return "error"
+    if cancelled:
+        return "cancelled"
+    return "tool_call" if any(message.calls for message in reply) else "stop"
+
+
+def _definitions(capture: ContentPolicy, run: Run) -> Attributes:
+    """The tools and the system prompt of a model or an agent."""
+    attributes: Attributes = {}
+    if run.tools and run.operation != semconv.OP_TOOL:
+        attributes.update(tool_attributes(capture, run.tools))
+    if run.instructions:
+        text = quoted(capture.text(run.instructions))
+        attributes[semconv.SYSTEM_INSTRUCTIONS] = f'[{{"type": "text", "content": {text}}}]'
+    return attributes
+
+
+def _prompt(capture: ContentPolicy, prompt: PromptTemplate) -> Attributes:
+    """The template of a model's messages and the values in it."""
+    attributes: Attributes = {}
+    variables = {
+        str(name): capture.sanitizer.text(value, _MAX_VARIABLE)
+        for name, value in list((prompt.variables or {}).items())[:_MAX_VARIABLES]
+    }
+    for name, text in variables.items():
+        attributes[f"{semconv.PROMPT_VARIABLE}{name}"] = text
+    if capture.openinference:
+        if prompt.template:
+            attributes[semconv.OI_PROMPT_TEMPLATE] = capture.text(prompt.template)
+        if variables:
+            attributes[semconv.OI_PROMPT_VARIABLES] = json.dumps(variables)
+    return attributes
+
+
+def _embeddings(capture: ContentPolicy, run: Run) -> Attributes:
+    """The texts that were embedded, and how many vectors of which size they gave."""
+    texts = run.embedded or ((run.query,) if run.query is not None else ())
+    if not capture.spans:
+        return {semconv.INPUT_LENGTH: sum(map(len, texts))} if texts else {}
+    attributes: Attributes = {}
+    if not texts or not capture.openinference:
+        return attributes
+    values = [capture.text(text) for text in texts[:MAX_DOCUMENTS]]
+    for i, text in enumerate(values):
+        attributes[f"{semconv.OI_EMBEDDINGS}.{i}.{semconv.OI_EMBEDDING_TEXT}"] = text
+    if len(texts) == 1:
+        attributes.update({semconv.OI_INPUT: values[0], semconv.OI_INPUT_MIME: semconv.MIME_TEXT})
+    else:
+        attributes.update(json_io(capture, semconv.OI_INPUT, semconv.OI_INPUT_MIME, json.dumps(values)))
+    size = run.attributes.get(semconv.EMBEDDING_DIMENSIONS)
+    if size is not None:
+        result = json.dumps({"vectors": len(texts), "dimensions": size})
+        attributes.update(json_io(capture, semconv.OI_OUTPUT, semconv.OI_OUTPUT_MIME, result))
+    return attributes
+
+
+def _texts(capture: ContentPolicy, run: Run, answer: str | None, cancelled: bool) -> Attributes:
     """What a span that is no model call was asked and what it answered, under OpenTelemetry's names."""
     query = run.query
     attributes: Attributes = {}
     if run.operation == semconv.OP_TOOL:
-        for key, text in ((semconv.TOOL_ARGUMENTS, query), (semconv.TOOL_RESULT, answer)):
-            if text is not None:
-                attributes[key] = capture.text(text)
-    if run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK) and query:
-        key = semconv.RETRIEVAL_QUERY if run.operation == semconv.OP_RETRIEVAL else semconv.OI_RERANK_QUERY
-        attributes[key] = capture.text(query)
-    elif run.parent is None:
-        for key, role, text in (
-            (semconv.INPUT_MESSAGES, "user", query), (semconv.OUTPUT_MESSAGES, "assistant", answer),
-        ):  # fmt: skip
-            if text is not None:
-                attributes.update(message_attributes(capture, [(role, text)], key, None))
+        attributes.update(_tool(capture, run, answer))
+    if run.operation in {semconv.OP_RETRIEVAL, semconv.OP_RERANK}:
+        if query:
+            key = semconv.RETRIEVAL_QUERY if run.operation == semconv.OP_RETRIEVAL else semconv.OI_RERANK_QUERY
+            attributes[key] = capture.text(query)
+    elif run.parent is None or run.operation == semconv.OP_AGENT:
+        if query is not None:
+            attributes[semconv.INPUT_MESSAGES] = message_texts(capture, [ModelMessage("user", query)], None).json
+        if answer is not None:
+            reply = [ModelMessage("assistant", answer)]
+            last = run.request.model_calls[-1] if run.request.model_calls else run
+            reason = _reason(run, reply, cancelled) if run.failure or cancelled else last.finish_reason or "stop"
+            attributes[semconv.OUTPUT_MESSAGES] = message_texts(capture, reply, None, reason).json
+    return attributes
+
+
+def _tool(capture: ContentPolicy, run: Run, answer: str | None) -> Attributes:
+    """What a tool is for, and what it was called with. Its name is not content, and is written in any case."""
+    attributes: Attributes = {}
+    for key, text in ((semconv.TOOL_ARGUMENTS, run.query), (semconv.TOOL_RESULT, answer)):
+        if text is not None:
+            attributes[key] = capture.text(text)
+    for tool in run.tools:
+        if tool.description:
+            attributes[semconv.TOOL_DESCRIPTION] = capture.text(tool.description)
+            if capture.openinference:
+                attributes[semconv.OI_TOOL_DESCRIPTION] = attributes[semconv.TOOL_DESCRIPTION]
+        if tool.parameters is not None and capture.openinference:
+            attributes[semconv.OI_TOOL_PARAMETERS] = capture.sanitizer.json(tool.parameters)
     return attributes
 
 
@@ -103,17 +212,15 @@ def emit_inference(capture: ContentPolicy, run: Run, logger_provider: Any) -> No
     from opentelemetry import _logs
 
     logger = _logs.get_logger("ragtrace", __version__, logger_provider)
-    body: dict[str, Any] = {semconv.OPERATION: run.operation}
+    names = {key: value for key, value in run.attributes.items() if key.startswith(semconv.GENAI_PREFIX)}
+    body: dict[str, Any] = {semconv.OPERATION: run.operation, **capture.sanitizer.attributes(names)}
+    texts = {key: text for key, text in _definitions(capture, run).items() if key.startswith(semconv.GENAI_PREFIX)}
     if run.messages:
-        body[semconv.INPUT_MESSAGES] = structured_messages(capture, run.messages)
-    answer = run.answer or "".join(run.chunks)
-    reply = run.reply or ([("assistant", answer)] if answer else ())
+        texts[semconv.INPUT_MESSAGES] = message_texts(capture, run.messages, None).json
+    reply = _reply(run, run.answer or "".join(run.chunks) or None)
     if reply:
-        body[semconv.OUTPUT_MESSAGES] = structured_messages(capture, reply)
-    names: Attributes = {
-        name: run.attributes[name] for name in (semconv.REQUEST_MODEL, semconv.PROVIDER) if name in run.attributes
-    }
-    body.update(capture.sanitizer.attributes(names))
+        texts[semconv.OUTPUT_MESSAGES] = message_texts(capture, reply, None, _reason(run, reply, False)).json
+    body.update({key: json.loads(text) for key, text in texts.items()})
     logger.emit(
         _logs.LogRecord(
             timestamp=time.time_ns(),

@@ -11,7 +11,7 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.records import Document
-from ragtrace.text.sanitizer import Sanitizer, dumps
+from ragtrace.text.sanitizer import Sanitizer
 
 _log = logging.getLogger(__name__)
 _VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -25,8 +25,6 @@ MAX_DOCUMENTS = 20
 """Documents written out one attribute each: with more, a span's limit of 128 attributes would drop other things."""
 
 Attributes = dict[str, Any]
-Message = tuple[str, str | Sequence[Mapping[str, Any]]]
-"""Role (`system`, `user`, `assistant`, `tool`) and text, or parts in OpenTelemetry's shape where it is not all text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,8 @@ class ContentPolicy:
         return self.sanitizer.text(value)
 
 
-_quoted = json.encoder.encode_basestring_ascii
+quoted = json.encoder.encode_basestring_ascii
+"""A text as a JSON string."""
 
 _DOCUMENT_KEYS = {
     prefix: tuple(
@@ -95,7 +94,7 @@ def document_attributes(
     for i, document in enumerate(documents):
         # Written piece by piece: a chunk's text is escaped once, and its metadata written once for both forms.
         identity = capture.text(document.id)
-        item = f'{{"id": {_quoted(identity)}'
+        item = f'{{"id": {quoted(identity)}'
         if document.score is not None:
             item += f', "score": {document.score!r}'
         flat = keys[i] if i < len(keys) else None
@@ -105,7 +104,7 @@ def document_attributes(
                 attributes[flat[1]] = document.score
         if capture.spans:
             text = capture.text(document.content)
-            item += f', "content": {_quoted(text)}'
+            item += f', "content": {quoted(text)}'
             metadata = _metadata(capture, document)
             if metadata:
                 item += f', "metadata": {metadata}'
@@ -126,48 +125,6 @@ def _metadata(capture: ContentPolicy, document: Document) -> str:
     return "" if text == "{}" else text
 
 
-def structured_messages(capture: ContentPolicy, messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages in OpenTelemetry's shape: a role and its parts."""
-    return [{"role": role, "parts": _parts(capture, content)} for role, content in messages]
-
-
-def _parts(capture: ContentPolicy, content: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "text", "content": capture.text(content)}]
-    # `type` is the framework's word; everything else may be content.
-    return [{k: v if k == "type" else capture.text(v) for k, v in part.items()} for part in content]
-
-
-def length(content: str | Sequence[Mapping[str, Any]]) -> int:
-    """Characters of a message's text."""
-    return len(content) if isinstance(content, str) else sum(len(str(part.get("content", ""))) for part in content)
-
-
-def message_attributes(
-    capture: ContentPolicy, messages: Sequence[Message], key: str, oi_prefix: str | None
-) -> Attributes:
-    """Messages as OpenTelemetry's JSON string and, beside it, as OpenInference's flat attributes."""
-    attributes: Attributes = {}
-    items = []
-    # Of a long conversation the last messages are written flat: they are what was asked.
-    skipped = len(messages) - MAX_DOCUMENTS
-    for i, (role, content) in enumerate(messages):
-        if isinstance(content, str):
-            text = capture.text(content)
-            parts = f'[{{"type": "text", "content": {_quoted(text)}}}]'
-        else:
-            pieces = _parts(capture, content)
-            text = "".join(p.get("content", "") for p in pieces)
-            parts = dumps(pieces)
-        items.append(f'{{"role": {_quoted(role)}, "parts": {parts}}}')
-        if capture.openinference and oi_prefix and i >= skipped:
-            place = f"{oi_prefix}.{i - max(0, skipped)}.message"
-            attributes[f"{place}.role"] = role
-            attributes[f"{place}.content"] = text
-    attributes[key] = f"[{', '.join(items)}]"
-    return attributes
-
-
 def io_attributes(capture: ContentPolicy, query: str | None, answer: str | None) -> Attributes:
     """OpenInference's input and output of a span, or only their lengths, in characters, where content stays in."""
     attributes: Attributes = {}
@@ -176,14 +133,32 @@ def io_attributes(capture: ContentPolicy, query: str | None, answer: str | None)
             attributes[semconv.INPUT_LENGTH] = len(query)
         if answer is not None:
             attributes[semconv.OUTPUT_LENGTH] = len(answer)
-    elif capture.openinference:
-        if query is not None:
-            attributes[semconv.OI_INPUT] = capture.text(query)
-            attributes[semconv.OI_INPUT_MIME] = semconv.MIME_TEXT
-        if answer is not None:
-            attributes[semconv.OI_OUTPUT] = capture.text(answer)
-            attributes[semconv.OI_OUTPUT_MIME] = semconv.MIME_TEXT
+        return attributes
+    for key, mime, text in (
+        (semconv.OI_INPUT, semconv.OI_INPUT_MIME, query), (semconv.OI_OUTPUT, semconv.OI_OUTPUT_MIME, answer),
+    ):  # fmt: skip
+        if text is not None and capture.openinference:
+            attributes[key] = capture.text(text)
+            attributes[mime] = mime_type(text)
     return attributes
+
+
+def json_io(capture: ContentPolicy, key: str, mime: str, text: str | None) -> Attributes:
+    """OpenInference's input or output where it is JSON that was already prepared to leave the process."""
+    if text is None or not capture.openinference:
+        return {}
+    return {key: text, mime: semconv.MIME_JSON}
+
+
+def mime_type(text: str) -> str:
+    """`application/json` for a JSON object or list, `text/plain` for every other text."""
+    if text[:1] in {"{", "["} and text.rstrip()[-1:] in {"}", "]"}:
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError):
+            return semconv.MIME_TEXT
+        return semconv.MIME_JSON
+    return semconv.MIME_TEXT
 
 
 def tag_attributes(

@@ -10,7 +10,8 @@ from opentelemetry.trace import Span
 
 from ragtrace import semconv
 from ragtrace.records import Document
-from ragtrace.tracing.content import Attributes, Message
+from ragtrace.tracing.content import Attributes
+from ragtrace.tracing.model_messages import ModelMessage, PromptTemplate, ToolDefinition
 
 MODEL_CALLS = frozenset({semconv.OP_CHAT, semconv.OP_TEXT})
 MAX_STEPS = 200
@@ -37,10 +38,17 @@ class Run:
     documents: Sequence[Document] | None = None
     candidates: Sequence[Document] | None = None
     """The documents that a reranker received."""
-    messages: Sequence[Message] = ()
-    reply: Sequence[Message] = ()
-    """The model's answer where it is more than text: tool calls."""
+    messages: Sequence[ModelMessage] = ()
+    reply: Sequence[ModelMessage] = ()
+    """What the model generated, one message for each choice; empty where the text is all that is known."""
     instructions: str | None = None
+    """The system prompt, where it is separate from the messages."""
+    tools: Sequence[ToolDefinition] = ()
+    """The tools that the model or the agent may call; of a tool's own run, its definition."""
+    prompt: PromptTemplate | None = None
+    """The template of which the messages were made."""
+    embedded: Sequence[str] = ()
+    """The texts that were embedded."""
     chunks: list[str] = field(default_factory=list)
     first_chunk: int = 0
     finish_reason: str | None = None
@@ -78,6 +86,8 @@ class Request:
     """Stage and nanoseconds of each span that has ended."""
     finished: list[tuple[Run, int]] = field(default_factory=list)
     """The runs that ended first, with their ends in Unix nanoseconds."""
+    prompts: dict[Hashable, PromptTemplate] = field(default_factory=dict)
+    """Templates that were filled in and not yet sent to a model, by the key of the run that will send them."""
     prompt_version: object = None
     """The prompt version in the metadata of a model call."""
     reference: str | None = None

@@ -14,6 +14,18 @@ COMMON = {
     "gen_ai.conversation.id": "conv-1",
     "user.id": "ada",
 }
+DOCUMENTS_JSON = (
+    '[{"id": "d0", "score": 0.9, "content": "Passage 0 on pumps.", '
+    '"metadata": {"source": "m0", "score": 0.9}}, '
+    '{"id": "d1", "score": 0.8, "content": "Passage 1 on pumps.", '
+    '"metadata": {"source": "m1", "score": 0.8}}]'
+)
+SENT = (
+    '[{"role": "system", "parts": [{"type": "text", "content": "Answer."}]}, '
+    '{"role": "user", "parts": [{"type": "text", "content": '
+    '"Passage 0 on pumps.\\nPassage 1 on pumps. How long?"}]}]'
+)
+RECEIVED = '[{"role": "assistant", "parts": [{"type": "text", "content": "24 months."}], "finish_reason": "stop"}]'
 METADATA = {"metadata": '{"session_id": "conv-1", "user_id": "ada", "plan": "paid"}'}
 PROMPT = "Passage 0 on pumps.\nPassage 1 on pumps. How long?"
 WITH_CONTENT = [
@@ -25,7 +37,7 @@ WITH_CONTENT = [
             "gen_ai.workflow.name": "rag",
             "openinference.span.kind": "CHAIN",
             "gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "How long?"}]}]',
-            "gen_ai.output.messages": '[{"role": "assistant", "parts": [{"type": "text", "content": "24 months."}]}]',
+            "gen_ai.output.messages": RECEIVED,
             "input.value": "How long?",
             "input.mime_type": "text/plain",
             "output.value": "24 months.",
@@ -43,16 +55,13 @@ WITH_CONTENT = [
             "gen_ai.operation.name": "retrieval",
             "gen_ai.data_source.id": "Fixed",
             "gen_ai.retrieval.query.text": "How long?",
-            "gen_ai.retrieval.documents": (
-                '[{"id": "d0", "score": 0.9, "content": "Passage 0 on pumps.", '
-                '"metadata": {"source": "m0", "score": 0.9}}, '
-                '{"id": "d1", "score": 0.8, "content": "Passage 1 on pumps.", '
-                '"metadata": {"source": "m1", "score": 0.8}}]'
-            ),
+            "gen_ai.retrieval.documents": DOCUMENTS_JSON,
             "ragtrace.retrieval.documents.count": 2,
             "openinference.span.kind": "RETRIEVER",
             "input.value": "How long?",
             "input.mime_type": "text/plain",
+            "output.value": DOCUMENTS_JSON,
+            "output.mime_type": "application/json",
             "retrieval.documents.0.document.id": "d0",
             "retrieval.documents.0.document.score": 0.9,
             "retrieval.documents.0.document.content": "Passage 0 on pumps.",
@@ -73,18 +82,18 @@ WITH_CONTENT = [
             "gen_ai.provider.name": "fakelistchatmodel",
             "llm.provider": "fakelistchatmodel",
             "openinference.span.kind": "LLM",
-            "gen_ai.input.messages": (
-                '[{"role": "system", "parts": [{"type": "text", "content": "Answer."}]}, '
-                '{"role": "user", "parts": [{"type": "text", "content": '
-                '"Passage 0 on pumps.\\nPassage 1 on pumps. How long?"}]}]'
-            ),
-            "gen_ai.output.messages": '[{"role": "assistant", "parts": [{"type": "text", "content": "24 months."}]}]',
+            "gen_ai.input.messages": SENT,
+            "gen_ai.output.messages": RECEIVED,
             "llm.input_messages.0.message.role": "system",
             "llm.input_messages.0.message.content": "Answer.",
             "llm.input_messages.1.message.role": "user",
             "llm.input_messages.1.message.content": PROMPT,
             "llm.output_messages.0.message.role": "assistant",
             "llm.output_messages.0.message.content": "24 months.",
+            "input.value": SENT,
+            "input.mime_type": "application/json",
+            "output.value": "24 months.",
+            "output.mime_type": "text/plain",
             **COMMON,
             **METADATA,
         },

@@ -16,7 +16,9 @@ from llama_index.core.tools import FunctionTool
 from opentelemetry.sdk.trace import ReadableSpan
 
 from ragtrace.tracing.content import ContentPolicy
-from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor, conversion
+from ragtrace.tracing.model_messages import ModelMessage, TextPart, ToolCallPart
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+from ragtrace_llama_index.blocks import message_of
 from tests.conftest import Recorded
 from tests.llama_index import cases
 from tests.llama_index.cases import ANSWER, CASES, NODES, QUESTION, Fixed, Speaker, engine, scored
@@ -35,8 +37,8 @@ DOCUMENTS = [
 ]
 
 
-def said(role: str, text: str) -> list[Any]:
-    return [{"role": role, "parts": [{"type": "text", "content": text}]}]
+def said(role: str, text: str, **more: str) -> list[Any]:
+    return [{"role": role, "parts": [{"type": "text", "content": text}], **more}]
 
 
 GOLDEN = (
@@ -46,7 +48,7 @@ GOLDEN = (
         "gen_ai.operation.name": "invoke_workflow",
         "gen_ai.workflow.name": "RetrieverQueryEngine",
         "gen_ai.input.messages": said("user", QUESTION),
-        "gen_ai.output.messages": said("assistant", ANSWER),
+        "gen_ai.output.messages": said("assistant", ANSWER, finish_reason="stop"),
         "openinference.span.kind": "CHAIN",
         "input.value": QUESTION,
         "input.mime_type": "text/plain",
@@ -67,6 +69,8 @@ GOLDEN = (
                 "openinference.span.kind": "RETRIEVER",
                 "input.value": QUESTION,
                 "input.mime_type": "text/plain",
+                "output.value": DOCUMENTS,
+                "output.mime_type": "application/json",
                 "retrieval.documents.0.document.id": "n0",
                 "retrieval.documents.0.document.score": 0.9,
                 "retrieval.documents.0.document.content": "Passage 0 on pumps.",
@@ -91,7 +95,12 @@ GOLDEN = (
                 "gen_ai.usage.input_tokens": 40,
                 "gen_ai.usage.output_tokens": 7,
                 "gen_ai.input.messages": said("user", PROMPT),
-                "gen_ai.output.messages": said("assistant", ANSWER),
+                "gen_ai.output.messages": said("assistant", ANSWER, finish_reason="stop"),
+                "llm.finish_reason": "stop",
+                "input.value": said("user", PROMPT),
+                "input.mime_type": "application/json",
+                "output.value": ANSWER,
+                "output.mime_type": "text/plain",
                 "openinference.span.kind": "LLM",
                 "llm.model_name": "speaker-1",
                 "llm.token_count.prompt": 40,
@@ -310,7 +319,7 @@ def test_tool_calls_of_a_model(instrumented: Recorded) -> None:
     ]
     first, second = (attributes(span) for span in instrumented.named("chat"))
     (call,) = json.loads(first["gen_ai.output.messages"])[0]["parts"]
-    assert call == {"type": "tool_call", "id": "call-1", "name": "today", "arguments": "{}"}
+    assert call == {"type": "tool_call", "id": "call-1", "name": "today", "arguments": {}}
     answered = json.loads(second["gen_ai.input.messages"])[-1]
     assert answered["parts"] == [{"type": "tool_call_response", "id": "call-1", "response": "Saturday"}]
 
@@ -321,13 +330,8 @@ def test_tool_calls_in_blocks() -> None:
         SimpleNamespace(text="One moment."),
         SimpleNamespace(tool_call_id="c1", tool_name="today", tool_kwargs={"zone": "CET"}),
     ]
-    assert conversion.message_of(SimpleNamespace(role="assistant", blocks=blocks)) == (
-        "assistant",
-        [
-            {"type": "text", "content": "One moment."},
-            {"type": "tool_call", "id": "c1", "name": "today", "arguments": {"zone": "CET"}},
-        ],
-    )
+    parts = [TextPart("One moment."), ToolCallPart("today", {"zone": "CET"}, "c1")]
+    assert message_of(SimpleNamespace(role="assistant", blocks=blocks)) == ModelMessage("assistant", parts)
 
 
 def test_tool_that_fails(instrumented: Recorded) -> None:

@@ -1,0 +1,107 @@
+"""Converts LangChain's messages, generations and prompts. Duck-typed: an object of an unknown shape is ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing.content_blocks import parts_of, result_content, text_or_parts
+from ragtrace.tracing.model_messages import ModelMessage, Part, ReasoningPart, ToolCallPart, ToolResultPart
+
+ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
+"""Standard roles by LangChain's types of messages."""
+_REASONS = ("finish_reason", "stop_reason", "done_reason", "stopReason")
+
+
+def message_of(message: Any, finish_reason: str | None = None) -> ModelMessage:
+    """Converts a message. Most are text alone, which costs no more than its role."""
+    kind = getattr(message, "type", "user")
+    role = getattr(message, "role", None) or ROLES.get(kind, kind)
+    name = getattr(message, "name", None)
+    content = getattr(message, "content", message)
+    if getattr(message, "tool_call_id", None) is not None:
+        return ModelMessage(role, [ToolResultPart(result_content(content), str(message.tool_call_id))], name)
+    extra = getattr(message, "additional_kwargs", None)
+    calls = getattr(message, "tool_calls", None) or getattr(message, "invalid_tool_calls", None)
+    if isinstance(content, str) and not extra and not calls:
+        return ModelMessage(role, content, name, finish_reason)
+    return ModelMessage(role, _content(message, content, extra), name, finish_reason)
+
+
+def _content(message: Any, content: Any, extra: Any) -> str | list[Part]:
+    calls = _calls(message, extra if isinstance(extra, Mapping) else {})
+    parts = parts_of(content)
+    if any(part.kind == "tool" for part in calls):
+        # Anthropic's content holds the calls that LangChain lists again in its own form.
+        parts = [part for part in parts if not isinstance(part, ToolCallPart) or part.kind == "server"]
+    reasoning = [] if any(isinstance(part, ReasoningPart) for part in parts) else _reasoning(extra)
+    audio = parts_of({"type": "audio", **extra["audio"]}) if isinstance(_get(extra, "audio"), Mapping) else []
+    if not reasoning and not audio and not calls:
+        if not parts and content and not isinstance(content, (str, list)):
+            return sendable(content)
+        return text_or_parts(content)
+    return [*reasoning, *parts, *audio, *calls]
+
+
+def _calls(message: Any, extra: Mapping[str, Any]) -> list[ToolCallPart]:
+    """Returns the calls that a message asks for, those that LangChain could not read, and OpenAI's older form."""
+    calls = [
+        ToolCallPart(str(call.get("name") or ""), call.get("args"), call.get("id"), error=call.get("error"))
+        for field in ("tool_calls", "invalid_tool_calls")
+        for call in getattr(message, field, None) or ()
+        if isinstance(call, Mapping)
+    ]
+    raw = extra.get("tool_calls")
+    if not calls and isinstance(raw, (list, tuple)):
+        for call in raw:
+            function = call.get("function") if isinstance(call, Mapping) else None
+            if isinstance(function, Mapping):
+                calls.append(ToolCallPart(str(function.get("name") or ""), function.get("arguments"), call.get("id")))
+    function = extra.get("function_call")
+    if isinstance(function, Mapping):
+        calls.append(ToolCallPart(str(function.get("name") or ""), function.get("arguments"), kind="function"))
+    return calls
+
+
+def _reasoning(extra: Any) -> list[Part]:
+    """Returns the reasoning that providers' packages pass beside the content: DeepSeek's, Groq's, OpenAI's."""
+    text = _get(extra, "reasoning_content")
+    if isinstance(text, str) and text:
+        return [ReasoningPart(text)]
+    summary = _get(extra, "reasoning")
+    if isinstance(summary, str) and summary:
+        return [ReasoningPart(summary)]
+    return parts_of({"type": "reasoning", **summary}) if isinstance(summary, Mapping) and summary else []
+
+
+def _get(extra: Any, name: str) -> Any:
+    return extra.get(name) if isinstance(extra, Mapping) else None
+
+
+def replies_of(response: Any) -> list[ModelMessage]:
+    """Returns all generations of an LLMResult, each with its finish reason."""
+    generations = getattr(response, "generations", None)
+    output = getattr(response, "llm_output", None)
+    return [_reply_of(g, output) for choices in generations or () for g in choices or ()]
+
+
+def _reply_of(generation: Any, output: Any) -> ModelMessage:
+    message = getattr(generation, "message", None)
+    reason = finish_reason(
+        getattr(generation, "generation_info", None), getattr(message, "response_metadata", None), output
+    )
+    if message is None:
+        return ModelMessage("assistant", str(getattr(generation, "text", "") or ""), finish_reason=reason)
+    return message_of(message, reason)
+
+
+def finish_reason(*places: Any) -> str | None:
+    """Returns the first finish reason in these mappings, in the provider's own words."""
+    for place in places:
+        for name in _REASONS:
+            reason = _get(place, name)
+            reason = getattr(reason, "name", reason)  # Gemini's is an enum
+            if isinstance(reason, str) and reason:
+                return reason
+    return None

@@ -1,0 +1,144 @@
+"""Converts LlamaIndex's messages and their content blocks. Duck-typed: a block of an unknown shape is left out."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing.content_blocks import parts_of
+from ragtrace.tracing.model_messages import (
+    MediaPart,
+    ModelMessage,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    media_part,
+    modality_of,
+)
+
+_MODALITIES = {"image": "image", "audio": "audio", "video": "video", "document": "data"}
+"""The field with the content, by a block's type."""
+
+
+def messages_of(messages: Any) -> list[ModelMessage]:
+    """Converts a prompt or chat messages."""
+    if isinstance(messages, (list, tuple)):
+        return [message_of(message) for message in messages]
+    if messages is None:
+        return []
+    return [ModelMessage("user", messages if isinstance(messages, str) else sendable(messages))]
+
+
+def message_of(message: Any, finish_reason: str | None = None) -> ModelMessage:
+    """Converts a message. Most are text alone, which costs no more than its role."""
+    role = getattr(message, "role", "user")
+    role = str(getattr(role, "value", role))
+    role = {"human": "user", "chatbot": "assistant", "model": "assistant"}.get(role, role)
+    extra = getattr(message, "additional_kwargs", None) or {}
+    name = extra.get("name")
+    name = name if isinstance(name, str) else None
+    parts = _parts(message, extra)
+    if role in {"tool", "function"}:
+        identity = extra.get("tool_call_id")
+        return ModelMessage(role, [ToolResultPart(_single_text(parts), str(identity or "") or None)], name)
+    return ModelMessage(role, _single_text(parts), name, finish_reason)
+
+
+def _single_text(parts: list[Part]) -> str | list[Part]:
+    if not parts:
+        return ""
+    return parts[0].text if len(parts) == 1 and isinstance(parts[0], TextPart) else parts
+
+
+def _parts(message: Any, extra: Mapping[str, Any]) -> list[Part]:
+    blocks = getattr(message, "blocks", None)
+    if not isinstance(blocks, list):
+        content = getattr(message, "content", None)
+        blocks = [content] if isinstance(content, str) and content else []
+    parts = [part for block in blocks for part in _block(block)]
+    if not any(isinstance(part, ReasoningPart) for part in parts):
+        parts = [*_reasoning(extra), *parts]
+    if not any(isinstance(part, ToolCallPart) for part in parts):
+        parts.extend(_raw_calls(extra))
+    return parts
+
+
+def _block(block: Any) -> list[Part]:
+    kind = getattr(block, "block_type", None)
+    if isinstance(block, str):
+        return [TextPart(block)]
+    if kind in _MODALITIES:
+        part = _media(block, kind)
+        return [part] if part is not None else []
+    if kind == "thinking":
+        extra = getattr(block, "additional_information", None) or {}
+        return [ReasoningPart(block.content or "", extra.get("id"), extra.get("signature"))]
+    if hasattr(block, "tool_name"):
+        return [ToolCallPart(block.tool_name, getattr(block, "tool_kwargs", None), block.tool_call_id)]
+    inner = getattr(block, "content", None)
+    if kind == "citable" and isinstance(inner, list):
+        return [part for item in inner for part in _block(item)]
+    text = getattr(block, "text", None)
+    return [TextPart(text)] if isinstance(text, str) and text else []
+
+
+def _media(block: Any, kind: str) -> MediaPart | None:
+    """Returns an image, a sound, a video or a file. LlamaIndex keeps its bytes in base64; a stream is not read."""
+    names = (f"{kind}_mimetype", "format")
+    mime = next((m for name in names if isinstance(m := getattr(block, name, None), str)), None)
+    if kind == "audio" and mime is not None:
+        mime = f"audio/{mime}"
+    modality = modality_of(mime) if kind == "document" else kind
+    title = getattr(block, "title", None)
+    data = getattr(block, _MODALITIES[kind], None)
+    if isinstance(data, bytes):
+        return MediaPart(modality, data=_base64(data), mime_type=mime, name=title)
+    place = getattr(block, "url", None) or getattr(block, "path", None)
+    return media_part(modality, str(place), mime, title) if place is not None else None
+
+
+def _base64(data: bytes) -> str:
+    """Returns bytes in base64. They are so already, unless the block was built without validation."""
+    try:
+        base64.b64decode(data, validate=True)
+        return data.decode()
+    except ValueError:
+        return base64.b64encode(data).decode()
+
+
+def _reasoning(extra: Mapping[str, Any]) -> list[Part]:
+    """Returns the reasoning that integrations pass beside the content."""
+    for name in ("reasoning_content", "thinking", "thinking_delta"):
+        value = extra.get(name)
+        if isinstance(value, str) and value:
+            return [ReasoningPart(value)]
+        if isinstance(value, Mapping):
+            return parts_of({"type": "thinking", **value})
+    return []
+
+
+def _raw_calls(extra: Mapping[str, Any]) -> list[Part]:
+    """Returns the tool calls in `additional_kwargs`, in OpenAI's or Anthropic's format."""
+    calls: list[Part] = []
+    raw = extra.get("tool_calls")
+    for call in raw if isinstance(raw, Sequence) and not isinstance(raw, str) else ():
+        function = field_of(call, "function") or call
+        arguments = field_of(function, "arguments")
+        arguments = field_of(function, "input") if arguments is None else arguments
+        identity = field_of(call, "id") or field_of(call, "call_id")
+        calls.append(ToolCallPart(str(field_of(function, "name") or ""), arguments, identity))
+    function = extra.get("function_call")
+    if function is not None:
+        calls.append(
+            ToolCallPart(str(field_of(function, "name") or ""), field_of(function, "arguments"), kind="function")
+        )
+    return calls
+
+
+def field_of(value: Any, name: str) -> Any:
+    """Returns a field of a mapping or an object, or None."""
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)

@@ -1,0 +1,334 @@
+"""What becomes of LangChain's messages on a model's span, in both dialects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+from ragtrace.tracing.content import ContentPolicy
+from ragtrace_langchain import RagtraceCallbackHandler
+from ragtrace_langchain.chat_messages import message_of
+from tests.conftest import Recorded
+from tests.genai_schemas import violations
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+URL = "https://pictures.example/pump.png"
+
+
+class Scripted(BaseChatModel):
+    """Answers with the messages that it was given, one generation for each."""
+
+    replies: Sequence[Any] = ()
+    output: dict[str, Any] | None = None
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
+        generations = [ChatGeneration(message=m) for m in self.replies]
+        return ChatResult(generations=generations, llm_output=self.output)
+
+
+def attributes_of(
+    recorded: Recorded, replies: Sequence[Any], messages: Sequence[Any] = ("Hi",), **options: Any
+) -> dict[str, Any]:
+    """Returns the attributes of the span of one model call, which is the only one."""
+    handler = RagtraceCallbackHandler(recorded.provider, **({"capture_content": True} | options))
+    Scripted(replies=replies).invoke(list(messages), {"callbacks": [handler]})
+    (span,) = recorded.spans
+    attributes = dict(span.attributes or {})
+    assert violations(attributes) == []
+    return attributes
+
+
+def test_tool_calls_and_results(recorded: Recorded) -> None:
+    """A call has its id, its name and its arguments as JSON; its result names the call; no content is invented."""
+    call = {"id": "call_1", "name": "weather", "args": {"city": "Paris", "days": 2}}
+    asked = [
+        SystemMessage("Be brief."),
+        HumanMessage("Weather?", name="ada"),
+        AIMessage("", tool_calls=[call]),
+        ToolMessage("rain", tool_call_id="call_1", name="weather"),
+    ]
+    told = attributes_of(recorded, [AIMessage("Wait.", tool_calls=[call, {**call, "id": "call_2"}])], asked)
+    sent, received = (json.loads(told[f"gen_ai.{way}.messages"]) for way in ("input", "output"))
+    part = {"type": "tool_call", "id": "call_1", "name": "weather", "arguments": {"city": "Paris", "days": 2}}
+    assert sent == [
+        {"role": "system", "parts": [{"type": "text", "content": "Be brief."}]},
+        {"role": "user", "parts": [{"type": "text", "content": "Weather?"}], "name": "ada"},
+        {"role": "assistant", "parts": [part]},
+        {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": "call_1", "response": "rain"}],
+            "name": "weather",
+        },
+    ]
+    assert received[0]["parts"] == [{"type": "text", "content": "Wait."}, part, {**part, "id": "call_2"}]
+    assert received[0]["finish_reason"] == "tool_call"
+    flat = {k: v for k, v in told.items() if k.startswith("llm.")}
+    assert flat == {
+        "llm.provider": "scripted",
+        "llm.input_messages.0.message.role": "system",
+        "llm.input_messages.0.message.content": "Be brief.",
+        "llm.input_messages.1.message.role": "user",
+        "llm.input_messages.1.message.name": "ada",
+        "llm.input_messages.1.message.content": "Weather?",
+        "llm.input_messages.2.message.role": "assistant",
+        "llm.input_messages.2.message.tool_calls.0.tool_call.id": "call_1",
+        "llm.input_messages.2.message.tool_calls.0.tool_call.function.name": "weather",
+        "llm.input_messages.2.message.tool_calls.0.tool_call.function.arguments": '{"city": "Paris", "days": 2}',
+        "llm.input_messages.3.message.role": "tool",
+        "llm.input_messages.3.message.name": "weather",
+        "llm.input_messages.3.message.tool_call_id": "call_1",
+        "llm.input_messages.3.message.content": "rain",
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content": "Wait.",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.id": "call_1",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "weather",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": '{"city": "Paris", "days": 2}',
+        "llm.output_messages.0.message.tool_calls.1.tool_call.id": "call_2",
+        "llm.output_messages.0.message.tool_calls.1.tool_call.function.name": "weather",
+        "llm.output_messages.0.message.tool_calls.1.tool_call.function.arguments": '{"city": "Paris", "days": 2}',
+    }
+    assert (told["output.value"], told["output.mime_type"]) == (told["gen_ai.output.messages"], "application/json")
+
+
+def test_older_and_broken_calls(recorded: Recorded) -> None:
+    """A function call of OpenAI's older form and a call that LangChain could not read are on the span."""
+    old = AIMessage("", additional_kwargs={"function_call": {"name": "add", "arguments": '{"a": 1}'}})
+    call = {"id": "c", "name": "add", "args": '{"a": ', "error": "no JSON", "type": "invalid_tool_call"}
+    broken = AIMessage("", invalid_tool_calls=[call])
+    told = attributes_of(recorded, [broken], ["Add.", old, FunctionMessage("1", name="add")])
+    sent, received = (json.loads(told[f"gen_ai.{way}.messages"]) for way in ("input", "output"))
+    assert sent[1]["parts"] == [{"type": "tool_call", "name": "add", "arguments": {"a": 1}}]
+    assert sent[2] == {"role": "function", "parts": [{"type": "text", "content": "1"}], "name": "add"}
+    assert received[0]["parts"] == [
+        {"type": "tool_call", "id": "c", "name": "add", "arguments": '{"a": ', "error": "no JSON"}
+    ]
+    assert told["llm.input_messages.1.message.function_call_name"] == "add"
+    assert told["llm.input_messages.1.message.function_call_arguments_json"] == '{"a": 1}'
+    place = "llm.output_messages.0.message.tool_calls.0.tool_call"
+    assert told[f"{place}.function.arguments"] == '{"a": '
+
+
+IMAGES = {
+    "a URL, as OpenAI has it": ({"type": "image_url", "image_url": {"url": URL}}, {"uri": URL}),
+    "a URL, as Responses has it": ({"type": "input_image", "image_url": URL}, {"uri": URL}),
+    "data in a URL": (
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+        {"content": PIXEL, "mime_type": "image/png"},
+    ),
+    "data, as Anthropic has it": (
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
+        {"content": PIXEL, "mime_type": "image/png"},
+    ),
+    "a URL, as Anthropic has it": ({"type": "image", "source": {"type": "url", "url": URL}}, {"uri": URL}),
+    "data, as LangChain has it": (
+        {"type": "image", "base64": PIXEL, "mime_type": "image/png"},
+        {"content": PIXEL, "mime_type": "image/png"},
+    ),
+    "data, as LangChain had it": (
+        {"type": "image", "source_type": "base64", "data": PIXEL, "mime_type": "image/png"},
+        {"content": PIXEL, "mime_type": "image/png"},
+    ),
+    "bytes, as Bedrock has it": (
+        {"image": {"format": "png", "source": {"bytes": b"\x00\x01"}}},
+        {"content": "AAE=", "mime_type": "image/png"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IMAGES)
+def test_images(recorded: Recorded, case: str) -> None:
+    """An image is a `uri` or a `blob` part, and an image content beside the text, in every vendor's form."""
+    block, expected = IMAGES[case]
+    told = attributes_of(
+        recorded, [AIMessage("A pump.")], [HumanMessage([{"type": "text", "text": "What is it?"}, block])]
+    )
+    kind = "blob" if "content" in expected else "uri"
+    parts = json.loads(told["gen_ai.input.messages"])[0]["parts"]
+    assert parts == [{"type": "text", "content": "What is it?"}, {"type": kind, "modality": "image", **expected}]
+    contents = "llm.input_messages.0.message.contents"
+    assert told[f"{contents}.0.message_content.type"] == "text"
+    assert told[f"{contents}.0.message_content.text"] == "What is it?"
+    assert told[f"{contents}.1.message_content.type"] == "image"
+    url = expected.get("uri") or f"data:{expected['mime_type']};base64,{expected['content']}"
+    assert told[f"{contents}.1.message_content.image.image.url"] == url
+    assert "llm.input_messages.0.message.content" not in told
+
+
+FILES = {
+    "audio": (
+        {"type": "input_audio", "input_audio": {"data": PIXEL, "format": "wav"}},
+        {"type": "blob", "modality": "audio", "content": PIXEL, "mime_type": "audio/wav"},
+        {"type": "audio", "audio.audio.url": f"data:audio/wav;base64,{PIXEL}", "audio.audio.mime_type": "audio/wav"},
+    ),
+    "a file by its id": (
+        {"type": "file", "file": {"file_id": "file-1", "filename": "manual.pdf"}},
+        {"type": "file", "modality": "document", "file_id": "file-1", "name": "manual.pdf"},
+        {"type": "document", "document.document.id": "file-1", "document.document.name": "manual.pdf"},
+    ),
+    "a document, as Anthropic has it": (
+        {"type": "document", "source": {"type": "url", "url": "https://pumps.example/m.pdf"}, "title": "Manual"},
+        {"type": "uri", "modality": "document", "uri": "https://pumps.example/m.pdf", "name": "Manual"},
+        {"type": "document", "document.document.url": "https://pumps.example/m.pdf",
+         "document.document.name": "Manual"},
+    ),
+    "a video, as Gemini has it": (
+        {"type": "media", "mime_type": "video/mp4", "file_uri": "gs://bucket/m.mp4"},
+        {"type": "uri", "modality": "video", "uri": "gs://bucket/m.mp4", "mime_type": "video/mp4"},
+        {"type": "video", "video.video.url": "gs://bucket/m.mp4"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_audio_video_and_files(recorded: Recorded, case: str) -> None:
+    """Sounds, videos and files are parts with their modality, by URI, by data or by the provider's id."""
+    block, part, flat = FILES[case]
+    told = attributes_of(recorded, [AIMessage("Yes.")], [HumanMessage([{"type": "text", "text": "Read."}, block])])
+    assert json.loads(told["gen_ai.input.messages"])[0]["parts"][1] == part
+    prefix = "llm.input_messages.0.message.contents.1.message_content."
+    assert {k.removeprefix(prefix): v for k, v in told.items() if k.startswith(prefix)} == flat
+
+
+REASONING = {
+    "Anthropic": AIMessage([
+        {"type": "thinking", "thinking": "Two and two.", "signature": "sig"}, {"type": "text", "text": "Four."},
+    ]),
+    "OpenAI": AIMessage([
+        {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Two and two."}]},
+        {"type": "text", "text": "Four."},
+    ]),
+    "DeepSeek": AIMessage("Four.", additional_kwargs={"reasoning_content": "Two and two."}),
+    "LangChain": AIMessage([{"type": "reasoning", "reasoning": "Two and two."}, {"type": "text", "text": "Four."}]),
+    "Bedrock": AIMessage([
+        {"type": "reasoning_content", "reasoning_content": {"text": "Two and two.", "signature": "s"}}, "Four.",
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("vendor", REASONING)
+def test_reasoning(recorded: Recorded, vendor: str) -> None:
+    """Reasoning is a part of its own: on the span, and no part of the answer."""
+    told = attributes_of(recorded, [REASONING[vendor]])
+    parts = json.loads(told["gen_ai.output.messages"])[0]["parts"]
+    assert parts == [{"type": "reasoning", "content": "Two and two."}, {"type": "text", "content": "Four."}]
+    contents = "llm.output_messages.0.message.contents"
+    assert told[f"{contents}.0.message_content.type"] == "reasoning"
+    assert told[f"{contents}.0.message_content.text"] == "Two and two."
+    assert told[f"{contents}.1.message_content.text"] == "Four."
+    assert (told["output.value"], told["output.mime_type"]) == ("Four.", "text/plain")
+
+
+def test_spoken_answer(recorded: Recorded) -> None:
+    """OpenAI's spoken answer is an audio part with its transcript."""
+    audio = {"id": "audio_1", "data": PIXEL, "transcript": "Four.", "expires_at": 1}
+    told = attributes_of(recorded, [AIMessage("", additional_kwargs={"audio": audio})])
+    (part,) = json.loads(told["gen_ai.output.messages"])[0]["parts"]
+    assert part == {"type": "blob", "modality": "audio", "content": PIXEL, "transcript": "Four."}
+    assert told["llm.output_messages.0.message.contents.0.message_content.audio.audio.transcript"] == "Four."
+
+
+def test_calls_of_the_provider_and_doubled_calls(recorded: Recorded) -> None:
+    """Anthropic's content lists its calls again, which are written once; its own searches are the provider's calls."""
+    reply = AIMessage(
+        [
+            {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "pumps"}},
+            {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": [{"type": "web_search_result"}]},
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "t_1", "name": "look", "input": {"at": "pump"}},
+        ],
+        tool_calls=[{"id": "t_1", "name": "look", "args": {"at": "pump"}}],
+    )
+    told = attributes_of(recorded, [reply])
+    parts = json.loads(told["gen_ai.output.messages"])[0]["parts"]
+    assert [part["type"] for part in parts] == [
+        "server_tool_call", "server_tool_call_response", "text", "tool_call",
+    ]  # fmt: skip
+    assert parts[0]["server_tool_call"]["arguments"] == {"query": "pumps"}
+    assert parts[3] == {"type": "tool_call", "id": "t_1", "name": "look", "arguments": {"at": "pump"}}
+
+
+def test_all_choices(recorded: Recorded) -> None:
+    """Every generation is an output message with the reason for which it stopped."""
+    replies = [
+        AIMessage("One.", response_metadata={"finish_reason": "stop"}),
+        AIMessage("Tw", response_metadata={"finish_reason": "length"}),
+    ]
+    told = attributes_of(recorded, replies)
+    assert [(m["parts"][0]["content"], m["finish_reason"]) for m in json.loads(told["gen_ai.output.messages"])] == [
+        ("One.", "stop"), ("Tw", "length"),
+    ]  # fmt: skip
+    assert told["gen_ai.response.finish_reasons"] == ("stop", "length")
+    assert told["llm.finish_reason"] == "stop"
+    assert told["llm.output_messages.1.message.content"] == "Tw"
+
+
+def test_a_long_conversation_keeps_its_end(recorded: Recorded) -> None:
+    """Of a conversation with more values than a span holds, the last messages are flat, and the JSON has all."""
+    call = {"id": "c", "name": "look", "args": {"at": "pump"}}
+    turn = [HumanMessage("Look."), AIMessage("", tool_calls=[call] * 3), ToolMessage("seen", tool_call_id="c")]
+    told = attributes_of(recorded, [AIMessage("Done.")], [*(turn * 30), HumanMessage("And now?")])
+    assert len(json.loads(told["gen_ai.input.messages"])) == 91
+    flat = [k for k in told if k.startswith("llm.input_messages.")]
+    assert len(flat) <= 56
+    last = max(int(k.split(".")[2]) for k in flat)
+    assert told[f"llm.input_messages.{last}.message.content"] == "And now?"
+    assert told["openinference.span.kind"] == "LLM"
+
+
+def test_what_cannot_leave_whole(recorded: Recorded) -> None:
+    """Data that is too long is left out, and so is all data where texts are redacted: nothing can redact an image."""
+    from ragtrace.text.sanitizer import Sanitizer
+
+    image = {"type": "image", "base64": PIXEL, "mime_type": "image/png"}
+    policy = ContentPolicy(spans=True, sanitizer=Sanitizer(redact=lambda text: text.replace("Ada", "[name]")))
+    call = {"id": "c", "name": "look", "args": {"for": "Ada", "deep": [{"by": "Ada"}]}}
+    told = attributes_of(recorded, [AIMessage("", tool_calls=[call])], [HumanMessage(["Ada", image])], capture=policy)
+    assert PIXEL not in str(told)
+    assert "Ada" not in str(told)
+    assert json.loads(told["gen_ai.output.messages"])[0]["parts"][0]["arguments"] == {
+        "for": "[name]", "deep": [{"by": "[name]"}],
+    }  # fmt: skip
+
+
+def test_without_content(recorded: Recorded) -> None:
+    """Without content nothing of a message is on the span but its length, and why the model stopped."""
+    call = {"id": "c", "name": "secret-tool", "args": {"word": "secret-word"}}
+    reply = AIMessage("secret", tool_calls=[call], response_metadata={"finish_reason": "tool_calls"})
+    told = attributes_of(recorded, [reply], [HumanMessage(["secret", "1234"])], capture_content=False)
+    assert "secret" not in str(told)
+    assert told["ragtrace.input.length"] == 10
+    assert told["llm.finish_reason"] == "tool_calls"
+
+
+@pytest.mark.parametrize("content", [[], [{}], [{"type": None}], [{"type": "image"}], [{"type": "reasoning"}], ["", ""],
+                                     [{"type": "file", "file": None}], [{"type": "audio", "audio": 3}],
+                                     [{"type": "tool_use"}], [{"type": "tool_result", "content": [{}]}],
+                                     [{"type": "x_tool_result"}], [{"type": "y_call", "id": "1"}],
+                                     [{"type": "image", "source": "nowhere"}]])  # fmt: skip
+def test_odd_contents(recorded: Recorded, content: Any) -> None:
+    """A block of an unknown shape spoils neither the span nor its validity."""
+    told = attributes_of(recorded, [AIMessage(content)], [HumanMessage(content)])
+    assert told["openinference.span.kind"] == "LLM"
+
+
+def test_chunks_are_messages_of_the_assistant() -> None:
+    """The chunk that a stream is added up to has the assistant's role."""
+    assert message_of(AIMessageChunk("Four.")).role == "assistant"
