@@ -42,7 +42,7 @@ _latest: ContextVar[tuple[Run, ...]] = ContextVar("ragtrace_fragments", default=
 def is_request(root: Run) -> bool:
     """Returns True for a finished root that counts as a request; see above."""
     if root.operation in MODEL_CALLS:
-        return bool(root.answer or root.chunks or root.failure) or not root.reply
+        return bool(root.answer or root.chunks or root.failure) or not any(message.calls for message in root.reply)
     return root.operation not in FRAGMENTS
 
 
@@ -58,7 +58,7 @@ def note(root: Run) -> None:
 def shown_documents(root: Run) -> tuple[Document, ...]:
     """The fragments' documents whose text is in the messages of a model that was called directly, each once. Where the
     question of their retrieval is there as well, it is the request's question: the message is the whole prompt."""
-    messages = "\n".join(_text(content) for _, content in root.messages)
+    messages = "\n".join(message.text for message in root.messages)
     documents: dict[str, Document] = {}
     for fragment in root.request.fragments:
         matches = [document for document in _documents_of(fragment) if _probe(document) in messages]
@@ -78,16 +78,3 @@ def _probe(document: Document) -> str:
     """A part of a chunk's text that a prompt leaves as it is, also where it indents or cuts the chunk."""
     lines = document.content[: 20 * _PROBE].splitlines() or ("",)
     return max(lines, key=len)[:_PROBE].strip() or "\0"  # an empty chunk is in no message
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts: Sequence[object] = content if isinstance(content, (list, tuple)) else ()
-    return "\n".join(
-        value
-        for part in parts
-        if isinstance(part, dict)
-        for value in (part.get("content"), part.get("response"))
-        if isinstance(value, str)
-    )
