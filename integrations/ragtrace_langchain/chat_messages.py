@@ -8,10 +8,10 @@ from typing import Any
 from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.content_blocks import parts_of, result_content, text_or_parts
 from ragtrace.tracing.model_messages import ModelMessage, Part, ReasoningPart, ToolCallPart, ToolResultPart
+from ragtrace.tracing.provider_replies import finish_reason
 
 ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
 """Standard roles by LangChain's types of messages."""
-_REASONS = ("finish_reason", "stop_reason", "done_reason", "stopReason")
 
 
 def message_of(message: Any, finish_reason: str | None = None) -> ModelMessage:
@@ -88,20 +88,8 @@ def replies_of(response: Any) -> list[ModelMessage]:
 
 def _reply_of(generation: Any, output: Any) -> ModelMessage:
     message = getattr(generation, "message", None)
-    reason = finish_reason(
-        getattr(generation, "generation_info", None), getattr(message, "response_metadata", None), output
-    )
+    places = (getattr(generation, "generation_info", None), getattr(message, "response_metadata", None), output)
+    reason = next((word for place in places if place and (word := finish_reason(place))), None)
     if message is None:
         return ModelMessage("assistant", str(getattr(generation, "text", "") or ""), finish_reason=reason)
     return message_of(message, reason)
-
-
-def finish_reason(*places: Any) -> str | None:
-    """Returns the first finish reason in these mappings, in the provider's own words."""
-    for place in places:
-        for name in _REASONS:
-            reason = _get(place, name)
-            reason = getattr(reason, "name", reason)  # Gemini's is an enum
-            if isinstance(reason, str) and reason:
-                return reason
-    return None
