@@ -111,7 +111,9 @@ _TOKEN_PLACES = (
     "amazon-bedrock-invocationMetrics",
     "results",
 )
-_KNOWN = frozenset((*(name for names in _NAMES.values() for name in names), *_WITHOUT_CACHE, *_DETAILS, *_TOKEN_PLACES))
+_FIELD_NAMES = frozenset(
+    (*(name for names in _NAMES.values() for name in names), *_WITHOUT_CACHE, *_DETAILS, *_TOKEN_PLACES)
+)
 _REASONS = ("finish_reason", "stop_reason", "stopReason", "finishReason", "done_reason", "completionReason")
 _REASON_PLACES = (
     "choices",
@@ -141,7 +143,7 @@ def token_counts(reply: Any) -> Counts:
     """Returns a reply's numbers of tokens; {} where it says nothing of them. Input tokens hold the cached ones, output
     tokens the reasoning."""
     counts: Counts = {}
-    for _, fields in _parts(reply, _TOKEN_PLACES, _KNOWN):
+    for _, fields in _parts(reply, _TOKEN_PLACES, _FIELD_NAMES):
         counts.update(_own_counts(fields))
         if semconv.INPUT_TOKENS in counts or semconv.OUTPUT_TOKENS in counts:
             break
