@@ -8,6 +8,7 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.text.sanitizer import fields_of, sendable
 from ragtrace.tracing.content import Attributes
+from ragtrace.tracing.provider_replies import token_counts, write_counts
 from ragtrace.tracing.request import Run
 from ragtrace_langchain.chat_messages import ROLES, replies_of
 
@@ -16,6 +17,18 @@ _ANSWER_KEYS = ("answer", "output", "result", "response", "output_text", "text",
 _CONTROL_FLOW = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand", "GraphDrained"})
 _FRAMEWORK_METADATA = ("ls_", "langgraph_", "lc_", "__", "checkpoint_")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
+
+_PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "amazon_bedrock": "aws.bedrock",
+    "google_genai": "gcp.gemini",
+    "google_vertexai": "gcp.vertex_ai",
+    "ibm": "ibm.watsonx.ai",
+    "mistral": "mistral_ai",
+    "mistralai": "mistral_ai",
+    "xai": "x_ai",
+}
+"""OpenTelemetry's names for the providers that LangChain calls otherwise."""
 
 
 def name_of(serialized: Any, kwargs: Mapping[str, Any], default: str) -> str:
@@ -123,7 +136,7 @@ def model_attributes(metadata: Mapping[str, Any], parameters: Mapping[str, Any])
     model = metadata.get("ls_model_name") or parameters.get("model_name") or parameters.get("model")
     for name, value in (
         (semconv.REQUEST_MODEL, model),
-        (semconv.PROVIDER, metadata.get("ls_provider")),
+        (semconv.PROVIDER, _PROVIDERS.get(metadata.get("ls_provider", ""), metadata.get("ls_provider"))),
     ):
         if isinstance(value, str) and value:
             attributes[name] = value
@@ -136,10 +149,13 @@ def model_attributes(metadata: Mapping[str, Any], parameters: Mapping[str, Any])
     return attributes
 
 
-def openinference_model(attributes: Attributes) -> Attributes:
-    """Returns model and provider under OpenInference's names."""
-    pairs = ((semconv.OI_MODEL, semconv.REQUEST_MODEL), (semconv.OI_PROVIDER, semconv.PROVIDER))
-    return {name: attributes[source] for name, source in pairs if source in attributes}
+def openinference_model(attributes: Attributes, metadata: Mapping[str, Any]) -> Attributes:
+    """Returns model and provider under OpenInference's names; its providers are called as LangChain calls them."""
+    pairs = (
+        (semconv.OI_MODEL, attributes.get(semconv.REQUEST_MODEL)),
+        (semconv.OI_PROVIDER, metadata.get("ls_provider")),
+    )
+    return {name: value for name, value in pairs if isinstance(value, str) and value}
 
 
 def read_reply(run: Run, response: Any, openinference: bool) -> None:
@@ -164,37 +180,13 @@ def read_reply(run: Run, response: Any, openinference: bool) -> None:
         if isinstance(meta.get(key), str):
             run.attributes[semconv.RESPONSE_MODEL] = meta[key]
             break
-    identity = getattr(message, "id", None)
-    # When the provider sends no id, LangChain builds one from the run's id.
-    if isinstance(identity, str) and not identity.startswith(("run-", "lc_")):
-        run.attributes[semconv.RESPONSE_ID] = identity
-    usage = getattr(message, "usage_metadata", None) or _legacy_usage(meta)
-    _read_usage(run.attributes, usage, openinference)
-
-
-def _legacy_usage(meta: Mapping[str, Any]) -> Mapping[str, Any]:
-    usage = meta.get("token_usage") or meta.get("usage") or {}
-    if not isinstance(usage, Mapping):
-        return {}
-    return {"input_tokens": usage.get("prompt_tokens"), "output_tokens": usage.get("completion_tokens")}
-
-
-def _read_usage(attributes: Attributes, usage: Mapping[str, Any], openinference: bool) -> None:
-    input_details = usage.get("input_token_details") or {}
-    output_details = usage.get("output_token_details") or {}
-    for name, oi_name, value in (
-        (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, usage.get("input_tokens")),
-        (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, usage.get("output_tokens")),
-        (None, semconv.OI_TOKENS_TOTAL, usage.get("total_tokens")),
-        (semconv.CACHE_READ_TOKENS, semconv.OI_TOKENS_CACHE_READ, input_details.get("cache_read")),
-        (semconv.CACHE_WRITE_TOKENS, semconv.OI_TOKENS_CACHE_WRITE, input_details.get("cache_creation")),
-        (semconv.REASONING_TOKENS, semconv.OI_TOKENS_REASONING, output_details.get("reasoning")),
-    ):
-        if isinstance(value, int):
-            if name is not None:
-                attributes[name] = value
-            if openinference:
-                attributes[oi_name] = value
+    # When the provider sends no id, LangChain builds one from the run's id; OpenAI's is in the metadata.
+    for identity in (meta.get("id"), getattr(message, "id", None)):
+        if isinstance(identity, str) and identity and not identity.startswith(("run-", "lc_")):
+            run.attributes[semconv.RESPONSE_ID] = identity
+            break
+    counts = token_counts(getattr(message, "usage_metadata", None)) or token_counts(meta)
+    write_counts(run.attributes, counts, openinference)
 
 
 def is_control_flow(error: BaseException) -> bool:

@@ -246,7 +246,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._start(run_id, parent, operation, name, kwargs, model)
         if run is not None:
             if self._recorder.capture.openinference:
-                attributes.update(conversion.openinference_model(attributes))
+                attributes.update(conversion.openinference_model(attributes, metadata))
             run.attributes = attributes
             # LangChain configures each step with metadata; the prompt's version is set on the model's call.
             run.request.prompt_version = metadata.get("prompt_version", run.request.prompt_version)

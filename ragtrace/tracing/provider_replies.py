@@ -60,6 +60,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     ),
     semconv.CACHE_WRITE_TOKENS: (
         "cache_creation_input_tokens",
+        "cache_write_input_tokens",  # LangChain's older models of Bedrock
         "cacheWriteInputTokens",
         "cacheWriteInputTokenCount",
     ),
@@ -67,6 +68,8 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 }
 _WITHOUT_CACHE = ("input_tokens", "inputTokens")
 """Anthropic and Bedrock count cached tokens apart: the convention's number of input tokens holds them all."""
+_APART_FROM_PROMPT = ("cache_read_input_tokens", "cache_creation_input_tokens", "cache_write_input_tokens")
+"""Beside OpenAI's `prompt_tokens` and without OpenAI's details, these are Bedrock's numbers, which it counts apart."""
 _WITHOUT_THOUGHTS = ("candidates_token_count", "candidatesTokenCount")
 """Gemini counts its thoughts apart from the tokens of its candidates."""
 _INPUT_DETAILS = {
@@ -100,6 +103,7 @@ _TOKEN_PLACES = (
     "usageMetadata",
     "token_usage",
     "tokens",  # of Cohere's `meta`; what was billed is the second choice
+    "token_count",  # LangChain's model of Cohere
     "billed_units",
     "meta",
     "metadata",  # the last event of Bedrock's streams
@@ -182,7 +186,21 @@ def _own_counts(fields: Mapping[str, Any]) -> Counts:
                 value = _number(details.get(name))
                 if value is not None:
                     counts[kind] = value
+    _add_cached_tokens(fields, counts)
     return counts
+
+
+def _add_cached_tokens(fields: Mapping[str, Any], counts: Counts) -> None:
+    """Adds the cached tokens to the input's, where the reply's own numbers show that these do not hold them."""
+    cached = counts.get(semconv.CACHE_READ_TOKENS, 0) + counts.get(semconv.CACHE_WRITE_TOKENS, 0)
+    read = counts.get(semconv.INPUT_TOKENS)
+    if not cached or read is None:
+        return
+    apart = "prompt_tokens" in fields and "prompt_tokens_details" not in fields
+    apart = apart and any(name in fields for name in _APART_FROM_PROMPT)
+    total = counts.get(semconv.OI_TOKENS_TOTAL)
+    if apart or read < cached or total == read + counts.get(semconv.OUTPUT_TOKENS, 0) + cached:
+        counts[semconv.INPUT_TOKENS] = read + cached
 
 
 def _by_modality(details: Any) -> dict[str, Any]:

@@ -1,0 +1,138 @@
+"""Tokens, reasons and ids of a model's reply, in the shapes in which LangChain's integrations pass them on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.language_models import FakeListChatModel, FakeListLLM
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
+
+from ragtrace import semconv
+from ragtrace_langchain import RagtraceCallbackHandler
+from tests.conftest import Recorded
+
+CACHE = {"cache_read": 8, "cache_creation": 0}
+OPENAI = {
+    "prompt_tokens": 18,
+    "completion_tokens": 7,
+    "total_tokens": 25,
+    "prompt_tokens_details": {"cached_tokens": 8, "audio_tokens": 2},
+    "completion_tokens_details": {"reasoning_tokens": 3, "audio_tokens": 1},
+}
+
+
+class Model(FakeListChatModel):
+    """Answers with what an integration would report."""
+
+    responses: list[str] = ["yes"]  # noqa: RUF012 a pydantic field
+    message: dict[str, Any] = {}  # noqa: RUF012
+    info: dict[str, Any] = {}  # noqa: RUF012
+    output: dict[str, Any] = {}  # noqa: RUF012
+    provider: str = "openai"
+
+    def _get_ls_params(self, *args: Any, **kwargs: Any) -> Any:
+        return {"ls_provider": self.provider, "ls_model_type": "chat"}
+
+    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        message = AIMessage(content="yes", **self.message)
+        generation = ChatGeneration(message=message, generation_info=self.info or None)
+        return ChatResult(generations=[generation], llm_output=self.output or None)
+
+
+def attributes_of(recorded: Recorded, model: Any) -> dict[str, Any]:
+    config: Any = {"callbacks": [RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)]}
+    model.invoke("q", config)
+    (span,) = recorded.spans
+    return dict(span.attributes or {})
+
+
+SHAPES = {
+    "standard": {"message": {"usage_metadata": {
+        "input_tokens": 18, "output_tokens": 7, "total_tokens": 25, "input_token_details": {**CACHE, "audio": 2},
+        "output_token_details": {"reasoning": 3, "audio": 1},
+    }}},
+    "OpenAI": {"output": {"token_usage": OPENAI}},
+    "OpenAI in the message": {"message": {"response_metadata": {"token_usage": OPENAI}}},
+    "Anthropic": {"message": {"response_metadata": {"usage": {
+        "input_tokens": 10, "output_tokens": 7, "cache_read_input_tokens": 8, "cache_creation_input_tokens": 0,
+    }}}},
+    "Anthropic in the output": {"output": {"usage": {
+        "input_tokens": 10, "output_tokens": 7, "cache_read_input_tokens": 8,
+    }}},
+    "Bedrock": {"output": {"usage": {
+        "prompt_tokens": 10, "completion_tokens": 7, "total_tokens": 17, "cache_read_input_tokens": 8,
+        "cache_write_input_tokens": 0,
+    }}},
+    "Bedrock's Converse": {"message": {"response_metadata": {"usage": {
+        "inputTokens": 10, "outputTokens": 7, "totalTokens": 25, "cacheReadInputTokens": 8,
+    }}}},
+    "Bedrock's Converse, standard without the cache": {"message": {"usage_metadata": {
+        "input_tokens": 10, "output_tokens": 7, "total_tokens": 25, "input_token_details": CACHE,
+    }}},
+    "Bedrock's stream": {"message": {"response_metadata": {"amazon-bedrock-invocationMetrics": {
+        "inputTokenCount": 18, "outputTokenCount": 7, "cacheReadInputTokenCount": 8,
+    }}}},
+    "Vertex AI": {"info": {"usage_metadata": {
+        "prompt_token_count": 18, "candidates_token_count": 7, "total_token_count": 25, "cached_content_token_count": 8,
+    }}},
+    "Cohere": {"info": {"token_count": {"input_tokens": 18.0, "output_tokens": 7.0}}},
+    "Ollama": {"info": {"prompt_eval_count": 18, "eval_count": 7}},
+    "watsonx": {"output": {"token_usage": {"input_token_count": 18, "generated_token_count": 7}}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_tokens_of_every_shape(recorded: Recorded, shape: str) -> None:
+    """Input tokens hold the cached ones, whatever the integration calls them and wherever it puts them."""
+    attributes = attributes_of(recorded, Model(**SHAPES[shape]))
+    assert (attributes[semconv.INPUT_TOKENS], attributes[semconv.OUTPUT_TOKENS]) == (18, 7)
+    assert (attributes[semconv.OI_TOKENS_PROMPT], attributes[semconv.OI_TOKENS_COMPLETION]) == (18, 7)
+    if shape not in ("Cohere", "Ollama", "watsonx"):
+        assert attributes[semconv.CACHE_READ_TOKENS] == attributes[semconv.OI_TOKENS_CACHE_READ] == 8
+    (trace,) = recorded.traces
+    assert (trace.facts.input_tokens, trace.facts.output_tokens) == (18, 7)
+
+
+@pytest.mark.parametrize("shape", ["standard", "OpenAI"])
+def test_totals_and_details(recorded: Recorded, shape: str) -> None:
+    """The total, the reasoning and the audio are there as well."""
+    attributes = attributes_of(recorded, Model(**SHAPES[shape]))
+    assert attributes[semconv.OI_TOKENS_TOTAL] == 25
+    assert attributes[semconv.REASONING_TOKENS] == attributes[semconv.OI_TOKENS_REASONING] == 3
+    assert (attributes[semconv.AUDIO_INPUT_TOKENS], attributes[semconv.AUDIO_OUTPUT_TOKENS]) == (2, 1)
+
+
+class Text(FakeListLLM):
+    """A text-completion model of Vertex AI."""
+
+    def _generate(self, *args: Any, **kwargs: Any) -> LLMResult:
+        usage = {"prompt_token_count": 18, "candidates_token_count": 7, "total_token_count": 25}
+        generation = Generation(text="yes", generation_info={"usage_metadata": usage, "finish_reason": "STOP"})
+        return LLMResult(generations=[[generation]])
+
+
+def test_a_text_model_of_vertex_ai(recorded: Recorded) -> None:
+    """Its tokens and its reason are in the generation's information."""
+    attributes = attributes_of(recorded, Text(responses=[]))
+    assert (attributes[semconv.INPUT_TOKENS], attributes[semconv.OUTPUT_TOKENS]) == (18, 7)
+    assert attributes[semconv.FINISH_REASONS] == ("STOP",)
+
+
+def test_the_id_of_a_reply(recorded: Recorded) -> None:
+    """OpenAI's id is in the reply's metadata; LangChain's own ids are no ids of replies."""
+    model = Model(message={"id": "run-1", "response_metadata": {"id": "chatcmpl-7", "finish_reason": "length"}})
+    attributes = attributes_of(recorded, model)
+    assert attributes[semconv.RESPONSE_ID] == "chatcmpl-7"
+    assert attributes[semconv.FINISH_REASONS] == ("length",)
+
+
+@pytest.mark.parametrize(
+    ("provider", "name"),
+    [("azure", "azure.ai.openai"), ("openai", "openai"), ("amazon_bedrock", "aws.bedrock"), ("mine", "mine")],
+)
+def test_providers_have_opentelemetrys_names(recorded: Recorded, provider: str, name: str) -> None:
+    """Where OpenTelemetry has a name for a provider it is used; OpenInference keeps LangChain's."""
+    attributes = attributes_of(recorded, Model(provider=provider))
+    assert (attributes[semconv.PROVIDER], attributes[semconv.OI_PROVIDER]) == (name, provider)
