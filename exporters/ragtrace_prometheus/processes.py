@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import logging
 import os
 import secrets
+import stat
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ragtrace_prometheus.families import Family, TraceExemplar
 from ragtrace_prometheus.totals import Snapshot, compact, merge
@@ -29,6 +32,9 @@ _TRIES = 100
 """How often a file is opened that is replaced meanwhile; its process writes once in a second."""
 _OLD = 60.0
 """Seconds after which an unfinished file is removed."""
+_FIRST_COUNTS = 3.0
+"""Seconds that a scrape waits at most for a process that has not written what it counted alone."""
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +51,29 @@ class _File:
     readable: bool = True
 
 
+def meeting_place(*identity: object) -> Path:
+    """The directory in which the processes with this identity (of one user, started in one folder) meet by themselves.
+
+    Raises OSError where it belongs to somebody else.
+    """
+    key = hashlib.sha256(repr((*identity, os.getcwd())).encode()).hexdigest()[:16]
+    parent = Path(tempfile.gettempdir()) / f"ragtrace-{os.getuid()}"
+    parent.mkdir(mode=0o700, exist_ok=True)
+    state = parent.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o022:
+        raise PermissionError(f"{parent} is not a directory that this user alone may write in")
+    return parent / f"metrics-{key}"
+
+
 class Processes:
     """This process's place in the directory. Not thread-safe: the sink holds a lock around each use."""
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        """Raises OSError for a directory that cannot be created or written in."""
+    def __init__(self, directory: str | os.PathLike[str], *, lasting: bool = True) -> None:
+        """The counts in a `lasting` directory outlive its processes. Another one begins at 0 with the first process,
+        which writes there only when a second one comes. Raises OSError for a directory that cannot be created or
+        written in."""
         self._directory = Path(directory)
+        self._lasting = self._company = lasting
         self._file = -1
         self.reset()
         with self._locked(fcntl.LOCK_SH):
@@ -76,11 +99,48 @@ class Processes:
             os.close(self._file)
         self._file = -1
 
+    def enter(self, work: Callable[[bool], R]) -> R:
+        """Do `work` while no other process enters; it is told whether this process is the first. Raises OSError."""
+        with self._locked(fcntl.LOCK_EX):
+            first = not self._company and not any(file.alive for file in self._others(self._name))
+            if first:
+                self._clear()
+            if self._file < 0:
+                self.write([])  # the others see that it lives
+            return work(first)
+
+    def has_company(self) -> bool:
+        """Whether there is another process, or was one: then this one writes what it counts."""
+        if not self._company:
+            self._company = any(path.name != self._name for path in self._directory.glob("ragtrace-*.json"))
+        return self._company
+
+    def leave(self) -> None:
+        """Release the file. The last process removes the files of a directory that is not lasting."""
+        self.close()
+        if not self._lasting:
+            with contextlib.suppress(OSError), self._locked(fcntl.LOCK_EX):
+                if not any(file.alive for file in self._others("")):
+                    self._name = ""
+                    self._clear()
+
+    def _clear(self) -> None:
+        for path in self._directory.glob("ragtrace-*.json"):
+            if path.name != self._name:
+                path.unlink(missing_ok=True)
+
     def merged(self, own: Snapshot | None) -> list[Family]:
         """What all processes wrote; `own` is what this one wrote last, None to read that too. Raises OSError."""
-        with self._locked(fcntl.LOCK_SH):
-            files = self._others(self._name if own is not None else "")
-            ended = self._ended()
+        until = time.monotonic() + _FIRST_COUNTS
+        while True:
+            with self._locked(fcntl.LOCK_SH):
+                files = self._others(self._name if own is not None else "")
+                ended = self._ended()
+            if time.monotonic() > until or all(any(file.snapshots) for file in files if file.alive and file.readable):
+                break
+            time.sleep(
+                0.05
+            )  # a process that was alone notices this one in a second: without its counts a total would fall
         if not all(file.alive for file in files):
             with contextlib.suppress(OSError):  # a full disk: they are read one by one until there is room
                 self._compact()

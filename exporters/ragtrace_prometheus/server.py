@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import socket
 from collections.abc import Callable, Iterable
@@ -47,6 +48,11 @@ class _SilentHandler(WSGIRequestHandler):
         """Log nothing."""
 
 
+def is_taken(error: SettingError) -> bool:
+    """Whether `serve` failed because another program has the port."""
+    return getattr(error.__cause__, "errno", None) == errno.EADDRINUSE
+
+
 def make_app(registry: CollectorRegistry) -> App:
     """A WSGI application that answers with the registry's metrics."""
     standard: App = make_wsgi_app(registry)
@@ -69,21 +75,27 @@ def make_app(registry: CollectorRegistry) -> App:
     return app
 
 
-def serve(registry: CollectorRegistry, port: int, host: str = "127.0.0.1", shared: bool = False) -> MetricsServer:
+def serve(
+    registry: CollectorRegistry, port: int, host: str = "127.0.0.1", shared: bool = False, *, first: bool = False
+) -> MetricsServer:
     """Serve the registry from a daemon thread; port 0 takes any free one. Several processes of one user may have the
-    same port if all of them pass `shared`.
+    same port if all of them pass `shared`. The `first` one does not share it with others that are there already.
 
     Raises SettingError that names prometheus_port if the port cannot be had.
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        if first:
+            with socket.socket(family) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+                probe.listen()
         kind = type("_Server", (ThreadingWSGIServer,), {"address_family": family, "allow_reuse_port": shared})
         server: WSGIServer = make_server(str(address[0]), port, make_app(registry), kind, handler_class=_SilentHandler)
     except (OSError, OverflowError) as error:
         raise SettingError(
             f"prometheus_port is {port}, which cannot be opened on {host} "
-            f"({getattr(error, 'strerror', None) or error}); give another port, 0 for any free one, or -1 for none; "
-            "for several processes of one application, set PROMETHEUS_MULTIPROC_DIR"
+            f"({getattr(error, 'strerror', None) or error}); give another port, 0 for any free one, or -1 for none"
         ) from error
     thread = Thread(target=server.serve_forever, name="ragtrace-metrics", daemon=True)
     thread.start()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -40,6 +41,8 @@ _INTERVAL = 1.0
 _BOUNDS = Bounds(items=10_000, batch=64, wait=_INTERVAL)
 """Requests that wait to be counted: a further one is lost, and counted as an internal error. 64 take less than a
 millisecond, which is how long other threads wait for the interpreter."""
+_TRY_EVERY = 5.0
+"""Seconds between two tries to have a port that another program uses."""
 _COUNTING = 5.0
 """Seconds that a scrape waits at most for the thread that counts."""
 
@@ -75,6 +78,9 @@ class PrometheusSink(Collector):
         self._judge = judge or JudgeLimits()
         self._watcher: Watcher | None = None
         self._server: MetricsServer | None = None
+        self._address: tuple[int, str] | None = None
+        """Port and host to serve on, of a process that tries until it has them."""
+        self._next_try = 0.0
         self._processes: Processes | None = None
         if directory:
             from ragtrace_prometheus.processes import Processes
@@ -111,6 +117,7 @@ class PrometheusSink(Collector):
     def _forked(self) -> None:
         """In a forked child: what was counted belongs to the parent."""
         self._reset()
+        self._address = None  # the parent serves
         if self._processes is not None:
             self._processes.reset()
         if self._server is not None:
@@ -143,8 +150,12 @@ class PrometheusSink(Collector):
         it is due again."""
         self._count(items)
         time.sleep(0)  # other threads that wait for the interpreter go first
+        if self._address is not None and self._server is None and time.monotonic() >= self._next_try:
+            self._try_to_serve(*self._address)
         if self._processes is None:
-            return None
+            return None if self._server is not None or self._address is None else _TRY_EVERY
+        if not self._processes.has_company():
+            return _INTERVAL
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + _INTERVAL
             self._write()
@@ -171,7 +182,7 @@ class PrometheusSink(Collector):
         read: no scrape at all is better than one without the others, whose counters would seem to start again."""
         self._count(self._queue.take())
         self._queue.flush(_COUNTING)  # the thread may be counting others
-        if self._processes is None:
+        if self._processes is None or not self._processes.has_company():
             return self._families()
         own = self._write()
         try:
@@ -197,7 +208,7 @@ class PrometheusSink(Collector):
     def _write(self) -> list[Family] | None:
         """Write this process's file; what is in it now, or None."""
         with self._writing:
-            if self._processes is None or self._closed:
+            if self._processes is None or self._closed or not self._processes.has_company():
                 return None
             families = self._families()
             if [family.values for family in families] != [family.values for family in self._written]:
@@ -228,8 +239,56 @@ class PrometheusSink(Collector):
             self._queue.wake()
         return self._server
 
+    def share(self, port: int, host: str = "127.0.0.1") -> None:
+        """Serve /metrics together with the other processes of the application (same user, folder, `app`, `env`, host
+        and port): whichever is asked shows the sum. Where another program has the port, that is logged and tried again
+        every few seconds. Raises SettingError for a port or host that cannot be opened for another reason."""
+        if port and self._processes is None and hasattr(socket, "SO_REUSEPORT"):
+            self._processes = self._meet(port, host)
+        self._try_to_serve(port, host)
+        self._address = (port, host)
+        self._queue.wake()
+
+    def _meet(self, port: int, host: str) -> Processes | None:
+        try:
+            from ragtrace_prometheus.processes import Processes, meeting_place
+
+            return Processes(meeting_place(*self._base, port, host), lasting=False)
+        except (ImportError, OSError) as error:
+            _log.info("ragtrace: other processes of this application cannot join its metrics: %s", error)
+            return None
+
+    def _try_to_serve(self, port: int, host: str) -> None:
+        from ragtrace_prometheus import server
+
+        try:
+            if self._processes is None:
+                self._server = server.serve(self.registry, port, host)
+                return
+            with self._writing:
+                self._server = self._processes.enter(
+                    lambda first: server.serve(self.registry, port, host, shared=True, first=first)
+                )
+        except SettingError as error:
+            if not server.is_taken(error):
+                raise
+            self._report_taken_port(port, host)
+        except OSError as error:
+            _log.warning("ragtrace: /metrics is not served: %s", error)
+
+    def _report_taken_port(self, port: int, host: str) -> None:
+        if not self._next_try:
+            _log.warning(
+                "ragtrace: prometheus_port is %d, which another program uses on %s, so /metrics is not served until "
+                "it is free; give another port, 0 for any free one, or -1 for none",
+                port,
+                host,
+            )
+        self._next_try = time.monotonic() + _TRY_EVERY
+
     def close(self) -> None:
         """Stop serving and counting; the other processes keep what this one counted. Safe to call twice."""
+        self._address = None
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -238,4 +297,4 @@ class PrometheusSink(Collector):
         with self._writing:
             self._closed = True
             if self._processes is not None:
-                self._processes.close()
+                self._processes.leave()

@@ -130,7 +130,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     )
     if metrics is not None:
         metrics.watch(pipeline, telemetry)
-        metrics.serve(settings.prometheus_port, settings.prometheus_host)
+        metrics.share(settings.prometheus_port, settings.prometheus_host)
     pipeline.start()
     recorder.set_consumer(pipeline)
     return Runtime(settings, pipeline, Parts(telemetry, metrics, journal, store, _feedback(settings)))

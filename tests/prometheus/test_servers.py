@@ -72,12 +72,13 @@ def free_port() -> int:
 class Server:
     """A server of the application above, with its metrics."""
 
-    def __init__(self, folder: Path, *command: str) -> None:
+    def __init__(self, folder: Path, *command: str, directory: bool = True) -> None:
         (folder / "application.py").write_text(APPLICATION)
         self.directory = folder / "metrics"
         self.port, self.metrics_port = free_port(), free_port()
         environment = {**os.environ, "METRICS_PORT": str(self.metrics_port)}
-        if not any("{directory}" in part for part in command):
+        environment.pop("PROMETHEUS_MULTIPROC_DIR", None)
+        if directory and not any("{directory}" in part for part in command):
             environment["PROMETHEUS_MULTIPROC_DIR"] = str(self.directory)
         filled = [part.format(port=self.port, directory=self.directory) for part in command]
         self.log = (folder / "log").open("w+b")
@@ -184,8 +185,8 @@ def scraping(server: Server) -> Iterator[list[str]]:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *command: str) -> Iterator[Server]:
-    server = Server(folder, *command)
+def serving(folder: Path, *command: str, directory: bool = True) -> Iterator[Server]:
+    server = Server(folder, *command, directory=directory)
     try:
         yield server
     finally:
@@ -212,6 +213,30 @@ def test_a_scrape_is_the_sum_of_the_workers(command: tuple[str, ...], tmp_path: 
         assert requests(values) == sent
         assert total(values, "ragtrace_evaluation_eligible_total") == sent
         assert total(values, "ragtrace_build_info") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [GUNICORN, (*GUNICORN, "--preload"), ("uvicorn", "--port", "{port}", "--workers", "3", "application:asgi")],
+    ids=["gunicorn", "gunicorn --preload", "uvicorn"],
+)
+def test_workers_meet_by_themselves(command: tuple[str, ...], tmp_path: Path) -> None:
+    """Without PROMETHEUS_MULTIPROC_DIR, too, every worker starts, and a scrape of the one port is the sum; what a
+    worker counted that was killed is kept."""
+    with serving(tmp_path, *command, directory=False) as server:
+        sent = server.ask_all()
+        values = server.wait(lambda v: total(v, "ragtrace_evaluations_total") == sent)
+        assert requests(values) == sent
+        assert total(values, "ragtrace_build_info") == 1
+        with scraping(server) as wrong:
+            (killed, *_) = server.ask(1)
+            server.wait(lambda v: total(v, "ragtrace_evaluations_total") == sent + 1)
+            os.kill(killed, signal.SIGKILL)
+            asked = server.ask(20)
+            values = server.wait(lambda v: requests(v) == sent + 21)
+        assert wrong == []
+        assert killed not in asked
+        assert "Traceback" not in server.output()
 
 
 def test_a_worker_that_is_killed(tmp_path: Path) -> None:

@@ -1,0 +1,153 @@
+"""One port and several processes that have not been told of each other."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import ragtrace
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Trace
+from ragtrace.sampling import Decision
+from ragtrace.testing import make_trace
+from ragtrace_prometheus import PrometheusSink
+from tests.prometheus.test_processes import Values, read, total
+
+WAIT = 60.0
+TAKEN = "another program uses"
+
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def good(trace: Trace) -> float:
+    """Always 1."""
+    return 1.0
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., PrometheusSink]]:
+    """Makes sinks, each as if in a process of its own."""
+    sinks = []
+
+    def make(port: int, app: str = "shop") -> PrometheusSink:
+        sink = PrometheusSink(app=app, env="test", evaluators=[good])
+        sinks.append(sink)
+        sink.share(port)
+        return sink
+
+    yield make
+    for sink in sinks:
+        sink.close()
+
+
+def count(sink: PrometheusSink, requests: int) -> None:
+    for _ in range(requests):
+        sink.observe_request(make_trace(), Decision(False, 0.5, "ratio"))
+
+
+def requests(values: Values, app: str = "shop") -> float:
+    return total(values, "ragtrace_requests_total", app=app)
+
+
+def scrape(port: int) -> Values:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=WAIT) as response:
+        return read(response.read().decode())
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_second_process_joins(port: int, start: Callable[..., PrometheusSink]) -> None:
+    """Whichever is asked shows the sum, from the second's first scrape on; who ends leaves its counts."""
+    first = start(port)
+    count(first, 3)
+    assert requests(scrape(port)) == 3
+    second = start(port)
+    for _ in range(10):
+        assert requests(scrape(port)) == 3
+    count(second, 4)
+    until(lambda: requests(scrape(port)) == 7)
+    first.close()
+    assert requests(scrape(port)) == 7
+    count(second, 1)
+    assert requests(scrape(port)) == 8
+
+
+def test_a_new_start_begins_at_zero(port: int, start: Callable[..., PrometheusSink]) -> None:
+    """When all processes have ended, nothing of them is left."""
+    sinks = [start(port), start(port)]
+    for sink in sinks:
+        count(sink, 2)
+    until(lambda: requests(scrape(port)) == 4)
+    for sink in sinks:
+        sink.close()
+    count(start(port), 1)
+    assert requests(scrape(port)) == 1
+
+
+def test_another_application_does_not_join(
+    port: int, start: Callable[..., PrometheusSink], caplog: pytest.LogCaptureFixture
+) -> None:
+    """An application with another name has no metrics on a port that is taken, and says so once."""
+    count(start(port), 2)
+    with caplog.at_level(logging.WARNING):
+        other = start(port, "bank")
+    assert other.url is None
+    assert [str(port) in record.getMessage() for record in caplog.records if TAKEN in record.getMessage()] == [True]
+    for _ in range(10):
+        values = scrape(port)
+        assert (requests(values), requests(values, "bank")) == (2, 0)
+
+
+def test_a_taken_port_never_stops_an_application(
+    port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`init` goes on with a warning, evaluates, and serves the metrics once the port is free."""
+    monkeypatch.setattr("ragtrace_prometheus.sink._TRY_EVERY", 0.05)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        with caplog.at_level(logging.WARNING):
+            runtime = ragtrace.init(
+                app="shop", prometheus_port=port, evaluators=[good], langchain=False, llama_index=False
+            )
+        assert runtime.metrics_url is None
+        assert sum(TAKEN in record.getMessage() for record in caplog.records) == 1
+    try:
+        until(lambda: runtime.metrics_url is not None)
+        runtime.pipeline.submit(make_trace())
+        assert runtime.flush(WAIT)
+        assert requests(scrape(port)) == 1
+    finally:
+        runtime.close()
+    assert sum(TAKEN in record.getMessage() for record in caplog.records) == 1
+
+
+def test_many_start_at_once(port: int, start: Callable[..., PrometheusSink]) -> None:
+    """Workers that start in the same moment all serve."""
+    sinks: list[PrometheusSink] = []
+    threads = [threading.Thread(target=lambda: sinks.append(start(port))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+    assert all(sink.url for sink in sinks)
+    for sink in sinks:
+        count(sink, 1)
+    until(lambda: requests(scrape(port)) == 8)
