@@ -25,6 +25,8 @@ _QUERY_KEYS = (
     "prompt",
     "text",
 )
+_RUN_OPTIONS = frozenset({"max_iterations", "early_stopping_method"})
+"""Fields of an agent's start event that ask nothing."""
 _ANSWER_KEYS = ("answer", "response", "output", "result", "text", "content")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
 _CONTROL_FLOW = frozenset({"WorkflowDone", "WaitingForEvent"})
@@ -54,6 +56,17 @@ def role_of(kind: type) -> str | None:
         # Filters and reorderers are internal: the response holds the documents that remain.
         return "reranker" if any("rank" in name.lower() for name in names) else None
     return role
+
+
+def has_base(value: Any, *names: str) -> bool:
+    """Returns True when the class of a value, or one of its bases, has one of these names."""
+    bases: frozenset[str] = _base_names(type(value))  # type: ignore[arg-type]
+    return not bases.isdisjoint(names)
+
+
+@functools.lru_cache(maxsize=1024)
+def _base_names(kind: type) -> frozenset[str]:
+    return frozenset(base.__name__ for base in kind.__mro__)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -118,7 +131,32 @@ def query_of(value: Any) -> str | None:
         if fields.get(key):
             return query_of(fields[key])
     texts = [v for v in fields.values() if isinstance(v, str) and v]
-    return texts[0] if len(texts) == 1 else None
+    return texts[0] if len(texts) == 1 else last_question(fields.get("chat_history"))
+
+
+def last_question(messages: Any) -> str | None:
+    """Returns the text of the last message of a user, or None."""
+    if not isinstance(messages, (list, tuple)):
+        return None
+    roles = ((getattr(message, "role", None), message) for message in reversed(messages))
+    return next((text_of(message) for role, message in roles if getattr(role, "value", role) == "user"), None)
+
+
+def request_text(event: Any) -> str | None:
+    """Returns what an event asks: its question, else its fields as JSON, or the value of its only field."""
+    return query_of(event) or _written(event if isinstance(event, Mapping) else _fields(event))
+
+
+def _written(values: Mapping[str, Any]) -> str | None:
+    """Returns a single value as text, several as JSON, or None without any."""
+    present = {
+        name: value
+        for name, value in values.items()
+        if value is not None and name not in _RUN_OPTIONS and is_application(type(value))  # type: ignore[arg-type]
+    }
+    if len(present) == 1:
+        return text_of(next(iter(present.values())))
+    return sendable(present) if present else None
 
 
 def _fields(event: Any) -> dict[str, Any]:
@@ -128,7 +166,7 @@ def _fields(event: Any) -> dict[str, Any]:
 
 def unwrap(result: Any) -> Any:
     """Returns the result of a workflow, taken out of its stop event."""
-    if any(base.__name__ == "StopEvent" for base in type(result).__mro__):
+    if has_base(result, "StopEvent"):
         inner = getattr(result, "result", None)
         return result if inner is None else inner
     return result
@@ -140,6 +178,8 @@ def answer_of(result: Any) -> str | None:
         return result
     if hasattr(result, "response_gen") and not isinstance(getattr(result, "response", None), str):
         return getattr(result, "response_txt", None)
+    if getattr(result, "structured_response", None) is not None:
+        return sendable(result.structured_response)
     if hasattr(result, "response"):
         return text_of(result.response)
     fields = result if isinstance(result, Mapping) else _fields(result)
@@ -148,7 +188,7 @@ def answer_of(result: Any) -> str | None:
             return str(fields[key])
     if isinstance(result, Mapping):
         return sendable(dict(result))
-    return text_of(result)
+    return _written(fields) if has_base(result, "StopEvent") else text_of(result)
 
 
 def is_stream(value: Any) -> bool:
@@ -213,12 +253,20 @@ def sources_of(result: Any) -> list[Document] | None:
     return [] if any(isinstance(getattr(s, "raw_output", None), list) for s in sources) else None
 
 
-def nodes_in(output: Any) -> list[Document] | None:
-    """Returns the documents that a retriever tool passed to its agent."""
-    raw = getattr(output, "raw_output", None)
-    if isinstance(raw, list) and raw and all(hasattr(item, "node") for item in raw):
-        return documents_of(raw)
-    return None
+def documents_within(value: Any) -> list[Document]:
+    """Returns the documents that a step, a tool or a function returned: a list of nodes, or such a list in a mapping or
+    in an event."""
+    if isinstance(value, (list, tuple)):
+        return documents_of(value) if value and has_base(value[0], "NodeWithScore", "BaseNode") else []
+    if isinstance(value, Mapping):
+        fields: Mapping[str, Any] = value
+    elif hasattr(value, "_data") or has_base(value, "StopEvent"):
+        inner = getattr(value, "result", None)
+        fields = {**_fields(value), "result": None if isinstance(inner, Mapping) else inner}
+    else:
+        return []
+    groups = (documents_within(item) for item in fields.values() if isinstance(item, (list, tuple)))
+    return [document for group in groups for document in group]
 
 
 # --- tools and signals ---------------------------------------------------------------------------

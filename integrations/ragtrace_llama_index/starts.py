@@ -10,7 +10,7 @@ from ragtrace import semconv
 from ragtrace.tracing.model_messages import last_question
 from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
-from ragtrace_llama_index import conversion, models, streams
+from ragtrace_llama_index import conversion, models, steps, streams
 from ragtrace_llama_index.blocks import messages_of
 
 MODEL_CALLS = (semconv.OP_CHAT, semconv.OP_TEXT)
@@ -69,7 +69,8 @@ def start_custom(tracer: SpanOpener, call: ComponentCall) -> None:
     run = tracer.start(call, semconv.OP_WORKFLOW, name)
     if run is not None:
         run.attributes[semconv.WORKFLOW_NAME] = name
-        run.query = conversion.query_of(conversion.first_argument(call.bound))
+        first = conversion.query_of(conversion.first_argument(call.bound))
+        run.query = first or conversion.request_text(dict(call.bound.arguments))
 
 
 def _agent(tracer: SpanOpener, call: ComponentCall) -> None:
@@ -83,8 +84,14 @@ def _agent(tracer: SpanOpener, call: ComponentCall) -> None:
 
 
 def _ask(run: Run, call: ComponentCall) -> None:
-    event = conversion.argument(call.bound, "start_event") if call.method == "run" else None
-    run.query = conversion.query_of(event if event is not None else conversion.first_argument(call.bound))
+    if call.method != "run":
+        run.query = conversion.query_of(conversion.first_argument(call.bound))
+    else:
+        run.state = steps.WorkflowState()
+        event = conversion.argument(call.bound, "start_event")
+        if event is None and "start_event" not in call.bound.arguments:  # llama-index-workflows 1
+            event = conversion.first_argument(call.bound)
+        run.query = conversion.request_text(event)
     if call.method in ("stream_chat", "astream_chat"):
         run.owner = streams.Halves()
 
@@ -161,8 +168,7 @@ def _outer_call(tracer: SpanOpener, call: ComponentCall) -> Run | None:
     above = tracer.recorder.near(call.parent) if call.parent is not None else None
     if above is not None and above.operation in MODEL_CALLS:
         return above
-    outer = tracer.open_streams.around()
-    return outer if outer is not None and outer.owner is call.instance else None
+    return tracer.open_streams.around()
 
 
 def _embedding(tracer: SpanOpener, call: ComponentCall) -> None:

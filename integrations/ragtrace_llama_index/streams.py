@@ -115,9 +115,10 @@ def drop_run(recorder: Recorder, run: Run) -> None:
 class OpenStreams:
     """Streams of models that have been returned and may not have begun, by the frame that produces them.
 
-    A model's `stream_chat` can be a generator that calls `super().stream_chat()`, and an asynchronous stream can be
-    made of a synchronous one. The inner call then begins when the first chunk is requested, below whatever is active
-    there; the frame of the outer generator, among those that are being executed, says to which call it belongs.
+    A model's `stream_chat` can be a generator that calls `super().stream_chat()` or another model, and an asynchronous
+    stream can be made of a synchronous one. The inner call then begins when the first chunk is requested, below
+    whatever is active there; the frame of the outer generator, among those that are being executed, says to which call
+    it belongs.
     """
 
     _DEPTH = 40

@@ -16,8 +16,9 @@ from ragtrace.records import Document
 from ragtrace.tracing.adapters import warn_of_other
 from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
-from ragtrace_llama_index import conversion, models, streams
+from ragtrace_llama_index import conversion, models, steps, streams
 from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, ComponentCall, is_custom, start_custom
+from ragtrace_llama_index.steps import WorkflowState
 from ragtrace_llama_index.streams import ModelCall
 
 _OTHERS = ("openinference.instrumentation.", "opentelemetry.instrumentation.")
@@ -57,7 +58,7 @@ class Tracer:
                 start(self, ComponentCall(id_, method, bound, instance, parent, tags))
                 return
         if parent is not None:
-            self.recorder.follow(id_, parent)
+            steps.enter(self.recorder, id_, parent, bound)
         elif is_custom(id_, instance):
             start_custom(self, ComponentCall(id_, method, bound, instance, parent, tags))
 
@@ -98,25 +99,28 @@ class Tracer:
 
     def _exit_inner(self, id_: str, result: Any) -> None:
         """Handles the end of a span that is none of ours."""
-        if id_ in self.nested:
-            self.nested.discard(id_)
-            self._add_documents(id_, conversion.sources_of(result))
         above = self.recorder.near(id_)
-        if above is not None and isinstance(above.state, ModelCall):
+        if above is None:
+            pass
+        elif id_ in self.nested:
+            self._add_sources(above, conversion.sources_of(result))
+        elif not isinstance(above.state, ModelCall):
+            steps.leave(above, result)
+        else:
             if above.state.stream == id_ and conversion.is_stream(result):
                 return  # the events of the stream still come under this key
             if above.state.inner == id_:
                 models.read_inner(above, result, self.recorder.capture.openinference)
+        self.nested.discard(id_)
         self.recorder.end(id_)
 
-    def _add_documents(self, id_: str, documents: list[Document] | None) -> None:
+    def _add_sources(self, run: Run, documents: list[Document] | None) -> None:
         """Adds the documents of an engine inside an agent or a workflow to those of the request."""
-        run = self.recorder.near(id_)
-        if run is None or documents is None or run.operation == semconv.OP_RETRIEVAL:
-            return
         request = run.request
-        known_ids = {document.id for document in request.sources or ()}
-        request.sources = [*(request.sources or ()), *(d for d in documents if d.id not in known_ids)]
+        if run.operation == semconv.OP_RETRIEVAL or documents is None:
+            return
+        if documents or len(request.retrieved) == 1:  # with several searches it is not known which one gave nothing
+            request.passed.append((-1, documents))  # the engine's own model has seen them
 
     def _read(self, run: Run, result: Any) -> None:
         if run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
@@ -127,7 +131,10 @@ class Tracer:
                 run.attributes[semconv.EMBEDDING_DIMENSIONS] = size
         elif run.operation == semconv.OP_TOOL:
             run.answer = conversion.text_of(result)
-            self._add_documents(str(run.key), conversion.nodes_in(result))
+            documents = conversion.documents_within(getattr(result, "raw_output", None))
+            if documents:
+                run.documents = documents
+                run.request.passed.append((len(run.request.model_calls), documents))
 
     def _exit_model(self, run: Run, result: Any) -> None:
         if not conversion.is_stream(result):
@@ -140,6 +147,7 @@ class Tracer:
             self.recorder.end(run.key)
 
     def _exit_root(self, run: Run, result: Any) -> None:
+        steps.leave(run, result)
         sources = conversion.sources_of(result)
         if sources is not None:
             run.request.sources = sources
@@ -178,6 +186,8 @@ class Tracer:
             if root is not None:
                 self._end_half(root, error)
         elif error is None or conversion.is_control_flow(error):
+            if error is not None:
+                steps.wait(run, error)
             self.recorder.end(id_)
         else:
             streams.finish(self.recorder, run, error)
@@ -252,6 +262,9 @@ class Tracer:
             self._end_half(run)
 
     def _on_cancel(self, event: Any) -> None:
+        run = self.recorder.get(event.span_id)
+        if run is not None and run.answer is None and isinstance(run.state, WorkflowState):
+            run.answer = run.state.request_to_person
         self.recorder.end(event.span_id, cancelled=True)
 
 

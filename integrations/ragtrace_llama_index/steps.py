@@ -1,0 +1,82 @@
+"""What the steps of a workflow say of its request: the agent whose turn it is, a question to a person and the person's
+answer, and documents.
+
+A step has a LlamaIndex span and no span of ours. It is recognised by its event, which is one of its arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from inspect import BoundArguments
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.tracing.recorder import Recorder
+from ragtrace.tracing.request import Run
+from ragtrace_llama_index import conversion
+
+
+@dataclass(slots=True)
+class WorkflowState:
+    """What is kept of a workflow in progress."""
+
+    turn: Run | None = None
+    """The agent of an AgentWorkflow that is at work."""
+    request_to_person: str | None = None
+    """What the workflow asked a person last: its answer, when it ends there."""
+
+
+def enter(recorder: Recorder, id_: str, parent: str, bound: BoundArguments) -> None:
+    """Handles the start of an internal span below `parent`; only steps of a workflow are looked at."""
+    event = next((value for value in bound.arguments.values() if conversion.has_base(value, "Event")), None)
+    above = recorder.near(parent) if event is not None else None
+    if above is None or not isinstance(above.state, WorkflowState):
+        recorder.follow(id_, parent)
+        return
+    if above.query is None and conversion.has_base(event, "HumanResponseEvent"):
+        above.query = conversion.request_text(event)
+    turn = _turn(recorder, above, id_, event)
+    recorder.follow(id_, parent if turn is None else turn.key)
+
+
+def _turn(recorder: Recorder, root: Run, id_: str, event: Any) -> Run | None:
+    """Returns the run of the agent at work, and starts it when the event names another agent than before."""
+    name = getattr(event, "current_agent_name", None)
+    turn: Run | None = root.state.turn
+    if root.operation == semconv.OP_AGENT or not isinstance(name, str) or (turn is not None and turn.name == name):
+        return turn
+    if turn is not None:
+        recorder.end(turn.key)
+    turn = recorder.start(f"{id_}-turn", root.key, semconv.OP_AGENT, name)
+    if turn is not None:
+        turn.attributes[semconv.AGENT_NAME] = name
+        turn.query = conversion.last_question(getattr(event, "input", None))
+        turn.reports_end = False  # the last turn ends with its workflow
+    root.state.turn = turn
+    return turn
+
+
+def leave(run: Run, result: Any) -> None:
+    """Handles the result of an internal span below `run`."""
+    if conversion.has_base(result, "InputRequiredEvent"):
+        _note_question(run, result)
+    elif conversion.has_base(result, "AgentOutput") and run.operation == semconv.OP_AGENT and run.parent is not None:
+        run.answer = conversion.answer_of(result)
+    documents = conversion.documents_within(result)
+    if documents and run.operation not in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
+        run.request.passed.append((len(run.request.model_calls), documents))
+
+
+def wait(run: Run, signal: BaseException) -> None:
+    """Handles a step that stops until an event arrives."""
+    event = getattr(getattr(signal, "add", None), "waiter_event", None)
+    if event is not None:
+        _note_question(run, event)
+
+
+def _note_question(run: Run, event: Any) -> None:
+    above: Run | None = run
+    while above is not None and not isinstance(above.state, WorkflowState):
+        above = above.parent
+    if above is not None:
+        above.state.request_to_person = conversion.request_text(event)

@@ -1,0 +1,352 @@
+"""Workflows and agents: what they were asked and answered, whose turn it was, and the documents that they used."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.llms import ChatMessage, ChatResponse
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.tools import FunctionTool
+from llama_index.core.workflow import (
+    Context,
+    HumanResponseEvent,
+    InputRequiredEvent,
+    StartEvent,
+    StopEvent,
+    Workflow,
+    step,
+)
+from llama_index_instrumentation import get_dispatcher
+from pydantic import BaseModel
+
+from tests.conftest import Recorded
+from tests.llama_index.cases import ANSWER, IDS, NODES, QUESTION, Caller, Fixed, Found, Speaker, engine, scored
+from tests.llama_index.test_matrix import WORKFLOWS
+
+# LlamaIndex leaves its chat memory's database open.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+class Cover(BaseModel):
+    """How long something is covered."""
+
+    item: str
+    months: int
+
+
+class Say(Workflow):
+    """Answers with what it holds."""
+
+    reply: Any = "Yes."
+
+    @step
+    async def say(self, ev: StartEvent) -> StopEvent:
+        return StopEvent(result=self.reply)
+
+
+class Forecast(StopEvent):
+    """An answer in fields of its own."""
+
+    weather: str
+    degrees: int
+
+
+class Weather(Workflow):
+    """Answers with an event of its own."""
+
+    @step
+    async def say(self, ev: StartEvent) -> Forecast:
+        return Forecast(weather="sun", degrees=20)
+
+
+def run(workflow: Callable[[], Any], **inputs: Any) -> Any:
+    """Make a workflow in an event loop, and run it there."""
+
+    async def ask() -> Any:
+        return await workflow().run(**inputs)
+
+    return asyncio.run(ask())
+
+
+def say(reply: Any) -> Say:
+    workflow = Say()
+    workflow.reply = reply
+    return workflow
+
+
+@pytest.mark.parametrize(
+    ("inputs", "question"),
+    [
+        ({"number": 7}, "7"),
+        ({"a": 7, "b": 8}, '{"a": 7, "b": 8}'),
+        ({"city": "Bern", "month": "May"}, '{"city": "Bern", "month": "May"}'),
+        ({"city": "Bern", "days": 3}, "Bern"),
+        ({"order": Cover(item="pump", months=24)}, '{"item": "pump", "months": 24}'),
+        ({"chat_history": [ChatMessage(content=QUESTION), ChatMessage(role="assistant", content="?")]}, QUESTION),
+        ({}, ""),
+    ],
+)
+def test_inputs_of_any_name(instrumented: Recorded, inputs: dict[str, Any], question: str) -> None:
+    """Whatever a workflow is started with is the question on its root: a text, one value, or several as JSON."""
+    run(Say, **inputs)
+    (trace,) = instrumented.traces
+    assert trace.query == question
+    assert (instrumented.spans[0].attributes or {}).get("input.value", "") == question
+
+
+@pytest.mark.parametrize(
+    ("workflow", "answer"),
+    [
+        (lambda: say(8), "8"),
+        (lambda: say(Cover(item="pump", months=24)), '{"item": "pump", "months": 24}'),
+        (lambda: say([Cover(item="pump", months=24)]), '[{"item": "pump", "months": 24}]'),
+        (Weather, '{"weather": "sun", "degrees": 20}'),
+    ],
+)
+def test_answers_of_any_type(instrumented: Recorded, workflow: Callable[[], Workflow], answer: str) -> None:
+    """An answer that is no text is JSON on the root, not its repr."""
+    run(workflow, query=QUESTION)
+    assert instrumented.traces[0].answer == answer
+    assert instrumented.spans[0].attributes["output.value"] == answer  # type: ignore[index]
+
+
+def test_engine_with_an_output_class(instrumented: Recorded) -> None:
+    """A query engine that answers with an object has its JSON as the answer."""
+    engine(llm=Speaker(answer='{"item": "pump", "months": 24}'), output_cls=Cover).query(QUESTION)
+    assert instrumented.traces[0].answer == '{"item": "pump", "months": 24}'
+
+
+def today() -> str:
+    """The day."""
+    return "Saturday"
+
+
+TODAY = FunctionTool.from_defaults(today)
+
+
+def test_agent_with_a_structured_answer(instrumented: Recorded) -> None:
+    """The structured answer of an agent is its answer."""
+
+    async def fill(messages: Any) -> dict[str, Any]:
+        return Cover(item="pump", months=24).model_dump()
+
+    run(lambda: FunctionAgent(tools=[TODAY], llm=Caller(), structured_output_fn=fill), user_msg=QUESTION)
+    assert instrumented.traces[0].answer == '{"item": "pump", "months": 24}'
+
+
+class HandingOver(Caller):
+    """Calls the tool that hands its turn to the writer."""
+
+    def _say(self, messages: Any) -> ChatResponse:
+        call = {"id": "call-1", "type": "function", "function": {"name": "handoff", "arguments": "{}"}}
+        message = ChatMessage(role="assistant", content="", additional_kwargs={"tool_calls": [call]})
+        return ChatResponse(message=message, delta="")
+
+    def get_tool_calls_from_response(self, response: Any, error_on_no_tool_call: bool = True, **kw: Any) -> Any:
+        kwargs = {"to_agent": "writer", "reason": "the answer is known"}
+        return [ToolSelection(tool_id="call-1", tool_name="handoff", tool_kwargs=kwargs)]
+
+
+def two_agents() -> AgentWorkflow:
+    researcher = FunctionAgent(
+        name="researcher", description="Looks", tools=[TODAY], llm=HandingOver(), can_handoff_to=["writer"]
+    )
+    writer = FunctionAgent(name="writer", description="Writes", tools=[TODAY], llm=Caller())
+    return AgentWorkflow(agents=[researcher, writer], root_agent="researcher")
+
+
+def test_agents_of_an_agent_workflow(instrumented: Recorded) -> None:
+    """Each agent's turn is a span with its name, question and answer; its model calls and tools are below it."""
+    run(two_agents, user_msg=QUESTION)
+    assert instrumented.tree() == [
+        (
+            "invoke_workflow AgentWorkflow",
+            [
+                ("invoke_agent researcher", [("chat caller-1", []), ("execute_tool handoff", [])]),
+                (
+                    "invoke_agent writer",
+                    [("chat caller-1", []), ("execute_tool today", []), ("chat caller-1", [])]
+                    if len(instrumented.named("execute_tool today"))
+                    else [("chat caller-1", [])],
+                ),
+            ],
+        )
+    ]
+    first, second = (dict(span.attributes or {}) for span in instrumented.named("invoke_agent"))
+    assert (first["gen_ai.agent.name"], second["gen_ai.agent.name"]) == ("researcher", "writer")
+    assert (second["input.value"], second["output.value"]) == (QUESTION, ANSWER)
+    assert not [span for span in instrumented.spans if "ragtrace.cancelled" in (span.attributes or {})]
+    (trace,) = instrumented.traces
+    assert (trace.query, trace.answer) == (QUESTION, ANSWER)
+
+
+# --- questions to a person -----------------------------------------------------------------------
+
+
+class Asking(Workflow):
+    """Asks a person which pump is meant."""
+
+    @step
+    async def ask(self, ev: StartEvent) -> InputRequiredEvent:
+        return InputRequiredEvent(prefix="Which pump?")
+
+    @step
+    async def answer(self, ev: HumanResponseEvent) -> StopEvent:
+        return StopEvent(result=f"{ev.response}: {ANSWER}")
+
+
+@pytest.mark.skipif(WORKFLOWS < 2, reason="llama-index-workflows 1 does not say how a workflow ended")
+def test_interrupted_and_resumed(instrumented: Recorded) -> None:
+    """A workflow that stops at a question to a person has it as its answer; the run that goes on has the person's
+    answer as its question."""
+
+    async def ask() -> None:
+        workflow = Asking()
+        handler = workflow.run(query=QUESTION)
+        async for event in handler.stream_events():
+            if isinstance(event, InputRequiredEvent):
+                break
+        state = handler.ctx.to_dict()
+        await handler.cancel_run()
+        with contextlib.suppress(Exception):
+            await handler
+        resumed = workflow.run(ctx=Context.from_dict(workflow, state))
+        resumed.ctx.send_event(HumanResponseEvent(response="P7"))
+        await resumed
+
+    asyncio.run(ask())
+    first, second = instrumented.traces
+    assert (first.query, first.answer, first.error) == (QUESTION, "Which pump?", None)
+    assert (second.query, second.answer) == ("P7", f"P7: {ANSWER}")
+
+
+@pytest.mark.skipif(WORKFLOWS < 2, reason="llama-index-workflows 1 does not say how a workflow ended")
+def test_tool_that_waits_for_a_person(instrumented: Recorded) -> None:
+    """A tool that waits for a person stops its agent without an error, and asks on the root when the run is left."""
+
+    async def confirm(ctx: Context) -> str:
+        """Asks first."""
+        asked = InputRequiredEvent(prefix="Are you sure?")
+        answer = await ctx.wait_for_event(HumanResponseEvent, waiter_id="sure", waiter_event=asked)
+        return str(answer.response)
+
+    confirm.__annotations__["ctx"] = Context  # LlamaIndex looks for the class, not for its name
+
+    async def ask() -> None:
+        tool = FunctionTool.from_defaults(async_fn=confirm, name="today")
+        handler = FunctionAgent(name="careful", tools=[tool], llm=Caller()).run(QUESTION)
+        async for event in handler.stream_events():
+            if isinstance(event, InputRequiredEvent):
+                break
+        await handler.cancel_run()
+        with contextlib.suppress(Exception):
+            await handler
+
+    asyncio.run(ask())
+    (trace,) = instrumented.traces
+    assert (trace.query, trace.answer, trace.error) == (QUESTION, "Are you sure?", None)
+    assert not [span for span in instrumented.spans if span.status.status_code.name == "ERROR"]
+
+
+# --- documents without a retriever ---------------------------------------------------------------
+
+
+def _tool(search: Callable[..., Any]) -> Callable[[], FunctionAgent]:
+    return lambda: FunctionAgent(tools=[FunctionTool.from_defaults(search, name="today")], llm=Caller())
+
+
+def nodes_with_scores(query: str = "pump") -> list[Any]:
+    """Searches."""
+    return scored()
+
+
+def plain_nodes(query: str = "pump") -> list[Any]:
+    """Searches."""
+    return list(NODES)
+
+
+def nodes_in_a_mapping(query: str = "pump") -> dict[str, Any]:
+    """Searches."""
+    return {"query": query, "documents": scored()}
+
+
+def response_of_an_engine(query: str = "pump") -> Any:
+    """Searches."""
+    return engine().query(query)
+
+
+def own_retriever(query: str = "pump") -> str:
+    """Searches."""
+    return "\n".join(node.text for node in Fixed().retrieve(query))
+
+
+TOOLS = (nodes_with_scores, plain_nodes, nodes_in_a_mapping, response_of_an_engine, own_retriever)
+
+
+@pytest.mark.parametrize("search", TOOLS)
+def test_documents_of_a_tool(instrumented: Recorded, search: Callable[..., Any]) -> None:
+    """The documents that a function tool returns or retrieves are the request's documents."""
+    run(_tool(search), user_msg=QUESTION)
+    (trace,) = instrumented.traces
+    assert tuple(document.id for document in trace.documents) == IDS
+
+
+class PlainSearch(Workflow):
+    """Searches in a step without a retriever, answers in the next one."""
+
+    @step
+    async def look(self, ev: StartEvent) -> Found:
+        return Found(nodes=scored())
+
+    @step
+    async def say(self, ev: Found) -> StopEvent:
+        return StopEvent(result=str(await Speaker().acomplete("Answer.")))
+
+
+@get_dispatcher().span
+def plain_function(query: str) -> list[Any]:
+    return scored()
+
+
+@get_dispatcher().span
+def plain_question(query: str) -> str:
+    return Speaker().complete(str(plain_function(query))).text
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: run(PlainSearch, query=QUESTION),
+        lambda: run(lambda: say({"answer": ANSWER, "source_nodes": scored()}), query=QUESTION),
+        lambda: plain_question(QUESTION),
+    ],
+    ids=["an event", "the result", "a function"],
+)
+def test_documents_of_plain_functions(instrumented: Recorded, ask: Callable[[], Any]) -> None:
+    """Documents in an event between steps, in the result of a workflow, or returned by a traced function of the
+    application are the request's documents, and stand on a span."""
+    ask()
+    (trace,) = instrumented.traces
+    assert (trace.query, trace.answer) == (QUESTION, ANSWER)
+    assert tuple(document.id for document in trace.documents) == IDS
+    (root,) = instrumented.named("invoke_workflow")
+    assert (root.attributes or {})["retrieval.documents.4.document.id"] == "n4"
+
+
+def test_documents_of_two_tools(instrumented: Recorded) -> None:
+    """The documents of a query engine in one tool do not hide those that another tool retrieves."""
+
+    class Both(Workflow):
+        @step
+        async def say(self, ev: StartEvent) -> StopEvent:
+            engine(Fixed(lambda: scored(NODES[:2]))).query(ev.query)
+            FunctionTool.from_defaults(lambda: str(Fixed(lambda: scored(NODES[3:])).retrieve("x")), name="s").call()
+            return StopEvent(result=str(Speaker().complete("Answer.")))
+
+    run(Both, query=QUESTION)
+    assert {document.id for document in instrumented.traces[0].documents} == {"n0", "n1", "n3", "n4"}
