@@ -58,7 +58,7 @@ class EventSink:
 
 
 def event_attributes(evaluation: Evaluation, score: Score, form: ScoreFormat) -> dict[str, Any]:
-    """One score's attributes, on an event or on an evaluation span."""
+    """One score's attributes on its event."""
     attributes: dict[str, Any] = {
         semconv.EVALUATION_NAME: score.name,
         semconv.EVALUATOR_ID: score.name,

@@ -7,12 +7,13 @@ once. Whatever happens (late scores, a full hold, a shutdown), each span leaves 
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry.attributes import BoundedAttributes
@@ -22,20 +23,23 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from ragtrace import semconv
 from ragtrace.background import Background, after_fork
 from ragtrace.records import Evaluation
-from ragtrace_otlp.scores import ScoreFormat, score_attributes
+from ragtrace_otlp.scores import ScoreFormat, score_attributes, without_content
 
 _log = logging.getLogger(__name__)
 _REMEMBERED = 10_000
+LOADING = 60.0
+"""Seconds that the evaluators may take to load their models: so much longer the first spans are held."""
 _Key = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class HoldLimits:
-    """Limits of the hold: spans, their bytes, and the seconds for which one span is held."""
+    """Limits of the hold: spans, their bytes, and the seconds for which one span is held. The seconds begin when the
+    evaluators have loaded their models, `LOADING` seconds after the span's end at the latest."""
 
     spans: int = 2_000
     bytes: int = 64 * 1024 * 1024
-    seconds: float = 10.0
+    seconds: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class HoldStats:
 class _Parked:
     span: ReadableSpan
     size: int
-    deadline: float
+    since: float
 
 
 class HoldProcessor(SpanProcessor):
@@ -75,6 +79,7 @@ class HoldProcessor(SpanProcessor):
         self._limits = limits or HoldLimits()
         self._form = form or ScoreFormat()
         self._late_sink = late
+        self._must_load = False
         self._closed = False
         self._timer = Background("ragtrace-hold", self._expire)
         self._reset()
@@ -87,7 +92,20 @@ class HoldProcessor(SpanProcessor):
         self._early: OrderedDict[_Key, Evaluation] = OrderedDict()
         self._recent: OrderedDict[_Key, None] = OrderedDict()
         self._bytes = 0
+        self._loaded_at = math.inf if self._must_load else 0.0
         self._parked = self._released = self._expired = self._late = 0
+
+    def wait_for_models(self) -> None:
+        """Count no seconds until `begin` is called. A forked child, which loads its own models, waits again."""
+        self._must_load = True
+        self._loaded_at = math.inf
+
+    def begin(self) -> None:
+        """Count the seconds from now on: the evaluators have loaded their models."""
+        with self._lock:
+            if self._loaded_at == math.inf:
+                self._loaded_at = time.monotonic()
+        self._timer.wake()
 
     # --- span processor --------------------------------------------------------------------------
 
@@ -116,8 +134,9 @@ class HoldProcessor(SpanProcessor):
                 early = self._early.pop(key, None)
                 if early is not None:
                     self._released += 1
+                    self._remember(key)
                 else:
-                    self._spans[key] = _Parked(span, size, time.monotonic() + self._limits.seconds)
+                    self._spans[key] = _Parked(span, size, time.monotonic())
                     self._bytes += size
                     surplus = self._over_limits()
             is_first = len(self._spans) == 1
@@ -154,11 +173,12 @@ class HoldProcessor(SpanProcessor):
             if entry is not None:
                 self._bytes -= entry.size
                 self._released += 1
+                self._remember(key)
             elif late:
-                self._recent.pop(key, None)
                 self._late += 1
             else:
-                self._early[key] = _without_content(evaluation)
+                # It may wait for a span that never comes: the application's own sampler has left the request out.
+                self._early[key] = without_content(evaluation)
                 if len(self._early) > self._limits.spans:
                     self._early.popitem(last=False)
         if entry is not None:
@@ -195,10 +215,14 @@ class HoldProcessor(SpanProcessor):
         key, entry = self._spans.popitem(last=False)
         self._bytes -= entry.size
         self._expired += 1
+        self._remember(key)
+        return entry.span
+
+    def _remember(self, key: _Key) -> None:
+        """The span leaves: what comes for it from now on is late."""
         self._recent[key] = None
         if len(self._recent) > _REMEMBERED:
             self._recent.popitem(last=False)
-        return entry.span
 
     def _drain(self) -> None:
         with self._lock:
@@ -212,7 +236,9 @@ class HoldProcessor(SpanProcessor):
             with self._lock:
                 if not self._spans:
                     return None
-                remaining = next(iter(self._spans.values())).deadline - time.monotonic()
+                since = next(iter(self._spans.values())).since
+                counted_from = min(max(since, self._loaded_at), since + LOADING)
+                remaining = counted_from + self._limits.seconds - time.monotonic()
                 if remaining > 0:
                     return remaining
                 span = self._pop_oldest()
@@ -249,8 +275,3 @@ def _size_of(span: ReadableSpan) -> int:
         for value in (attributes or {}).values():
             size += 100 + (sum(map(sys.getsizeof, value)) if isinstance(value, tuple) else sys.getsizeof(value))
     return size
-
-
-def _without_content(evaluation: Evaluation) -> Evaluation:
-    # It may wait for a span that never comes (the request's own sampler left it out): scores are small, texts are not.
-    return replace(evaluation, trace=replace(evaluation.trace, query="", documents=(), answer="", reference=None))

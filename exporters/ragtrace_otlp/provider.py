@@ -31,6 +31,8 @@ from ragtrace_otlp.spans import EvaluationSpanSink
 
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 0.5
+_GATHERING = 1.0
+"""Seconds for which late scores of one request are gathered for one span."""
 _NOISY = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http._log_exporter",
@@ -82,6 +84,7 @@ class Telemetry:
     own: bool = False
     """Whether the providers are ragtrace's."""
     undo: Callable[[], None] | None = field(default=None)
+    late: EvaluationSpanSink | None = None
 
     @property
     def names(self) -> tuple[str, str]:
@@ -91,7 +94,7 @@ class Telemetry:
     def flush(self, timeout: float = 10.0) -> bool:
         """Send what waits; False if `timeout` seconds did not do."""
         until = time.monotonic() + timeout
-        done = True
+        done = self.late is None or self.late.flush(timeout)
         for provider in (self.tracer_provider, self.logger_provider):
             flush = getattr(provider, "force_flush", None)
             if flush is not None:
@@ -124,7 +127,8 @@ class Telemetry:
         processors of an application's own provider do is not known here."""
         stats = self.stats()
         exporters = (stats.spans, stats.events, stats.file_spans)
-        failed = sum(sum(each.failed.values()) for each in exporters if each is not None)
+        late = self.late.undelivered if self.late is not None else 0
+        failed = late + sum(sum(each.failed.values()) for each in exporters if each is not None)
         return failed + stats.spans_dropped + stats.events_dropped
 
     def stats(self) -> TelemetryStats:
@@ -177,7 +181,8 @@ def set_up(
         sampler=environment.make_sampler(),
         id_generator=environment.make_id_generator(),
     )
-    telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True)
+    late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
+    telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True, late=late)
     target = environment.OtlpTarget(endpoint or "", protocol, headers)
     quiet(_NOISY)
     _export_spans(telemetry, target, spans_file, hold, form)
@@ -208,7 +213,7 @@ def _export_spans(
     if file is not None:  # both were asked for
         telemetry.file_exporter = CountingExporter(file, f"spans for {spans_file}", SpanExportResult.FAILURE)
         onward = _All((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
-    telemetry.hold = HoldProcessor(onward, hold, form, EvaluationSpanSink(telemetry.tracer_provider, form))
+    telemetry.hold = HoldProcessor(onward, hold, form, telemetry.late)
     telemetry.tracer_provider.add_span_processor(telemetry.hold)
     telemetry.sinks += (telemetry.hold,)
 
@@ -242,11 +247,11 @@ def attach(
     Where the hold cannot be put around its processors, scores go out as evaluation spans and events alone. Without
     `events` there are no log records.
     """
-    late = EvaluationSpanSink(tracer_provider, form)
+    late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
     holding, undo = install_hold(tracer_provider, lambda inner: HoldProcessor(inner, hold, form, late))
     logs = (logger_provider or _logs.get_logger_provider()) if events else NoOpLoggerProvider()
     sinks = (holding or late, *([EventSink(logs, form)] if events else ()))
-    return Telemetry(tracer_provider, logs, sinks, hold=holding, undo=undo)
+    return Telemetry(tracer_provider, logs, sinks, hold=holding, undo=undo, late=late)
 
 
 def install_hold(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragtrace import semconv
@@ -52,6 +52,11 @@ def score_attributes(evaluation: Evaluation, form: ScoreFormat) -> dict[str, Any
     if evidence:
         attributes[semconv.EVIDENCE] = json.dumps(evidence)
     return attributes
+
+
+def without_content(evaluation: Evaluation) -> Evaluation:
+    """The evaluation without the request's texts, to wait for its span: scores are small, texts are not."""
+    return replace(evaluation, trace=replace(evaluation.trace, query="", documents=(), answer="", reference=None))
 
 
 def _own(score: Score, form: ScoreFormat) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ragtrace import evaluation
 from ragtrace.evaluation import Evaluator
@@ -26,22 +26,22 @@ _HANGING = 2
 class Runners:
     """What one worker runs its evaluators with."""
 
-    def __init__(self, isolated_names: Collection[str] = (), environment: Mapping[str, str] | None = None) -> None:
-        """`isolated_names` are the names of the evaluators that run in the child process; `environment` is set in
-        it."""
-        self._isolated_names = frozenset(isolated_names)
+    def __init__(self, isolated: Sequence[Evaluator] = (), environment: Mapping[str, str] | None = None) -> None:
+        """`isolated` are the evaluators that run in the child process; `environment` is set in it."""
+        self._isolated_names = frozenset(check.name for check in isolated)
         self.thread: ThreadRunner[Results] = ThreadRunner()
-        self.process = ProcessRunner(environment)
+        names = [check.importable_name or check.name for check in isolated]
+        self.process = ProcessRunner(environment, names=names)
 
     def is_isolated(self, check: Evaluator) -> bool:
         """Whether the evaluator runs in the child process."""
         return check.name in self._isolated_names
 
     def start(self) -> None:
-        """Start the child process if an evaluator needs it. Does not wait for it."""
+        """Start the child process if an evaluator needs it, and wait until its models are loaded."""
         try:
             if self._isolated_names:
-                self.process.start()
+                self.process.wait_until_ready()
         except OSError:  # each evaluation tries again, and has the error in its scores
             _log.warning("ragtrace: the evaluating process could not be started", exc_info=True)
 

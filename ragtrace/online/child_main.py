@@ -20,20 +20,28 @@ from ragtrace.online.messages import (
     EvaluationRequest,
     Failure,
     Message,
+    Preparation,
     ProtocolError,
     Ready,
     Scores,
     receive,
     send,
 )
-from ragtrace.records import Trace
+from ragtrace.records import Document, Trace
 from ragtrace.settings import Settings, load
+
+_EXAMPLE = Trace(
+    trace_id=0,
+    span_id=0,
+    query="How long is the pump covered?",
+    documents=(Document("d0", "The pump is covered for 24 months from delivery."),),
+    answer="The pump is covered for 24 months.",
+    reference="24 months",
+)
 
 
 def main(descriptor: int) -> None:
     """Answer the requests that come over the connection with this file descriptor."""
-    from ragtrace.models import embedding, external
-
     become_child()
     os.set_inheritable(descriptor, False)  # a process that an evaluator starts must not keep the connection open
     with contextlib.suppress(OSError):
@@ -44,19 +52,36 @@ def main(descriptor: int) -> None:
     settings: Settings | None = None
     with contextlib.suppress(SettingError):  # an evaluator that uses a setting reports what is wrong with it
         settings = load()  # once, not for each request
-    if settings is not None:
-        external.warm(settings)  # an evaluator's own timeout is too short for loading a model
-        with contextlib.suppress(Exception):  # the scores of the evaluators that use it have the error
-            if settings.embedding_model:
-                embedding.get_embedder(settings.embedding_model)
-    _send(connection, Ready())
     traces: Sequence[Trace] = ()
     while True:
         message = messages.get()
-        if isinstance(message, Batch):
+        if isinstance(message, Preparation):
+            _load_models(message.names, settings)
+            _send(connection, Ready())
+        elif isinstance(message, Batch):
             traces = message.traces
         elif isinstance(message, EvaluationRequest):
             _send(connection, _evaluate(message, traces, settings))
+
+
+def _load_models(names: Sequence[str], settings: Settings | None) -> None:
+    """Load the models that the settings and these evaluators use: an evaluator's own timeout, the hold and the end of a
+    short program have no time for that. The scores of an evaluator whose model cannot be loaded have the error.
+
+    Each built-in evaluator evaluates one example. Others are loaded with their first request, under their timeout."""
+    from ragtrace.models import embedding, external
+
+    if settings is not None:
+        external.warm(settings)
+        with contextlib.suppress(Exception):
+            if settings.embedding_model:
+                embedding.get_embedder(settings.embedding_model)
+    for name in names:
+        if name in plugins.BUILT_IN:
+            with contextlib.suppress(Exception):
+                check = plugins.load(name, settings)
+                if not check.asks_judge:  # the judge costs money
+                    run(check, [_EXAMPLE])
 
 
 def _receive_all(connection: Connection, messages: queue.SimpleQueue[Message]) -> None:

@@ -28,6 +28,7 @@ from ragtrace.online.messages import (
     EvaluationRequest,
     Failure,
     Message,
+    Preparation,
     ProtocolError,
     Scores,
     receive,
@@ -55,11 +56,18 @@ class ChildDiedError(ConnectionError):
 class ProcessRunner:
     """Runs evaluators that have an importable name in a child process. Calls from several threads take turns."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        command: Sequence[str] = COMMAND,
+        names: Sequence[str] = (),
+    ) -> None:
         """`environment` is set in the child beside what this process has. `command` starts it; the descriptor of its
-        connection is appended."""
+        connection is appended. `names` are the evaluators whose models the child loads first, by the names to load them
+        by."""
         self._environment = dict(environment or {})
         self._command = tuple(command)
+        self._names = tuple(names)
         self._reset()
         after_fork(self._reset)
 
@@ -89,6 +97,13 @@ class ProcessRunner:
                 start_new_session=True,  # a Ctrl-C at the terminal is the application's alone
             )
             self._connection = Connection(here.detach())
+        send(self._connection, Preparation(names=self._names))
+
+    def wait_until_ready(self) -> None:
+        """Start the child if there is none, and wait until its models are loaded. Raises ConnectionError where that
+        fails."""
+        with self._lock:
+            self._prepare()
 
     def evaluate(self, check: Evaluator, batch: Sequence[Trace], indexes: Sequence[int], timeout: float) -> Results:
         """The scores of the traces at `indexes` in the batch. A batch is sent once for all evaluators.
@@ -97,7 +112,8 @@ class ProcessRunner:
         ConnectionError if there is no working child, and RuntimeError if the evaluator cannot be loaded or run there.
         """
         with self._lock:
-            connection = self._prepare(batch)
+            connection = self._prepare()
+            self._send_batch(connection, batch)
             name = check.importable_name or check.name
             request = EvaluationRequest(name=name, options=_options(check), indexes=indexes)
             try:
@@ -113,17 +129,14 @@ class ProcessRunner:
             raise RuntimeError(reply.description if isinstance(reply, Failure) else f"unexpected {reply!r}")
         return reply.scores
 
-    def _prepare(self, batch: Sequence[Trace]) -> Connection:
-        """The connection to a child that is ready and has the batch."""
+    def _prepare(self) -> Connection:
+        """The connection to a child that is ready."""
         try:
             self.start()
             assert self._connection is not None  # start() has made it
             if not self._ready:
                 _receive(self._connection, _START)
                 self._ready = True
-            if self._batch is not batch:
-                send(self._connection, Batch(traces=[portable(trace) for trace in batch]))
-                self._batch = batch
         except ProtocolError as error:
             self.stop()
             _log.error(
@@ -136,6 +149,17 @@ class ProcessRunner:
             self.stop()
             raise ConnectionError(f"the evaluating process did not start ({type(error).__name__})") from error
         return self._connection
+
+    def _send_batch(self, connection: Connection, batch: Sequence[Trace]) -> None:
+        """Send the batch if the child does not have it."""
+        if self._batch is batch:
+            return
+        try:
+            send(connection, Batch(traces=[portable(trace) for trace in batch]))
+        except OSError as error:
+            self.stop()
+            raise ConnectionError(f"the evaluating process takes no batch ({type(error).__name__})") from error
+        self._batch = batch
 
     def stop(self) -> None:
         """End the child now. The next call starts another one."""

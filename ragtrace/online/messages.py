@@ -11,7 +11,7 @@ from typing import Any
 from ragtrace._version import __version__
 from ragtrace.records import Score, Trace
 
-PROTOCOL = f"1 of ragtrace {__version__}"
+PROTOCOL = f"2 of ragtrace {__version__}"
 """Version of the messages and of the values in them. Both ends must have the same: an upgrade of ragtrace under a
 running application changes the one that is started later."""
 
@@ -28,8 +28,16 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation(Message):
+    """The first message: the evaluators whose models are loaded before the answer, which is `Ready`."""
+
+    names: Sequence[str]
+    """Names to load the evaluators by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ready(Message):
-    """The process has started and takes requests."""
+    """The process has loaded its models and takes requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

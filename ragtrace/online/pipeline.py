@@ -6,6 +6,7 @@ worker threads. Whatever fails there is counted, never raised.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import sys
 import threading
@@ -31,6 +32,9 @@ Adjust = Callable[[Sequence[Evaluator]], Sequence[Evaluator]]
 Observer = Callable[[Trace, Decision], None]
 """Called with every finished request, sampled or not, in the request's thread: it must take only microseconds."""
 
+_FIRST, _SHORT, _LONG = 4, 1.0, 4.0
+"""Requests that are evaluated and delivered together at first. Twice as many, up to `Limits.batch`, if that takes less
+than `_SHORT` seconds; half as many if it takes longer than `_LONG`."""
 _STEP_BYTES = 1_000
 """About how many bytes a captured tool call takes at most: its texts are cut."""
 
@@ -86,13 +90,14 @@ class Pipeline:
         isolated_names: Iterable[str] = (),
         environment: Mapping[str, str] | None = None,
         adjust: Adjust | None = None,
+        on_loaded: Callable[[], None] | None = None,
     ) -> None:
         """`sampler` defaults to all traces; `cause` names the cause of a bad answer from its scores. `observe_duration`
         is called for each trace and evaluator with the evaluator's name and its seconds for that trace.
         `isolated_names` are the evaluators that run in a child process (see `child_process.can_isolate`), and
         `environment` is set in it. `adjust` may give evaluators other thresholds and versions while they run: they run
         unchanged, and their scores are labelled anew here, where those of child processes and threads come
-        together."""
+        together. `on_loaded` is called in a worker thread when it has loaded its models and begins to evaluate."""
         self._evaluators = tuple(evaluators)
         self._adjust = adjust
         self.evaluators = self._adjusted_evaluators()
@@ -103,7 +108,11 @@ class Pipeline:
         self._sampler = sampler or ratio(1.0)
         self._cause = cause
         self._observe_duration = observe_duration
-        self._isolated_names = frozenset(isolated_names)
+        isolated = frozenset(isolated_names)
+        self._isolated = tuple(check for check in self._evaluators if check.name in isolated)
+        self._on_loaded = on_loaded
+        # A judge and a coroutine wait for all requests of a batch at the same time: a smaller batch is not faster.
+        self._may_divide = not any(check.asks_judge or inspect.iscoroutinefunction(check.fn) for check in evaluators)
         self._environment = dict(environment or {})
         self._queue = Background("ragtrace-worker", self._work, self.limits, session=self._open_runners)
         self._reset()
@@ -111,8 +120,10 @@ class Pipeline:
 
     def _reset(self) -> None:
         self._tally = Tally()
+        self._loaded = threading.Event()
         self._notices: deque[_Notice] = deque(maxlen=self.limits.items)
         self._breakers = {check.name: Breaker() for check in self._evaluators}
+        self._portion = min(_FIRST, self.limits.batch) if self._may_divide else self.limits.batch
         self._runners: dict[int, Runners] = {}  # by thread
         self._batches: dict[int, Sequence[_Item]] = {}
         """The batch of each thread that evaluates. `close` takes away those that are not done in time."""
@@ -163,9 +174,12 @@ class Pipeline:
 
     @contextmanager
     def _open_runners(self) -> Iterator[None]:
-        runners = self._runners[threading.get_ident()] = Runners(self._isolated_names, self._environment)
-        runners.start()
+        runners = self._runners[threading.get_ident()] = Runners(self._isolated, self._environment)
         try:
+            runners.start()
+            self._loaded.set()
+            if self._on_loaded is not None:
+                self._on_loaded()
             yield
         finally:
             runners.process.stop()
@@ -175,8 +189,8 @@ class Pipeline:
         self._batches[thread] = items
         try:
             self._deliver_notices()
-            if items:
-                self._evaluate(items, self._runners[thread])
+            while rest := self._batches.get(thread):
+                self._evaluate_portion(rest, self._runners[thread])
         except BaseException:  # counted as dropped before the queue logs it: the counts must add up
             for item in self._batches.pop(thread, ()):
                 self._drop(item, "internal")
@@ -184,7 +198,19 @@ class Pipeline:
         finally:
             self._batches.pop(thread, None)
 
-    def _evaluate(self, items: Sequence[_Item], runners: Runners) -> None:
+    def _evaluate_portion(self, items: Sequence[_Item], runners: Runners) -> None:
+        """Evaluate the first of these items: fewer of them where that takes long, because they are delivered together,
+        and their root spans are held only for so long."""
+        started = time.monotonic()
+        portion = self._portion
+        self._evaluate(items[:portion], items[portion:], runners)
+        seconds = time.monotonic() - started
+        if self._may_divide and seconds > _LONG:
+            self._portion = max(1, portion // 2)
+        elif seconds < _SHORT:
+            self._portion = min(2 * portion, self.limits.batch)
+
+    def _evaluate(self, items: Sequence[_Item], rest: Sequence[_Item], runners: Runners) -> None:
         traces = [replace(item.trace, sampling_probability=item.decision.probability) for item in items]
         scores: list[list[Score]] = [[] for _ in items]
         outcomes: Counter[tuple[str, str]] = Counter()
@@ -206,6 +232,7 @@ class Pipeline:
         with self._queue.lock:
             if self._batches.pop(threading.get_ident(), None) is None:
                 return  # `close` did not wait: these requests are dropped already
+            self._batches[threading.get_ident()] = rest
             self._tally.outcomes.update(outcomes)
             self._tally.errors.update(errors)
         for item, trace, scores_of_trace in zip(items, traces, scores, strict=True):
@@ -269,6 +296,15 @@ class Pipeline:
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until everything accepted so far is evaluated and delivered; False after `timeout` seconds."""
         return self._queue.flush(timeout)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a worker has loaded its models."""
+        return self._loaded.is_set()
+
+    def wait_until_loaded(self, timeout: float) -> bool:
+        """Wait until a worker has loaded its models; False after `timeout` seconds. True where nothing waits for it."""
+        return not (self._queue.waiting or self._queue.running) or self._loaded.wait(timeout)
 
     def close(self, timeout: float = 5.0) -> bool:
         """Take no further traces, evaluate what waits for up to `timeout` seconds, drop the rest as `shutdown`.

@@ -92,8 +92,9 @@ class Settings:
     """What the application's models cost, for `ragtrace_cost_usd_total`: items `model=INPUT/OUTPUT` in US dollars for a
     million tokens, e.g. `gpt-4o-mini=0.15/0.60`."""
 
-    hold_seconds: float = 10.0
-    """How long a sampled request's root span is held back for its scores."""
+    hold_seconds: float = 20.0
+    """How long a sampled request's root span is held back for its scores, counted from when the evaluators have loaded
+    their models."""
     hold_spans: int = 2_000
     """Root spans held back at the same time."""
     hold_bytes: int = 64 * 1024 * 1024
@@ -115,8 +116,9 @@ class Settings:
     """Run evaluators that have an importable name (built in, entry point, `module:attribute`) in a process of their
     own: the application's threads never wait for them, and one that crashes does not end the application. Evaluators
     given as objects run in a thread."""
-    exit_seconds: float = 2.0
-    """How long a process that ends may still evaluate what waits."""
+    exit_seconds: float = 5.0
+    """How long a process that ends may still evaluate what waits, counted from when the evaluators have loaded their
+    models. After a SIGTERM it counts at once."""
 
     embedding_model: str = ""
     """A sentence-transformers model (name or folder); empty for the embedded one."""

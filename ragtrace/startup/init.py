@@ -110,6 +110,9 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     calibration = _calibration(settings)
     calibrated = checks if calibration is None else calibration(checks)
     telemetry, settings = telemetry_setup.connect(settings, capture.sanitizer, tracer_provider)
+    hold = telemetry.hold if telemetry is not None else None
+    if hold is not None:
+        hold.wait_for_models()
     metrics = _metrics(settings, calibrated)
     journal = _journal(settings, capture, checks)
     store = _store(settings, calibrated)
@@ -127,6 +130,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
         isolated_names=[check.name for check in checks if settings.isolate and child_process.can_isolate(check)],
         environment=for_evaluators(settings),
         adjust=_with_store(calibration, store),
+        on_loaded=None if hold is None else hold.begin,
     )
     if metrics is not None:
         metrics.watch(pipeline, telemetry)

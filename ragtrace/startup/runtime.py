@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import importlib.util
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +24,10 @@ from ragtrace.tracing import recorder
 from ragtrace.tracing.content import ContentPolicy
 
 _current: Runtime | None = None
+_LOADING = 30.0
+"""Seconds that the models may still take to load at the end, where a request waits for them."""
+_QUIET = 1.0
+"""Seconds of waiting at the end of the process before a sentence says why."""
 _ADAPTERS = (
     ("langchain", "langchain_core", "ragtrace_langchain", "RagtraceLangChainInstrumentor"),
     ("llama_index", "llama_index_instrumentation", "ragtrace_llama_index", "RagtraceLlamaIndexInstrumentor"),
@@ -86,6 +92,7 @@ class Runtime:
         """The sink of the setting `store`, with its counters; None without."""
         self._parts = parts
         self._closed = False
+        self._ends_the_process = False
         self._at_close: list[Callable[[], None]] = []
         self._reset()
         after_fork(self._reset)
@@ -155,8 +162,9 @@ class Runtime:
         return metrics is not None or sink is not None
 
     def close(self, timeout: float | None = None) -> bool:
-        """Stop: remove the instrumentation, end open requests, evaluate waiting requests for up to `timeout` seconds
-        (None: the setting `exit_seconds`), and send the rest without scores.
+        """Stop: remove the instrumentation, end open requests, evaluate waiting requests for up to `timeout` seconds,
+        and send the rest without scores. None stands for the setting `exit_seconds`, counted from when the models of
+        the evaluators are loaded, and at most 30 seconds more.
 
         False if something since the last `flush` did not arrive; see there. Safe to call twice.
         """
@@ -169,7 +177,7 @@ class Runtime:
         if recorder.current_consumer() is self.pipeline:
             recorder.set_consumer(None)
         seconds = self.settings.exit_seconds if timeout is None else timeout
-        self.pipeline.close(seconds)
+        interrupt = self._evaluate_rest(seconds, 0.0 if timeout is not None else _LOADING)
         for ended in (self._parts.metrics, self._parts.journal):
             if ended is not None:
                 ended.close()
@@ -178,7 +186,41 @@ class Runtime:
         for action in self._at_close:
             action()
         forget(self)
+        if interrupt is not None:
+            raise interrupt
         return self._report_losses() == 0
+
+    def _evaluate_rest(self, seconds: float, loading: float) -> KeyboardInterrupt | None:
+        """Evaluate what waits. A Ctrl-C ends the wait, and is returned: what is there is sent before it is raised."""
+        try:
+            if loading:
+                until = time.monotonic() + seconds
+                if not self.pipeline.flush(min(_QUIET, seconds)) and self._ends_the_process:
+                    self._say_what_is_waited_for()
+                if not self.pipeline.is_loaded and self.pipeline.wait_until_loaded(loading):
+                    until = time.monotonic() + seconds
+                seconds = max(0.0, until - time.monotonic())
+            self.pipeline.close(seconds)
+        except KeyboardInterrupt as interrupt:
+            self.pipeline.close(0.0)
+            return interrupt
+        return None
+
+    def _say_what_is_waited_for(self) -> None:
+        stats = self.pipeline.stats()
+        if sys.stderr is not None:
+            print(
+                f"ragtrace waits until {stats.queued + stats.running} request(s) are evaluated, for up to "
+                f"{self.settings.exit_seconds:g} s once the models are loaded (setting exit_seconds). Ctrl-C ends the "
+                "wait; what has no scores by then is sent without them.",
+                file=sys.stderr,
+            )
+
+    def close_at_exit(self) -> None:
+        """Close at the end of the process: says what is waited for, and a Ctrl-C only ends the wait."""
+        self._ends_the_process = True
+        with contextlib.suppress(KeyboardInterrupt):
+            self.close()
 
     def at_close(self, action: Callable[[], None]) -> None:
         """Call this when everything has stopped."""
@@ -203,7 +245,7 @@ def instrument(runtime: Runtime, on: bool, capture: ContentPolicy | None = None)
 
 def close_at_exit(runtime: Runtime) -> None:
     """Close it when the process ends, be it by SIGTERM."""
-    atexit.register(runtime.close)
+    atexit.register(runtime.close_at_exit)
     if threading.current_thread() is not threading.main_thread():
         return
     # Python dies of SIGTERM without running anything. Where the application (or its server) handles the signal
@@ -216,9 +258,10 @@ def _on_sigterm(_number: int, _frame: Any) -> None:
     runtime = _current
     if runtime is not None:
         # In a thread of its own: this one may hold a lock that closing needs.
-        closing = threading.Thread(target=runtime.close, daemon=True)
+        seconds = runtime.settings.exit_seconds
+        closing = threading.Thread(target=runtime.close, args=(seconds,), daemon=True)
         closing.start()
-        closing.join(runtime.settings.exit_seconds + 3.0)
+        closing.join(seconds + 3.0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -237,6 +280,6 @@ def set_current(runtime: Runtime) -> None:
 def forget(runtime: Runtime) -> None:
     """Undo `set_current` and `close_at_exit`: it is closed."""
     global _current  # noqa: PLW0603 one runtime per process
-    atexit.unregister(runtime.close)
+    atexit.unregister(runtime.close_at_exit)
     if _current is runtime:
         _current = None

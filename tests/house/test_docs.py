@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -36,11 +35,9 @@ def test_links_lead_somewhere() -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("example", ["langchain_app.py", "llama_index_app.py"])
 def test_examples_run(example: str, tmp_path: Path) -> None:
-    """The examples run as they stand, offline, and leave scored spans; on a busy machine the models take longer to load
-    than the two seconds that an exit waits for scores by default."""
+    """The examples run as they stand, offline, and leave scored spans."""
     command = [sys.executable, str(ROOT / "examples" / example)]
-    environment = {**os.environ, "RAGTRACE_EXIT_SECONDS": "60"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     spans = (tmp_path / "ragtrace-spans.jsonl").read_text(encoding="utf-8")
     assert "gen_ai.evaluation.groundedness.score" in spans

@@ -78,7 +78,7 @@ def test_a_call_that_takes_too_long_is_given_up(runner: ProcessRunner) -> None:
     assert runner.evaluate(check, batch, [0], 60)
     assert runner._child is not None
     os.kill(runner._child.pid, signal.SIGSTOP)
-    runners = Runners({check.name})
+    runners = Runners([check])
     runners.process = runner
     breaker = Breaker()
     assert breaker.run(check, batch, [0], runners)[0][0].error == "timeout"

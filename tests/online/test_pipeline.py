@@ -358,6 +358,26 @@ def test_close_evaluates_what_waits_and_drops_the_rest(opened: list[Pipeline], c
     assert pipeline.counts()["blocks"] == Counts(4, 0, 0, 0, 4)
 
 
+def test_slow_evaluations_are_delivered_in_smaller_portions(
+    opened: list[Pipeline], capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is evaluated together is delivered together: where that takes long, fewer requests are."""
+    monkeypatch.setattr("ragtrace.online.pipeline._SHORT", 0.0)
+    monkeypatch.setattr("ragtrace.online.pipeline._LONG", 0.0)
+    sizes = []
+
+    @evaluator(batch=True)
+    def counts_them(traces: Sequence[Trace]) -> list[bool]:
+        sizes.append(len(traces))
+        return [True] * len(traces)
+
+    pipeline = make(opened, [counts_them], capture, limits=Limits(wait=30.0, batch=8))
+    for _ in range(8):
+        pipeline.submit(make_trace())
+    assert len(capture.wait(8)) == 8
+    assert sizes == [4, 2, 1, 1]
+
+
 def test_flush_waits_for_all_that_was_accepted(opened: list[Pipeline], capture: Capture) -> None:
     """After flush every accepted trace is delivered, without waiting for a full batch."""
     pipeline = make(opened, [length], capture, limits=Limits(wait=30.0, batch=64))

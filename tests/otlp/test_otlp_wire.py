@@ -126,7 +126,7 @@ def test_an_endpoint_that_is_down_is_counted_not_felt(protocol: str, caplog: pyt
 
 
 def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received]) -> None:
-    """A score that comes after the hold's time arrives as an evaluation span below the root, and as an event."""
+    """Scores that come after the hold's time arrive as one evaluation span below the root, and as events."""
     endpoint, received = http_receiver
     release = threading.Event()
 
@@ -136,7 +136,7 @@ def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received])
         return 1.0
 
     runtime = ragtrace.init(
-        evaluators=[slow], otlp_endpoint=endpoint, hold_seconds=0.05, llama_index=False, batch_wait=0.01
+        evaluators=[slow, half], otlp_endpoint=endpoint, hold_seconds=0.05, llama_index=False, batch_wait=0.01
     )
     try:
         ask("How?")
@@ -150,12 +150,14 @@ def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received])
     finally:
         runtime.close()
     spans = received.spans()
-    root, late = spans["invoke_workflow wire"], spans["evaluation slow"]
+    root, late = spans["invoke_workflow wire"], spans["evaluation"]
     assert plain(root.attributes)[semconv.STATUS] == "pending_timeout"
     assert late.parent_span_id == root.span_id
     assert [link.span_id for link in late.links] == [root.span_id]
-    assert plain(late.attributes)[semconv.EVALUATION_SCORE_VALUE] == 1.0
-    assert len(received.records()) == 1
+    attributes = plain(late.attributes)
+    assert (attributes["gen_ai.evaluation.slow.score"], attributes["gen_ai.evaluation.half.score"]) == (1.0, 0.25)
+    assert sum(len(scope.spans) for each in received.traces.resource_spans for scope in each.scope_spans) == 4
+    assert len(received.records()) == 2
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])

@@ -69,6 +69,34 @@ def test_a_program_that_forgets_close_exits_and_loses_nothing(tmp_path: Path) ->
     assert len(spans) == 15
 
 
+def test_a_short_program_ends_with_scores(tmp_path: Path) -> None:
+    """One request and the end of the program, without a call or a setting: the models are loaded first, and the root
+    leaves with the scores of the default suite."""
+    done, spans = run(tmp_path, "init()\nchain.invoke('How long is the pump covered?')", timeout=200)
+    assert done.returncode == 0, done.stderr
+    (root,) = roots(spans)
+    assert root["ragtrace.evaluation.status"] == "scored"
+    assert "gen_ai.evaluation.groundedness.score" in root
+    assert len(spans) == 3
+
+
+def test_ctrl_c_ends_the_wait_for_scores(tmp_path: Path) -> None:
+    """A program that waits for scores at its end says so; a Ctrl-C ends the wait, and what is there is sent."""
+    script, file = tmp_path / "app.py", tmp_path / "spans.jsonl"
+    script.write_text(PRELUDE + "init(hangs, exit_seconds=300)\nchain.invoke('q')\n")
+    with subprocess.Popen([sys.executable, str(script), str(file)], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        sentence = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(60) == 0
+    assert "1 request(s)" in sentence
+    assert "Ctrl-C" in sentence
+    assert "Traceback" not in rest
+    spans = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [a["ragtrace.evaluation.status"] for a in roots(spans)] == ["dropped"]
+
+
 def test_a_hanging_evaluator_does_not_keep_the_process(tmp_path: Path) -> None:
     """A check that hangs for a minute costs the exit its deadline, no more; the spans leave unscored."""
     done, spans = run(tmp_path, "init(hangs, exit_seconds=0.2)\nfor i in range(3): chain.invoke('q')", timeout=40)
