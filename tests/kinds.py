@@ -50,6 +50,7 @@ MODULES = {
     "startup/test_process.py": "process",
     "tutorials": "server",
     "vendors": "server",
+    "tracing/test_current_span.py": "server",
 }
 """The kind of folders and modules below tests/. A module's own line has precedence over its folder's."""
 HERE = Path(__file__).parent

@@ -10,10 +10,11 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 
 from ragtrace import semconv
+from ragtrace.tracing import current
 from ragtrace.tracing.adapters import is_cancellation
 from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.model_messages import ModelMessage, last_question
-from ragtrace.tracing.recorder import all_recorders, open_recorder
+from ragtrace.tracing.recorder import Recorder, all_recorders, open_recorder
 from ragtrace.tracing.request import Run
 from ragtrace_langchain import conversion
 from ragtrace_langchain.chat_messages import message_of
@@ -75,6 +76,11 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             consumer=consumer,
         )
         wrap_vector_stores()
+
+    @property
+    def recorder(self) -> Recorder:
+        """The recorder of the runs that this handler sees."""
+        return self._recorder
 
     def __copy__(self) -> RagtraceCallbackHandler:
         return self
@@ -250,6 +256,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.attributes = attributes
             # LangChain configures each step with metadata; the prompt's version is set on the model's call.
             run.request.prompt_version = metadata.get("prompt_version", run.request.prompt_version)
+            current.attach_expected(run)
         return run
 
     @_quiet
@@ -290,6 +297,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.attributes[semconv.DATA_SOURCE_ID] = name
             if store := metadata.get("ls_vector_store_provider"):
                 run.attributes[semconv.PROVIDER] = str(store)
+            current.attach_expected(run)
 
     @_quiet
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:

@@ -42,9 +42,11 @@ def _register(options: dict[str, Any]) -> None:
     global _registered  # noqa: PLW0603 one registration per process
     from langchain_core.tracers.context import register_configure_hook
 
+    from ragtrace_langchain.current_span import wrap_runs
     from ragtrace_langchain.handler import RagtraceCallbackHandler
 
     switch.handler = RagtraceCallbackHandler(**{k: v for k, v in options.items() if k in OPTIONS})
     if not _registered:
         register_configure_hook(switch, True, RagtraceCallbackHandler)  # type: ignore[arg-type]
+        wrap_runs()
         _registered = True

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 
 import wrapt
 
+from ragtrace.tracing import current
 from ragtrace.tracing.request import Run
 from ragtrace_langchain.switch import switch
 
@@ -97,8 +98,8 @@ def _traced_async(method: Callable[..., Any]) -> Callable[..., Any]:
     return search
 
 
-_Call = tuple[Any, UUID, Run | None]
-"""Handler, key of the retrieval, and the retrieval around it."""
+_Call = tuple[Any, UUID, Run | None, current.Attachment | None]
+"""Handler, key of the retrieval, the retrieval around it, and what makes the retrieval's span the current one."""
 
 
 def _begin(store: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call | None:
@@ -115,7 +116,7 @@ def _begin(store: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call |
         metadata = {"ls_vector_store_provider": name}
         query = query if isinstance(query, str) else ""
         handler.on_retriever_start(None, query, run_id=key, parent_run_id=parent, name=name, metadata=metadata)
-        return handler, key, outer
+        return handler, key, outer, current.attach(handler.recorder.get(key))
     except Exception:  # noqa: BLE001 nothing of ours may reach the application
         return None
 
@@ -133,12 +134,14 @@ def _handler() -> tuple[Any, UUID | None]:
 
 
 def _end(call: _Call, documents: Any) -> None:
-    handler, key, outer = call
+    handler, key, outer, token = call
     current_retrieval.set(outer)
+    current.detach(token)
     handler.on_retriever_end(documents, run_id=key)
 
 
 def _fail(call: _Call, error: BaseException) -> None:
-    handler, key, outer = call
+    handler, key, outer, token = call
     current_retrieval.set(outer)
+    current.detach(token)
     handler.on_retriever_error(error, run_id=key)

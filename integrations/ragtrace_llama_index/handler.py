@@ -57,6 +57,7 @@ class RagtraceSpanHandler(BaseSpanHandler[Any]):
             self.tracer.exit(id_, result)
         except Exception:  # noqa: BLE001 as above
             self.tracer.recorder.failed("span_exit")
+        self.tracer.detach(id_)
 
     def span_drop(
         self,
@@ -71,6 +72,7 @@ class RagtraceSpanHandler(BaseSpanHandler[Any]):
             self.tracer.drop(id_, err)
         except Exception:  # noqa: BLE001 as above
             self.tracer.recorder.failed("span_drop")
+        self.tracer.detach(id_)
 
     def _is_never_called(self, *args: Any, **kwargs: Any) -> None:
         """The base class calls these methods only in the three methods that are overridden above."""

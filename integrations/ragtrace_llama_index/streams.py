@@ -6,21 +6,25 @@ proxies here replace the response's generator: while it runs, and only then, the
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Hashable
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
 from ragtrace.background import after_fork
+from ragtrace.tracing import current
 from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
+
+_Entered = tuple[Token[str | None], current.Attachment | None]
 
 
 def finish(recorder: Recorder, run: Run, error: BaseException | None = None, cancelled: bool = False) -> None:
@@ -176,12 +180,16 @@ class _Stream:
         self._run: Run | None = run
         reaper.start()
 
-    def _enter(self) -> Any:
-        return self._active.set(str(self._run.key)) if self._run is not None else None
+    def _enter(self) -> _Entered | None:
+        if self._run is None:
+            return None
+        return self._active.set(str(self._run.key)), current.attach(self._run)
 
-    def _leave(self, token: Any) -> None:
-        if token is not None:
-            self._active.reset(token)
+    def _leave(self, entered: _Entered | None) -> None:
+        if entered is not None:
+            current.detach(entered[1])
+            with contextlib.suppress(ValueError):  # an abandoned step is closed in another context
+                self._active.reset(entered[0])
 
     def _record(self, chunk: Any) -> None:
         if self._run is None:
@@ -219,7 +227,7 @@ class TextStream(_Stream, Generator[Any, Any, Any]):
 
     def send(self, value: Any) -> Any:
         """Returns the next chunk."""
-        token = self._enter()
+        entered = self._enter()
         try:
             chunk = next(self._inner) if value is None else self._inner.send(value)
         except StopIteration:
@@ -229,7 +237,7 @@ class TextStream(_Stream, Generator[Any, Any, Any]):
             self._end(error)
             raise
         finally:
-            self._leave(token)
+            self._leave(entered)
         self._record(chunk)
         return chunk
 
@@ -255,8 +263,7 @@ class AsyncTextStream(_Stream, AsyncGenerator[Any, Any]):
 
     async def asend(self, value: Any) -> Any:
         """Returns the next chunk."""
-        previous = self._active.get()
-        self._enter()
+        entered = self._enter()
         try:
             chunk = await (self._inner.__anext__() if value is None else self._inner.asend(value))
         except StopAsyncIteration:
@@ -266,8 +273,7 @@ class AsyncTextStream(_Stream, AsyncGenerator[Any, Any]):
             self._end(error)
             raise
         finally:
-            # Not reset by the token: an abandoned step is closed in another context.
-            self._active.set(previous)
+            self._leave(entered)
         self._record(chunk)
         return chunk
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.records import Document
+from ragtrace.tracing import current
 from ragtrace.tracing.adapters import warn_of_other
 from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
@@ -43,14 +44,31 @@ class Tracer:
         self._dispatcher = dispatcher
         self._active_span = active_span
         self._active_tags = active_tags
+        self._attached: dict[str, current.Attachment] = {}
         self._handlers_seen = -1
         self._silent = False
 
     # --- starts ----------------------------------------------------------------------------------
 
     def enter(self, id_: str, bound: BoundArguments, instance: Any, parent: str | None, tags: Any) -> None:
-        """Handles the start of a span. An internal span, the most frequent kind, costs a few look-ups."""
+        """Handles the start of a span, and makes ours the current one until its end."""
         method = id_[id_.rfind(".", 0, _UUID) + 1 : _UUID]
+        self._enter(id_, method, bound, instance, parent, tags)
+        # The dispatcher calls this function and `exit` or `drop` around the call, in one context. A workflow's own call
+        # is the exception: it may return before its end, so each of its steps is attached.
+        if method != "run" and (token := current.attach(self.recorder.near(id_))) is not None:
+            self._attached[id_] = token
+
+    def detach(self, id_: str) -> None:
+        """Ends what `enter` has attached; the last thing that is done for a span."""
+        token = self._attached.pop(id_, None)
+        if token is not None:
+            current.detach(token)
+
+    def _enter(  # noqa: PLR0917 the dispatcher's arguments
+        self, id_: str, method: str, bound: BoundArguments, instance: Any, parent: str | None, tags: Any
+    ) -> None:
+        """Starts a span. An internal span, the most frequent kind, costs a few look-ups."""
         if method in METHODS and instance is not None:
             role = conversion.role_of(type(instance))  # type: ignore[arg-type]
             start = STARTS.get((role or "", method))
@@ -150,7 +168,10 @@ class Tracer:
         steps.leave(run, result)
         sources = conversion.sources_of(result)
         if sources is not None:
-            run.request.sources = sources
+            if run.parent is None:
+                run.request.sources = sources
+            else:  # one of several components of a request of another framework, or by hand
+                self._add_documents(str(run.key), sources)
             if not run.request.retrieved and sources:
                 run.documents = sources  # no retrieval span holds them
         if run.parent is None and hasattr(result, "response_txt") and result.response_txt is None:

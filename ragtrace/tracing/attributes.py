@@ -8,7 +8,7 @@ from typing import Any
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace as otel
-from opentelemetry.trace import Span
+from opentelemetry.trace import Span, Status, StatusCode
 
 from ragtrace import semconv
 from ragtrace._version import __version__
@@ -229,6 +229,18 @@ def emit_inference(capture: ContentPolicy, run: Run, logger_provider: Any) -> No
             attributes=body,
         )
     )
+
+
+def mark_failed(span: Span, error: BaseException | str, capture: ContentPolicy) -> None:
+    """Set the status and `error.type`. The message and the stack trace often quote the input, so they leave only where
+    content leaves, and through the same door."""
+    name = error if isinstance(error, str) else type(error).__name__
+    span.set_attribute(semconv.ERROR_TYPE, name)
+    if capture.spans and not isinstance(error, str):
+        span.set_status(Status(StatusCode.ERROR, capture.sanitizer.text(error, 500)))
+        span.add_event("exception", capture.sanitizer.exception(error))
+    else:
+        span.set_status(Status(StatusCode.ERROR, name))
 
 
 def context_of(span: Span) -> otel_context.Context:

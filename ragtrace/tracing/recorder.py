@@ -1,7 +1,9 @@
 """Opens and ends the spans of a request by the framework's own keys, and builds the Trace from what passed by.
 
-Adapters translate framework callbacks into calls of `Recorder`; nothing else knows spans. Parents are always passed
-explicitly and no context is ever attached: a callback may run on another thread or task than the code it reports on.
+Adapters translate framework callbacks into calls of `Recorder`; nothing else knows spans. Parents are passed explicitly
+and no context is attached here: a callback may run on another thread or task than the code it reports on. Adapters
+attach a run's span where the framework lets them (see `tracing.current`), so a run whose parent is unknown belongs to
+the run around it: what one framework calls in another is one request.
 """
 
 from __future__ import annotations
@@ -14,17 +16,18 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from opentelemetry import context as otel_context
 from opentelemetry import trace as otel
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind
 
 from ragtrace import semconv
 from ragtrace._version import __version__
 from ragtrace.records import Trace
 from ragtrace.sampling import Decision
-from ragtrace.tracing import timing
-from ragtrace.tracing.attributes import context_of, emit_inference, span_attributes
-from ragtrace.tracing.content import ContentPolicy, tag_attributes
+from ragtrace.tracing import current, timing
+from ragtrace.tracing.attributes import context_of, emit_inference, mark_failed, span_attributes
+from ragtrace.tracing.content import ContentPolicy
+from ragtrace.tracing.context_values import Provenance, describe
 from ragtrace.tracing.finish import complete, trace_of
 from ragtrace.tracing.fragments import FRAGMENTS, is_request, note
 from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run
@@ -111,7 +114,8 @@ class Recorder:
         metadata: Mapping[str, object] | None = None,
         owner: object = None,
     ) -> Run | None:
-        """Open a span below `parent`, or a request's root where `parent` is unknown here.
+        """Open a span below `parent`, below the run around this call where `parent` is unknown here, or else a
+        request's root.
 
         `target` follows the operation in the span's name: a model or a source, `name` by default.
         `started` is in Unix nanoseconds, now by default. None where nothing is recorded.
@@ -119,58 +123,61 @@ class Recorder:
         if key in self._runs:
             return None  # the same handler was registered twice
         above = self._runs.get(parent) if parent is not None else None
-        if above is _SUPPRESSED or (above is None and _is_suppressed()):
+        if above is None:
+            above = current.run_here()
+        if above is _SUPPRESSED or current.is_suppressed():
             self._runs[key] = _SUPPRESSED
+            if isinstance(above, Run):
+                above.request.open[key] = None
             return None
         started = started or time.time_ns()
         title = self.capture.sanitizer.text(f"{operation} {target or name}", 200)
         if isinstance(above, Run):
             # Below a root that the application's sampler dropped, its empty span serves for all.
-            span = self._span(title, operation, started, above.span) if above.recording else above.span
+            span = self._span(title, operation, started, context_of(above.span)) if above.recording else above.span
             run = Run(key, above.request, above, span, operation, name, started, above.recording, owner=owner)
         else:
-            self._sweep()
-            span = self._span(title, operation, started, None)
-            recording = span.is_recording()
-            if not recording and self._own_consumer is None and _consumer is None:
-                self._runs[key] = _SUPPRESSED  # neither a span nor a trace would be used
+            root = self._open_root(key, operation, name, title=title, started=started, owner=owner)
+            if root is None:
                 return None
-            run = Run(key, Request(), None, span, operation, name, started, recording, owner=owner)
-            self._roots[key] = run
-            note(run)
-        request = run.request
-        if run.parent is None or (request.session is None and session is not None):
-            self._describe(request, session, user, tags, metadata or {})
-        request.open[key] = run
-        self._runs[key] = run
+            run = root
+        describe(run, Provenance(session, user, tags, metadata or {}), self.capture)
+        self._register(run)
+        return run
+
+    def _open_root(
+        self, key: Hashable, operation: str, name: str, *, title: str, started: int, owner: object
+    ) -> Run | None:
+        """The root of a new request; None where neither a span nor a trace would be used."""
+        self._sweep()
+        outside, context = current.outside()
+        span = self._span(title, operation, started, context)
+        recording = span.is_recording()
+        if not recording and self._own_consumer is None and _consumer is None:
+            self._runs[key] = _SUPPRESSED
+            return None
+        run = Run(key, Request(outside=outside), None, span, operation, name, started, recording, owner=owner)
+        self._roots[key] = run
+        note(run)
+        return run
+
+    def _register(self, run: Run) -> None:
+        request, operation = run.request, run.operation
+        request.open[run.key] = run
+        self._runs[run.key] = run
+        if not any(table is self._runs for table in request.tables):
+            request.tables.append(self._runs)
         if operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
             request.retrieved.append(run)
         elif operation in MODEL_CALLS:
             request.model_calls.append(run)
         elif operation == semconv.OP_TOOL and len(request.tool_calls) < MAX_STEPS:
             request.tool_calls.append(run)
-        return run
 
-    def _span(self, title: str, operation: str, started: int, above: Span | None) -> Span:
+    def _span(self, title: str, operation: str, started: int, context: Context | None) -> Span:
+        """A new span below the one in `context`, or below the current one (a web framework's, say)."""
         kind = SpanKind.CLIENT if operation in _CLIENT else SpanKind.INTERNAL
-        # Without a parent of ours the ambient span (a web framework's, say) becomes the parent.
-        context = context_of(above) if above is not None else None
         return self._tracer.start_span(title, context, kind, {semconv.OPERATION: operation}, start_time=started)
-
-    def _describe(
-        self,
-        request: Request,
-        session: str | None,
-        user: str | None,
-        tags: Sequence[str],
-        metadata: Mapping[str, object],
-    ) -> None:
-        request.session, request.user, request.tags, request.metadata = session, user, tags, metadata
-        reference = metadata.get("reference") if metadata else None
-        if isinstance(reference, str):
-            request.reference = reference
-        if session is not None or user is not None or tags or metadata:
-            request.common = tag_attributes(self.capture, session, user, tags, metadata)
 
     def follow(self, key: Hashable, parent: Hashable | None) -> bool:
         """Note a run that gets no span of its own: its children hang below the nearest span above. False if its
@@ -247,7 +254,8 @@ class Recorder:
         # Runs whose end never comes (a cancelled task) or comes later (a stream closed early) end with their request.
         for key in reversed(list(request.open)):
             run = request.open.pop(key, None)
-            self._runs.pop(key, None)
+            for table in request.tables:
+                table.pop(key, None)
             if run is not None:
                 self._end_span(run, None, run.reports_end)
         consumer = self._own_consumer or _consumer
@@ -275,7 +283,7 @@ class Recorder:
         if run.recording:
             run.span.set_attributes(span_attributes(self.capture, run, cancelled))
             if error is not None:
-                _mark_failed(run.span, error, self.capture)
+                mark_failed(run.span, error, self.capture)
         finished = finished or _end_of(run)
         if run.parent is not None:  # a root was noted before its trace was made
             timing.record(run.request, run, finished)
@@ -361,19 +369,3 @@ def all_recorders() -> list[Recorder]:
 def _end_of(run: Run) -> int:
     """Now, in Unix nanoseconds; not before the run's start, for clocks are set back."""
     return max(time.time_ns(), run.started)
-
-
-def _is_suppressed() -> bool:
-    return bool(otel_context.get_value(otel_context._SUPPRESS_INSTRUMENTATION_KEY))
-
-
-def _mark_failed(span: Span, error: BaseException | str, capture: ContentPolicy) -> None:
-    """Set the status and `error.type`. The message and the stack trace often quote the input, so they leave only where
-    content leaves, and through the same door."""
-    name = error if isinstance(error, str) else type(error).__name__
-    span.set_attribute(semconv.ERROR_TYPE, name)
-    if capture.spans and not isinstance(error, str):
-        span.set_status(Status(StatusCode.ERROR, capture.sanitizer.text(error, 500)))
-        span.add_event("exception", capture.sanitizer.exception(error))
-    else:
-        span.set_status(Status(StatusCode.ERROR, name))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from opentelemetry.trace import Span
+from opentelemetry.trace import INVALID_SPAN, Span, SpanContext
 
 from ragtrace import semconv
 from ragtrace.records import Document
@@ -18,7 +19,7 @@ MAX_STEPS = 200
 """Tool calls of a request that its trace lists."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Run:
     """One operation in progress with a span of its own. Only adapters and the recorder change it."""
 
@@ -60,6 +61,8 @@ class Run:
     """The handler that opened the run. Where two handlers see the same run, only this one changes it."""
     failure: str | None = None
     """Type name of the error that ended the run."""
+    place: Place | None = None
+    """What OpenTelemetry's context holds while this run's code works."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,4 +94,30 @@ class Request:
     prompt_version: object = None
     """The prompt version in the metadata of a model call."""
     reference: str | None = None
+    tables: list[dict[Hashable, Any]] = field(default_factory=list)
+    """The runs of each recorder that knows runs of this request: one for each framework, and one for what is recorded
+    by hand."""
+    outside: Span = INVALID_SPAN
+    """The span that was current when the request started."""
     ended: bool = False
+
+
+class Place:
+    """Where code of the application runs: inside which run, and which span was current outside the request.
+
+    Long-lived tasks keep the context in which they were created, so the run is referenced weakly: its texts must not
+    live as long as they do.
+    """
+
+    __slots__ = ("_run", "outside", "span_context")
+
+    def __init__(self, run: Run) -> None:
+        self._run = weakref.ref(run)
+        self.span_context: SpanContext = run.span.get_span_context()
+        self.outside: Span = run.request.outside
+
+    @property
+    def run(self) -> Run | None:
+        """The run, as long as its request is open."""
+        run = self._run()
+        return run if run is not None and not run.request.ended else None

@@ -1,0 +1,225 @@
+"""Makes the span of a run the current one while LangChain runs the code of a chain, tool, retriever or model.
+
+A callback cannot do that: an asynchronous one ends in another task than it started, and a stream leaves between two
+chunks. So the functions in which LangChain itself enters a run are wrapped:
+
+- `_set_config_context` prepares the copied context in which a step, a tool or a node of a graph runs. Nothing has to be
+  undone: the copy is dropped.
+- `_generate_with_cache`, `_generate_helper` and their asynchronous forms call a model whose run has started.
+- The retriever's `invoke` and the models' `stream` start the run themselves. The wrapper says in the
+  context that it expects one, the callback attaches the span, and the wrapper restores the context after each step.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import Any
+
+from opentelemetry import context as otel_context
+from opentelemetry.context import Context
+
+from ragtrace.tracing import current
+from ragtrace.tracing.request import Run
+from ragtrace_langchain.switch import switch
+
+_Function = Callable[..., Any]
+_CONFIG_MODULES = (
+    "langchain_core.runnables.config",
+    "langchain_core.runnables.base",  # before 0.3.30 it has the function's name itself, as the next two have
+    "langchain_core.runnables.fallbacks",
+    "langchain_core.tools.base",
+    "langgraph._internal._runnable",
+    "langgraph.utils.runnable",
+)
+_METHODS = (
+    ("langchain_core.retrievers", "BaseRetriever", ("invoke", "ainvoke")),
+    ("langchain_core.language_models.chat_models", "BaseChatModel",
+     ("_generate_with_cache", "_agenerate_with_cache", "stream", "astream")),
+    ("langchain_core.language_models.llms", "BaseLLM", ("_generate_helper", "_agenerate_helper", "stream", "astream")),
+)  # fmt: skip
+
+
+def wrap_runs() -> None:
+    """Wrap the functions, at once or as soon as their modules are imported. A wrapper that finds no handler does
+    nothing. To be called once."""
+    import wrapt
+
+    for name in _CONFIG_MODULES:
+        wrapt.when_imported(name)(_wrap_config_context)
+    for name, class_name, methods in _METHODS:
+        wrapt.when_imported(name)(functools.partial(_wrap_methods, class_name=class_name, methods=methods))
+
+
+def _wrap_config_context(module: Any) -> None:
+    original = getattr(module, "_set_config_context", None)
+    if original is None or getattr(original, "_is_ragtrace", False):
+        return
+
+    @functools.wraps(original)
+    def set_config_context(config: Any, *args: Any) -> Any:
+        result = original(config, *args)
+        _attach_run_of(config)
+        return result
+
+    set_config_context._is_ragtrace = True  # type: ignore[attr-defined]
+    module._set_config_context = set_config_context
+
+
+def _attach_run_of(config: Any) -> None:
+    handler = switch.handler
+    if handler is None:
+        return
+    try:
+        run_id = getattr(config.get("callbacks"), "parent_run_id", None)
+        if run_id is not None:
+            current.attach(handler.recorder.near(run_id))
+    except Exception:  # noqa: BLE001 nothing of ours may reach the application
+        handler.recorder.failed("set_config_context")
+
+
+def _wrap_methods(module: Any, *, class_name: str, methods: tuple[str, ...]) -> None:
+    owner = getattr(module, class_name, None)
+    for name in methods:
+        original = vars(owner).get(name)
+        if original is not None:
+            setattr(owner, name, _wrapped(name, original))
+
+
+def _wrapped(name: str, original: _Function) -> _Function:
+    if inspect.isasyncgenfunction(original):
+        return _entered_async_stream(original)
+    if inspect.isgeneratorfunction(original):
+        return _entered_stream(original)
+    if name.startswith("_"):
+        return _ainside_run(original) if inspect.iscoroutinefunction(original) else _inside_run(original)
+    return _aentered(original) if inspect.iscoroutinefunction(original) else _entered(original)
+
+
+# --- a run that has started: its manager is an argument ------------------------------------------------
+
+
+def _run_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run | None:
+    handler = switch.handler
+    manager = kwargs.get("run_manager") or kwargs.get("run_managers") or (args[2] if len(args) > 2 else None)
+    if isinstance(manager, list):  # several prompts in one call of a text-completion model
+        manager = manager[0]
+    run_id = getattr(manager, "run_id", None)
+    return handler.recorder.get(run_id) if handler is not None and run_id is not None else None
+
+
+def _inside_run(original: _Function) -> _Function:
+    @functools.wraps(original)
+    def inside(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token = current.attach(_run_of(args, kwargs))
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            current.detach(token)
+
+    return inside
+
+
+def _ainside_run(original: _Function) -> _Function:
+    @functools.wraps(original)
+    async def inside(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token = current.attach(_run_of(args, kwargs))
+        try:
+            return await original(self, *args, **kwargs)
+        finally:
+            current.detach(token)
+
+    return inside
+
+
+# --- a run that the function itself starts -------------------------------------------------------------
+
+
+def _expect_start() -> current.Attachment | None:
+    return current.expect_start() if switch.handler is not None else None
+
+
+def _entered(original: _Function) -> _Function:
+    @functools.wraps(original)
+    def entered(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token = _expect_start()
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            current.detach(token)
+
+    return entered
+
+
+def _aentered(original: _Function) -> _Function:
+    @functools.wraps(original)
+    async def entered(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token = _expect_start()
+        try:
+            return await original(self, *args, **kwargs)
+        finally:
+            current.detach(token)
+
+    return entered
+
+
+class _Steps:
+    """The context of a stream: the marked one until its run has started, and then the run's, during each step."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self) -> None:
+        self._context: Context | None = None
+
+    def enter(self) -> current.Attachment | None:
+        """Begin a step."""
+        return _expect_start() if self._context is None else otel_context.attach(self._context)
+
+    def leave(self, token: current.Attachment | None) -> None:
+        """End a step."""
+        if token is not None:
+            self._context = otel_context.get_current()
+            current.detach(token)
+
+
+def _entered_stream(original: _Function) -> _Function:
+    @functools.wraps(original)
+    def stream(self: Any, *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        inner = original(self, *args, **kwargs)
+        steps = _Steps()
+        try:
+            while True:
+                token = steps.enter()
+                try:
+                    chunk = next(inner)
+                except StopIteration as stop:
+                    return stop.value
+                finally:
+                    steps.leave(token)
+                yield chunk
+        finally:
+            inner.close()
+
+    return stream
+
+
+def _entered_async_stream(original: _Function) -> _Function:
+    @functools.wraps(original)
+    async def stream(self: Any, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        inner = original(self, *args, **kwargs)
+        steps = _Steps()
+        try:
+            while True:
+                token = steps.enter()
+                try:
+                    chunk = await inner.__anext__()
+                except StopAsyncIteration:
+                    return
+                finally:
+                    steps.leave(token)
+                yield chunk
+        finally:
+            await inner.aclose()
+
+    return stream

@@ -1,0 +1,76 @@
+"""Says where a request comes from: its conversation, user, tags and metadata.
+
+What the framework was told is completed by what OpenInference's `using_session`, `using_user`, `using_metadata`,
+`using_tags` and `using_attributes` leave in OpenTelemetry's context. Only names are read; the package is not needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from opentelemetry import context as otel_context
+
+from ragtrace import semconv
+from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing.content import ContentPolicy, tag_attributes
+from ragtrace.tracing.request import Run
+
+
+class Provenance(NamedTuple):
+    """Where a request comes from."""
+
+    session: str | None = None
+    user: str | None = None
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, object] = {}
+
+
+def with_context(origin: Provenance) -> Provenance:
+    """The origin, completed by the current context. What the framework was told has precedence."""
+    context = otel_context.get_current()
+    if not context:
+        return origin
+    session, user = context.get(semconv.OI_SESSION), context.get(semconv.USER_ID)
+    tags, metadata = context.get(semconv.OI_TAGS), context.get(semconv.OI_METADATA)
+    if session is None and user is None and tags is None and metadata is None:
+        return origin
+    labels = [sendable(tag, 256) for tag in tags] if isinstance(tags, (list, tuple)) else []
+    return Provenance(
+        origin.session if origin.session is not None or not session else sendable(session, 256),
+        origin.user if origin.user is not None or not user else sendable(user, 256),
+        [*origin.tags, *(label for label in labels if label not in origin.tags)],
+        {**_mapping(metadata), **origin.metadata},
+    )
+
+
+def describe(run: Run, provenance: Provenance, capture: ContentPolicy) -> None:
+    """Set conversation, user, tags and metadata of the run's request: those of its root, completed by those of the
+    first run that names a conversation."""
+    request = run.request
+    if run.parent is not None and request.session is not None:
+        return
+    provenance = with_context(provenance)
+    if run.parent is not None:
+        if provenance.session is None:
+            return
+        user = request.user if request.user is not None else provenance.user
+        tags = [*request.tags, *(tag for tag in provenance.tags if tag not in request.tags)]
+        provenance = Provenance(provenance.session, user, tags, {**provenance.metadata, **request.metadata})
+    request.session, request.user, request.tags, request.metadata = provenance
+    reference = request.metadata.get("reference") if request.metadata else None
+    if isinstance(reference, str):
+        request.reference = reference
+    if any(provenance):
+        request.common = tag_attributes(capture, *provenance)
+
+
+def _mapping(metadata: Any) -> dict[str, object]:
+    """Metadata, which OpenInference keeps as JSON."""
+    if isinstance(metadata, str):
+        try:
+            metadata = json.loads(metadata)
+        except (ValueError, RecursionError):
+            return {}
+    return {str(key): value for key, value in metadata.items()} if isinstance(metadata, Mapping) else {}

@@ -1,0 +1,397 @@
+"""A span of ours is the current one while the application's code below it works, and only then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel, FakeListLLM
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
+from langchain_core.tools import tool
+from langgraph.graph import END, START, StateGraph
+from llama_index.core.base.base_retriever import BaseRetriever as IndexRetriever
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.tools import FunctionTool
+from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
+from opentelemetry import context as otel_context
+from opentelemetry import trace as otel
+from opentelemetry.sdk.trace import ReadableSpan
+
+from ragtrace_langchain import RagtraceLangChainInstrumentor
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+from tests.conftest import Recorded
+from tests.tracing.web import Web, traced_web
+
+
+@pytest.fixture
+def web(recorded: Recorded, caplog: pytest.LogCaptureFixture) -> Iterator[Web]:
+    """A server, with both frameworks and its client traced. After each test no span is current, and no token was
+    refused."""
+    options: dict[str, Any] = {"tracer_provider": recorded.provider, "consumer": recorded.consumer}
+    instrumentors = (RagtraceLangChainInstrumentor(), RagtraceLlamaIndexInstrumentor())
+    for instrumentor in instrumentors:
+        instrumentor.instrument(**options)
+    with caplog.at_level(logging.WARNING), traced_web(recorded.provider) as server:
+        yield server
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
+    assert not otel.get_current_span().get_span_context().is_valid
+    assert "different Context" not in caplog.text
+
+
+def parents(recorded: Recorded) -> dict[str, str | None]:
+    """The name of the parent of each HTTP call, by the call's path."""
+    names = {span.context.span_id: span.name for span in recorded.spans}
+    calls = [span for span in recorded.spans if span.name.startswith("GET")]
+    return {path_of(span): names.get(span.parent.span_id) if span.parent else None for span in calls}
+
+
+def path_of(span: ReadableSpan) -> str:
+    attributes = span.attributes or {}
+    return str(attributes.get("http.url") or attributes.get("url.full")).rsplit("/", 1)[-1]
+
+
+def make_chain(web: Web) -> Runnable[Any, Any]:
+    """A chain whose step, retriever, tool and model each ask the server."""
+
+    class Searching(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            web.get("retriever")
+            return [Document(page_content="Pumps are covered for 24 months.")]
+
+    class Asking(FakeListChatModel):
+        def _call(self, *args: Any, **kwargs: Any) -> str:
+            web.get("model")
+            return super()._call(*args, **kwargs)
+
+        def _stream(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+            web.get("model")
+            yield from super()._stream(*args, **kwargs)
+            web.get("model-end")
+
+        async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            await web.aget("model")
+            async for chunk in super()._astream(*args, **kwargs):
+                yield chunk
+
+    @tool
+    def look_up(text: str) -> str:
+        """Look it up."""
+        return web.get("tool")
+
+    def read(question: str) -> str:
+        web.get("step")
+        return question
+
+    gather = RunnablePassthrough.assign(context=_question | Searching(), rules=_question | look_up)
+    model = Asking(responses=["For 24 months."])
+    chain = RunnableLambda(read) | RunnableLambda(lambda text: {"text": text}) | gather | RunnableLambda(str) | model
+    return chain.with_config(run_name="rag")
+
+
+_question: Runnable[Any, Any] = RunnableLambda(lambda state: state["text"])
+BELOW_CHAIN = {
+    "step": "invoke_workflow rag",
+    "retriever": "retrieval Searching",
+    "tool": "execute_tool look_up",
+    "model": "chat Asking",
+}
+
+
+def consume(chain: Runnable[Any, Any]) -> None:
+    for _ in chain.stream("How long?"):
+        pass
+
+
+async def aconsume(chain: Runnable[Any, Any]) -> None:
+    async for _ in chain.astream("How long?"):
+        pass
+
+
+WAYS: dict[str, Callable[[Runnable[Any, Any]], Any]] = {
+    "invoke": lambda chain: chain.invoke("How long?"),
+    "ainvoke": lambda chain: asyncio.run(chain.ainvoke("How long?")),
+    "stream": consume,
+    "astream": lambda chain: asyncio.run(aconsume(chain)),
+    "batch": lambda chain: chain.batch(["How long?"]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_langchain_http_calls_hang_below_the_component_that_makes_them(recorded: Recorded, web: Web, way: str) -> None:
+    """What a step, a retriever, a tool or a model asks of a server is below its span, and `traceparent` names it."""
+    WAYS[way](make_chain(web))
+    web.get("after")
+    assert {path: name for path, name in parents(recorded).items() if path != "model-end"} == {
+        **BELOW_CHAIN,
+        "after": None,
+    }
+    assert parents(recorded).get("model-end", "chat Asking") == "chat Asking"
+    traces = {path: str(header).split("-")[1] for path, header in web.traceparents.items()}
+    root = recorded.named("invoke_workflow")[0]
+    assert {traces[path] for path in BELOW_CHAIN} == {f"{root.context.trace_id:032x}"}
+    assert traces["after"] != traces["step"]
+
+
+def test_langchain_consumer_of_a_stream_is_outside(recorded: Recorded, web: Web) -> None:
+    """Between two chunks the consumer's own calls, and another user's request, are not below the open stream."""
+    chain = make_chain(web)
+    stream = chain.stream("How long?")
+    next(stream)
+    web.get("consumer")
+    chain.invoke("And another?")
+    stream.close()
+    assert parents(recorded)["consumer"] is None
+    roots = recorded.named("invoke_workflow")
+    assert len({root.context.trace_id for root in roots}) == len(roots) == len(recorded.traces) == 2
+
+
+def test_langchain_models_and_tools_alone(recorded: Recorded, web: Web) -> None:
+    """A component that is called outside a chain is the current span during its own call."""
+
+    class Completing(FakeListLLM):
+        def _call(self, *args: Any, **kwargs: Any) -> str:
+            web.get("completion")
+            return super()._call(*args, **kwargs)
+
+    @tool
+    async def look_up(text: str) -> str:
+        """Look it up."""
+        return await web.aget("tool")
+
+    Completing(responses=["yes"]).invoke("How long?")
+    asyncio.run(look_up.ainvoke("rules"))
+    web.get("after")
+    assert parents(recorded) == {
+        "completion": "text_completion Completing",
+        "tool": "execute_tool look_up",
+        "after": None,
+    }
+
+
+def test_langchain_concurrent_requests_keep_their_own_spans(recorded: Recorded, web: Web) -> None:
+    """Concurrent tasks and threads each see their own request's span."""
+    chain = make_chain(web)
+
+    async def ask_all() -> None:
+        await asyncio.gather(*(chain.ainvoke(str(i)) for i in range(5)))
+
+    asyncio.run(ask_all())
+    threads = [threading.Thread(target=chain.invoke, args=(str(i),)) for i in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    calls = [span for span in recorded.spans if span.name.startswith("GET")]
+    by_trace: dict[int, list[str]] = {}
+    for span in calls:
+        by_trace.setdefault(span.context.trace_id, []).append(path_of(span))
+    assert [sorted(paths) for paths in by_trace.values()] == [sorted(BELOW_CHAIN)] * 10
+
+
+def test_langgraph_nodes(recorded: Recorded, web: Web) -> None:
+    """A node of a graph has the graph's span."""
+    graph: Any = StateGraph(dict)
+    graph.add_node("plan", lambda state: {**state, "answer": web.get("node")})
+    graph.add_edge(START, "plan")
+    graph.add_edge("plan", END)
+    app = graph.compile()
+    app.invoke({"question": "How long?"})
+    asyncio.run(app.ainvoke({"question": "How long?"}))
+    assert parents(recorded) == {"node": "invoke_workflow LangGraph"}
+    assert len(recorded.traces) == 2
+
+
+def test_a_task_that_outlives_its_request_starts_requests_of_its_own(recorded: Recorded, web: Web) -> None:
+    """A task that was started inside a request does not put later requests into that request's trace."""
+    chain = make_chain(web)
+    later: list[asyncio.Task[Any]] = []
+
+    async def ask() -> None:
+        release = asyncio.Event()
+
+        async def wait() -> None:
+            await release.wait()
+            await chain.ainvoke("later")
+
+        def spawn(question: str) -> str:
+            later.append(loop.create_task(wait()))
+            return question
+
+        loop = asyncio.get_running_loop()
+        await RunnableLambda(_async(spawn)).ainvoke("first")
+        release.set()
+        await later[0]
+
+    asyncio.run(ask())
+    roots = recorded.named("invoke_workflow")
+    assert len(recorded.traces) == 2
+    assert len({root.context.trace_id for root in roots}) == 2
+    assert all(root.parent is None for root in roots)
+
+
+def _async(function: Callable[[str], str]) -> Any:
+    async def run(text: str) -> str:
+        return function(text)
+
+    return run
+
+
+# --- LlamaIndex ------------------------------------------------------------------------------------------
+
+
+def make_engine(web: Web, streaming: bool = False) -> RetrieverQueryEngine:
+    """An engine whose retriever and model ask the server."""
+
+    class Searching(IndexRetriever):
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            web.get("retriever")
+            return [NodeWithScore(node=TextNode(text="Pumps are covered for 24 months."), score=0.9)]
+
+    class Asking(MockLLM):
+        def complete(self, *args: Any, **kwargs: Any) -> Any:
+            web.get("model")
+            return super().complete(*args, **kwargs)
+
+        def stream_complete(self, *args: Any, **kwargs: Any) -> Any:
+            inner = super().stream_complete(*args, **kwargs)
+
+            def stream() -> Iterator[Any]:
+                web.get("model")
+                yield from inner
+
+            return stream()
+
+    synthesizer = get_response_synthesizer(
+        llm=Asking(max_tokens=5),
+        response_mode="compact",
+        streaming=streaming,  # type: ignore[arg-type]
+    )
+    return RetrieverQueryEngine(retriever=Searching(), response_synthesizer=synthesizer)
+
+
+BELOW_ENGINE = {"retriever": "retrieval Searching", "model": "text_completion Asking"}
+
+
+@pytest.mark.parametrize("way", ["query", "aquery"])
+def test_llama_index_http_calls_hang_below_the_component_that_makes_them(
+    recorded: Recorded, web: Web, way: str
+) -> None:
+    """What a retriever or a model asks of a server is below its span."""
+    engine = make_engine(web)
+    if way == "query":
+        engine.query("How long?")
+    else:
+        asyncio.run(engine.aquery("How long?"))
+    web.get("after")
+    assert parents(recorded) == {**BELOW_ENGINE, "after": None}
+
+
+def test_llama_index_streams(recorded: Recorded, web: Web) -> None:
+    """While a streamed answer is read, the request's span is current inside the stream, and not in its consumer."""
+    response: Any = make_engine(web, streaming=True).query("How long?")
+    web.get("before")
+    for i, _ in enumerate(response.response_gen):
+        web.get(f"consumer-{i}")
+    found = parents(recorded)
+    assert found.pop("retriever") == "retrieval Searching"
+    assert found.pop("model") == "invoke_workflow RetrieverQueryEngine"
+    assert set(found.values()) == {None}
+
+
+def test_llama_index_tools_and_workflows(recorded: Recorded, web: Web) -> None:
+    """A tool has its own span, a step of a workflow that of the workflow; the caller of the workflow has none."""
+
+    class Plan(Workflow):
+        @step
+        async def answer(self, event: StartEvent) -> StopEvent:
+            return StopEvent(result=await web.aget("step"))
+
+    async def run() -> None:
+        handler = Plan().run(question="How long?")
+        await web.aget("meanwhile")
+        await handler
+
+    asyncio.run(run())
+    FunctionTool.from_defaults(fn=web.get, name="look_up", description="Looks up.").call(path="tool")
+    assert parents(recorded) == {
+        "step": "invoke_workflow Plan",
+        "meanwhile": None,
+        "tool": "execute_tool look_up",
+    }
+
+
+def test_one_framework_inside_another_is_one_request(recorded: Recorded, web: Web) -> None:
+    """A query engine in a tool of a chain is below the tool, in one trace that counts once and has its documents."""
+    engine = make_engine(web)
+
+    @tool
+    def ask_index(text: str) -> str:
+        """Ask the index."""
+        return str(engine.query(text))
+
+    chain = (ask_index | FakeListChatModel(responses=["For 24 months."])).with_config(run_name="rag")
+    chain.invoke("How long?")
+    assert parents(recorded) == BELOW_ENGINE
+    assert [trace.query for trace in recorded.traces] == ["How long?"]
+    assert [document.content for document in recorded.traces[0].documents] == ["Pumps are covered for 24 months."]
+    assert recorded.traces[0].answer == "For 24 months."
+    names = {span.context.span_id: span.name for span in recorded.spans}
+    inner = recorded.named("invoke_workflow Retriever")[0]
+    assert inner.parent is not None
+    assert names[inner.parent.span_id] == "execute_tool ask_index"
+
+
+# --- what the context holds ------------------------------------------------------------------------------
+
+
+def test_values_of_openinference_contexts_are_read(recorded: Recorded, web: Web) -> None:
+    """`using_attributes` around a call names its session, user, tags and metadata; the call's own names go first."""
+    context = otel_context.get_current()
+    for key, value in {
+        "session.id": "s1",
+        "user.id": "u1",
+        "tag.tags": ["beta"],
+        "metadata": '{"prompt_version": "7", "reference": "24 months"}',
+    }.items():
+        context = otel_context.set_value(key, value, context)
+    token = otel_context.attach(context)
+    try:
+        make_chain(web).invoke("How long?", config={"metadata": {"user_id": "u2"}})
+        make_engine(web).query("How long?")
+    finally:
+        otel_context.detach(token)
+    facts = [trace.facts for trace in recorded.traces]
+    assert [fact.session_id for fact in facts] == ["s1", "s1"]
+    assert [fact.user_id for fact in facts] == ["u2", "u1"]
+    assert [fact.tags for fact in facts] == [("beta",), ("beta",)]
+    assert [fact.prompt_version for fact in facts] == ["7", "7"]
+    assert recorded.traces[0].reference == "24 months"
+    ours = [span for span in recorded.spans if not span.name.startswith("GET")]
+    assert {(span.attributes or {}).get("session.id") for span in ours} == {"s1"}
+
+
+def test_suppressed_tracing_is_obeyed(recorded: Recorded, web: Web) -> None:
+    """Under OpenTelemetry's suppression nothing is recorded, around a request or around a part of one."""
+
+    def quietly(question: str) -> str:
+        token = otel_context.attach(otel_context.set_value(otel_context._SUPPRESS_INSTRUMENTATION_KEY, True))
+        try:
+            return str(make_engine(web).query(question))
+        finally:
+            otel_context.detach(token)
+
+    quietly("How long?")
+    assert recorded.spans == []
+    RunnableLambda(quietly).invoke("How long?")
+    assert [span.name for span in recorded.spans] == ["invoke_workflow quietly"]
+    assert len(recorded.traces) == 1
