@@ -10,7 +10,7 @@ from ragtrace import semconv
 from ragtrace.tracing.model_messages import last_question
 from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
-from ragtrace_llama_index import conversion, models, steps, streams
+from ragtrace_llama_index import conversion, models, streams, workflow_steps
 from ragtrace_llama_index.blocks import messages_of
 
 MODEL_CALLS = (semconv.OP_CHAT, semconv.OP_TEXT)
@@ -87,7 +87,7 @@ def _ask(run: Run, call: ComponentCall) -> None:
     if call.method != "run":
         run.query = conversion.query_of(conversion.first_argument(call.bound))
     else:
-        run.state = steps.WorkflowState()
+        run.state = workflow_steps.WorkflowState()
         event = conversion.argument(call.bound, "start_event")
         if event is None and "start_event" not in call.bound.arguments:  # llama-index-workflows 1
             event = conversion.first_argument(call.bound)

@@ -17,9 +17,9 @@ from ragtrace.tracing import current
 from ragtrace.tracing.adapters import warn_of_other
 from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
-from ragtrace_llama_index import conversion, models, steps, streams
+from ragtrace_llama_index import conversion, models, streams, workflow_steps
 from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, ComponentCall, is_custom, start_custom
-from ragtrace_llama_index.steps import WorkflowState
+from ragtrace_llama_index.workflow_steps import WorkflowState
 from ragtrace_llama_index.streams import ModelCall
 
 _OTHERS = ("openinference.instrumentation.", "opentelemetry.instrumentation.")
@@ -76,7 +76,7 @@ class Tracer:
                 start(self, ComponentCall(id_, method, bound, instance, parent, tags))
                 return
         if parent is not None:
-            steps.enter(self.recorder, id_, parent, bound)
+            workflow_steps.enter(self.recorder, id_, parent, bound)
         elif is_custom(id_, instance):
             start_custom(self, ComponentCall(id_, method, bound, instance, parent, tags))
 
@@ -123,7 +123,7 @@ class Tracer:
         elif id_ in self.nested:
             self._add_sources(above, conversion.sources_of(result))
         elif not isinstance(above.state, ModelCall):
-            steps.leave(above, result)
+            workflow_steps.leave(above, result)
         else:
             if above.state.stream == id_ and conversion.is_stream(result):
                 return  # the events of the stream still come under this key
@@ -165,7 +165,7 @@ class Tracer:
             self.recorder.end(run.key)
 
     def _exit_root(self, run: Run, result: Any) -> None:
-        steps.leave(run, result)
+        workflow_steps.leave(run, result)
         sources = conversion.sources_of(result)
         if sources is not None:
             if run.parent is None:
@@ -208,7 +208,7 @@ class Tracer:
                 self._end_half(root, error)
         elif error is None or conversion.is_control_flow(error):
             if error is not None:
-                steps.wait(run, error)
+                workflow_steps.wait(run, error)
             self.recorder.end(id_)
         else:
             streams.finish(self.recorder, run, error)
