@@ -171,7 +171,7 @@ class Tracer:
             if run.parent is None:
                 run.request.sources = sources
             else:  # one of several components of a request of another framework, or by hand
-                self._add_documents(str(run.key), sources)
+                self._add_sources(run, sources)
             if not run.request.retrieved and sources:
                 run.documents = sources  # no retrieval span holds them
         if run.parent is None and hasattr(result, "response_txt") and result.response_txt is None:
