@@ -220,9 +220,11 @@ class PrometheusSink(Collector):
                 self._written = families
             return self._written
 
-    def watch(self, pipeline: Any, telemetry: Any = None) -> None:
-        """Read the pipeline's counts and the exporters' at each scrape."""
-        self._watcher = Watcher(self._base, self._judge, pipeline, telemetry, self._fail, self._lost)
+    def watch(self, pipeline: Any, telemetry: Any = None, redaction: Mapping[str, int] | None = None) -> None:
+        """Read the pipeline's counts and the exporters' at each scrape, and the numbers of texts whose redaction
+        failed, by reason."""
+        failures = {} if redaction is None else redaction
+        self._watcher = Watcher(self._base, self._judge, pipeline, telemetry, self._fail, self._lost, failures)
 
     @property
     def url(self) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragtrace._version import __version__
@@ -42,12 +42,16 @@ class Watcher:
     """Logs and counts a failure of the sink."""
     failures: Callable[[], int]
     """How many there were."""
+    redaction: Mapping[str, int] = field(default_factory=dict)
+    """Texts whose redaction failed, by reason."""
 
     def families(self, caps: Caps) -> list[Family]:
         """The metrics of this moment. A part that fails is left out: half a scrape is better than none."""
         parts = [self._accounting(caps), self._evaluators(caps), self._queue(caps)]
         if self.telemetry is not None:
             parts.append(self._export())
+        if self.redaction:
+            parts.append(self._redaction())
         if any(check.asks_judge for check in self.pipeline.evaluators):
             parts.append(self._budget())
         families: list[Family] = []
@@ -123,6 +127,11 @@ class Watcher:
             yield self._family("gauge", "held_spans", text, [((), stats.hold.held)])
             text = "Root spans that left unscored."
             yield self._family("counter", "hold_expired", text, [((), stats.hold.expired)])
+
+    def _redaction(self) -> Iterator[Family]:
+        failures = [((reason,), count) for reason, count in self.redaction.items()]
+        text = "Texts that were not exported because their redaction failed."
+        yield self._family("counter", "redaction_failures", text, failures, "reason")
 
     def _budget(self) -> Iterator[Family]:
         text = "What the judge may spend in a window."

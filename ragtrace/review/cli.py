@@ -166,9 +166,9 @@ def _export(options: argparse.Namespace) -> int:
     redact = None
     if options.redact:
         from ragtrace import plugins
-        from ragtrace.text import redaction
+        from ragtrace.text.redaction import mask_pii
 
-        redact = redaction.BUILT_IN.get(options.redact) or plugins.resolve(options.redact, "--redact")
+        redact = mask_pii if options.redact == "pii" else plugins.resolve(options.redact, "--redact")
     terms = Options(options.license, options.consent, options.require_consent, redact)
     with open_store_of(options) as store:
         result = export(store, options.out, terms)

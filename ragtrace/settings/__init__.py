@@ -56,8 +56,14 @@ class Settings:
     explanations: bool = False
     """Explanations of scores on spans and events; they may quote the answer."""
     redact: str = ""
-    """`pii`, or `module:attribute` of a function from text to text. It is applied to every text that leaves the
-    process: content, exceptions, explanations, ids, tags, metadata and names. Evaluators read the unmasked texts."""
+    """How every text that leaves the process is redacted: content, exceptions, explanations, ids, tags, metadata and
+    names. `off`, `pii`, `names`, `hash`, `metadata_only`, or `module:attribute` of a function from text to text; see
+    [privacy.md](privacy.md). Evaluators read the unmasked texts."""
+    redact_key: str = ""
+    """Name of the environment variable, or of the file, that holds a key of 16 characters or more. With it the ids of
+    users and sessions leave as keyed hashes in every mode; `hash` needs it."""
+    redact_seconds: float = 0.25
+    """Seconds that a function of the application may take to redact one text; what takes longer is not exported."""
     openinference: bool = True
     """OpenInference's attributes beside OpenTelemetry's."""
 
@@ -243,6 +249,7 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "batch_wait": (0.0, 60.0),
     "workers": (1, 64),
     "exit_seconds": (0.0, 600.0),
+    "redact_seconds": (0.001, 60.0),
     "judge_timeout": (0.1, 3_600.0),
     "judge_retries": (0, 20),
     "judge_concurrency": (1, 1_000),

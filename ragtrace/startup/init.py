@@ -23,8 +23,8 @@ from ragtrace.online.pipeline import Adjust, Limits, Pipeline, Sink
 from ragtrace.settings import Settings, evaluator_settings, for_evaluators, load, prices
 from ragtrace.startup import requirements, telemetry_setup
 from ragtrace.startup import runtime as running
+from ragtrace.startup.privacy_modes import redact_texts
 from ragtrace.startup.runtime import Parts, Runtime
-from ragtrace.text import redaction
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.tracing import recorder
 from ragtrace.tracing.content import ContentPolicy
@@ -72,7 +72,8 @@ def init(
     if isinstance(redact, str):
         options["redact"] = redact
     settings = load(options, file=settings_file)
-    capture = _capture(settings, redact if callable(redact) else _redaction(settings.redact))
+    settings, sanitizer = redact_texts(settings, redact if callable(redact) else None)
+    capture = _capture(settings, sanitizer)
     checks = [_evaluator(name) for name in settings.evaluators] if settings.evaluators else _default_suite()
     _check_unique(checks)
     _check_models(settings, checks)
@@ -133,7 +134,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
         on_loaded=None if hold is None else hold.begin,
     )
     if metrics is not None:
-        metrics.watch(pipeline, telemetry)
+        metrics.watch(pipeline, telemetry, capture.sanitizer.failures.by_reason)
         metrics.share(settings.prometheus_port, settings.prometheus_host)
     pipeline.start()
     recorder.set_consumer(pipeline)
@@ -290,7 +291,7 @@ def _shared_budget(settings: Settings, checks: Sequence[Evaluator]) -> tuple[Set
     return replace(settings, judge_budget_file=os.path.join(folder, "spending")), remove
 
 
-def _capture(settings: Settings, redact: Callable[[str], str] | None) -> ContentPolicy:
+def _capture(settings: Settings, sanitizer: Sanitizer) -> ContentPolicy:
     words = {"true": True, "false": False, "": None}
     content = words.get(settings.capture_content.lower(), settings.capture_content)
     try:
@@ -298,7 +299,7 @@ def _capture(settings: Settings, redact: Callable[[str], str] | None) -> Content
             content,
             openinference=settings.openinference,
             tags=frozenset(settings.capture_tags),
-            sanitizer=Sanitizer(redact),
+            sanitizer=sanitizer,
         )
     except ValueError as error:
         raise SettingError(str(error)) from None
@@ -321,15 +322,3 @@ def _strata(settings: Settings) -> list[str]:
     limit = ["rate_limit"] if settings.sample_per_second else []
     slow = ["slow"] if settings.sample_slower_than else []
     return [*ratio, *limit, *(["error"] if settings.sample_errors else []), *slow]
-
-
-def _redaction(name: str) -> Callable[[str], str] | None:
-    if not name:
-        return None
-    if name in redaction.BUILT_IN:
-        redaction.BUILT_IN[name]("ID number 0 12345678")  # compiles its patterns here and not in the first request
-        return redaction.BUILT_IN[name]
-    function = plugins.resolve(name, "redact")
-    if not callable(function):
-        raise SettingError(f"redact is {name!r}, which is not a function; give one from text to text")
-    return function  # type: ignore[no-any-return]

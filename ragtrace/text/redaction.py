@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from ragtrace.text.personal_data import Mask, find_masks
 
@@ -19,26 +21,32 @@ def mask_pii(text: str) -> str:
     return mask_pii_at(text, ())[0]
 
 
-def mask_pii_at(text: str, places: Sequence[int]) -> tuple[str, dict[int, int]]:
+def mask_pii_at(
+    text: str, places: Sequence[int], replacement: Callable[[str, str], str] | None = None
+) -> tuple[str, dict[int, int]]:
     """`mask_pii(text)`, and the new offset of each of these offsets into the text. An offset inside of what is masked
-    moves to the end of the mask."""
+    moves to the end of the mask. `replacement` makes the text of a mask from the item and its kind's placeholder."""
     moved = {place: place for place in places}
     for _ in range(_PASSES):
         # A mask can free its neighbour, which was part of a longer word or stood behind another label.
         masks = find_masks(text)
         if not masks:
             break
-        text = _masked(text, masks)
+        if replacement is not None:
+            masks = [Mask(m.start, m.end, replacement(text[m.start : m.end], m.placeholder)) for m in masks]
+        text = replace_spans(text, masks)
         moved = {place: _after(at, masks) for place, at in moved.items()}
     return text, moved
 
 
-def _masked(text: str, masks: Sequence[Mask]) -> str:
+def replace_spans(text: str, spans: Sequence[tuple[int, int, str]]) -> str:
+    """The text with a placeholder in the place of each span (start, end exclusive, placeholder); spans are in order and
+    do not overlap."""
     pieces: list[str] = []
     last = 0
-    for mask in masks:
-        pieces += (text[last : mask.start], mask.placeholder)
-        last = mask.end
+    for start, end, placeholder in spans:
+        pieces += (text[last:start], placeholder)
+        last = end
     return "".join((*pieces, text[last:]))
 
 
@@ -53,5 +61,36 @@ def _after(at: int, masks: Sequence[Mask]) -> int:
     return at + shift
 
 
-BUILT_IN: dict[str, Callable[[str], str]] = {"pii": mask_pii}
-"""The names that the setting `redact` accepts; anything else is `module:attribute`."""
+# --- the setting `redact` ---------------------------------------------------------------------------------------------
+
+MODES = ("off", "pii", "names", "hash", "metadata_only")
+"""The names that the setting `redact` accepts beside `module:attribute`."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedHash:
+    """Replaces identifiers and email addresses by keyed hashes (HMAC-SHA256): the same value has the same hash wherever
+    the key is the same, so sessions can still be joined, and nobody without the key can try values out."""
+
+    key: bytes = field(repr=False)
+
+    def identifier(self, value: str) -> str:
+        """`id_` and 20 letters for an identifier, e.g. of a user or a session."""
+        return f"id_{self._digest(value)}"
+
+    def text(self, text: str) -> str:
+        """`mask_pii(text)` with `[email:` and 20 letters in the place of each email address."""
+        return mask_pii_at(text, (), self._placeholder)[0]
+
+    def _placeholder(self, item: str, placeholder: str) -> str:
+        if placeholder != "[email]":
+            return placeholder
+        return f"[email:{self._digest(item.strip().lower())}]"
+
+    def _digest(self, value: str) -> str:
+        # Letters alone: digits would look like a number to the next pass.
+        digest = hmac.digest(self.key, value.encode("utf-8", "replace"), "sha256")[:10]
+        return digest.hex().translate(_TO_LETTERS)
+
+
+_TO_LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")

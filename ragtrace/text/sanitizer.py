@@ -7,15 +7,39 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import math
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from ragtrace.background import after_fork
+
+_log = logging.getLogger(__name__)
 _MAX_DEPTH = 8
 _MAX_JSON = 16_384
 _FAILED = "[redaction failed]"
+
+
+class RedactionFailures:
+    """Numbers of texts that could not be redacted, by reason: `timeout` or `error`."""
+
+    def __init__(self) -> None:
+        self.by_reason = {"timeout": 0, "error": 0}
+        after_fork(self._reset)
+
+    def _reset(self) -> None:
+        self.by_reason.update(timeout=0, error=0)  # a forked child counts its own
+
+    def count(self, error: Exception) -> None:
+        """Count one text that did not leave, and log the first one."""
+        if not any(self.by_reason.values()):
+            _log.warning(
+                "ragtrace: the redact function failed (%s). Texts that it does not redact are not exported. Further "
+                "failures are only counted.", type(error).__name__
+            )  # fmt: skip
+        self.by_reason["timeout" if type(error).__name__ == "RedactionTimeoutError" else "error"] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +50,10 @@ class Sanitizer:
     """Applied to every text. It runs in the request's thread."""
     max_chars: int = 16_384
     """Characters of one text that are kept."""
+    identify: Callable[[str], str] | None = None
+    """Applied to the ids of users and sessions in the place of `redact`, e.g. a keyed hash."""
+    failures: RedactionFailures = field(default_factory=RedactionFailures)
+    """Counts the texts that did not leave because their redaction failed."""
 
     def text(self, value: object, limit: int | None = None) -> str:
         """Any object as a text that every encoder accepts, of at most `limit` characters (`max_chars` by default)."""
@@ -36,12 +64,19 @@ class Sanitizer:
         whole = sendable(value)
         try:
             redacted = sendable(self.redact(whole[: limit + _MARGIN]))
-        except Exception:  # noqa: BLE001 the application's function; a text that it could not redact does not leave
+        except Exception as error:  # noqa: BLE001 the application's function; what it could not redact does not leave
+            self.failures.count(error)
             return _FAILED
         if len(whole) <= limit + _MARGIN:
             return sendable(redacted, limit)
         head = redacted[: max(0, len(redacted) - _MARGIN // 2)][:limit]  # a secret at the end may be cut in two
         return f"{head}… [{len(whole) - limit} characters cut]"
+
+    def identifier(self, value: object, limit: int = 256) -> str:
+        """The id of a user or a session as it leaves."""
+        if self.identify is None:
+            return self.text(value, limit)
+        return sendable(self.identify(sendable(value)), limit)
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Span or event attributes with every text in their values redacted. Keys are ours and stay."""

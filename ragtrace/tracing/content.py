@@ -182,5 +182,5 @@ def tag_attributes(
     names = {semconv.OI_SESSION: session if capture.openinference else None}
     for name, value in (names | {semconv.CONVERSATION_ID: session, semconv.USER_ID: user}).items():
         if value is not None:
-            attributes[name] = out.text(value, 256)
+            attributes[name] = out.identifier(value)
     return attributes

@@ -786,7 +786,7 @@ def test_the_catalogue_tells_what_is_served(stopping: list[Pipeline]) -> None:
     judged = replace(breaks, method="judge", asks_judge=True)
     sink = PrometheusSink(app="a", env="b", evaluators=[length, judged], prices={"gpt": (1.0, 2.0)})
     stopping.append(Pipeline([length, judged]))
-    sink.watch(stopping[0], Sent())
+    sink.watch(stopping[0], Sent(), {"timeout": 1})
     busy(sink)
     served = {}
     for family in Scraped(sink).families:

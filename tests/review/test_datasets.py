@@ -23,7 +23,7 @@ from ragtrace.review.dataset_export import Options, consent_of, export
 from ragtrace.review.label_import import import_labels
 from ragtrace.review.queue import load_verdicts, submit
 from ragtrace.testing import make_trace
-from ragtrace.text.redaction import BUILT_IN
+from ragtrace.text.redaction import mask_pii
 from tests.review.review_data import NOW, evaluation, good, people, scored
 
 
@@ -98,7 +98,7 @@ def test_lines(reviewed: Store, tmp_path: Path) -> None:
 def test_require_consent_and_redaction(reviewed: Store, tmp_path: Path) -> None:
     """Only rows that say yes; texts are redacted on their way out."""
     out = tmp_path / "out.jsonl.gz"
-    found = export(reviewed, out, Options(require_consent=True, redact=BUILT_IN["pii"]))
+    found = export(reviewed, out, Options(require_consent=True, redact=mask_pii))
     assert (found.rows, found.refused, found.without) == (1, 1, 2)
     (row,) = rows_of(out)
     assert "acme.io" not in json.dumps(row)

@@ -1,0 +1,101 @@
+"""Turns the setting `redact` into what prepares the texts that leave the process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from ragtrace import plugins
+from ragtrace.errors import SettingError
+from ragtrace.settings import Settings
+from ragtrace.startup.requirements import require
+from ragtrace.text.limited_redaction import TimeLimited
+from ragtrace.text.redaction import MODES, KeyedHash, mask_pii, replace_spans
+from ragtrace.text.sanitizer import Sanitizer
+
+_SHORTEST_KEY = 16
+_READ = 20_000
+"""Characters that the model of names reads at most."""
+
+
+def redact_texts(settings: Settings, function: Callable[[str], str] | None = None) -> tuple[Settings, Sanitizer]:
+    """The settings and the sanitizer of the mode that `redact` names, or of the application's function.
+
+    `metadata_only` switches the settings `capture_content` and `explanations` off. Raises SettingError for an unknown
+    mode, a function that cannot be called, and a key that is missing, too short or without use; MissingExtraError for
+    `names` without the extra `models`.
+    """
+    mode = settings.redact
+    if function is None and mode and mode not in MODES:
+        function = _resolve(mode)
+    key = _key(settings)
+    hashed = None if key is None else KeyedHash(key)
+    identify = None if hashed is None else hashed.identifier
+    if function is not None:
+        return settings, Sanitizer(TimeLimited(function, settings.redact_seconds), identify=identify)
+    if mode == "hash":
+        if hashed is None:
+            raise SettingError(
+                "redact is 'hash', which needs a key: set redact_key to the name of an environment variable, or of a "
+                "file, that holds at least 16 characters"
+            )
+        hashed.text(_WARM_UP)
+        return settings, Sanitizer(hashed.text, identify=identify)
+    if mode == "names":
+        return settings, Sanitizer(_names_mask(), identify=identify)
+    if mode in ("", "off"):
+        return settings, Sanitizer(identify=identify)
+    mask_pii(_WARM_UP)
+    if mode == "metadata_only":
+        settings = replace(settings, capture_content="false", explanations=False)
+    return settings, Sanitizer(mask_pii, identify=identify)
+
+
+_WARM_UP = "ID number 0 12345678"
+"""Compiles the patterns at start and not in the first request."""
+
+
+def _resolve(name: str) -> Callable[[str], str]:
+    if ":" not in name:
+        raise SettingError(f"redact is {name!r}; give one of {', '.join(MODES)}, or module:attribute of a function")
+    function = plugins.resolve(name, "redact")
+    if not callable(function):
+        raise SettingError(f"redact is {name!r}, which is not a function; give one from text to text")
+    return function  # type: ignore[no-any-return]
+
+
+def _key(settings: Settings) -> bytes | None:
+    name = settings.redact_key
+    if not name:
+        return None
+    try:
+        text = os.environ[name] if name in os.environ else Path(name).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise SettingError(
+            "redact_key names neither an environment variable that is set nor a readable file; set it to the name of "
+            "one of them, not to the key itself"
+        ) from None
+    if len(text.strip()) < _SHORTEST_KEY:
+        raise SettingError(f"the key that redact_key names is too short: give {_SHORTEST_KEY} characters or more")
+    return text.strip().encode()
+
+
+def _names_mask() -> Callable[[str], str]:
+    require("onnxruntime", "models", "redact = names")
+    from ragtrace.models.person_names import names
+
+    def mask(text: str) -> str:
+        pieces = [text[at : at + _READ] for at in range(0, len(text), _READ)]
+        # The names first: the model reads the text as it was written.
+        return mask_pii("".join(map(_without_names, pieces)))
+
+    def _without_names(text: str) -> str:
+        return replace_spans(text, [(one.start, one.end, _PLACEHOLDERS[one.kind]) for one in names(text)])
+
+    mask("Anna Berg lives at 12 Main Street.")  # loads the model at start and not in the first request
+    return mask
+
+
+_PLACEHOLDERS = {"person": "[name]", "address": "[address]"}

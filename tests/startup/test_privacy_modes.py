@@ -1,0 +1,107 @@
+"""What leaves in each mode of the setting `redact`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace.errors import SettingError
+from ragtrace.settings import load
+from ragtrace.startup.privacy_modes import redact_texts
+from ragtrace.text.sanitizer import Sanitizer
+
+KEY = "a key of sixteen characters or more"
+TEXT = "Anna Berg (anna.berg@example.org, +49 171 2345678) asked."
+
+
+def sanitizer(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Sanitizer:
+    monkeypatch.setenv("REDACT_KEY", KEY)
+    return redact_texts(load(options))[1]
+
+
+def test_off_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`off`, and no setting at all."""
+    for mode in ("", "off"):
+        own = sanitizer(monkeypatch, redact=mode)
+        assert (own.text(TEXT), own.identifier("anna.berg@example.org")) == (TEXT, "anna.berg@example.org")
+
+
+def test_pii_masks_by_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts and ids alike."""
+    own = sanitizer(monkeypatch, redact="pii")
+    assert own.text(TEXT) == "Anna Berg ([email], [number]) asked."
+    assert own.identifier("anna.berg@example.org") == "[email]"
+
+
+def test_hash_keeps_what_belongs_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One address has one hash wherever the key is the same; another key gives another one; the rest is masked."""
+    own, again = (
+        sanitizer(monkeypatch, redact="hash", redact_key="REDACT_KEY"),
+        sanitizer(monkeypatch, redact="hash", redact_key="REDACT_KEY"),
+    )
+    text = own.text(f"{TEXT} ANNA.BERG@example.org, ada@example.org")
+    hashes = [part.partition("]")[0] for part in text.split("[email:")[1:]]
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert all(len(one) == 20 and one.isalpha() for one in hashes)
+    assert "[number]" in text
+    assert own.identifier("session-1") == again.identifier("session-1") != own.identifier("session-2")
+    monkeypatch.setenv("OTHER_KEY", KEY[::-1])
+    other = redact_texts(load({"redact": "hash", "redact_key": "OTHER_KEY"}))[1]
+    assert other.identifier("session-1") != own.identifier("session-1")
+
+
+def test_a_key_hashes_ids_in_every_mode(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`redact_key` names a variable or a file."""
+    (tmp_path / "key").write_text(KEY)
+    expected = sanitizer(monkeypatch, redact="hash", redact_key="REDACT_KEY").identifier("anna")
+    for options in ({"redact": "pii"}, {}, {"redact": "metadata_only"}, {"redact": f"{__name__}:shout"}):
+        own = sanitizer(monkeypatch, redact_key=str(tmp_path / "key"), **options)
+        assert own.identifier("anna") == expected
+
+
+def test_names_are_masked_by_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of people and their streets, also far into a long text."""
+    pytest.importorskip("onnxruntime")
+    own = sanitizer(monkeypatch, redact="names")
+    text = own.text(f"{TEXT} She lives at 12 Main Street. " + "The pump runs. " * 900 + "My name is John Smith.")
+    assert not any(word in text for word in ("Anna", "Berg", "Main Street", "John", "Smith"))
+    assert "The pump runs." in text
+
+
+def test_metadata_only_exports_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither content nor explanations, whatever their settings say."""
+    settings, own = redact_texts(load({"redact": "metadata_only", "capture_content": "true", "explanations": True}))
+    assert (settings.capture_content, settings.explanations) == ("false", False)
+    assert own.text("tag of anna@example.org") == "tag of [email]"
+
+
+def shout(text: str) -> str:
+    return text.upper()
+
+
+def test_a_function_of_the_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name, or given to `init`."""
+    assert sanitizer(monkeypatch, redact=f"{__name__}:shout").text("a") == "A"
+    assert redact_texts(load(), shout)[1].text("a") == "A"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"redact": "everything"}, "give one of off, pii, names, hash, metadata_only"),
+        ({"redact": f"{__name__}:KEY"}, "not a function"),
+        ({"redact": "hash"}, "redact_key"),
+        ({"redact": "hash", "redact_key": "NO_SUCH_VARIABLE"}, "neither an environment variable"),
+        ({"redact": "hash", "redact_key": "SHORT_KEY"}, "16 characters"),
+    ],
+)
+def test_a_wrong_mode_is_an_error_at_start(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], message: str
+) -> None:
+    """It says what to give, and never shows a key."""
+    monkeypatch.setenv("SHORT_KEY", "geheim")
+    with pytest.raises(SettingError, match=message) as error:
+        redact_texts(load(options))
+    assert "geheim" not in str(error.value)

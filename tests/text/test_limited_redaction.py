@@ -1,0 +1,66 @@
+"""The application's redaction function has a limit, and what it does not redact does not leave."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ragtrace.text.limited_redaction import RedactionTimeoutError, TimeLimited
+from ragtrace.text.sanitizer import Sanitizer
+
+
+def test_a_function_in_time_redacts() -> None:
+    """Its result leaves, from many threads at once, each its own."""
+    limited = TimeLimited(str.upper, 5.0)
+    with ThreadPoolExecutor(20) as pool:
+        assert list(pool.map(limited, [f"text {n}" for n in range(500)])) == [f"TEXT {n}" for n in range(500)]
+
+
+def test_a_function_that_hangs_holds_the_request_up_no_more_than_its_limit() -> None:
+    """The first text waits for the limit, the others not at all; nothing of them leaves, and each is counted."""
+    free = threading.Event()
+    sanitizer = Sanitizer(TimeLimited(lambda text: str(free.wait(60)) + text, 0.05))
+    started = time.monotonic()
+    assert {sanitizer.text(f"secret {n}") for n in range(200)} == {"[redaction failed]"}
+    assert time.monotonic() - started < 30
+    assert sanitizer.failures.by_reason == {"timeout": 200, "error": 0}
+    free.set()
+
+
+def test_a_function_that_is_late_three_times_is_left_alone() -> None:
+    """Then its thread is not even asked, until the pause is over."""
+    calls: list[str] = []
+
+    def slow(text: str) -> str:
+        calls.append(text)
+        time.sleep(0.1)
+        return text
+
+    limited = TimeLimited(slow, 0.01, pause=0.5)
+    for n in range(3):
+        with pytest.raises(RedactionTimeoutError):
+            limited(str(n))
+        while limited._hangs():
+            time.sleep(0.01)
+    with pytest.raises(RedactionTimeoutError):
+        limited("not asked")
+    assert calls == ["0", "1", "2"]
+    time.sleep(0.6)
+    with pytest.raises(RedactionTimeoutError):
+        limited("asked")
+    assert calls[-1] == "asked"
+
+
+def _leave(text: str) -> str:
+    raise SystemExit(text)
+
+
+@pytest.mark.parametrize("function", [lambda text: 1 // 0 and text, _leave])
+def test_a_function_that_raises_lets_nothing_out(function: object) -> None:
+    """Whatever it raises, even what would end a thread: the text stays in, it is counted, the next one is tried."""
+    sanitizer = Sanitizer(TimeLimited(function, 5.0))  # type: ignore[arg-type]
+    assert [sanitizer.text("secret") for _ in range(5)] == ["[redaction failed]"] * 5
+    assert sanitizer.failures.by_reason == {"timeout": 0, "error": 5}
