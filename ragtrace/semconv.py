@@ -19,6 +19,7 @@ OP_TEXT: Final = "text_completion"
 OP_TOOL: Final = "execute_tool"
 OP_PROMPT: Final = "format_prompt"  # custom value, as the next one: a template or a parser outside of a chain
 OP_PARSER: Final = "parse_output"
+OP_INGESTION: Final = "ingestion"  # custom value: documents are prepared for an index
 OP_EVALUATION: Final = "evaluation"  # custom value: proposed upstream
 
 # --- OpenTelemetry GenAI: attributes -------------------------------------------------------------
@@ -158,6 +159,7 @@ OI_KINDS: Final = {
     OP_TOOL: "TOOL",
     OP_PROMPT: "PROMPT",
     OP_PARSER: "CHAIN",
+    OP_INGESTION: "CHAIN",
     OP_EVALUATION: "EVALUATOR",
 }
 

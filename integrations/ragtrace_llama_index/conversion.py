@@ -6,7 +6,8 @@ Nothing here calls `str()` on a response: for a streaming response, that would r
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from inspect import BoundArguments
 from typing import Any
 
@@ -31,6 +32,7 @@ _ANSWER_KEYS = ("answer", "response", "output", "result", "text", "content")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
 _CONTROL_FLOW = frozenset({"WorkflowDone", "WaitingForEvent"})
 _CANCELLATIONS = frozenset({"WorkflowCancelledByUser"})
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ROLES = (
     # In order: an agent is also a workflow.
     ("BaseWorkflowAgent", "agent"),
@@ -44,6 +46,9 @@ _ROLES = (
     ("BaseLLM", "model"),
     ("BaseEmbedding", "embedding"),
     ("BaseTool", "tool"),
+    ("NodeParser", "parser"),
+    ("TransformComponent", "ingestion"),
+    ("IngestionPipeline", "ingestion"),
 )
 
 
@@ -224,9 +229,30 @@ def _document_of(item: Any) -> Document | None:
         return None
     raw = getattr(node, "metadata", None)
     metadata = dict(raw) if isinstance(raw, Mapping) else {}
-    node_id = getattr(node, "node_id", None)
-    identity = sendable(node_id, 256) if node_id else adapters.content_id(content)
+    identity = _identity_of(node)
+    identity = sendable(identity, 256) if identity else adapters.content_id(content)
     return Document(identity, content, adapters.number(getattr(item, "score", None)), metadata)
+
+
+def _identity_of(node: Any) -> Any:
+    """Returns a node's id; of a node that LlamaIndex numbered itself the id that the application gave its document,
+    with the place of the node in it."""
+    node_id = getattr(node, "node_id", None)
+    if not isinstance(node_id, str) or not _is_random(node_id):
+        return node_id
+    document_id = getattr(node, "ref_doc_id", None)
+    if not isinstance(document_id, str) or not document_id or _is_random(document_id):
+        return node_id
+    neighbours = {str(getattr(name, "name", name)) for name in getattr(node, "relationships", None) or ()}
+    if neighbours.isdisjoint({"PREVIOUS", "NEXT"}):
+        return document_id
+    start = getattr(node, "start_char_idx", None)
+    return f"{document_id}#{start if isinstance(start, int) else node_id}"
+
+
+def _is_random(identity: str) -> bool:
+    """Returns True for a UUID, which LlamaIndex gives to whatever has no id."""
+    return len(identity) == 36 and identity.count("-") == 4 and _UUID.fullmatch(identity) is not None
 
 
 def _content_of(node: Any) -> str | None:
@@ -309,7 +335,7 @@ def number_of(instance: Any, *names: str) -> int | None:
 
 def embedding_size(result: Any) -> int | None:
     """Returns the number of dimensions of an embedding, or of the first one of a batch."""
-    if isinstance(result, Sequence) and result:
-        first = result[0]
-        return len(first) if isinstance(first, Sequence) else len(result)
-    return None
+    try:  # lists, or numpy's arrays
+        return len(result[0]) if hasattr(result[0], "__len__") else len(result)
+    except (IndexError, KeyError, TypeError):
+        return None

@@ -198,6 +198,12 @@ def _tool(tracer: SpanOpener, call: ComponentCall) -> None:
         run.attributes[semconv.OI_TOOL_NAME] = name
 
 
+def _ingestion(tracer: SpanOpener, call: ComponentCall) -> None:
+    """Starts what prepares documents for an index: the models that it asks answer nobody's question."""
+    if call.parent is None or not tracer.recorder.follow(call.id_, call.parent):
+        tracer.start(call, semconv.OP_INGESTION, type(call.instance).__name__)
+
+
 Start = Callable[[SpanOpener, ComponentCall], None]
 _CHATS = ("chat", "achat", "stream_chat", "astream_chat")
 _COMPLETIONS = ("complete", "acomplete", "stream_complete", "astream_complete")
@@ -214,6 +220,7 @@ _COMPONENTS: tuple[tuple[str, tuple[str, ...], Start], ...] = (
     ("model", (*_CHATS, *_COMPLETIONS), _model),
     ("embedding", tuple(f"{a}get_{what}" for a in ("", "a") for what in _EMBEDDED), _embedding),
     ("tool", ("call", "acall", "__call__"), _tool),
+    ("ingestion", ("run", "arun", "__call__", "acall"), _ingestion),
 )
 STARTS: dict[tuple[str, str], Start] = {(role, m): start for role, methods, start in _COMPONENTS for m in methods}
 """Start functions by the component's role (see `conversion.role_of`) and its method."""

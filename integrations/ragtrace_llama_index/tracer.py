@@ -19,8 +19,8 @@ from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion, models, streams, workflow_steps
 from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, ComponentCall, is_custom, start_custom
-from ragtrace_llama_index.workflow_steps import WorkflowState
 from ragtrace_llama_index.streams import ModelCall
+from ragtrace_llama_index.workflow_steps import WorkflowState
 
 _OTHERS = ("openinference.instrumentation.", "opentelemetry.instrumentation.")
 _UUID = -37

@@ -2,9 +2,9 @@
 
 A request is what somebody asked of the application: a workflow, an agent, a chain, a query engine or a function of the
 application, with everything below it; or a model that is called directly and answers. A prompt template, a parser, a
-retriever, a reranker, an embedding or a tool that is called outside of these is a fragment: it has a span, but it is
-neither counted nor evaluated. So is a model call that only asks for tools, because the model is called again with their
-results.
+retriever, a reranker, an embedding, a tool or the preparation of documents that is called outside of these is a
+fragment: it has a span, but it is neither counted nor evaluated. So is a model call that only asks for tools, because
+the model is called again with their results.
 
 The chunks of fragments are not lost: a model that is called directly after them, in the same thread or task, was shown
 those chunks whose text is in its messages.
@@ -27,6 +27,7 @@ FRAGMENTS = frozenset(
         semconv.OP_RERANK,
         semconv.OP_EMBEDDINGS,
         semconv.OP_TOOL,
+        semconv.OP_INGESTION,
     }
 )
 """Operations that are no request when nothing is above them."""

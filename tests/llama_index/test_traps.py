@@ -12,11 +12,8 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from llama_index.core import Document
 from llama_index.core.base.response.schema import StreamingResponse
-from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import CompletionResponse
-from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.query_engine import CustomQueryEngine
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.dispatcher import instrument_tags
@@ -106,13 +103,6 @@ def test_functions_of_the_application(instrumented: Recorded) -> None:
     assert names == ["ask", "aask", "ask"]
     assert instrumented.tree()[2][0] == "invoke_workflow Assistant.ask"
     assert {(t.query, t.answer, len(t.documents)) for t in instrumented.traces} == {(QUESTION, ANSWER, 5)}
-
-
-def test_indexing_is_no_request(instrumented: Recorded) -> None:
-    """Splitting and ingesting, outside of every request, make no trace."""
-    IngestionPipeline(transformations=[SentenceSplitter()]).run(documents=[Document(text=ANSWER)])
-    assert not instrumented.spans
-    assert not instrumented.traces
 
 
 def test_response_that_takes_no_proxy(instrumented: Recorded) -> None:

@@ -1,0 +1,76 @@
+"""Building an index, and the ids of what is found in it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.extractors import SummaryExtractor
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from ragtrace_llama_index import conversion
+from tests.conftest import Recorded
+from tests.llama_index.cases import QUESTION, Fixed, Speaker
+
+# LlamaIndex leaves its chat memory's database open.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+TEXT = "The pump is covered for 24 months. " * 20
+
+
+def test_indexing_is_no_request(instrumented: Recorded) -> None:
+    """Documents that are embedded for an index are spans and no request."""
+    VectorStoreIndex.from_documents([Document(text=TEXT)], embed_model=MockEmbedding(8))
+    assert instrumented.tree() == [("embeddings MockEmbedding", [])]
+    assert not instrumented.traces
+
+
+def test_splitting_is_no_request(instrumented: Recorded) -> None:
+    """A pipeline that only splits documents is a span and no request; a splitter alone is not even a span."""
+    IngestionPipeline(transformations=[SentenceSplitter()]).run(documents=[Document(text=TEXT)])
+    SentenceSplitter().get_nodes_from_documents([Document(text=TEXT)])
+    assert instrumented.tree() == [("ingestion IngestionPipeline", [])]
+    assert not instrumented.traces
+
+
+def test_ingestion_with_a_model_is_no_request(instrumented: Recorded) -> None:
+    """A pipeline whose transformations ask a model is one span; the model's call is below it, and nothing counts."""
+    extractor = SummaryExtractor(llm=Speaker(), show_progress=False)
+    IngestionPipeline(transformations=[SentenceSplitter(), extractor, MockEmbedding(8)]).run(
+        documents=[Document(text=TEXT)]
+    )
+    assert instrumented.tree() == [
+        ("ingestion IngestionPipeline", [("text_completion speaker-1", []), ("embeddings MockEmbedding", [])])
+    ]
+    assert not instrumented.traces
+
+
+@pytest.mark.parametrize("ask", [lambda: Fixed().retrieve(QUESTION), lambda: MockEmbedding(8).get_text_embedding("x")])
+def test_a_part_alone_is_no_request(instrumented: Recorded, ask: Any) -> None:
+    """A retriever or an embedding outside of an engine is a span and no request."""
+    ask()
+    assert len(instrumented.spans) == 1
+    assert not instrumented.traces
+
+
+def test_the_documents_own_id(instrumented: Recorded) -> None:
+    """A chunk has the id that the application gave its document: alone if it is the whole document, with its place
+    otherwise; ids that LlamaIndex made up stay as they are."""
+    index = VectorStoreIndex.from_documents(
+        [Document(text="Pumps are covered for 24 months.", doc_id="manual-1"), Document(text=TEXT, doc_id="manual-2")],
+        embed_model=MockEmbedding(8),
+        transformations=[SentenceSplitter(chunk_size=100, chunk_overlap=0)],
+    )
+    index.as_query_engine(llm=Speaker(), similarity_top_k=9).query(QUESTION)
+    found = {document.id for document in instrumented.traces[0].documents}
+    assert {"manual-1", "manual-2#0"} <= found
+    assert len(found) > 2
+    assert all(identity.startswith("manual-") for identity in found)
+    random = str(uuid.uuid4())
+    nodes = [TextNode(text="a", id_="own"), TextNode(text="b", id_=random)]
+    assert [d.id for d in conversion.documents_of([NodeWithScore(node=n) for n in nodes])] == ["own", random]
