@@ -35,7 +35,9 @@ def violations(attributes: Mapping[str, Any]) -> list[str]:
     for attribute, name in ATTRIBUTES.items():
         if attribute in attributes:
             value = attributes[attribute]
-            value = json.loads(value, parse_constant=_refuse) if isinstance(value, str) else value
+            value = (
+                json.loads(value, parse_constant=_refuse) if isinstance(value, str) else json.loads(json.dumps(value))
+            )
             schema = _schema(name)
             errors += [f"{attribute}: {e.message}" for e in jsonschema.Draft202012Validator(schema).iter_errors(value)]
             for definition in _typed(value):

@@ -7,7 +7,6 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.text.sanitizer import fields_of, sendable
-from ragtrace.tracing.content import Attributes
 from ragtrace.tracing.provider_replies import token_counts, write_counts
 from ragtrace.tracing.request import Run
 from ragtrace_langchain.chat_messages import ROLES, replies_of
@@ -17,18 +16,6 @@ _ANSWER_KEYS = ("answer", "output", "result", "response", "output_text", "text",
 _CONTROL_FLOW = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand", "GraphDrained"})
 _FRAMEWORK_METADATA = ("ls_", "langgraph_", "lc_", "__", "checkpoint_")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
-
-_PROVIDERS = {
-    "azure": "azure.ai.openai",
-    "amazon_bedrock": "aws.bedrock",
-    "google_genai": "gcp.gemini",
-    "google_vertexai": "gcp.vertex_ai",
-    "ibm": "ibm.watsonx.ai",
-    "mistral": "mistral_ai",
-    "mistralai": "mistral_ai",
-    "xai": "x_ai",
-}
-"""OpenTelemetry's names for the providers that LangChain calls otherwise."""
 
 
 def name_of(serialized: Any, kwargs: Mapping[str, Any], default: str) -> str:
@@ -128,34 +115,6 @@ def text_of(value: Any) -> str:
     if isinstance(content, (list, tuple)) and content and all(isinstance(p, (str, Mapping)) for p in content):
         return "".join(p if isinstance(p, str) else str(p.get("text") or p.get("content") or "") for p in content)
     return "" if content is None else sendable(content)
-
-
-def model_attributes(metadata: Mapping[str, Any], parameters: Mapping[str, Any]) -> Attributes:
-    """Returns a model's attributes before it answers. Parameters are read by name only: others may hold credentials."""
-    attributes: Attributes = {}
-    model = metadata.get("ls_model_name") or parameters.get("model_name") or parameters.get("model")
-    for name, value in (
-        (semconv.REQUEST_MODEL, model),
-        (semconv.PROVIDER, _PROVIDERS.get(metadata.get("ls_provider", ""), metadata.get("ls_provider"))),
-    ):
-        if isinstance(value, str) and value:
-            attributes[name] = value
-    for name, value in (
-        (semconv.REQUEST_TEMPERATURE, metadata.get("ls_temperature")),
-        (semconv.REQUEST_MAX_TOKENS, metadata.get("ls_max_tokens")),
-    ):
-        if isinstance(value, (int, float)):
-            attributes[name] = value
-    return attributes
-
-
-def openinference_model(attributes: Attributes, metadata: Mapping[str, Any]) -> Attributes:
-    """Returns model and provider under OpenInference's names; its providers are called as LangChain calls them."""
-    pairs = (
-        (semconv.OI_MODEL, attributes.get(semconv.REQUEST_MODEL)),
-        (semconv.OI_PROVIDER, metadata.get("ls_provider")),
-    )
-    return {name: value for name, value in pairs if isinstance(value, str) and value}
 
 
 def read_reply(run: Run, response: Any, openinference: bool) -> None:

@@ -19,6 +19,7 @@ from ragtrace.tracing.request import Run
 from ragtrace_langchain import conversion
 from ragtrace_langchain.chat_messages import message_of
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state, documents_of_tool
+from ragtrace_langchain.model_calls import model_attributes, prompt_of, tool_of, tools_of
 from ragtrace_langchain.vector_stores import current_retrieval, wrap_vector_stores
 
 _Method = Callable[..., None]
@@ -134,9 +135,11 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
         """Handles the start of a runnable: a request's root, or an internal step."""
-        if self._recorder.follow(run_id, parent_run_id):
-            return
         try:
+            if self._recorder.follow(run_id, parent_run_id):
+                if kwargs.get("run_type") == "prompt":
+                    self._note_prompt(serialized, inputs, parent_run_id)
+                return
             self._start_root(serialized, inputs, run_id, parent_run_id, kwargs)
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
             self._recorder.failed("on_chain_start")
@@ -150,6 +153,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run = self._start(run_id, parent, fragment, name, kwargs)
             if run is not None:
                 run.query = conversion.query_of(inputs)
+                run.prompt = prompt_of(serialized, inputs) if self._recorder.capture.spans else None
             return
         agent = metadata.get("lc_agent_name") or (name if name == "AgentExecutor" else None)
         operation = semconv.OP_AGENT if agent else semconv.OP_WORKFLOW
@@ -157,6 +161,13 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run is not None:
             run.attributes[semconv.AGENT_NAME if agent else semconv.WORKFLOW_NAME] = agent or name
             self._read_inputs(run, inputs)
+
+    def _note_prompt(self, serialized: Any, inputs: Any, parent: UUID | None) -> None:
+        """Notes a template that was filled in, for the model that is called with it by the same chain."""
+        run = self._recorder.near(parent) if self._recorder.capture.spans else None
+        prompt = prompt_of(serialized, inputs) if run is not None else None
+        if run is not None and prompt is not None:
+            run.request.prompts[parent] = prompt
 
     def _read_inputs(self, run: Run, inputs: Any) -> None:
         run.query = conversion.query_of(inputs)
@@ -247,13 +258,14 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     ) -> Run | None:
         metadata = kwargs.get("metadata") or {}
         name = conversion.name_of(serialized, kwargs, "model")
-        attributes = conversion.model_attributes(metadata, kwargs.get("invocation_params") or {})
+        parameters, capture = kwargs.get("invocation_params") or {}, self._recorder.capture
+        attributes = model_attributes(serialized, metadata, parameters, capture.openinference)
         model = attributes.get(semconv.REQUEST_MODEL)
         run = self._start(run_id, parent, operation, name, kwargs, model)
         if run is not None:
-            if self._recorder.capture.openinference:
-                attributes.update(conversion.openinference_model(attributes, metadata))
             run.attributes = attributes
+            run.prompt = run.request.prompts.pop(parent, None)
+            run.tools = tools_of(parameters) if capture.spans or capture.events else ()
             # LangChain configures each step with metadata; the prompt's version is set on the model's call.
             run.request.prompt_version = metadata.get("prompt_version", run.request.prompt_version)
             current.attach_expected(run)
@@ -322,7 +334,9 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run is None:
             return
         run.query = input_str if isinstance(input_str, str) else conversion.text_of(input_str)
+        run.tools = [tool_of(serialized, name)]
         run.attributes[semconv.TOOL_NAME] = name
+        run.attributes[semconv.TOOL_TYPE] = "function"
         if self._recorder.capture.openinference:
             run.attributes[semconv.OI_TOOL_NAME] = name
         if call_id := kwargs.get("tool_call_id"):

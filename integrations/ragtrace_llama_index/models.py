@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 from ragtrace import semconv
 from ragtrace.tracing.content import Attributes
+from ragtrace.tracing.content_blocks import tool_definitions
+from ragtrace.tracing.model_messages import PromptTemplate, ToolDefinition
+from ragtrace.tracing.parameters import request_attributes, server_attributes
 from ragtrace.tracing.provider_replies import Counts, finish_reason, token_counts, write_counts
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
@@ -88,8 +92,9 @@ def _wrapped(instance: Any) -> Any:
     return inner if inner is not None and conversion.role_of(type(inner)) == "model" else instance  # type: ignore[arg-type]
 
 
-def describe(instance: Any, model: str | None, openinference: bool) -> Attributes:
-    """Returns a model's attributes before it answers: name, provider, parameters."""
+def describe(instance: Any, model: str | None, options: Any, openinference: bool) -> Attributes:
+    """Returns a model's attributes before it answers: name, provider, server, and the settings of the model and of
+    this call (`options`)."""
     instance = _wrapped(instance)
     attributes: Attributes = {}
     provider = provider_of(type(instance))  # type: ignore[arg-type]
@@ -102,13 +107,48 @@ def describe(instance: Any, model: str | None, openinference: bool) -> Attribute
         if openinference:
             attributes[semconv.OI_PROVIDER] = provider
     fields = getattr(instance, "__dict__", {})
-    for name, field in (
-        (semconv.REQUEST_TEMPERATURE, "temperature"),
-        (semconv.REQUEST_MAX_TOKENS, "max_tokens"),
-    ):
-        if isinstance(fields.get(field), (int, float)):
-            attributes[name] = fields[field]
+    options = options if isinstance(options, Mapping) else {}
+    attributes.update(server_attributes((fields,)))
+    attributes.update(request_attributes((options, fields), model, openinference))
     return attributes
+
+
+def tools_of(tools: Any, schemas: bool = True) -> list[ToolDefinition]:
+    """Returns the definitions of tools: of LlamaIndex's own, with the JSON schema of their arguments where `schemas` is
+    True, and of those in a provider's format."""
+    if not isinstance(tools, (list, tuple)):
+        return []
+    own = [_tool_of(tool.metadata, schemas) for tool in tools if hasattr(tool, "metadata")]
+    return [*own, *tool_definitions(tools)]
+
+
+def _tool_of(metadata: Any, schemas: bool) -> ToolDefinition:
+    name, description = getattr(metadata, "name", None), getattr(metadata, "description", None)
+    kind = getattr(metadata, "fn_schema", None)
+    schema = _schema_of(kind) if schemas and isinstance(kind, type) else None
+    return ToolDefinition(str(name or ""), description if isinstance(description, str) else None, schema)
+
+
+@functools.lru_cache(maxsize=256)
+def _schema_of(kind: type) -> Mapping[str, object] | None:
+    """Returns the JSON schema of a tool's arguments. To build it takes longer than to trace a call."""
+    build = getattr(kind, "model_json_schema", None)
+    try:
+        return dict(build()) if build is not None else None
+    except Exception:  # noqa: BLE001 a class of the application
+        return None
+
+
+def prompt_of(event: Any) -> PromptTemplate | None:
+    """Returns the template and the values of a prompt that is about to be sent to a model, or None."""
+    template = event.template
+    template = getattr(template, "default_template", template)  # one that chooses by the model
+    text = getattr(template, "template", None) or getattr(template, "template_str", None)
+    if not isinstance(text, str):
+        contents = [getattr(message, "content", None) for message in getattr(template, "message_templates", None) or ()]
+        text = "\n".join(content for content in contents if isinstance(content, str))
+    values = {**(getattr(template, "kwargs", None) or {}), **(event.template_args or {})}
+    return PromptTemplate(text or None, values) if text or values else None
 
 
 def read_reply(run: Run, response: Any, openinference: bool) -> None:

@@ -80,6 +80,9 @@ def _agent(tracer: SpanOpener, call: ComponentCall) -> None:
     run = tracer.start(call, semconv.OP_AGENT, name)
     if run is not None:
         run.attributes[semconv.AGENT_NAME] = name
+        prompt = getattr(call.instance, "system_prompt", None)
+        run.instructions = prompt if isinstance(prompt, str) else None
+        run.tools = models.tools_of(getattr(call.instance, "tools", None), schemas=False)
         _ask(run, call)
 
 
@@ -156,7 +159,11 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
     if run is None:
         return
     run.state = streams.ModelCall()
-    run.attributes = models.describe(call.instance, model, tracer.recorder.capture.openinference)
+    capture, options = tracer.recorder.capture, call.bound.arguments.get("kwargs")
+    run.attributes = models.describe(call.instance, model, options, capture.openinference)
+    run.prompt = run.request.prompts.pop(call.parent, None)
+    if capture.spans or capture.events:
+        run.tools = models.tools_of(conversion.argument(call.bound, "tools"))
     run.messages = messages_of(conversion.first_argument(call.bound))
     if run.parent is None:
         run.query = last_question(run.messages)
@@ -177,7 +184,9 @@ def _embedding(tracer: SpanOpener, call: ComponentCall) -> None:
     model, name = models.name_of(call.instance), type(call.instance).__name__
     run = tracer.start(call, semconv.OP_EMBEDDINGS, name, target=model)
     if run is not None:
-        run.attributes = models.describe(call.instance, model, False)
+        run.attributes = models.describe(call.instance, model, None, False)
+        texts = conversion.first_argument(call.bound)
+        run.embedded = (texts,) if isinstance(texts, str) else tuple(t for t in texts or () if isinstance(t, str))
         if model and tracer.recorder.capture.openinference:
             run.attributes[semconv.OI_EMBEDDING_MODEL] = model
 
@@ -194,6 +203,9 @@ def _tool(tracer: SpanOpener, call: ComponentCall) -> None:
         return
     run.query = conversion.tool_input(call.bound)
     run.attributes[semconv.TOOL_NAME] = name
+    run.attributes[semconv.TOOL_TYPE] = "function"
+    if tracer.recorder.capture.spans:
+        run.tools = models.tools_of([call.instance])
     if tracer.recorder.capture.openinference:
         run.attributes[semconv.OI_TOOL_NAME] = name
 

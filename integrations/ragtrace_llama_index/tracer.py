@@ -288,6 +288,13 @@ class Tracer:
             run.answer = run.state.request_to_person
         self.recorder.end(event.span_id, cancelled=True)
 
+    def _on_prompt(self, event: Any) -> None:
+        """Notes a template that was filled in, for the model that is called with it by the same component."""
+        run = self.recorder.near(event.span_id) if self.recorder.capture.spans else None
+        prompt = models.prompt_of(event) if run is not None else None
+        if run is not None and prompt is not None:
+            run.request.prompts[event.span_id] = prompt
+
 
 def _streams(key: object) -> bool:
     """Returns True for the key of a `stream_chat`, an `astream_complete` and so on."""
@@ -296,6 +303,8 @@ def _streams(key: object) -> bool:
 
 
 _EVENTS: dict[str, Callable[[Tracer, Any], None]] = {
+    "LLMPredictStartEvent": Tracer._on_prompt,
+    "LLMStructuredPredictStartEvent": Tracer._on_prompt,
     "LLMChatStartEvent": Tracer._on_model_start,
     "LLMCompletionStartEvent": Tracer._on_model_start,
     "LLMChatInProgressEvent": Tracer._on_model_delta,

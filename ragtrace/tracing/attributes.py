@@ -25,6 +25,10 @@ from ragtrace.tracing.message_attributes import message_texts, tool_attributes
 from ragtrace.tracing.model_messages import ModelMessage, PromptTemplate
 from ragtrace.tracing.request import MODEL_CALLS, Run
 
+_STRUCTURED = frozenset(
+    {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.SYSTEM_INSTRUCTIONS, semconv.TOOL_DEFINITIONS}
+)
+"""Attributes that are JSON on a span and structured on an event."""
 _MAX_VARIABLES = 10
 _MAX_VARIABLE = 1_000
 """Characters of a prompt's variable: the context is in the messages, too, and there it is whole."""
@@ -47,6 +51,8 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
     attributes.update(run.request.common)
     attributes.update(_content(capture, run, cancelled, attributes.get(semconv.RETRIEVAL_DOCUMENTS)))
     if capture.openinference:
+        if (call_id := attributes.get(semconv.TOOL_CALL_ID)) is not None:
+            attributes[semconv.OI_TOOL_ID] = call_id
         attributes[semconv.OI_KIND] = semconv.OI_KINDS[run.operation]
     if run.candidates is not None:  # two lists of documents may pass a span's limit: what was set first goes first
         attributes[semconv.OPERATION] = run.operation
@@ -75,12 +81,14 @@ def _model_call(capture: ContentPolicy, run: Run, answer: str | None, cancelled:
     attributes: Attributes = {}
     if capture.openinference and run.finish_reason:
         attributes[semconv.OI_FINISH_REASON] = capture.text(run.finish_reason)
+    if isinstance(version := run.request.prompt_version, (str, int, float)) and version != "":
+        attributes[semconv.PROMPT_VERSION] = capture.sanitizer.text(version, 256)
+        if capture.openinference:
+            attributes[semconv.OI_PROMPT_VERSION] = attributes[semconv.PROMPT_VERSION]
     if not capture.spans:
         read = sum(len(message.text) for message in run.messages)
         return attributes | {semconv.INPUT_LENGTH: read, semconv.OUTPUT_LENGTH: len(answer or "")}
     attributes.update(_definitions(capture, run))
-    if run.prompt is not None:
-        attributes.update(_prompt(capture, run.prompt))
     prompt_texts = reply_texts = None
     if run.messages:
         prompt_texts = message_texts(capture, run.messages, semconv.OI_INPUT_MESSAGES)
@@ -121,10 +129,12 @@ def _reason(run: Run, reply: list[ModelMessage], cancelled: bool) -> str:
 
 
 def _definitions(capture: ContentPolicy, run: Run) -> Attributes:
-    """The tools and the system prompt of a model or an agent."""
+    """The tools, the prompt's template and the system prompt of a model or an agent."""
     attributes: Attributes = {}
     if run.tools and run.operation != semconv.OP_TOOL:
         attributes.update(tool_attributes(capture, run.tools))
+    if run.prompt is not None:
+        attributes.update(_prompt(capture, run.prompt))
     if run.instructions:
         text = quoted(capture.text(run.instructions))
         attributes[semconv.SYSTEM_INSTRUCTIONS] = f'[{{"type": "text", "content": {text}}}]'
@@ -180,7 +190,7 @@ def _texts(capture: ContentPolicy, run: Run, answer: str | None, cancelled: bool
         if query:
             key = semconv.RETRIEVAL_QUERY if run.operation == semconv.OP_RETRIEVAL else semconv.OI_RERANK_QUERY
             attributes[key] = capture.text(query)
-    elif run.parent is None or run.operation == semconv.OP_AGENT:
+    elif run.operation == semconv.OP_AGENT or (run.parent is None and run.operation == semconv.OP_WORKFLOW):
         if query is not None:
             attributes[semconv.INPUT_MESSAGES] = message_texts(capture, [ModelMessage("user", query)], None).json
         if answer is not None:
@@ -220,7 +230,7 @@ def emit_inference(capture: ContentPolicy, run: Run, logger_provider: Any) -> No
     reply = _reply(run, run.answer or "".join(run.chunks) or None)
     if reply:
         texts[semconv.OUTPUT_MESSAGES] = message_texts(capture, reply, None, _reason(run, reply, False)).json
-    body.update({key: json.loads(text) for key, text in texts.items()})
+    body.update({key: json.loads(text) if key in _STRUCTURED else text for key, text in texts.items()})
     logger.emit(
         _logs.LogRecord(
             timestamp=time.time_ns(),

@@ -84,6 +84,12 @@ WITH_CONTENT = [
             "openinference.span.kind": "LLM",
             "gen_ai.input.messages": SENT,
             "gen_ai.output.messages": RECEIVED,
+            "llm.prompt_template.template": "Answer.\n{context} {question}",
+            "llm.prompt_template.variables": (
+                '{"context": "Passage 0 on pumps.\\nPassage 1 on pumps.", "question": "How long?"}'
+            ),
+            "gen_ai.prompt.variable.context": "Passage 0 on pumps.\nPassage 1 on pumps.",
+            "gen_ai.prompt.variable.question": "How long?",
             "llm.input_messages.0.message.role": "system",
             "llm.input_messages.0.message.content": "Answer.",
             "llm.input_messages.1.message.role": "user",

@@ -18,6 +18,10 @@ from langchain_core.messages import (
     ToolMessage,
 )
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.tools import tool
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
 from ragtrace.tracing.content import ContentPolicy
 from ragtrace_langchain import RagtraceCallbackHandler
@@ -329,6 +333,68 @@ def test_odd_contents(recorded: Recorded, content: Any) -> None:
     assert told["openinference.span.kind"] == "LLM"
 
 
+LOOK = {"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}}
+
+
+def test_settings_tools_and_template(recorded: Recorded) -> None:
+    """The settings of a call, its server, its tools, and the template of its prompt with the values are on its span."""
+    handler = RagtraceCallbackHandler(recorded.provider, True)
+    prompt = ChatPromptTemplate.from_messages([("system", "Be {tone}."), ("human", "{question}")]).partial(tone="brief")
+    model = Scripted(replies=[AIMessage("24 months.")]).bind(
+        temperature=0.2, stop=["END"], n=2, base_url="http://localhost:8080/v1", tools=[LOOK]
+    )
+    (prompt | model).invoke(
+        {"question": "How long?", "other": 1}, {"callbacks": [handler], "metadata": {"prompt_version": 7}}
+    )
+    told: dict[str, Any] = dict(recorded.named("chat")[0].attributes or {})
+    assert violations(told) == []
+    assert told["gen_ai.request.stop_sequences"] == ("END",)
+    assert json.loads(told["llm.invocation_parameters"]) == {"temperature": 0.2, "stop": ["END"], "n": 2}
+    assert (told["server.address"], told["server.port"]) == ("localhost", 8080)
+    assert json.loads(told["gen_ai.tool.definitions"]) == [
+        {"type": "function", "name": "look", "description": "Looks.", "parameters": {"type": "object"}}
+    ]
+    assert json.loads(told["llm.tools.0.tool.json_schema"]) == LOOK
+    assert told["llm.prompt_template.template"] == "Be {tone}.\n{question}"
+    assert json.loads(told["llm.prompt_template.variables"]) == {"tone": "brief", "question": "How long?"}
+    assert told["llm.prompt_template.version"] == told["gen_ai.prompt.version"] == "7"
+    assert told["gen_ai.prompt.variable.question"] == "How long?"
+
+
+def test_a_tools_description(recorded: Recorded) -> None:
+    """A tool's span has its type and its description."""
+    handler = RagtraceCallbackHandler(recorded.provider, True)
+
+    @tool
+    def look(at: str) -> str:
+        """Looks at a thing."""
+        return f"a {at}"
+
+    look.invoke({"at": "pump"}, {"callbacks": [handler]})
+    told: dict[str, Any] = dict(recorded.spans[0].attributes or {})
+    assert told["gen_ai.tool.type"] == "function"
+    assert told["gen_ai.tool.description"] == told["tool.description"] == "Looks at a thing."
+
+
+def test_the_same_messages_as_an_event(recorded: Recorded) -> None:
+    """The event of a model call has the span's messages and definitions, structured and valid."""
+    exporter = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
+    provider = LoggerProvider(shutdown_on_exit=False)
+    provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+    handler = RagtraceCallbackHandler(recorded.provider, "EVENT_ONLY", logger_provider=provider)
+    call = {"id": "c", "name": "look", "args": {"at": "pump"}}
+    model = Scripted(replies=[AIMessage("", tool_calls=[call])]).bind(tools=[LOOK], temperature=0.2)
+    model.invoke("Look.", {"callbacks": [handler]})
+    (event,) = exporter.get_finished_logs()
+    body: Any = json.loads(json.dumps(dict(event.log_record.attributes or {})))
+    assert violations(body) == []
+    assert body["gen_ai.output.messages"][0]["parts"][0]["arguments"] == {"at": "pump"}
+    assert body["gen_ai.tool.definitions"][0]["name"] == "look"
+    assert body["gen_ai.request.temperature"] == 0.2
+    assert "Look" not in str(recorded.spans[0].attributes)
+    provider.shutdown()
+
+
 def test_chunks_are_messages_of_the_assistant() -> None:
     """The chunk that a stream is added up to has the assistant's role."""
-    assert message_of(AIMessageChunk("Four.")).role == "assistant"
+    assert message_of(AIMessageChunk(content="Four.")).role == "assistant"

@@ -26,11 +26,13 @@ from tests.llama_index.cases import ANSWER, CASES, NODES, QUESTION, Fixed, Speak
 # LlamaIndex leaves its chat memory's database open.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
-PROMPT = (
-    "Context information is below.\n---------------------\npage: 0\n\nPassage 0 on pumps.\n\npage: 1\n\n"
-    "Passage 1 on pumps.\n---------------------\nGiven the context information and not prior knowledge, answer "
-    f"the query.\nQuery: {QUESTION}\nAnswer: "
+EMBEDDED = ["page: 0\n\nPassage 0 on pumps.", "page: 1\n\nPassage 1 on pumps."]
+CONTEXT = "page: 0\n\nPassage 0 on pumps.\n\npage: 1\n\nPassage 1 on pumps."
+TEMPLATE = (
+    "Context information is below.\n---------------------\n{context_str}\n---------------------\nGiven the context "
+    "information and not prior knowledge, answer the query.\nQuery: {query_str}\nAnswer: "
 )
+PROMPT = TEMPLATE.format(context_str=CONTEXT, query_str=QUESTION)
 DOCUMENTS = [
     {"id": "n0", "score": 0.9, "content": "Passage 0 on pumps.", "metadata": {"page": 0}},
     {"id": "n1", "score": 0.8, "content": "Passage 1 on pumps.", "metadata": {"page": 1}},
@@ -106,6 +108,10 @@ GOLDEN = (
                 "llm.token_count.prompt": 40,
                 "llm.token_count.completion": 7,
                 "llm.token_count.total": 47,
+                "llm.prompt_template.template": TEMPLATE,
+                "llm.prompt_template.variables": {"query_str": QUESTION, "context_str": CONTEXT},
+                "gen_ai.prompt.variable.query_str": QUESTION,
+                "gen_ai.prompt.variable.context_str": CONTEXT,
                 "llm.input_messages.0.message.role": "user",
                 "llm.input_messages.0.message.content": PROMPT,
                 "llm.output_messages.0.message.role": "assistant",
@@ -220,6 +226,12 @@ def test_embeddings_and_index(instrumented: Recorded) -> None:
         "gen_ai.embeddings.dimension.count": 8,
         "embedding.model_name": "embedder-1",
         "openinference.span.kind": "EMBEDDING",
+        "embedding.embeddings.0.embedding.text": EMBEDDED[0],
+        "embedding.embeddings.1.embedding.text": EMBEDDED[1],
+        "input.value": json.dumps(EMBEDDED),
+        "input.mime_type": "application/json",
+        "output.value": '{"vectors": 2, "dimensions": 8}',
+        "output.mime_type": "application/json",
     }
 
 

@@ -1,0 +1,88 @@
+"""Reads what LangChain says of a model call before it: settings, tools, server, and the prompt's template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.tracing.content import Attributes
+from ragtrace.tracing.content_blocks import tool_definitions
+from ragtrace.tracing.model_messages import PromptTemplate, ToolDefinition
+from ragtrace.tracing.parameters import request_attributes, server_attributes
+
+_PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "amazon_bedrock": "aws.bedrock",
+    "google_genai": "gcp.gemini",
+    "google_vertexai": "gcp.vertex_ai",
+    "ibm": "ibm.watsonx.ai",
+    "mistral": "mistral_ai",
+    "mistralai": "mistral_ai",
+    "xai": "x_ai",
+}
+"""OpenTelemetry's names for the providers that LangChain calls otherwise."""
+
+
+def model_attributes(
+    serialized: Any, metadata: Mapping[str, Any], parameters: Mapping[str, Any], openinference: bool
+) -> Attributes:
+    """Returns a model's attributes before it answers. Parameters are read by name only: others may hold credentials."""
+    attributes: Attributes = {}
+    model = metadata.get("ls_model_name") or parameters.get("model_name") or parameters.get("model")
+    provider = metadata.get("ls_provider")
+    for name, value, oi_name in (
+        (semconv.REQUEST_MODEL, model, semconv.OI_MODEL),
+        (semconv.PROVIDER, provider, semconv.OI_PROVIDER),
+    ):
+        if isinstance(value, str) and value:
+            attributes[name] = _PROVIDERS.get(value, value) if name == semconv.PROVIDER else value
+            if openinference:  # it calls the providers as LangChain does
+                attributes[oi_name] = value
+    standard = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens", "stop")}
+    attributes.update(request_attributes((parameters, standard), attributes.get(semconv.REQUEST_MODEL), openinference))
+    own = serialized.get("kwargs") if isinstance(serialized, Mapping) else None
+    attributes.update(server_attributes((parameters, own if isinstance(own, Mapping) else {})))
+    return attributes
+
+
+def tools_of(parameters: Mapping[str, Any]) -> list[ToolDefinition]:
+    """Returns the definitions of the tools that the model may call."""
+    return tool_definitions(parameters.get("tools") or parameters.get("functions"))
+
+
+def tool_of(serialized: Any, name: str) -> ToolDefinition:
+    """Returns the definition of a tool that is called."""
+    description = serialized.get("description") if isinstance(serialized, Mapping) else None
+    return ToolDefinition(name, description if isinstance(description, str) else None)
+
+
+def prompt_of(serialized: Any, inputs: Any) -> PromptTemplate | None:
+    """Returns the template of a prompt as LangChain serializes it, with the values of its variables, or None."""
+    kwargs = serialized.get("kwargs") if isinstance(serialized, Mapping) else None
+    if not isinstance(kwargs, Mapping):
+        return None
+    templates = list(_templates(serialized, 0))
+    fixed = kwargs.get("partial_variables")
+    fixed = fixed if isinstance(fixed, Mapping) else {}
+    names = kwargs.get("input_variables")
+    names = names if isinstance(names, (list, tuple)) else ()
+    if not isinstance(inputs, Mapping):  # a prompt with one variable takes its value alone
+        inputs = {names[0]: inputs} if len(names) == 1 else {}
+    variables = {**fixed, **{str(name): inputs[name] for name in names if name in inputs}}
+    return PromptTemplate("\n".join(templates) or None, variables) if templates or variables else None
+
+
+def _templates(serialized: Any, depth: int) -> Iterator[str]:
+    """Yields the texts of a template and of the message templates inside it, in their order."""
+    kwargs = serialized.get("kwargs") if isinstance(serialized, Mapping) else None
+    if not isinstance(kwargs, Mapping) or depth > 4:
+        return
+    if isinstance(kwargs.get("template"), str):
+        yield kwargs["template"]
+    elif isinstance(kwargs.get("content"), str):
+        yield kwargs["content"]
+    for name in ("prompt", "messages"):
+        inner = kwargs.get(name)
+        for item in inner if isinstance(inner, Sequence) and not isinstance(inner, str) else (inner,):
+            yield from _templates(item, depth + 1)

@@ -1,0 +1,94 @@
+"""What is read of a model call's settings, and of its server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ragtrace.tracing.content_blocks import tool_definitions
+from ragtrace.tracing.parameters import request_attributes, server_attributes
+
+SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "OpenAI": (
+        {"temperature": 0, "top_p": 0.9, "n": 2, "seed": 7, "stop": "END", "max_completion_tokens": 50,
+         "frequency_penalty": 0.1, "presence_penalty": 0.2, "api_key": "sk-1"},
+        {"temperature": 0.0, "top_p": 0.9, "choice.count": 2, "seed": 7, "stop_sequences": ("END",), "max_tokens": 50,
+         "frequency_penalty": 0.1, "presence_penalty": 0.2},
+    ),
+    "Anthropic": (
+        {"max_tokens": 100, "top_k": 5, "stop_sequences": ["a", "b"], "temperature": None},
+        {"max_tokens": 100, "top_k": 5.0, "stop_sequences": ("a", "b")},
+    ),
+    "Cohere": ({"k": 3, "p": 0.5, "num_generations": 2}, {"top_k": 3.0, "top_p": 0.5, "choice.count": 2}),
+    "Gemini": (
+        {"generation_config": {"max_output_tokens": 9, "candidate_count": 1}}, {"max_tokens": 9, "choice.count": 1},
+    ),
+    "Bedrock": (
+        {"inferenceConfig": {"maxTokens": 9, "topP": 0.1, "stopSequences": ["x"]}},
+        {"max_tokens": 9, "top_p": 0.1, "stop_sequences": ("x",)},
+    ),
+    "Ollama": ({"options": {"num_predict": 9}}, {"max_tokens": 9}),
+    "odd values": ({"temperature": "warm", "stop": [1], "n": float("nan"), "seed": object(), "model_kwargs": 3}, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("provider", SETTINGS)
+def test_settings_of_all_providers(provider: str) -> None:
+    """Each provider's names become OpenTelemetry's, and OpenInference's JSON keeps them; nothing else is read."""
+    settings, expected = SETTINGS[provider]
+    attributes = request_attributes((settings,), None, True)
+    parameters = json.loads(attributes.pop("llm.invocation_parameters", "{}"))
+    assert attributes == {f"gen_ai.request.{name}": value for name, value in expected.items()}
+    assert "sk-1" not in str(parameters)
+    assert len(parameters) == len(expected)
+
+
+def test_the_calls_settings_come_first() -> None:
+    """A setting of this call counts before the model's own."""
+    attributes = request_attributes(({"temperature": 0.9}, {"temperature": 0.1, "seed": 1}), "m", True)
+    assert (attributes["gen_ai.request.temperature"], attributes["gen_ai.request.seed"]) == (0.9, 1)
+    assert json.loads(attributes["llm.invocation_parameters"]) == {"model": "m", "temperature": 0.9, "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("https://api.openai.com/v1", ("api.openai.com", 443)),
+        ("http://ada:secret@localhost:8080/v1?key=secret", ("localhost", 8080)),
+        ("localhost:11434", ("localhost", 11434)),
+        ("http://[::1]:99999", None),
+        ("", None),
+    ],
+)
+def test_server(address: str, expected: tuple[str, int] | None) -> None:
+    """Of a URL only the host and the port are read: the rest may hold a password or a key."""
+    attributes = server_attributes(({"unknown": "http://x"}, {"base_url": None, "api_base": address}))
+    assert attributes == ({} if expected is None else {"server.address": expected[0], "server.port": expected[1]})
+
+
+SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}}
+TOOLS = {
+    "OpenAI": {"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": SCHEMA}},
+    "Responses": {"type": "function", "name": "look", "description": "Looks.", "parameters": SCHEMA},
+    "Anthropic": {"name": "look", "description": "Looks.", "input_schema": SCHEMA},
+    "Bedrock": {"toolSpec": {"name": "look", "description": "Looks.", "inputSchema": {"json": SCHEMA}}},
+    "Gemini": {"function_declarations": [{"name": "look", "description": "Looks.", "parameters": SCHEMA}]},
+}
+
+
+@pytest.mark.parametrize("vendor", TOOLS)
+def test_tool_definitions(vendor: str) -> None:
+    """A tool has its name, its description and the schema of its arguments, in every vendor's form."""
+    (tool,) = tool_definitions([TOOLS[vendor], 3, {}])
+    assert (tool.name, tool.description, tool.parameters, tool.type) == ("look", "Looks.", SCHEMA, "function")
+
+
+def test_tools_of_the_provider() -> None:
+    """A tool that the provider runs itself has its own type."""
+    (search, interpreter) = tool_definitions(
+        [{"type": "web_search_20250305", "name": "web_search", "max_uses": 2}, {"type": "code_interpreter"}]
+    )
+    assert (search.name, search.type) == ("web_search", "web_search_20250305")
+    assert (interpreter.name, interpreter.type) == ("code_interpreter", "code_interpreter")
