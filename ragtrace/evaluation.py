@@ -11,10 +11,12 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragtrace.errors import EvaluationError, SettingError
-from ragtrace.records import INPUTS, Score, Trace, has_input
+from ragtrace.records import INPUTS, Evidence, Score, Trace, has_input
 from ragtrace.sampling import Sampler
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ question does not apply."""
 Direction = Literal["higher", "lower"]
 NOT_APPLICABLE = "not_applicable"
 _NAME = re.compile(r"[a-z0-9_]+\Z")
+_MOST_SCORES = 1_000
+"""Scores of one verdict: a generator that never ends must not fill the memory."""
 _REASON = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}\Z")
 
 
@@ -165,7 +169,7 @@ def run(check: Evaluator, traces: Sequence[Trace]) -> list[list[Score]]:
     ]
     results: list[list[Score]] = [[Score(check.name, label=NOT_APPLICABLE)] for _ in traces]
     for i, verdict in zip(indexes, _verdicts(check, [traces[i] for i in indexes]), strict=True):
-        results[i] = normalise(check, verdict)
+        results[i] = _normalised(check, verdict)
     return [[_stamp(check, score) for score in scores] for scores in results]
 
 
@@ -174,7 +178,7 @@ def _verdicts(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
         return []
     try:
         return _call(check, traces)
-    except Exception as error:  # noqa: BLE001 an evaluator is somebody's code: whatever it raises becomes a score
+    except BaseException as error:  # noqa: BLE001 an evaluator is somebody's code: whatever it raises becomes a score
         if len(traces) == 1:
             return [error]
         return [_verdicts(check, [trace])[0] for trace in traces]
@@ -195,7 +199,7 @@ def _call(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
 def _one(check: Evaluator, fn: Callable[..., Any], trace: Trace) -> Any:
     try:
         return _retried(check, lambda: _resolve(fn(trace)))
-    except Exception as error:  # noqa: BLE001 as above; the exception itself is the verdict
+    except BaseException as error:  # noqa: BLE001 as above; the exception itself is the verdict
         return error
 
 
@@ -237,6 +241,13 @@ def _pause(attempt: int) -> float:
     return 0.1 * 2.0**attempt * (0.5 + random.random())
 
 
+def _normalised(check: Evaluator, verdict: Any) -> list[Score]:
+    try:
+        return normalise(check, verdict)
+    except BaseException as error:  # noqa: BLE001 a verdict is somebody's object: its methods may raise anything
+        return normalise(check, error)
+
+
 def normalise(check: Evaluator, verdict: Any) -> list[Score]:
     """A verdict of any allowed kind as scores. Whatever cannot be one becomes a score with `error`."""
     if verdict is None:
@@ -251,16 +262,24 @@ def normalise(check: Evaluator, verdict: Any) -> list[Score]:
     if isinstance(verdict, (int, float)):
         return [_checked(check, Score(check.name, value=float(verdict)))]
     if isinstance(verdict, Iterable) and not isinstance(verdict, (str, bytes)):
-        items = list(verdict)
+        items = list(islice(verdict, _MOST_SCORES + 1))
+        if len(items) > _MOST_SCORES:
+            return [_bad_verdict(check, f"the check returned more than {_MOST_SCORES} scores")]
         if items and all(isinstance(item, Score) for item in items):
             return [_checked(check, item) for item in items]
     # Numbers of other libraries (numpy's) know how to become a float; text would, too, but was not meant as one.
     if hasattr(verdict, "__float__") and not isinstance(verdict, str):
         return [_checked(check, Score(check.name, value=float(verdict)))]
-    return [Score(check.name, error="bad_verdict", explanation=f"the check returned a {type(verdict).__name__}")]
+    return [_bad_verdict(check, f"the check returned a {type(verdict).__name__}")]
+
+
+def _bad_verdict(check: Evaluator, explanation: str) -> Score:
+    return Score(check.name, error="bad_verdict", explanation=explanation)
 
 
 def _checked(check: Evaluator, score: Score) -> Score:
+    if problem := _problem(score):
+        return _bad_verdict(check, problem)
     if score.error is not None:
         if not _REASON.match(score.error):  # a sentence may quote the input, and a metric's label leaves the process
             score = replace(score, error="evaluator_error", explanation=score.error[:300])
@@ -272,6 +291,20 @@ def _checked(check: Evaluator, score: Score) -> Score:
     if score.label is None:
         return replace(score, value=float(score.value), label=label(check, score.value))
     return score
+
+
+def _problem(score: Score) -> str:
+    """What makes a score unfit for the sinks; empty where nothing does."""
+    if not isinstance(score.name, str) or not _NAME.match(score.name):
+        return f"the score's name is {score.name!r:.100}; use lower-case letters, digits and underscores"
+    for name in ("label", "error", "explanation", "cause"):
+        if not isinstance(getattr(score, name), (str, NoneType)):
+            return f"the score's {name} is a {type(getattr(score, name)).__name__}; give a string"
+    if not all(isinstance(one, Evidence) for one in score.evidence):
+        return "the score's evidence holds something else than Evidence"
+    if isinstance(score.value, (str, bytes)):
+        return f"the score's value is a {type(score.value).__name__}; give a number"
+    return ""
 
 
 def label(check: Evaluator, value: float) -> str | None:

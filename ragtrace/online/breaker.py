@@ -6,6 +6,7 @@ import inspect
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from ragtrace import evaluation
@@ -15,8 +16,11 @@ from ragtrace.online.child_thread import ThreadRunner
 from ragtrace.records import Score, Trace
 
 _log = logging.getLogger(__name__)
-_FAILURES = 5
-"""Failed calls in a row after which an evaluator rests."""
+_WINDOW = 20
+"""Calls whose outcomes are remembered. An evaluator rests when half of them failed."""
+_FAILURES, _SOURCES = 5, 3
+"""But not before so many failed, with requests of so many sources (users or sessions, where requests name them): a few
+expensive requests of one user fail themselves, and not the evaluator for others."""
 _REST = 30.0
 """Seconds that it rests."""
 _HANGING = 2
@@ -52,7 +56,9 @@ class Breaker:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._failures = 0
+        self._outcomes: deque[frozenset[object] | None] = deque(maxlen=_WINDOW)
+        """For each of the last calls the sources of its requests if it failed, None if it did not."""
+        self._is_on_trial = False
         self._rests_until = 0.0
         self._hanging = 0
 
@@ -70,7 +76,8 @@ class Breaker:
         self, check: Evaluator, batch: Sequence[Trace], indexes: Sequence[int], process: ProcessRunner
     ) -> Results:
         try:
-            return self._attempt(check, len(indexes), lambda: process.evaluate(check, batch, indexes, check.timeout))
+            traces = [batch[i] for i in indexes]
+            return self._attempt(check, traces, lambda: process.evaluate(check, batch, indexes, check.timeout))
         except (TimeoutError, ChildDiedError) as error:
             if len(indexes) == 1:
                 return _failed(check, 1, error)
@@ -81,30 +88,31 @@ class Breaker:
         self, check: Evaluator, batch: Sequence[Trace], indexes: Sequence[int], thread: ThreadRunner[Results]
     ) -> Results:
         is_left_behind = has_ended = False
+        traces = [batch[i] for i in indexes]
 
         def work() -> Results:
             nonlocal has_ended
             try:
-                return evaluation.run(check, [batch[i] for i in indexes])
+                return evaluation.run(check, traces)
             finally:
                 with self._lock:
                     has_ended = True
                     self._hanging -= is_left_behind
 
         try:
-            return self._attempt(check, len(indexes), lambda: thread.call(work, check.timeout))
+            return self._attempt(check, traces, lambda: thread.call(work, check.timeout))
         except TimeoutError as error:
             with self._lock:
                 is_left_behind = not has_ended
                 self._hanging += is_left_behind
             return _failed(check, len(indexes), error)
 
-    def _attempt(self, check: Evaluator, count: int, call: Callable[[], Results]) -> Results:
+    def _attempt(self, check: Evaluator, traces: Sequence[Trace], call: Callable[[], Results]) -> Results:
         """Make the call if the evaluator does not rest. Raises TimeoutError and ChildDiedError; any other exception is
-        the error of `count` scores."""
+        the error of each trace's score."""
         with self._lock:
             if self._hanging >= _HANGING or self._clock() < self._rests_until:
-                return _failed(check, count, None)
+                return _failed(check, len(traces), None)
         has_failed = True
         try:
             results = call()
@@ -112,18 +120,33 @@ class Breaker:
         except (TimeoutError, ChildDiedError):
             raise
         except BaseException as error:  # noqa: BLE001 an evaluator may raise SystemExit; the worker goes on
-            results = _failed(check, count, error)
+            results = _failed(check, len(traces), error)
         finally:
-            self._count(has_failed)
+            self._count(frozenset(map(_source_of, traces)) if has_failed else None)
         return results
 
-    def _count(self, has_failed: bool) -> None:
+    def _count(self, failed_sources: frozenset[object] | None) -> None:
         with self._lock:
-            self._failures = self._failures + 1 if has_failed else 0
-            if self._failures >= _FAILURES:
-                # After the rest one call may try; if that fails, too, the next rest begins at once.
+            outcomes = self._outcomes
+            outcomes.append(failed_sources)
+            failures = [sources for sources in outcomes if sources is not None]
+            is_failing = (
+                len(failures) >= _FAILURES
+                and 2 * len(failures) >= len(outcomes)
+                and len(frozenset().union(*failures)) >= _SOURCES
+            )
+            # After the rest one call may try; if that fails, too, the next rest begins at once.
+            if failed_sources is not None and (is_failing or self._is_on_trial):
                 self._rests_until = self._clock() + _REST
-                self._failures = _FAILURES - 1
+                self._is_on_trial = True
+                outcomes.clear()
+            elif failed_sources is None:
+                self._is_on_trial = False
+
+
+def _source_of(trace: Trace) -> object:
+    """Who sent a request: its user or session, or the request itself where it names neither."""
+    return trace.facts.user_id or trace.facts.session_id or (trace.trace_id, trace.span_id)
 
 
 def _failed(check: Evaluator, count: int, error: BaseException | None) -> Results:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextvars
 import queue
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
 
 from opentelemetry import context
 
@@ -48,7 +50,53 @@ class ThreadRunner(Generic[T]):
 
 
 def _make_calls(calls: queue.SimpleQueue[Callable[[], None] | None]) -> None:
-    # A judge may itself be an instrumented chain: it must be neither traced nor evaluated.
-    context.attach(context.set_value(context._SUPPRESS_INSTRUMENTATION_KEY, True))
+    suppress_tracing()
     while (call := calls.get()) is not None:
         call()
+
+
+_own = threading.local()
+
+
+def suppress_tracing() -> None:
+    """Trace nothing that this thread does, nor what it hands to other threads and thread pools.
+
+    An evaluator or a sink may call a chain that is instrumented: if that were a request, it would be evaluated, and so
+    on without end. A new thread begins with an empty context, so it is given this one's.
+    """
+    context.attach(context.set_value(context._SUPPRESS_INSTRUMENTATION_KEY, True))
+    _own.is_suppressed = True
+    with _patching:
+        if _thread.start is not _start_thread:
+            _thread.start, _pool.submit = _start_thread, _submit
+
+
+_patching = threading.Lock()
+_thread: Any = threading.Thread
+_pool: Any = ThreadPoolExecutor
+_original_start, _original_submit = _thread.start, _pool.submit
+
+
+def _start_thread(thread: threading.Thread) -> None:
+    """`Thread.start`; a thread that an evaluator's thread starts is suppressed, too."""
+    if getattr(_own, "is_suppressed", False):
+        run = thread.run
+
+        def run_suppressed() -> None:
+            suppress_tracing()
+            run()
+
+        thread.run = run_suppressed  # type: ignore[method-assign]
+    _original_start(thread)
+
+
+def _submit(pool: ThreadPoolExecutor, function: Callable[..., T], /, *args: object, **kwargs: object) -> Any:
+    """`ThreadPoolExecutor.submit`; what an evaluator's thread submits runs in a copy of its context."""
+    if getattr(_own, "is_suppressed", False):
+        # The pool may be the application's: a thread that it starts now must not stay suppressed.
+        _own.is_suppressed = False
+        try:
+            return _original_submit(pool, contextvars.copy_context().run, function, *args, **kwargs)
+        finally:
+            _own.is_suppressed = True
+    return _original_submit(pool, function, *args, **kwargs)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from ragtrace.background import Background, Bounds, after_fork
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, under
 from ragtrace.online.breaker import Breaker, Runners
+from ragtrace.online.child_thread import suppress_tracing
 from ragtrace.online.counts import Counts, Stats, Tally, inputs_of
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Decision, Sampler, joint, ratio
@@ -174,6 +175,7 @@ class Pipeline:
 
     @contextmanager
     def _open_runners(self) -> Iterator[None]:
+        suppress_tracing()  # a sink may call an instrumented chain
         runners = self._runners[threading.get_ident()] = Runners(self._isolated, self._environment)
         try:
             runners.start()

@@ -139,7 +139,7 @@ def test_healthy_calls_in_several_workers_do_not_count_as_hanging(opened: list[P
 
 
 def test_a_check_that_keeps_failing_rests() -> None:
-    """After five failures in a row an evaluator rests for thirty seconds, then may try once more."""
+    """After five failures of several sources an evaluator rests for thirty seconds, then may try once more."""
     clock, calls = Clock(), []
 
     def broken(trace: Trace) -> bool:
@@ -147,8 +147,8 @@ def test_a_check_that_keeps_failing_rests() -> None:
         raise RuntimeError
 
     check, breaker, runners = evaluator(broken), Breaker(clock), Runners()
-    for _ in range(8):
-        breaker.run(check, [make_trace()], [0], runners)
+    for n in range(8):
+        breaker.run(check, [make_trace(trace_id=n)], [0], runners)
     assert len(calls) == 5
     clock.tick(31)
     results = breaker.run(check, [make_trace(), make_trace()], [0, 1], runners)

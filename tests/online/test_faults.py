@@ -1,0 +1,180 @@
+"""What an evaluator or a sink may do to the pipeline: fail itself, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from opentelemetry import context
+
+from ragtrace import Score, evaluator
+from ragtrace.evaluation import run
+from ragtrace.online.breaker import Breaker, Runners
+from ragtrace.online.pipeline import Pipeline
+from ragtrace.records import Evaluation, Facts, Trace
+from ragtrace.testing import Capture, make_trace
+
+
+class Evil(float):
+    """A number whose methods raise."""
+
+    def __float__(self) -> float:
+        raise RuntimeError("evil")
+
+
+def _endless() -> Iterator[Score]:
+    return (Score("check", value=1.0) for _ in itertools.count())
+
+
+def _breaks() -> Iterator[Score]:
+    yield Score("check", value=1.0)
+    raise RuntimeError
+
+
+VERDICTS: dict[str, Callable[[], Any]] = {
+    "value is a text": lambda: Score("check", value="abc"),  # type: ignore[arg-type]
+    "value is too large": lambda: Score("check", value=10**400),
+    "number is too large": lambda: 10**400,
+    "label is a number": lambda: Score("check", value=0.5, label=7),  # type: ignore[arg-type]
+    "error is an exception": lambda: Score("check", error=ValueError("boo")),  # type: ignore[arg-type]
+    "explanation is an object": lambda: Score("check", value=0.5, explanation=object()),  # type: ignore[arg-type]
+    "evidence is none": lambda: Score("check", value=0.5, evidence=("a", 3)),  # type: ignore[arg-type]
+    "name is none": lambda: Score(None, value=0.5),  # type: ignore[arg-type]
+    "name is a sentence": lambda: Score("Is it good?", value=0.5),
+    "never ends": _endless,
+    "breaks": _breaks,
+    "complex": lambda: complex(1, 2),
+    "evil": lambda: Evil(0.5),
+    "a list of other things": lambda: [1, "a", None],
+}
+
+
+@pytest.mark.parametrize("kind", VERDICTS, ids=str)
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_malformed_verdict_is_an_error_of_its_own_trace(kind: str, batch: bool) -> None:
+    """Whatever a check returns, each trace has a score; only the bad one has an error, and no sink sees odd types."""
+
+    def verdict(trace: Trace) -> Any:
+        return VERDICTS[kind]() if trace.answer == "bad" else 1.0
+
+    def together(traces: Sequence[Trace]) -> list[Any]:
+        return [verdict(trace) for trace in traces]
+
+    check = evaluator(name="check", batch=batch)(together if batch else verdict)
+    results = run(check, [make_trace(answer=answer) for answer in ("good", "bad", "fine")])
+    assert [scores[0].value for scores in results] == [1.0, None, 1.0]
+    (bad,) = results[1]
+    assert bad.name == "check"
+    assert bad.error in ("bad_verdict", "OverflowError", "RuntimeError", "TypeError")
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+@pytest.mark.parametrize("kind", ["plain", "batch", "coroutine"])
+def test_an_exception_that_would_end_a_thread_costs_one_score(error: type[BaseException], kind: str) -> None:
+    """Of ten requests nine are scored, in one micro-batch and after it; the worker lives, and the counts add up."""
+
+    def judge(trace: Trace) -> float:
+        if trace.answer == "bad":
+            raise error
+        return 1.0
+
+    async def later(trace: Trace) -> float:
+        return judge(trace)
+
+    functions: dict[str, Callable[..., Any]] = {
+        "plain": judge, "batch": lambda traces: [judge(trace) for trace in traces], "coroutine": later
+    }  # fmt: skip
+    check = evaluator(name="check", batch=kind == "batch")(functions[kind])
+    capture = Capture()
+    pipeline = Pipeline([check], [capture])
+    try:
+        for n in range(10):
+            pipeline.submit(make_trace(answer="bad" if n == 4 else "good", trace_id=n + 1))
+        assert pipeline.flush(30)
+        pipeline.submit(make_trace(trace_id=11))
+        assert pipeline.flush(30)
+        counts = pipeline.counts()["check"]
+        assert (counts.eligible, counts.scored, counts.failed, counts.dropped) == (11, 10, 1, 0)
+        assert [e.scores[0].error for e in capture.evaluations if e.trace.trace_id == 5] == [error.__name__]
+    finally:
+        pipeline.close(1)
+
+
+def _breaker() -> tuple[Breaker, Runners, Any]:
+    def judge(trace: Trace) -> float:
+        if trace.answer == "bad":
+            raise ValueError
+        return 1.0
+
+    return Breaker(), Runners(), evaluator(name="check")(judge)
+
+
+def test_one_user_s_requests_do_not_switch_an_evaluator_off() -> None:
+    """Twenty failures in a row of one user fail themselves; the next user's request is scored."""
+    breaker, runners, check = _breaker()
+    for n in range(20):
+        trace = make_trace(answer="bad", trace_id=n + 1, facts=Facts(user_id="u1"))
+        assert breaker.run(check, [trace], [0], runners)[0][0].error == "ValueError"
+    other = make_trace(answer="good", trace_id=99, facts=Facts(user_id="u2"))
+    assert breaker.run(check, [other], [0], runners)[0][0].value == 1.0
+
+
+def test_a_share_of_failures_switches_an_evaluator_off() -> None:
+    """Four failures in a row among good requests do not; when half of the last twenty fail, it rests."""
+    breaker, runners, check = _breaker()
+
+    def error_of(n: int, answer: str) -> str | None:
+        return breaker.run(check, [make_trace(answer=answer, trace_id=n)], [0], runners)[0][0].error
+
+    for n in range(20):
+        assert error_of(n, "good") is None
+    for n in range(4):
+        assert error_of(100 + n, "bad") == "ValueError"
+    assert error_of(200, "good") is None
+    errors = [error_of(300 + n, "bad") for n in range(10)]
+    assert errors[-1] == "circuit_open"
+
+
+def test_an_evaluator_s_own_threads_are_not_traced() -> None:
+    """A thread or a pool that an evaluator uses has its suppressed context; the application's tasks in the same pool
+    have their own."""
+    pool = ThreadPoolExecutor(1)
+
+    def is_suppressed() -> bool:
+        return bool(context.get_value(context._SUPPRESS_INSTRUMENTATION_KEY))
+
+    def judge(_trace: Trace) -> list[Score]:
+        results = [is_suppressed(), pool.submit(is_suppressed).result(10)]
+        thread = threading.Thread(target=lambda: results.append(is_suppressed()))
+        thread.start()
+        thread.join(10)
+        results.append(asyncio.run(asyncio.to_thread(is_suppressed)))
+        return [Score("check", value=float(value)) for value in results]
+
+    sunk: list[bool] = []
+    capture = Capture()
+
+    def sink(evaluation: Evaluation) -> None:
+        sunk.extend((is_suppressed(), pool.submit(is_suppressed).result(10)))
+        capture(evaluation)
+
+    pipeline = Pipeline([evaluator(name="check")(judge)], [sink])
+    try:
+        pipeline.submit(make_trace())
+        scores = capture.wait(1)[0].scores
+    finally:
+        pipeline.close(1)
+    assert [score.value for score in scores] == [1.0, 1.0, 1.0, 1.0]
+    assert sunk == [True, True]
+    assert pool.submit(is_suppressed).result(10) is False
+    fresh: list[bool] = []
+    thread = threading.Thread(target=lambda: fresh.append(is_suppressed()))
+    thread.start()
+    thread.join(10)
+    assert fresh == [False]
+    pool.shutdown()
