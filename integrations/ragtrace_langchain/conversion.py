@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace import semconv
-from ragtrace.text.sanitizer import fields_of, sendable
+from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.provider_replies import token_counts, write_counts
 from ragtrace.tracing.request import Run
-from ragtrace_langchain.chat_messages import ROLES, replies_of
+from ragtrace_langchain.chat_messages import replies_of
 
-_QUERY_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
-_ANSWER_KEYS = ("answer", "output", "result", "response", "output_text", "text", "content", "generation")
 _CONTROL_FLOW = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand", "GraphDrained"})
 _FRAMEWORK_METADATA = ("ls_", "langgraph_", "lc_", "__", "checkpoint_")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
@@ -51,58 +49,6 @@ def _origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
         "tags": [str(tag) for tag in tags or () if not str(tag).startswith(("seq:step", "map:key", "graph:step"))],
         "metadata": own,
     }
-
-
-def query_of(inputs: Any) -> str | None:
-    """Returns the question in a root's inputs, or None: a stream starts with an empty placeholder."""
-    if isinstance(inputs, str):
-        return inputs or None
-    if isinstance(inputs, Mapping):
-        if inputs.get("messages"):
-            return _last_text(inputs["messages"], ("user", "human"))
-        for key in _QUERY_KEYS:
-            if inputs.get(key):
-                return query_of(inputs[key]) or text_of(inputs[key])
-        texts = [v for v in inputs.values() if isinstance(v, str) and v]
-        return texts[0] if len(texts) == 1 else None
-    if isinstance(inputs, (list, tuple)):
-        return _last_text(inputs, ("user", "human"))
-    if hasattr(inputs, "to_messages"):
-        return _last_text(inputs.to_messages(), ("user", "human"))
-    return text_of(inputs) or None if hasattr(inputs, "content") else None
-
-
-def answer_of(outputs: Any) -> str | None:
-    """Returns the answer in a root's outputs, or None."""
-    if outputs is None:
-        return None
-    if isinstance(outputs, str):
-        return outputs
-    if isinstance(outputs, Mapping):
-        for key in _ANSWER_KEYS:
-            if outputs.get(key) is not None:
-                return answer_of(outputs[key])
-        if outputs.get("messages"):
-            return _last_text(outputs["messages"], ("assistant", "ai"))
-        return sendable(dict(outputs))
-    if not hasattr(outputs, "content") and (fields := fields_of(outputs)):
-        return answer_of(fields)
-    if isinstance(outputs, (list, tuple)) and outputs and hasattr(outputs[-1], "content"):
-        return _last_text(outputs, ("assistant", "ai"))
-    return text_of(outputs)
-
-
-def _last_text(messages: Any, roles: tuple[str, ...]) -> str | None:
-    items = messages if isinstance(messages, (list, tuple)) else [messages]
-    for item in reversed(items):
-        if isinstance(item, str):
-            return item
-        if isinstance(item, (list, tuple)) and len(item) == 2 and item[0] in roles:
-            return text_of(item[1])
-        kind = item.get("role") or item.get("type") if isinstance(item, Mapping) else getattr(item, "type", None)
-        if kind in roles or ROLES.get(str(kind)) in roles:
-            return text_of(item.get("content") if isinstance(item, Mapping) else item)
-    return None
 
 
 def text_of(value: Any) -> str:

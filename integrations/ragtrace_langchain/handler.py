@@ -11,15 +11,17 @@ from langchain_core.callbacks import BaseCallbackHandler
 
 from ragtrace import semconv
 from ragtrace.tracing import current
+from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.adapters import is_cancellation
 from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.model_messages import ModelMessage, last_question
 from ragtrace.tracing.recorder import Recorder, all_recorders, open_recorder
 from ragtrace.tracing.request import Run
-from ragtrace_langchain import conversion
+from ragtrace_langchain import conversion, graphs
 from ragtrace_langchain.chat_messages import message_of
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state, documents_of_tool
 from ragtrace_langchain.model_calls import model_attributes, prompt_of, tool_of, tools_of
+from ragtrace_langchain.question_answer import answer_of, query_of, questions_of_interrupt
 from ragtrace_langchain.vector_stores import current_retrieval, wrap_vector_stores
 
 _Method = Callable[..., None]
@@ -117,7 +119,13 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             return None
         else:
             origin = conversion.origin(tags, metadata)
-        return self._recorder.start(run_id, parent, operation, name, target=target, owner=self, **origin)
+        run = self._recorder.start(run_id, parent, operation, name, target=target, owner=self, **origin)
+        if run is not None and above is not None:
+            if agent := graphs.agent_of(above):
+                run.attributes[semconv.AGENT_NAME] = agent
+            if self._recorder.capture.openinference:
+                run.attributes.update(graphs.node_attributes(metadata))
+        return run
 
     def _is_recorded_elsewhere(self, run_id: UUID, parent: UUID | None) -> bool:
         """Returns True when a handler with other settings records this run or its parent."""
@@ -136,31 +144,45 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     ) -> None:
         """Handles the start of a runnable: a request's root, or an internal step."""
         try:
-            if self._recorder.follow(run_id, parent_run_id):
+            above = self._recorder.near(parent_run_id)
+            is_agent = above is not None and graphs.begins_agent(inputs, kwargs, above)
+            if not is_agent and self._recorder.follow(run_id, parent_run_id):
                 if kwargs.get("run_type") == "prompt":
                     self._note_prompt(serialized, inputs, parent_run_id)
                 return
-            self._start_root(serialized, inputs, run_id, parent_run_id, kwargs)
+            self._start_root(serialized, inputs, run_id, parent_run_id, kwargs, is_agent)
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
             self._recorder.failed("on_chain_start")
 
-    def _start_root(
-        self, serialized: Any, inputs: Any, run_id: UUID, parent: UUID | None, kwargs: dict[str, Any]
+    def _start_root(  # noqa: PLR0917 the callback's own arguments
+        self,
+        serialized: Any,
+        inputs: Any,
+        run_id: UUID,
+        parent: UUID | None,
+        kwargs: dict[str, Any],
+        is_agent: bool,
     ) -> None:
         name = conversion.name_of(serialized, kwargs, "chain")
         metadata = kwargs.get("metadata") or {}
         if fragment := _FRAGMENTS.get(kwargs.get("run_type", "")):
             run = self._start(run_id, parent, fragment, name, kwargs)
             if run is not None:
-                run.query = conversion.query_of(inputs)
+                run.query = query_of(inputs)
                 run.prompt = prompt_of(serialized, inputs) if self._recorder.capture.spans else None
             return
-        agent = metadata.get("lc_agent_name") or (name if name == "AgentExecutor" else None)
-        operation = semconv.OP_AGENT if agent else semconv.OP_WORKFLOW
-        run = self._start(run_id, parent, operation, name, kwargs, agent)
-        if run is not None:
-            run.attributes[semconv.AGENT_NAME if agent else semconv.WORKFLOW_NAME] = agent or name
-            self._read_inputs(run, inputs)
+        is_agent = is_agent or graphs.is_agent(name, metadata)
+        agent = graphs.agent_name(name, metadata) if is_agent else None
+        run = self._start(run_id, parent, semconv.OP_AGENT if is_agent else semconv.OP_WORKFLOW, name, kwargs, agent)
+        if run is None:
+            return
+        if not is_agent:
+            run.attributes[semconv.WORKFLOW_NAME] = name
+        elif agent is not None:
+            run.attributes[semconv.AGENT_NAME] = agent
+        self._read_inputs(run, inputs)
+        if run.parent is None and "thread_id" in metadata and (inputs is None or hasattr(inputs, "resume")):
+            graphs.link_resumption(run)
 
     def _note_prompt(self, serialized: Any, inputs: Any, parent: UUID | None) -> None:
         """Notes a template that was filled in, for the model that is called with it by the same chain."""
@@ -170,8 +192,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.request.prompts[parent] = prompt
 
     def _read_inputs(self, run: Run, inputs: Any) -> None:
-        run.query = conversion.query_of(inputs)
-        if documents := documents_of_state(inputs):
+        run.query = query_of(inputs)
+        if run.parent is None and (documents := documents_of_state(inputs)):
             run.request.passed.insert(0, (0, documents))
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -200,7 +222,10 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run is not None and run.owner is self:
             if run.query is None:
                 self._read_inputs(run, kwargs.get("inputs"))
-            run.answer = conversion.answer_of(outputs)
+            run.answer = answer_of(outputs)
+            if run.parent is None and run.request.interrupt is not None:
+                run.answer = run.request.interrupt
+                graphs.remember_interrupt(run)
             # No output although the model answered: the consumer closed the stream.
             cancelled = outputs is None and any(call.chunks for call in run.request.model_calls)
         self._recorder.end(run_id, cancelled=cancelled)
@@ -210,13 +235,16 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         """Handles a runnable that failed or was cancelled, or a graph that was interrupted to ask a person."""
         run = self._recorder.get(run_id)
         if run is not None and run.query is None:
-            run.query = conversion.query_of(kwargs.get("inputs"))
+            run.query = query_of(kwargs.get("inputs"))
         self._fail(run_id, error)
 
     def _fail(self, run_id: UUID, error: BaseException) -> None:
         if is_cancellation(error):
             self._recorder.end(run_id, cancelled=True)
         elif conversion.is_control_flow(error):
+            run = self._recorder.near(run_id)
+            if run is not None and (question := questions_of_interrupt(error)):
+                run.request.interrupt = question
             self._recorder.end(run_id)
         else:
             self._recorder.end(run_id, error=error)
@@ -263,7 +291,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         model = attributes.get(semconv.REQUEST_MODEL)
         run = self._start(run_id, parent, operation, name, kwargs, model)
         if run is not None:
-            run.attributes = attributes
+            run.attributes.update(attributes)
             run.prompt = run.request.prompts.pop(parent, None)
             run.tools = tools_of(parameters) if capture.spans or capture.events else ()
             # LangChain configures each step with metadata; the prompt's version is set on the model's call.
@@ -333,7 +361,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._start(run_id, parent_run_id, semconv.OP_TOOL, name, kwargs)
         if run is None:
             return
-        run.query = input_str if isinstance(input_str, str) else conversion.text_of(input_str)
+        arguments = kwargs.get("inputs")
+        run.query = sendable(arguments) if isinstance(arguments, dict) else conversion.text_of(input_str)
         run.tools = [tool_of(serialized, name)]
         run.attributes[semconv.TOOL_NAME] = name
         run.attributes[semconv.TOOL_TYPE] = "function"
@@ -354,7 +383,9 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             # Early 0.3 releases do not pass the call's id to on_tool_start.
             if call_id := getattr(output, "tool_call_id", None):
                 run.attributes.setdefault(semconv.TOOL_CALL_ID, str(call_id))
-        self._recorder.end(run_id)
+        # The tool failed, and the error was handled: the model is told what happened.
+        is_failure = getattr(output, "status", None) == "error"
+        self._recorder.end(run_id, error="tool_error" if is_failure else None)
 
     @_quiet
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:

@@ -149,10 +149,8 @@ def sendable(value: object, limit: int = 1_000_000) -> str:
 
 def _as_text(value: object) -> str:
     try:
-        fields = fields_of(value)
-        if fields is not None or isinstance(value, (dict, list, tuple)):
-            return json.dumps(value if fields is None else fields, ensure_ascii=False, default=_fallback)
-        return str(value)
+        plain = value if isinstance(value, (dict, list, tuple)) else _plain_of(value)
+        return str(value) if plain is None else json.dumps(plain, ensure_ascii=False, default=_fallback)
     except Exception:  # noqa: BLE001 cycles, objects whose repr raises: a name is better than nothing
         return f"<{type(value).__name__}>"
 
@@ -160,20 +158,26 @@ def _as_text(value: object) -> str:
 def fields_of(value: object) -> dict[str, Any] | None:
     """The fields of a dataclass or a pydantic object; None for other values, and for a class with its own `__str__`:
     that one says how it is written. A text of it is then its dict's, not its repr."""
+    plain = _plain_of(value)
+    return plain if isinstance(plain, dict) else None
+
+
+def _plain_of(value: object) -> Any:
+    """What a dataclass or a pydantic object holds: its fields, or the value of a root model; None for other values."""
     kind = type(value)
     if dataclasses.is_dataclass(kind) and kind.__str__ is object.__str__:
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
-    dump = getattr(value, "model_dump", None)
-    if callable(dump) and kind.__str__.__module__.startswith("pydantic."):
-        return dict(dump())
-    return None
+    if not (getattr(kind.__str__, "__module__", None) or "").startswith("pydantic."):
+        return None
+    dump = getattr(value, "model_dump", None) or getattr(value, "dict", None)  # pydantic 1 has the second alone
+    return dump() if callable(dump) else None
 
 
 def _fallback(value: object) -> Any:
     """For json: an object that it cannot write. An object without a working str is named by its type."""
     try:
-        fields = fields_of(value)
-        return str(value) if fields is None else fields
+        plain = _plain_of(value)
+        return str(value) if plain is None else plain
     except Exception:  # noqa: BLE001 an application's __str__
         return f"<{type(value).__name__}>"
 

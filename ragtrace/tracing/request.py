@@ -91,6 +91,8 @@ class Request:
     """The runs that ended first, with their ends in Unix nanoseconds."""
     prompts: dict[Hashable, PromptTemplate] = field(default_factory=dict)
     """Templates that were filled in and not yet sent to a model, by the key of the run that will send them."""
+    interrupt: str | None = None
+    """What the application asked a person, where it stopped to ask."""
     prompt_version: object = None
     """The prompt version in the metadata of a model call."""
     reference: str | None = None

@@ -429,9 +429,9 @@ def test_tool_calls_are_told_to_evaluators(recorded: Recorded, config: Any) -> N
 
     RunnableLambda(run).with_config(run_name="agent").invoke("which pump?", config)
     assert list(recorded.traces[0].facts.steps) == [
-        {"tool": "look_up", "args": "{'what': 'pump'}", "result": "found pump"},
-        {"tool": "look_up", "args": "{'what': 'cover'}", "result": "found cover"},
-        {"tool": "broken", "args": "{'what': 'pump'}", "result": "error: TimeoutError"},
+        {"tool": "look_up", "args": '{"what": "pump"}', "result": "found pump"},
+        {"tool": "look_up", "args": '{"what": "cover"}', "result": "found cover"},
+        {"tool": "broken", "args": '{"what": "pump"}', "result": "error: TimeoutError"},
     ]
 
 

@@ -1,0 +1,83 @@
+"""What LangGraph adds to a run: agents below agents, the node, and the resumption of an interrupted graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from opentelemetry.trace import SpanContext
+
+from ragtrace import semconv
+from ragtrace.tracing.request import Run
+
+_MAX_THREADS = 1_000
+"""Conversations whose interrupt is remembered, the latest."""
+
+_interrupted: dict[str, SpanContext] = {}
+"""The root span of an interrupted graph by its conversation. Single operations on it are atomic."""
+
+
+def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
+    """Returns True for the run of an agent: LangChain's `create_agent`, or its older executor."""
+    return (
+        "lc_agent_name" in metadata
+        or metadata.get("ls_integration") == "langchain_create_agent"
+        or name == "AgentExecutor"
+    )
+
+
+def agent_name(name: str, metadata: Mapping[str, Any]) -> str | None:
+    """Returns an agent's name; None where it has only the name that LangGraph gives to every graph."""
+    return metadata.get("lc_agent_name") or (None if name == "LangGraph" else name)
+
+
+def agent_of(run: Run | None) -> str | None:
+    """Returns the name of the nearest agent: of the run itself or above it."""
+    while run is not None:
+        if run.operation == semconv.OP_AGENT:
+            return run.attributes.get(semconv.AGENT_NAME)
+        run = run.parent
+    return None
+
+
+def begins_agent(inputs: Any, kwargs: Mapping[str, Any], above: Run) -> bool:
+    """Returns True for an internal run that is a named agent below another run. LangGraph passes an agent's name on to
+    all runs inside, so it begins where the name changes. A graph that carries a conversation and has the name of its
+    node is an agent, too: the older `create_react_agent` says no more."""
+    metadata = kwargs.get("metadata") or {}
+    name = metadata.get("lc_agent_name")
+    if name is not None:
+        # The node of an agent that is part of a graph has the name of the agent, but not yet in its metadata.
+        return bool(name != agent_of(above))
+    own = kwargs.get("name")
+    if own is None or own != metadata.get("langgraph_node"):
+        return False
+    # A node's own run does not know its namespace yet; what runs inside of it does.
+    is_inside = metadata.get("checkpoint_ns", "") == metadata.get("langgraph_checkpoint_ns")
+    return is_inside and isinstance(inputs, Mapping) and "messages" in inputs and own != agent_of(above)
+
+
+def node_attributes(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the graph's node that a run belongs to, as OpenInference names it."""
+    node = metadata.get("langgraph_node")
+    return {semconv.OI_GRAPH_NODE: node, semconv.OI_GRAPH_NODE_NAME: node} if isinstance(node, str) else {}
+
+
+def remember_interrupt(root: Run) -> None:
+    """Remembers the root of a graph that stopped to ask a person."""
+    thread = root.request.session
+    if thread is None:
+        return
+    _interrupted.pop(thread, None)  # to the end: the oldest goes first
+    _interrupted[thread] = root.span.get_span_context()
+    while len(_interrupted) > _MAX_THREADS:
+        with suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
+            del _interrupted[next(iter(_interrupted))]
+
+
+def link_resumption(root: Run) -> None:
+    """Links the root of a graph that goes on to the root of the run that was interrupted in the same conversation."""
+    context = _interrupted.pop(root.request.session or "", None)
+    if context is not None:
+        root.span.add_link(context)

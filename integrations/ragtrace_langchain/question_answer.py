@@ -1,0 +1,121 @@
+"""Finds the question in what a chain, graph or agent takes, and the answer in what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ragtrace.text.sanitizer import fields_of, sendable
+from ragtrace_langchain.chat_messages import ROLES
+from ragtrace_langchain.conversion import text_of
+
+_QUERY_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
+_STRUCTURED_KEYS = ("structured_response", "parsed")
+"""Answers in the form that the application asked for: an agent's, and a model's beside its raw message."""
+_ANSWER_KEYS = ("answer", "output", "result", "response", "output_text", "text", "content", "generation")
+_MAX_CHARS = 100_000
+"""Characters of inputs whose names say nothing, written as JSON."""
+
+
+def query_of(inputs: Any) -> str | None:
+    """Returns the question in a root's inputs, or None: a stream starts with an empty placeholder. Of several inputs
+    with unknown names it is all of them, as JSON; of a command that resumes a graph, what a person replied."""
+    if inputs is None or isinstance(inputs, str):
+        return inputs or None
+    if isinstance(inputs, Mapping):
+        return _query_of_fields(inputs)
+    if isinstance(inputs, (list, tuple)):
+        return _last_text(inputs, ("user", "human")) or _written(inputs)
+    if hasattr(inputs, "to_messages"):
+        return _last_text(inputs.to_messages(), ("user", "human"))
+    if hasattr(inputs, "content") or hasattr(inputs, "page_content"):
+        return text_of(inputs) or None if hasattr(inputs, "content") else None
+    if hasattr(inputs, "resume") and hasattr(inputs, "goto"):
+        return question_text(inputs.resume) if inputs.resume is not None else query_of(inputs.update)
+    fields = fields_of(inputs)
+    return sendable(inputs, _MAX_CHARS) if fields is None else _query_of_fields(fields)
+
+
+def _query_of_fields(inputs: Mapping[Any, Any]) -> str | None:
+    if inputs.get("messages"):
+        question = _last_text(inputs["messages"], ("user", "human"))
+        if question:
+            return question
+    for key in _QUERY_KEYS:
+        if inputs.get(key):
+            return query_of(inputs[key]) or text_of(inputs[key])
+    texts = [value for value in inputs.values() if isinstance(value, str) and value]
+    if len(texts) == 1:
+        return texts[0]
+    own = {key: value for key, value in inputs.items() if not _is_context(value)}
+    return _written(next(iter(own.values())) if len(own) == 1 else own)
+
+
+def _is_context(value: Any) -> bool:
+    """Returns True for what is empty, or a conversation or documents beside the question."""
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    is_empty = value is None or (isinstance(value, (str, list, tuple, dict)) and not value)
+    return is_empty or hasattr(first, "content") or hasattr(first, "page_content")
+
+
+def _written(value: Any) -> str | None:
+    is_empty = isinstance(value, (str, list, tuple, Mapping)) and not value
+    return None if is_empty or _is_context(value) else sendable(value, _MAX_CHARS)
+
+
+def question_text(value: Any) -> str:
+    """Returns what a graph asks a person, or what the person replies: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else sendable(value, _MAX_CHARS)
+
+
+def questions_of_interrupt(error: BaseException) -> str | None:
+    """Returns what a graph asks with an interrupt, or None."""
+    interrupts = error.args[0] if error.args else ()
+    items: Iterable[Any] = interrupts if isinstance(interrupts, (list, tuple)) else (interrupts,)
+    texts = [question_text(item.value) for item in items if getattr(item, "value", None) is not None]
+    return "\n".join(texts) or None
+
+
+def answer_of(outputs: Any) -> str | None:
+    """Returns the answer in a root's outputs, or None. Objects are written as JSON."""
+    if outputs is None or isinstance(outputs, str):
+        return outputs
+    if isinstance(outputs, Mapping):
+        return _answer_of_fields(outputs)
+    if not hasattr(outputs, "content") and (fields := fields_of(outputs)):
+        return _answer_of_fields(fields)
+    if isinstance(outputs, (list, tuple)) and outputs and hasattr(outputs[-1], "content"):
+        return _last_answer(outputs)
+    return text_of(outputs)
+
+
+def _answer_of_fields(outputs: Mapping[Any, Any]) -> str | None:
+    for key in _STRUCTURED_KEYS:
+        if outputs.get(key) is not None:
+            return sendable(outputs[key])
+    for key in _ANSWER_KEYS:
+        if outputs.get(key) is not None:
+            return answer_of(outputs[key])
+    if outputs.get("messages"):
+        return _last_answer(outputs["messages"])
+    return sendable(dict(outputs))
+
+
+def _last_answer(messages: Any) -> str | None:
+    """Returns the last text of the model; where its last message has none, the result of the tool that it called, which
+    an agent may return as it is."""
+    answer = _last_text(messages, ("assistant", "ai"))
+    return answer or _last_text(messages, ("tool", "function")) or answer
+
+
+def _last_text(messages: Any, roles: tuple[str, ...]) -> str | None:
+    items = messages if isinstance(messages, (list, tuple)) else [messages]
+    for item in reversed(items):
+        if isinstance(item, str):
+            return item
+        if isinstance(item, (list, tuple)) and len(item) == 2 and item[0] in roles:
+            return text_of(item[1])
+        kind = item.get("role") or item.get("type") if isinstance(item, Mapping) else getattr(item, "type", None)
+        if kind in roles or ROLES.get(str(kind)) in roles:
+            return text_of(item.get("content") if isinstance(item, Mapping) else item)
+    return None

@@ -1,0 +1,296 @@
+"""Questions and answers of chains and graphs in all their forms; agents below agents; interrupts; tools."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import pytest
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import ToolException, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, interrupt
+from opentelemetry.trace import StatusCode
+from pydantic import BaseModel, RootModel
+
+from ragtrace import semconv
+from ragtrace_langchain import RagtraceCallbackHandler
+from ragtrace_langchain.question_answer import answer_of, query_of
+from tests.conftest import Recorded
+
+
+@pytest.fixture
+def config(recorded: Recorded) -> Any:
+    return {"callbacks": [RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)]}
+
+
+# --- questions -----------------------------------------------------------------------------------
+
+
+class Ask(BaseModel):
+    topic: str
+    language: str
+
+
+@dataclass
+class Question:
+    question: str
+    depth: int = 3
+
+
+@pytest.mark.parametrize(
+    ("inputs", "question"),
+    [
+        ("How long?", "How long?"),
+        ({"question": "How long?", "context": "c"}, "How long?"),
+        ({"topic": "pumps", "language": "de"}, '{"topic": "pumps", "language": "de"}'),
+        ({"topic": "pumps", "year": 2024}, "pumps"),
+        ({"first": 1, "second": 2, "none": None}, '{"first": 1, "second": 2}'),
+        ({"topic": "pumps", "language": "de", "past": [HumanMessage("hi")]}, '{"topic": "pumps", "language": "de"}'),
+        ({"number": 7}, "7"),
+        (7, "7"),
+        ([1, 2], "[1, 2]"),
+        (Ask(topic="pumps", language="de"), '{"topic": "pumps", "language": "de"}'),
+        (Question("How long?"), "How long?"),
+        ({"messages": [("user", "How long?")]}, "How long?"),
+        (Command(resume="yes"), "yes"),
+        (Command(resume={"type": "accept"}), '{"type": "accept"}'),
+        (Command(update={"messages": [HumanMessage("How long?")]}), "How long?"),
+        ({"input": ""}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_questions(inputs: Any, question: str | None) -> None:
+    """The question is found under a known name, as the only text, in the messages, or else is all inputs as JSON."""
+    assert query_of(inputs) == question
+
+
+def test_several_inputs_of_unknown_names(recorded: Recorded, config: Any) -> None:
+    """Called, and streamed, where the inputs arrive at the end."""
+    chain = RunnableLambda(lambda given: given["topic"]) | RunnableLambda(str)
+    chain.invoke({"topic": "pumps", "language": "de"}, config)
+    list(chain.stream({"topic": "pumps", "language": "de"}, config))
+    assert [trace.query for trace in recorded.traces] == ['{"topic": "pumps", "language": "de"}'] * 2
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+class Reply(BaseModel):
+    months: int
+    since: datetime.date = datetime.date(2024, 1, 1)
+
+
+class Replies(RootModel[list[Reply]]):
+    pass
+
+
+REPLY = '{"months": 24, "since": "2024-01-01"}'
+
+
+@pytest.mark.parametrize(
+    ("outputs", "answer"),
+    [
+        (Reply(months=24), REPLY),
+        (Replies([Reply(months=24)]), f"[{REPLY}]"),
+        ([Reply(months=24)], f"[{REPLY}]"),
+        ({"answer": Reply(months=24)}, REPLY),
+        ({"raw": AIMessage("{}"), "parsed": Reply(months=24), "parsing_error": None}, REPLY),
+        ({"messages": [AIMessage("")], "structured_response": Reply(months=24)}, REPLY),
+        ({"messages": [HumanMessage("q"), AIMessage("24 months.")]}, "24 months."),
+    ],
+)
+def test_answers(outputs: Any, answer: str) -> None:
+    """Objects are answered as JSON, wherever they are."""
+    assert answer_of(outputs) == answer
+
+
+def test_a_tool_that_answers_for_its_agent() -> None:
+    """An agent whose last message is a tool's has that tool's result as its answer."""
+    from langchain_core.messages import ToolMessage
+
+    messages = [HumanMessage("q"), AIMessage("", tool_calls=[CALL]), ToolMessage("24 months.", tool_call_id="c1")]
+    assert answer_of({"messages": messages}) == "24 months."
+
+
+def test_an_agent_with_a_structured_answer(recorded: Recorded, config: Any) -> None:
+    """`create_agent(response_format=…)`: the root's answer is the object, as JSON."""
+    agents = pytest.importorskip("langchain.agents", reason="langchain is not installed")
+    from langchain.agents.structured_output import ToolStrategy
+
+    call = {"name": "Reply", "args": {"months": 24}, "id": "c1", "type": "tool_call"}
+    model = Model(messages=iter([AIMessage("", tool_calls=[call])]))
+    agents.create_agent(model, [], response_format=ToolStrategy(Reply)).invoke({"messages": [("user", "q")]}, config)
+    (trace,) = recorded.traces
+    assert (trace.query, trace.answer) == ("q", REPLY)
+
+
+# --- interrupts ----------------------------------------------------------------------------------
+
+
+class Draft(TypedDict, total=False):
+    question: str
+    answer: str
+
+
+def asking_graph(question: Any) -> Any:
+    """A graph that asks a person before it answers."""
+
+    def ask(state: Draft) -> Draft:
+        return {"answer": f"sent: {interrupt(question)}"}
+
+    builder = StateGraph(Draft).add_node("ask", ask).add_edge(START, "ask")
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+@pytest.mark.parametrize(
+    ("question", "text"), [("Send it?", "Send it?"), ({"question": "Send it?"}, '{"question": "Send it?"}')]
+)
+def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, question: Any, text: str) -> None:
+    """The interrupt's question is the first answer, the person's reply the second question; the second root has a link
+    to the first, and neither is an error."""
+    config["configurable"] = {"thread_id": f"thread-{text}"}
+    graph = asking_graph(question)
+    graph.invoke({"question": "Write to Ada."}, config)
+    graph.invoke(Command(resume="yes"), config)
+    assert [(t.query, t.answer) for t in recorded.traces] == [("Write to Ada.", text), ("yes", "sent: yes")]
+    first, second = recorded.named("invoke_workflow")
+    assert [link.context.span_id for link in second.links] == [first.context.span_id]
+    assert first.links == ()
+    assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
+
+
+def test_another_conversation_is_not_linked(recorded: Recorded, config: Any) -> None:
+    """A resumption in another thread, and a new question in the same one, have no link."""
+    graph = asking_graph("Send it?")
+    for thread, inputs in (("a", {"question": "q"}), ("b", {"question": "q"}), ("a", {"question": "r"})):
+        graph.invoke(inputs, {**config, "configurable": {"thread_id": f"unlinked-{thread}"}})
+    assert all(span.links == () for span in recorded.spans)
+
+
+# --- tools ---------------------------------------------------------------------------------------
+
+CALL = {"name": "look_up", "args": {"what": "pump", "top": 3}, "id": "c1", "type": "tool_call"}
+
+
+class Model(GenericFakeChatModel):
+    """A fake to which tools can be bound."""
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self
+
+
+@tool
+def look_up(what: str, top: int = 5) -> str:
+    """Look something up."""
+    if top == 0:
+        raise ToolException("nothing to look for")
+    return f"found {what}"
+
+
+def test_tool_arguments_are_json(recorded: Recorded, config: Any) -> None:
+    """The arguments on the tool's span are JSON, in the words of the call."""
+    look_up.invoke(CALL, config)
+    (span,) = recorded.named("execute_tool")
+    assert (span.attributes or {})[semconv.TOOL_ARGUMENTS] == '{"what": "pump", "top": 3}'
+
+
+def test_a_failure_that_was_handled_marks_the_span(recorded: Recorded, config: Any) -> None:
+    """A tool that failed, and whose error the model is told, has a failed span below a root that did not fail."""
+    failing = look_up.model_copy(update={"handle_tool_error": True})
+
+    def ask(_: Any) -> str:
+        return str(failing.invoke({**CALL, "args": {"what": "pump", "top": 0}}, config).content)
+
+    RunnableLambda(ask).invoke("q", config)
+    (span,), (root,) = recorded.named("execute_tool"), recorded.named("invoke_workflow")
+    assert span.status.status_code is StatusCode.ERROR
+    assert (span.attributes or {})[semconv.ERROR_TYPE] == "tool_error"
+    assert (span.attributes or {})[semconv.TOOL_RESULT] == "nothing to look for"
+    assert root.status.status_code is not StatusCode.ERROR
+
+
+# --- agents --------------------------------------------------------------------------------------
+
+
+def agent_graph(name: str | None) -> Any:
+    """An agent as a graph of its own, as `create_react_agent` builds it."""
+    model = GenericFakeChatModel(messages=iter([AIMessage("", tool_calls=[CALL]), AIMessage("24 months.")]))
+    builder = StateGraph(MessagesState).add_node("agent", lambda s: {"messages": [model.invoke(s["messages"])]})
+    builder.add_node("tools", ToolNode([look_up])).add_edge(START, "agent").add_edge("tools", "agent")
+    builder.add_conditional_edges("agent", lambda s: "tools" if s["messages"][-1].tool_calls else "__end__")
+    return builder.compile(name=name)
+
+
+INSIDE = [("chat GenericFakeChatModel", []), ("execute_tool look_up", []), ("chat GenericFakeChatModel", [])]
+
+
+def test_an_agent_below_a_graph(recorded: Recorded, config: Any) -> None:
+    """A named agent inside of a graph has a span with question and answer; its name is on all spans inside, as is the
+    node on every span of a node."""
+    team = StateGraph(MessagesState).add_node("expert", agent_graph("expert")).add_edge(START, "expert").compile()
+    team.invoke({"messages": [("user", "How long?")]}, config)
+    assert recorded.tree() == [("invoke_workflow LangGraph", [("invoke_agent expert", INSIDE)])]
+    (agent,) = recorded.named("invoke_agent")
+    attributes = dict(agent.attributes or {})
+    assert (attributes[semconv.AGENT_NAME], attributes[semconv.OI_KIND]) == ("expert", "AGENT")
+    assert (attributes[semconv.OI_INPUT], attributes[semconv.OI_OUTPUT]) == ("How long?", "24 months.")
+    inside = [*recorded.named("chat"), *recorded.named("execute_tool")]
+    assert all((span.attributes or {})[semconv.AGENT_NAME] == "expert" for span in inside)
+    assert {(span.attributes or {})[semconv.OI_GRAPH_NODE] for span in inside} == {"agent", "tools"}
+    (trace,) = recorded.traces
+    assert (trace.query, trace.answer) == ("How long?", "24 months.")
+
+
+def test_agents_of_create_agent(recorded: Recorded, config: Any) -> None:
+    """`create_agent` is an agent with and without a name, below a tool of another one, too."""
+    agents = pytest.importorskip("langchain.agents", reason="langchain is not installed")
+
+    def made(name: str | None, tools: list[Any]) -> Any:
+        call = {"name": tools[0].name, "args": {"what": "pump"}, "id": "c1", "type": "tool_call"}
+        model = Model(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("24 months.")]))
+        return agents.create_agent(model, tools, name=name)
+
+    @tool
+    def ask_expert(what: str) -> str:
+        """Ask the expert."""
+        result = made("expert", [look_up]).invoke({"messages": [("user", what)]})
+        return str(result["messages"][-1].content)
+
+    inside = [("chat Model", []), ("execute_tool look_up", []), ("chat Model", [])]
+    below = [("chat Model", []), ("execute_tool ask_expert", [("invoke_agent expert", inside)]), ("chat Model", [])]
+    made("chief", [ask_expert]).invoke({"messages": [("user", "q")]}, config)
+    made(None, [look_up]).invoke({"messages": [("user", "q")]}, config)
+    assert recorded.tree() == [("invoke_agent chief", below), ("invoke_agent LangGraph", inside)]
+    unnamed = recorded.spans[-1]
+    assert semconv.AGENT_NAME not in (unnamed.attributes or {})
+    assert (unnamed.attributes or {})[semconv.OI_KIND] == "AGENT"
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def spans_alone(recorded: Recorded) -> Any:
+    return {"callbacks": [RagtraceCallbackHandler(recorded.provider, True)]}
+
+
+def test_the_root_of_a_stream(recorded: Recorded, spans_alone: Any) -> None:
+    """Without evaluation, too, a stream's root has the time to its first chunk, and the text of an abandoned one."""
+    from tests.langchain.test_handler import make_chain
+
+    list(make_chain().stream("q", spans_alone))
+    abandoned = make_chain().stream("q", spans_alone)
+    next(abandoned)
+    abandoned.close()
+    first, second = (dict(span.attributes or {}) for span in recorded.named("invoke_workflow"))
+    assert first[semconv.TIME_TO_FIRST_CHUNK] > 0
+    assert second[semconv.TIME_TO_FIRST_CHUNK] > 0
+    assert second[semconv.OI_OUTPUT]
+    assert "24 months.".startswith(second[semconv.OI_OUTPUT])
