@@ -10,8 +10,8 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 
 from ragtrace import semconv
-from ragtrace.tracing import current
 from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing import current
 from ragtrace.tracing.adapters import is_cancellation
 from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.model_messages import ModelMessage, last_question
