@@ -59,7 +59,7 @@ def _begins_array(line: bytes) -> bool:
     """Whether a line that starts with [ is an array of objects, or the beginning of one; not a list of other values."""
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
     return bool(value) and all(isinstance(item, dict) for item in value)
 
@@ -87,7 +87,10 @@ def _csv(path: Path, delimiter: str) -> Iterator[Record]:
     text = (line.decode("utf-8-sig" if i == 0 else "utf-8", "surrogateescape") for i, line in enumerate(_lines(path)))
     csv.field_size_limit(_CELL)
     reader = csv.reader(text, delimiter=delimiter)
-    header = next(reader, [])
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        raise DataError(f"{path}, line 1: the column names cannot be read: {error}") from error
     if not header:
         raise DataError(f"{path}, line 1: the file has no column names")
     if len(set(header)) < len(header):
@@ -121,7 +124,7 @@ def _value(cell: str) -> Any:
         return cell
     try:
         value = json.loads(cell)
-    except ValueError:
+    except (ValueError, RecursionError):
         return cell
     return value if isinstance(value, list) else cell
 

@@ -154,7 +154,10 @@ def _number(values: Mapping[str, Any], key: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError(f"{key} is a {type(value).__name__}, not a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{key} is too large for a number") from None
 
 
 def _text(values: Mapping[str, Any], key: str) -> str:

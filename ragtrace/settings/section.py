@@ -157,7 +157,7 @@ def _number(kind: type[int] | type[float]) -> Callable[[Any, str], Any]:
             if isinstance(value, bool) or (kind is int and isinstance(value, float) and value != int(value)):
                 raise ValueError
             return kind(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             what = "a whole number" if kind is int else "a number"
             raise SettingError(f"{where} is {value!r}; give {what}") from None
 
