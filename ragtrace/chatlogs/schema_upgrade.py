@@ -45,12 +45,22 @@ def upgrade(connection: Connection, name: str, to: str = HEAD) -> None:
 def check(connection: Connection, name: str) -> str | None:
     """Returns the migration of the store. Raises SettingError if this version of ragtrace does not know it."""
     current = revision(connection)
+    _refuse_newer(current, name)
+    return current
+
+
+def check_newest(connection: Connection, name: str) -> None:
+    """As `check`, for a store that is open: one query, and no look at its tables. Raises SettingError as `check`."""
+    version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    _refuse_newer(None if version is None else str(version), name)
+
+
+def _refuse_newer(current: str | None, name: str) -> None:
     if current is not None and current > HEAD:
         raise SettingError(
             f"the store {name} was written by a newer version of ragtrace (its tables are at {current}, this version "
             f"knows {HEAD}); install that version, or name another store. Nothing was changed"
         )
-    return current
 
 
 def _config() -> Config:

@@ -154,8 +154,16 @@ class StoreSink:
         return True
 
     def _opened(self) -> Store:
+        """The store, opened again where its file was deleted. Raises SettingError where a newer version of ragtrace has
+        upgraded its tables: then evaluations are spilled, and nothing is written in an old form."""
+        if self._store is not None and self._store.is_gone():
+            _log.warning("ragtrace: %s was deleted or replaced; it is opened again, empty if it is new", self._name)
+            self._store.close()
+            self._store = None
         if self._store is None:
             self._store = open_store(self._url, key=self._key)
+        else:
+            self._store.check_version()
         return self._store
 
     def _failed(self, error: Exception) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ class Store:
         self.engine = engine
         self.name = name
         self.keys = keys
+        self._file: tuple[int, int] | None = None
         # SQLite has one writer at a time: threads of this process queue up instead of polling the file's lock.
         self._writer_lock: Any = threading.Lock() if self.sqlite else nullcontext()
         after_fork(self._reset)
@@ -126,9 +128,31 @@ class Store:
 
     # --- life cycle ------------------------------------------------------------------------------
 
+    def is_gone(self) -> bool:
+        """Whether the file of the store was deleted or replaced since it was opened: writes to it would be lost."""
+        return self.sqlite and self._file is not None and self._file != _identity(self.engine.url.database)
+
+    def check_version(self) -> None:
+        """Raises SettingError if a newer version of ragtrace has upgraded the tables meanwhile, StoreError as `reading`
+        does."""
+        with self.reading() as connection:
+            schema_upgrade.check_newest(connection, self.name)
+
+    def note_file(self) -> None:
+        """Remembers which file the store is, for `is_gone`."""
+        self._file = _identity(self.engine.url.database) if self.sqlite else None
+
     def close(self) -> None:
         """Closes the connections. Safe to call twice."""
         self.engine.dispose()
+
+
+def _identity(path: str | None) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path or "")
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def open_store(url: str, *, key: str | None = None, upgrade: bool = True) -> Store:
@@ -149,6 +173,7 @@ def open_store(url: str, *, key: str | None = None, upgrade: bool = True) -> Sto
     with ExitStack() as undo:
         undo.callback(store.close)
         _prepare_tables(store, upgrade)
+        store.note_file()
         undo.pop_all()
     return store
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,12 @@ import ragtrace
 from ragtrace.chatlogs import sink as sinks
 from ragtrace.chatlogs.evaluation_json import from_json, to_json
 from ragtrace.chatlogs.schema import scores, traces
+from ragtrace.chatlogs.schema_upgrade import HEAD
+from ragtrace.chatlogs.search import find
 from ragtrace.chatlogs.sink import Bounds, StoreSink
 from ragtrace.chatlogs.spill import Spill
 from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.chatlogs.store_types import Filter
 from ragtrace.errors import SettingError, StoreError
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Facts, Score
@@ -234,6 +238,58 @@ def test_what_the_database_refuses_costs_nothing_else(tmp_path: Path, monkeypatc
     assert (sink.written, sink.lost) == (19, 1)
     sink.close()
     assert _count(str(tmp_path / "s.db")) == 19
+
+
+def test_a_deleted_file_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Writing on into a file that has no name any more would lose everything unsaid: there is one warning, a new store,
+    and what comes from then on is in it."""
+    path = tmp_path / "logs.db"
+    sink = StoreSink(str(path))
+    try:
+        sink(made(1))
+        assert sink.flush(20)
+        for file in tmp_path.glob("logs.db*"):
+            file.unlink()
+        for n in (2, 3):
+            sink(made(n))
+            assert sink.flush(20)
+    finally:
+        sink.close()
+    with closing(open_store(str(path))) as store:
+        assert {row.trace_id for row in find(store, Filter()).rows} == {f"{n + 1:032x}" for n in (2, 3)}
+    assert sum("deleted or replaced" in text for text in caplog.messages) == 1
+    assert (sink.written, sink.lost) == (3, 0)
+
+
+def test_a_store_that_was_upgraded_meanwhile_is_not_written(tmp_path: Path) -> None:
+    """Where a newer ragtrace has changed the tables, evaluations wait in the spill file instead of being written in an
+    old form; the version that knows the tables stores them."""
+    path = tmp_path / "logs.db"
+    sink = StoreSink(str(path))
+    try:
+        sink(made(1))
+        assert sink.flush(20)
+        _set_version(path, "9999")
+        sink(made(2))
+        assert sink.flush(20)
+        assert (sink.written, sink.spilled, sink.lost) == (1, 1, 0)
+    finally:
+        sink.close()
+    _set_version(path, HEAD)
+    again = StoreSink(str(path))
+    try:
+        again(made(3))
+        until = time.monotonic() + 30
+        while again.spill_bytes and time.monotonic() < until:
+            time.sleep(0.05)
+    finally:
+        again.close()
+    assert _count(str(path)) == 3
+
+
+def _set_version(path: Path, version: str) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = ?", (version,))
 
 
 def test_closing_keeps_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

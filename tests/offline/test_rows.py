@@ -42,7 +42,7 @@ def test_every_input_is_a_column(name: str) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path, name: str, content: bytes) -> None:
-    """A carriage return in the column names, and brackets without end: the error names the file, without a traceback."""
+    """A carriage return in the column names, and brackets without end: the error names the file."""
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError, match=name):
