@@ -5,6 +5,7 @@ from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from ragtrace_otlp.provider import Telemetry, TelemetryStats, attach, set_up
 from ragtrace_otlp.scores import ScoreFormat
+from ragtrace_otlp.span_source import SpanSource
 from ragtrace_otlp.spans import EvaluationSpanSink
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "HoldStats",
     "JsonLinesSpanExporter",
     "ScoreFormat",
+    "SpanSource",
     "Telemetry",
     "TelemetryStats",
     "attach",

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from opentelemetry.attributes import BoundedAttributes
@@ -62,6 +62,8 @@ class _Parked:
     span: ReadableSpan
     size: int
     since: float
+    more: dict[str, Any] | None = None
+    """Attributes that the span leaves with in any case; None where nobody has decided yet whether it is a request."""
 
 
 class HoldProcessor(SpanProcessor):
@@ -91,6 +93,7 @@ class HoldProcessor(SpanProcessor):
         self._spans: OrderedDict[_Key, _Parked] = OrderedDict()
         self._early: OrderedDict[_Key, Evaluation] = OrderedDict()
         self._recent: OrderedDict[_Key, None] = OrderedDict()
+        self._expected: OrderedDict[_Key, None] = OrderedDict()
         self._bytes = 0
         self._loaded_at = math.inf if self._must_load else 0.0
         self._parked = self._released = self._expired = self._late = 0
@@ -120,12 +123,14 @@ class HoldProcessor(SpanProcessor):
         """Park a span that waits for its scores; pass any other on."""
         attributes = span.attributes or {}
         context = span.context
-        if attributes.get(semconv.SAMPLED) is not True or context is None or self._closed:
+        key = (context.trace_id, context.span_id) if context is not None else (0, 0)
+        is_expected = bool(self._expected) and self._is_expected(key)
+        is_sampled = attributes.get(semconv.SAMPLED) is True
+        if not (is_sampled or is_expected) or context is None or self._closed:
             self.inner.on_end(span)
             return
-        key = (context.trace_id, context.span_id)
         size = _size_of(span)
-        surplus: list[ReadableSpan] = []
+        surplus: list[_Parked] = []
         early = None
         with self._lock:
             closed = self._closed  # once more under the lock: a shutdown in between would leave the span behind
@@ -136,7 +141,7 @@ class HoldProcessor(SpanProcessor):
                     self._released += 1
                     self._remember(key)
                 else:
-                    self._spans[key] = _Parked(span, size, time.monotonic())
+                    self._spans[key] = _Parked(span, size, time.monotonic(), {} if is_sampled else None)
                     self._bytes += size
                     surplus = self._over_limits()
             is_first = len(self._spans) == 1
@@ -147,7 +152,7 @@ class HoldProcessor(SpanProcessor):
         elif early is not None:
             self._leave(span, score_attributes(early, self._form))
         for each in surplus:
-            self._leave(each, {semconv.STATUS: "pending_timeout"})
+            self._leave_unscored(each)
 
     def shutdown(self) -> None:
         """Let everything go, then shut the real processor down."""
@@ -161,6 +166,34 @@ class HoldProcessor(SpanProcessor):
         """Let everything go, then flush the real processor."""
         self._drain()
         return self.inner.force_flush(timeout_millis)
+
+    # --- spans of other libraries ----------------------------------------------------------------
+
+    def expect(self, key: tuple[int, int]) -> None:
+        """Park the span with these ids (trace, span), which is about to end: somebody decides later."""
+        with self._lock:
+            self._expected[key] = None
+            if len(self._expected) > self._limits.spans:
+                self._expected.popitem(last=False)
+
+    def _is_expected(self, key: _Key) -> bool:
+        with self._lock:
+            return self._expected.pop(key, self) is None
+
+    def decide(self, key: tuple[int, int], is_sampled: bool, more: dict[str, Any]) -> None:
+        """Say of a parked span whether it waits for scores, and which attributes it leaves with in any case."""
+        with self._lock:
+            entry = self._spans.get(key)
+            if entry is None:
+                return
+            if is_sampled:
+                self._spans[key] = replace(entry, more=more)
+                return
+            del self._spans[key]
+            self._bytes -= entry.size
+            self._released += 1
+            self._remember(key)
+        self._leave(entry.span, more)
 
     # --- sink ------------------------------------------------------------------------------------
 
@@ -182,7 +215,7 @@ class HoldProcessor(SpanProcessor):
                 if len(self._early) > self._limits.spans:
                     self._early.popitem(last=False)
         if entry is not None:
-            self._leave(entry.span, score_attributes(evaluation, self._form))
+            self._leave(entry.span, {**(entry.more or {}), **score_attributes(evaluation, self._form)})
         elif late and self._late_sink is not None:
             self._late_sink(evaluation)
 
@@ -196,7 +229,7 @@ class HoldProcessor(SpanProcessor):
     def _leave(self, span: ReadableSpan, more: dict[str, Any]) -> None:
         copy = span
         try:
-            copy = with_attributes(span, more)
+            copy = with_attributes(span, more) if more else span
         except Exception:  # noqa: BLE001 another release of the SDK may build spans differently: unscored beats lost
             _log.warning("ragtrace: scores could not be added to a span", exc_info=True)
         try:
@@ -205,18 +238,23 @@ class HoldProcessor(SpanProcessor):
         except Exception:  # noqa: BLE001 in the application's thread, or the timer's, which must live on
             _log.warning("ragtrace: a span processor failed", exc_info=True)
 
-    def _over_limits(self) -> list[ReadableSpan]:
+    def _leave_unscored(self, entry: _Parked) -> None:
+        """Export a span whose scores are not there, and say so where it waited for some."""
+        undecided = entry.more is None
+        self._leave(entry.span, {} if undecided else {**(entry.more or {}), semconv.STATUS: "pending_timeout"})
+
+    def _over_limits(self) -> list[_Parked]:
         surplus = []
         while len(self._spans) > self._limits.spans or (self._bytes > self._limits.bytes and self._spans):
             surplus.append(self._pop_oldest())
         return surplus
 
-    def _pop_oldest(self) -> ReadableSpan:
+    def _pop_oldest(self) -> _Parked:
         key, entry = self._spans.popitem(last=False)
         self._bytes -= entry.size
         self._expired += 1
         self._remember(key)
-        return entry.span
+        return entry
 
     def _remember(self, key: _Key) -> None:
         """The span leaves: what comes for it from now on is late."""
@@ -227,8 +265,8 @@ class HoldProcessor(SpanProcessor):
     def _drain(self) -> None:
         with self._lock:
             left = [self._pop_oldest() for _ in range(len(self._spans))]
-        for span in left:
-            self._leave(span, {semconv.STATUS: "pending_timeout"})
+        for entry in left:
+            self._leave_unscored(entry)
 
     def _expire(self, _nothing: list[None]) -> float | None:
         """Export the spans whose time is over; seconds until the next one's is. All are held equally long."""
@@ -241,8 +279,8 @@ class HoldProcessor(SpanProcessor):
                 remaining = counted_from + self._limits.seconds - time.monotonic()
                 if remaining > 0:
                     return remaining
-                span = self._pop_oldest()
-            self._leave(span, {semconv.STATUS: "pending_timeout"})
+                entry = self._pop_oldest()
+            self._leave_unscored(entry)
 
 
 def with_attributes(span: ReadableSpan, more: dict[str, Any]) -> ReadableSpan:

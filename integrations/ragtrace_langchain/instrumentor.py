@@ -31,6 +31,11 @@ class RagtraceLangChainInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         """Returns the framework's core distribution; applications that use only langchain-core are traced too."""
         return ("langchain-core >= 0.3, < 2",)
 
+    @property
+    def is_tracing(self) -> bool:
+        """Whether LangChain is loaded and no other library traces it."""
+        return switch.get() is not None
+
     def _instrument(self, **kwargs: Any) -> None:
         instrument("LangChain", _FRAMEWORK, _OTHERS, lambda: _register(kwargs))
 
@@ -45,6 +50,7 @@ def _register(options: dict[str, Any]) -> None:
     from ragtrace_langchain.current_span import wrap_runs
     from ragtrace_langchain.handler import RagtraceCallbackHandler
 
+    switch.others = _OTHERS
     switch.handler = RagtraceCallbackHandler(**{k: v for k, v in options.items() if k in OPTIONS})
     if not _registered:
         register_configure_hook(switch, True, RagtraceCallbackHandler)  # type: ignore[arg-type]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from ragtrace.tracing.adapters import instrumented_by
+
 
 class HandlerSwitch:
     """Takes the place of a ContextVar, of which LangChain calls only `get`: holds the handler while instrumented."""
 
     handler: Any = None
+    others: tuple[tuple[str, str], ...] = ()
+    """Instrumentors of other libraries (module, class)."""
 
     def get(self) -> Any:
-        """Returns the handler, the same one in every thread and task. LangChain calls this before every run."""
-        return self.handler
+        """Returns the handler, the same one in every thread and task; None while another library traces LangChain.
+        LangChain calls this before every run."""
+        return None if self.handler is None or instrumented_by(self.others) else self.handler
 
 
 switch = HandlerSwitch()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from ragtrace.tracing.adapters import OPTIONS, instrument
+from ragtrace.tracing.adapters import OPTIONS, instrument, instrumented_by
 
 if TYPE_CHECKING:
     from ragtrace_llama_index.handler import Handlers
@@ -38,6 +38,11 @@ class RagtraceLlamaIndexInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     def instrumentation_dependencies(self) -> Collection[str]:
         """Returns the framework's core distribution."""
         return ("llama-index-core >= 0.12.45, < 0.15",)
+
+    @property
+    def is_tracing(self) -> bool:
+        """Whether LlamaIndex is loaded and no other library traces it."""
+        return self._handlers is not None and instrumented_by(_OTHERS) is None
 
     def _instrument(self, **kwargs: Any) -> None:
         self._options = {k: v for k, v in kwargs.items() if k in OPTIONS}

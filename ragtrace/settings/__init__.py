@@ -67,6 +67,10 @@ class Settings:
     openinference: bool = True
     """OpenInference's attributes beside OpenTelemetry's."""
 
+    source: str = "auto"
+    """Where requests come from: `callbacks` of the frameworks; `spans` that OpenInference, OpenLLMetry, OpenTelemetry's
+    own instrumentation, Langfuse or the application itself records; `auto` for callbacks, and for the spans of other
+    libraries where ragtrace does not trace itself. See [other-tracers.md](other-tracers.md)."""
     langchain: bool = True
     """Instrument LangChain where it is installed."""
     llama_index: bool = True
@@ -231,6 +235,7 @@ def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "otlp_protocol": ("", "http/protobuf", "grpc"),
+    "source": ("auto", "callbacks", "spans"),
     "judge_structured": ("auto", "schema", "object", "none"),
     "toxicity_model": ("", "detoxify:original", "detoxify:unbiased", "detoxify:multilingual"),
 }

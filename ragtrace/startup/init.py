@@ -138,7 +138,8 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
         metrics.share(settings.prometheus_port, settings.prometheus_host)
     pipeline.start()
     recorder.set_consumer(pipeline)
-    return Runtime(settings, pipeline, Parts(telemetry, metrics, journal, store, _feedback(settings)))
+    source = telemetry_setup.span_source(settings, capture.sanitizer, telemetry)
+    return Runtime(settings, pipeline, Parts(telemetry, metrics, journal, store, _feedback(settings), source))
 
 
 def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink | None:

@@ -65,6 +65,14 @@ class _Telemetry(_Waits, Protocol):
     def stats(self) -> Any: ...
 
 
+class _Source(Protocol):
+    def flush(self, timeout: float = ...) -> bool: ...
+
+    def close(self, timeout: float = ...) -> None: ...
+
+    def stats(self) -> Any: ...
+
+
 class _Feedback(_Waits, Protocol):
     def __call__(self, message: Feedback, /) -> None: ...
 
@@ -78,6 +86,7 @@ class Parts:
     journal: _Journal | None = None
     store: _Waits | None = None
     feedback: _Feedback | None = None
+    source: _Source | None = None
 
 
 class Runtime:
@@ -116,6 +125,12 @@ class Runtime:
         """Counters of the exporters: exported and lost items; None without an OpenTelemetry SDK."""
         return self.telemetry.stats() if self.telemetry is not None else None
 
+    @property
+    def spans(self) -> Any:
+        """Counters of the spans of other libraries: requests found in them, traces that are open, and traces given up;
+        None where no such spans are read."""
+        return self._parts.source.stats() if self._parts.source is not None else None
+
     def counts(self) -> Mapping[str, Counts]:
         """Per evaluator the number of this process's requests by outcome: `eligible = sampled_out + scored + failed +
         dropped`. Requests that still wait are in none of them. See `ragtrace.online.counts.Counts`."""
@@ -129,7 +144,9 @@ class Runtime:
         in the calling thread alone.
         """
         until = time.monotonic() + timeout
-        done = self._closed or self.pipeline.flush(timeout)
+        source = None if self._closed else self._parts.source
+        done = source is None or source.flush(timeout)
+        done = (self._closed or self.pipeline.flush(max(0.0, until - time.monotonic()))) and done
         for part in () if self._closed else self._waiting():
             done = part.flush(max(0.0, until - time.monotonic())) and done
         if self.store is not None and not self._closed:
@@ -174,9 +191,11 @@ class Runtime:
         instrument(self, False)
         for each in recorder.all_recorders():
             each.expire()
+        seconds = self.settings.exit_seconds if timeout is None else timeout
+        if self._parts.source is not None:
+            self._parts.source.close(seconds)
         if recorder.current_consumer() is self.pipeline:
             recorder.set_consumer(None)
-        seconds = self.settings.exit_seconds if timeout is None else timeout
         interrupt = self._evaluate_rest(seconds, 0.0 if timeout is not None else _LOADING)
         for ended in (self._parts.metrics, self._parts.journal):
             if ended is not None:
@@ -230,7 +249,11 @@ class Runtime:
 def instrument(runtime: Runtime, on: bool, capture: ContentPolicy | None = None) -> None:
     """Instrument the frameworks that the settings name and that are there, or undo it."""
     for name, framework, module, attribute in _ADAPTERS:
-        if not getattr(runtime.settings, name) or importlib.util.find_spec(framework) is None:
+        if (
+            not getattr(runtime.settings, name)
+            or runtime.settings.source == "spans"
+            or importlib.util.find_spec(framework) is None
+        ):
             continue
         instrumentor = getattr(importlib.import_module(module), attribute)()
         if instrumentor.is_instrumented_by_opentelemetry:
@@ -241,6 +264,15 @@ def instrument(runtime: Runtime, on: bool, capture: ContentPolicy | None = None)
                 logger_provider=getattr(runtime.telemetry, "logger_provider", None),
                 capture=capture,
             )
+
+
+def traces_itself() -> bool:
+    """Whether an adapter of ragtrace traces a framework that the application has loaded."""
+    for _, _, module, attribute in _ADAPTERS:
+        instrumentor = getattr(sys.modules.get(module), attribute, None)
+        if instrumentor is not None and instrumentor().is_tracing:
+            return True
+    return False
 
 
 def close_at_exit(runtime: Runtime) -> None:

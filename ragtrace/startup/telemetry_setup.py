@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace.errors import MissingExtraError
 from ragtrace.settings import Settings
+from ragtrace.startup import runtime as running
 from ragtrace.text.sanitizer import Sanitizer
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-    from ragtrace_otlp import Telemetry
+    from ragtrace_otlp import SpanSource, Telemetry
 
 _log = logging.getLogger(__name__)
 DEFAULT_NAMES = ("rag", "dev")
@@ -67,3 +68,25 @@ def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: Tracer
         spans_file=settings.spans_file or None,
         **options,
     )
+
+
+def span_source(settings: Settings, sanitizer: Sanitizer, telemetry: Telemetry | None) -> SpanSource | None:
+    """What reads the spans of other libraries; None where the settings leave it out, and without an SDK.
+
+    Raises MissingExtraError without an SDK for the setting `source = "spans"`.
+    """
+    if telemetry is None and settings.source == "spans":
+        raise MissingExtraError("opentelemetry-sdk", "otlp", "The setting source")
+    if telemetry is None or settings.source == "callbacks":
+        return None
+    from ragtrace.spans import dialects
+    from ragtrace_otlp import SpanSource
+
+    def reads(scope: str) -> bool:
+        # Langfuse's callback handler stands beside ragtrace's. Where any other library traces LangChain or LlamaIndex,
+        # ragtrace's adapter does not.
+        return settings.source == "spans" or scope != dialects.LANGFUSE_SCOPE or not running.traces_itself()
+
+    source = SpanSource(reads=reads, sanitizer=sanitizer)
+    source.attach(telemetry.tracer_provider, telemetry.hold)
+    return source

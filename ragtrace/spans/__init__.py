@@ -1,0 +1,1 @@
+"""Turns spans that other tracing libraries recorded into the `Trace` of each request."""

@@ -1,0 +1,361 @@
+"""Gathers the spans of this process as they start and end, and hands each request on once it is complete.
+
+In the application's thread a span costs a few look-ups, and one bounded append where it may be a request. Nothing there
+waits or raises. A thread of its own reads the spans.
+
+A request is complete when its root has ended and nothing below it is open. Where a child stays open (a stream that is
+read later, a task whose end was lost), it is waited for; a request without an end is given up after a while.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from ragtrace import semconv
+from ragtrace.background import Background, Bounds, after_fork
+from ragtrace.records import Trace
+from ragtrace.spans import dialects
+from ragtrace.spans.assembly import CONTAINERS, RequestSpans, requests_in, trace_from
+from ragtrace.spans.duplicates import Duplicates
+from ragtrace.spans.span_facts import facts_of, operation_of
+from ragtrace.spans.span_record import SpanRecord, record_of
+from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.tracing.request import MODEL_CALLS
+
+SpanKey = tuple[int, int]
+"""Trace id and span id."""
+_ENTRIES = ("SERVER", "CONSUMER")
+_LEAVES = ("CLIENT", "PRODUCER")
+_SWEEP = 30.0
+_MAX_CALLS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorLimits:
+    """What is kept of traces that have not ended. The oldest trace is given up beyond a limit, and counted."""
+
+    traces: int = 10_000
+    bytes: int = 64 * 1024 * 1024
+    """Characters of attributes."""
+    open_spans: int = 100_000
+    settle: float = 0.2
+    """Seconds after a root's end in which further spans may start below it."""
+    patience: float = 30.0
+    """Seconds for which open spans below an ended root are waited for."""
+    expire: float = 900.0
+    """Seconds without any span after which a trace is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorStats:
+    """A snapshot of a collector."""
+
+    requests: int
+    """Requests that were handed on."""
+    open_traces: int
+    """Traces with spans of generative applications that have not ended."""
+    kept_bytes: int
+    lost: Mapping[str, int]
+    """Traces that were given up, by reason: `traces`, `bytes`, `open_spans` (a limit was reached), `expired`; and
+    `failed` calls."""
+
+
+class _Local:
+    """The part of a trace that this process sees below one root."""
+
+    __slots__ = ("calls", "containers", "ended", "is_own", "open", "size", "touched")
+
+    def __init__(self) -> None:
+        self.open: dict[int, _Open] = {}
+        self.ended: list[Any] = []
+        self.size = 0
+        self.calls = False
+        self.containers = False
+        self.is_own = False
+        """Whether ragtrace records it itself: a callback's request is not read a second time from spans."""
+        self.touched = 0.0
+
+
+class _Open:
+    """A span that has started, and those above it."""
+
+    __slots__ = ("above", "inside", "local", "span")
+
+    def __init__(self, span: Any, local: _Local, above: _Open | None, inside: bool) -> None:
+        self.span, self.local, self.above, self.inside = span, local, above, inside
+
+
+class _Candidate(NamedTuple):
+    """A span that has ended and may be a request."""
+
+    node: _Open
+    key: SpanKey
+    since: float
+
+
+class SpanCollector:
+    """Takes the starts and ends of spans; calls `deliver` with each request, in a thread of its own."""
+
+    def __init__(
+        self,
+        deliver: Callable[[SpanKey, Trace | None], None],
+        *,
+        reads: Callable[[str], bool] = lambda _scope: True,
+        limits: CollectorLimits | None = None,
+        sanitizer: Sanitizer | None = None,
+    ) -> None:
+        """`deliver` gets the key of each span that `end` announced as a possible request, with its trace or, where it
+        turned out to be none, with None. `reads` says whether spans of an instrumentation scope are read."""
+        self._deliver = deliver
+        self._reads = reads
+        self._limits = limits or CollectorLimits()
+        self._sanitizer = sanitizer or Sanitizer()
+        bounds = Bounds(items=self._limits.traces, batch=64)
+        self._queue: Background[_Candidate] = Background("ragtrace-spans", self._work, bounds)
+        self._closed = False
+        self._reset()
+        after_fork(self._reset)
+
+    def _reset(self) -> None:
+        # Also for a forked child: the parent's requests are the parent's.
+        self._lock = threading.Lock()
+        self._nodes: dict[int, _Open] = {}
+        self._locals: dict[int, _Local] = {}
+        self._bytes = 0
+        self._hurry = 0
+        self._requests = 0
+        self._lost: Counter[str] = Counter()
+        self._duplicates = Duplicates()
+        self._calls: deque[Any] = deque(maxlen=_MAX_CALLS)
+        self._scopes: set[str] = set()
+
+    # --- the application's thread ----------------------------------------------------------------
+
+    def start(self, span: Any) -> None:
+        """Note a span that starts. Never raises, never blocks."""
+        try:
+            if not self._closed:
+                self._start(span)
+        except Exception:  # noqa: BLE001 the application's thread
+            self._lost["failed"] += 1
+
+    def _start(self, span: Any) -> None:
+        parent = span.parent
+        above = self._nodes.get(parent.span_id) if parent is not None else None
+        local = above.local if above is not None else _Local()
+        scope = span.instrumentation_scope
+        name = scope.name if scope is not None else ""
+        if name.startswith(dialects.OWN_SCOPE):
+            local.is_own = True
+        elif name in dialects.SCOPES:
+            self._scopes.add(name)
+        inside = (above is not None and above.inside) or self._is_generative(span, name)
+        span_id = span.context.span_id
+        node = self._nodes[span_id] = local.open[span_id] = _Open(span, local, above, inside)
+        if len(self._nodes) > self._limits.open_spans:
+            self._forget_oldest(node)
+
+    def _is_generative(self, span: Any, name: str) -> bool:
+        if name in dialects.SCOPES or name == dialects.LANGFUSE_SCOPE:
+            return self._reads(name)
+        return operation_of(span.attributes or {}, span.name) is not None and self._reads(name)
+
+    def _forget_oldest(self, newest: _Open) -> None:
+        """Spans whose end was lost must not fill the memory."""
+        oldest = next(iter(self._nodes), None)
+        node = self._nodes.pop(oldest, None) if oldest is not None else None
+        if node is not None and node is not newest:
+            node.local.open.pop(oldest, None)  # type: ignore[arg-type]  # not None: its node was there
+            self._lost["open_spans"] += 1
+            self._close(node.local)
+
+    def end(self, span: Any) -> bool:
+        """Note a span that ends; True where it may be a request, and `deliver` will be called with its key. Never
+        raises, never blocks."""
+        try:
+            node = self._nodes.pop(span.context.span_id, None)
+            if node is None:  # it started before this collector, or it ends for the second time
+                return False
+            node.local.open.pop(span.context.span_id, None)
+            return not self._closed and self._end(span, node)
+        except Exception:  # noqa: BLE001 the application's thread
+            self._lost["failed"] += 1
+            return False
+
+    def _end(self, span: Any, node: _Open) -> bool:
+        local = node.local
+        scope = span.instrumentation_scope
+        operation = operation_of(span.attributes or {}, span.name)
+        if operation is not None and not self._reads(scope.name if scope is not None else ""):
+            return False
+        if operation in MODEL_CALLS:
+            self._calls.append(span)
+        if local.is_own:
+            return False
+        if operation is None and (not local.ended or (node.above is not None and span.kind.name in _LEAVES)):
+            return False
+        is_outermost = node.above is None or not node.above.inside
+        self._keep(span, local, operation is not None)
+        if operation in CONTAINERS and is_outermost:
+            local.containers = True
+            return self._announce(span, node)
+        if operation in MODEL_CALLS:
+            local.calls = True
+        if node.above is None:
+            return self._announce(span, node) and local.calls and not (operation is None and local.containers)
+        if operation is None and span.kind.name in _ENTRIES and local.calls:
+            return self._announce(span, node) and not local.containers
+        return False
+
+    def _announce(self, span: Any, node: _Open) -> bool:
+        key = (span.context.trace_id, span.context.span_id)
+        return self._queue.put(_Candidate(node, key, time.monotonic()), delay=self._limits.settle) is None
+
+    def _keep(self, span: Any, local: _Local, is_part: bool) -> None:
+        values = (span.attributes or {}).values() if is_part else ()
+        size = 1_000 + sum(len(value) for value in values if isinstance(value, (str, tuple)))
+        local.touched = time.monotonic()
+        with self._lock:
+            local.ended.append(span)
+            local.size += size
+            self._bytes += size
+            self._locals[id(local)] = local
+            while len(self._locals) > self._limits.traces or (
+                self._bytes > self._limits.bytes and len(self._locals) > 1
+            ):
+                self._lost["traces" if len(self._locals) > self._limits.traces else "bytes"] += 1
+                self._drop(next(iter(self._locals.values())))
+
+    def _drop(self, local: _Local) -> None:
+        """Forget what was kept of a trace. The caller holds the lock."""
+        self._locals.pop(id(local), None)
+        self._bytes -= local.size
+        local.size = 0
+        local.ended = []
+
+    # --- the collector's thread ------------------------------------------------------------------
+
+    def _work(self, items: list[_Candidate]) -> float | None:
+        for item in items:
+            try:
+                self._look_at(item)
+            except Exception:  # noqa: BLE001 an odd span costs one request, which leaves unscored
+                self._lost["failed"] += 1
+                self._deliver(item.key, None)
+        self._sweep()
+        return _SWEEP if self._locals else None
+
+    def _look_at(self, item: _Candidate) -> None:
+        local, waited = item.node.local, time.monotonic() - item.since
+        below = any(_is_below(node, item.node) for node in list(local.open.values()))
+        if below and waited < self._limits.patience and not self._hurry and not self._queue.closed:
+            self._queue.put(item, delay=min(1.0, max(self._limits.settle, waited)))
+            return
+        self._note_calls()
+        present = [] if local.is_own else list(local.ended)
+        records = [record_of(span) for span in present]
+        records += [record_of(node.span) for node in list(local.open.values())]
+        request = next((r for r in requests_in(records, self._duplicates) if _key(r.root.record) == item.key), None)
+        if request is None:
+            self._deliver(item.key, None)
+        else:
+            self._hand_on(request)
+            self._forget(local, request)
+        if not local.open:
+            self._close(local)
+
+    def _note_calls(self) -> None:
+        """Remember the latest model calls, also of other traces: a client below a framework may have one of its own."""
+        self._duplicates.note_scopes(list(self._scopes))
+        while self._calls:
+            record = record_of(self._calls.popleft())
+            facts = facts_of(record)
+            if facts is not None and not facts.is_empty:
+                self._duplicates.note_call(record, facts)
+
+    def _hand_on(self, request: RequestSpans) -> None:
+        trace = trace_from(request, self._sanitizer)
+        self._requests += 1
+        self._deliver(_key(request.root.record), trace)
+
+    def _forget(self, local: _Local, request: RequestSpans) -> None:
+        """Drop the spans of a request but its root, which tells later parts beside it whose they are."""
+        ids = {node.record.span_id for node in request.members()}
+        with self._lock:
+            local.ended = [span for span in local.ended if span.context.span_id not in ids]
+
+    def _close(self, local: _Local) -> None:
+        with self._lock:
+            if not local.open and id(local) in self._locals:
+                self._drop(local)
+
+    def _sweep(self, age: float | None = None) -> None:
+        """Give up traces in which nothing has happened for long."""
+        limit = time.monotonic() - (self._limits.expire if age is None else age)
+        with self._lock:
+            idle = [local for local in self._locals.values() if local.touched <= limit]
+        for local in idle:
+            self._expire(local)
+
+    def _expire(self, local: _Local) -> None:
+        """Hand on what is complete apart from open spans above it, or else the request that never ended."""
+        ended = [record_of(span) for span in local.ended]
+        roots = [r for r in requests_in(ended, self._duplicates) if r.root.operation in CONTAINERS]
+        if not roots:
+            still_open = [_given_up(record_of(node.span)) for node in list(local.open.values())]
+            roots = [r for r in requests_in([*ended, *still_open], self._duplicates) if not local.containers]
+        for request in roots:
+            self._lost["expired"] += 1
+            self._hand_on(request)
+        with self._lock:
+            self._drop(local)
+        for span_id in list(local.open):
+            self._nodes.pop(span_id, None)
+        local.open.clear()
+
+    # --- control ---------------------------------------------------------------------------------
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Wait until every request whose root has ended was handed on; False after `timeout` seconds."""
+        self._hurry += 1
+        try:
+            return self._queue.flush(timeout)
+        finally:
+            self._hurry -= 1
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Hand on what is there, the requests that have not ended too, and take no further spans."""
+        self.flush(timeout)
+        self._closed = True
+        for item in self._queue.close(timeout):
+            self._deliver(item.key, None)
+        self._sweep(0.0)
+
+    def stats(self) -> CollectorStats:
+        """Count what was handed on, kept and lost."""
+        with self._lock:
+            return CollectorStats(self._requests, len(self._locals), self._bytes, dict(self._lost))
+
+
+def _is_below(node: _Open, root: _Open) -> bool:
+    above = node.above
+    while above is not None:
+        if above is root:
+            return True
+        above = above.above
+    return False
+
+
+def _key(record: SpanRecord) -> SpanKey:
+    return record.trace_id, record.span_id
+
+
+def _given_up(record: SpanRecord) -> SpanRecord:
+    """An open span as one that ended with the error `expired`, as the recorder ends its own."""
+    attributes = {**record.attributes, semconv.ERROR_TYPE: "expired"}
+    return replace(record, ended=max(time.time_ns(), record.started), status="ERROR", attributes=attributes)

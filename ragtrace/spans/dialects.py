@@ -1,0 +1,177 @@
+"""The names that each tracing library writes on its spans. No other module holds such strings.
+
+The names of OpenTelemetry's GenAI conventions and of OpenInference that ragtrace writes itself are in `semconv`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ragtrace import semconv
+
+# --- operations ----------------------------------------------------------------------------------
+STEP: Final = "step"
+"""A span of a framework's inside, e.g. of a prompt template. It is no request and no stage of one."""
+TASK: Final = "task"
+"""A step that is a request where nothing of the same library is above it."""
+
+GEN_AI_OPERATIONS: Final = {
+    "chat": semconv.OP_CHAT,
+    "generate_content": semconv.OP_CHAT,
+    "text_completion": semconv.OP_TEXT,
+    "embeddings": semconv.OP_EMBEDDINGS,
+    "retrieval": semconv.OP_RETRIEVAL,
+    "vector_db_retrieve": semconv.OP_RETRIEVAL,  # OpenLLMetry
+    "rerank": semconv.OP_RERANK,
+    "execute_tool": semconv.OP_TOOL,
+    "invoke_agent": semconv.OP_AGENT,
+    "invoke_workflow": semconv.OP_WORKFLOW,
+    "execute_task": TASK,  # OpenLLMetry
+    "evaluation": semconv.OP_EVALUATION,
+}
+"""`gen_ai.operation.name`; others are steps."""
+OPENINFERENCE_KINDS: Final = {
+    "CHAIN": semconv.OP_WORKFLOW,
+    "AGENT": semconv.OP_AGENT,
+    "LLM": semconv.OP_CHAT,
+    "RETRIEVER": semconv.OP_RETRIEVAL,
+    "RERANKER": semconv.OP_RERANK,
+    "EMBEDDING": semconv.OP_EMBEDDINGS,
+    "TOOL": semconv.OP_TOOL,
+    "EVALUATOR": semconv.OP_EVALUATION,
+}
+"""`openinference.span.kind`; others are steps."""
+TRACELOOP_KINDS: Final = {
+    "workflow": semconv.OP_WORKFLOW,
+    "task": TASK,
+    "agent": semconv.OP_AGENT,
+    "tool": semconv.OP_TOOL,
+}
+"""`traceloop.span.kind`."""
+TRACELOOP_REQUESTS: Final = {
+    "chat": semconv.OP_CHAT,
+    "completion": semconv.OP_TEXT,
+    "rerank": semconv.OP_RERANK,
+    "embedding": semconv.OP_EMBEDDINGS,
+}
+"""`llm.request.type` of OpenLLMetry's older releases."""
+LANGFUSE_TYPES: Final = {
+    "span": semconv.OP_WORKFLOW,
+    "chain": semconv.OP_WORKFLOW,
+    "agent": semconv.OP_AGENT,
+    "tool": semconv.OP_TOOL,
+    "retriever": semconv.OP_RETRIEVAL,
+    "generation": semconv.OP_CHAT,
+    "embedding": semconv.OP_EMBEDDINGS,
+    "evaluator": semconv.OP_EVALUATION,
+}
+"""`langfuse.observation.type`; others are steps."""
+
+# --- keys that say what a span is ----------------------------------------------------------------
+TRACELOOP_KIND: Final = "traceloop.span.kind"
+TRACELOOP_REQUEST: Final = "llm.request.type"
+LANGFUSE_TYPE: Final = "langfuse.observation.type"
+KINDS: Final = (semconv.OPERATION, semconv.OI_KIND, TRACELOOP_KIND, LANGFUSE_TYPE, TRACELOOP_REQUEST)
+"""A span with one of these attributes belongs to a generative application."""
+
+# --- OpenLLMetry ---------------------------------------------------------------------------------
+TRACELOOP_INPUT: Final = "traceloop.entity.input"
+TRACELOOP_OUTPUT: Final = "traceloop.entity.output"
+TRACELOOP_NAME: Final = "traceloop.entity.name"
+TRACELOOP_PROPERTY: Final = "traceloop.association.properties."
+TRACELOOP_CHUNK: Final = "gen_ai.content.completion.chunk"
+"""An event for each piece of a streamed answer."""
+LEGACY_PROMPT: Final = "gen_ai.prompt"
+LEGACY_COMPLETION: Final = "gen_ai.completion"
+"""Prefixes of `.<n>.role` and `.<n>.content` in older releases."""
+
+# --- Langfuse ------------------------------------------------------------------------------------
+LANGFUSE_INPUT: Final = "langfuse.observation.input"
+LANGFUSE_OUTPUT: Final = "langfuse.observation.output"
+LANGFUSE_MODEL: Final = "langfuse.observation.model.name"
+LANGFUSE_USAGE: Final = "langfuse.observation.usage_details"
+LANGFUSE_FIRST_CHUNK: Final = "langfuse.observation.completion_start_time"
+LANGFUSE_LEVEL: Final = "langfuse.observation.level"
+LANGFUSE_METADATA: Final = "langfuse.observation.metadata."
+LANGFUSE_TRACE_NAME: Final = "langfuse.trace.name"
+LANGFUSE_TRACE_METADATA: Final = "langfuse.trace.metadata."
+LANGFUSE_TAGS: Final = "langfuse.trace.tags"
+
+# --- OpenInference -------------------------------------------------------------------------------
+OI_SYSTEM: Final = "llm.system"
+OI_PARAMETERS: Final = "llm.invocation_parameters"
+OI_FINISH_REASON: Final = "llm.finish_reason"
+OI_FIRST_CHUNK: Final = "First Token Stream Event"
+
+# --- OpenTelemetry -------------------------------------------------------------------------------
+LEGACY_PROVIDER: Final = "gen_ai.system"
+EXCEPTION: Final = "exception"
+EXCEPTION_TYPE: Final = "exception.type"
+ENDUSER: Final = "enduser.id"
+
+# --- one fact under several names, the best first -------------------------------------------------
+INPUT_TOKENS: Final = (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, "gen_ai.usage.prompt_tokens")
+OUTPUT_TOKENS: Final = (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, "gen_ai.usage.completion_tokens")
+USAGE_INPUT: Final = ("input", "prompt_tokens", "input_tokens")
+USAGE_OUTPUT: Final = ("output", "completion_tokens", "output_tokens")
+"""Keys of Langfuse's usage."""
+PROVIDERS: Final = (semconv.PROVIDER, LEGACY_PROVIDER, semconv.OI_PROVIDER, OI_SYSTEM)
+SESSIONS: Final = (
+    semconv.OI_SESSION,
+    semconv.CONVERSATION_ID,
+    f"{TRACELOOP_PROPERTY}session_id",
+    f"{TRACELOOP_PROPERTY}thread_id",
+    f"{TRACELOOP_PROPERTY}conversation_id",
+    "langfuse.session.id",
+)
+USERS: Final = (semconv.USER_ID, f"{TRACELOOP_PROPERTY}user_id", "langfuse.user.id", ENDUSER)
+SESSION_KEYS: Final = ("session_id", "thread_id", "conversation_id")
+"""Keys of an application's metadata that name the session."""
+FRAMEWORK_METADATA: Final = ("ls_", "langgraph_", "lc_", "__", "checkpoint_", "is_langchain_")
+"""Beginnings of metadata keys that a framework writes."""
+FRAMEWORK_TAGS: Final = ("seq:step", "map:key", "graph:step")
+
+# --- texts in JSON -------------------------------------------------------------------------------
+QUESTION_KEYS: Final = (
+    "inputs", "question", "query", "query_str", "user_msg", "input", "message", "user_input", "user_query",
+    "str_or_query_bundle", "query_bundle", "prompt", "text",
+)  # fmt: skip
+ANSWER_KEYS: Final = (
+    "outputs", "answer", "output", "result", "response", "output_text", "text", "content", "generation", "raw_output",
+)  # fmt: skip
+DOCUMENT_TEXTS: Final = ("page_content", "content", "text")
+SCORES: Final = ("score", "relevance_score", "similarity_score", "_score", "similarity")
+TOOL_REASONS: Final = ("tool_calls", "tool_call", "tool_use", "function_call")
+"""Finish reasons of a model call that only asks for tools."""
+NO_TEXT: Final = re.compile(
+    r'\w*Event\(|AgentOutput\(|AgentChatResponse\(|StreamingResponse\(|<[\w.]+ object|[{\[]["{]'
+)
+"""The beginning of what is no text: a Python object's repr, and JSON that was cut and cannot be read."""
+
+# --- names of spans ------------------------------------------------------------------------------
+PREFIXES: Final = re.compile(r"^(invoke_workflow|invoke_agent|execute_task|execute_tool|vector_db_retrieve|retrieval) ")
+SUFFIXES: Final = re.compile(r"\.(workflow|task|agent|tool)$")
+"""What libraries add to the name of a component."""
+FRAGMENTS: Final = re.compile(r"(Parser|Prompt\w*Template|PromptTemplate|Splitter|Extractor|Passthrough)(\.\w+)?$")
+"""Components that an application calls by themselves without anybody having asked: parsers, templates, indexing."""
+RETRIEVERS: Final = re.compile(r"Retriever(\.\w+)?$")
+RERANKERS: Final = re.compile(r"(Rerank\w*|Postprocessor)(\.\w+)?$")
+
+# --- libraries -----------------------------------------------------------------------------------
+OWN_SCOPE: Final = "ragtrace"
+LANGFUSE_SCOPE: Final = "langfuse-sdk"
+SCOPES: Final = {
+    "openinference.instrumentation.langchain": ("langchain", 0),
+    "opentelemetry.instrumentation.langchain": ("langchain", 1),
+    "opentelemetry.instrumentation.genai.langchain": ("langchain", 2),
+    "openinference.instrumentation.llama_index": ("llama_index", 0),
+    "opentelemetry.instrumentation.llamaindex": ("llama_index", 1),
+    "opentelemetry.instrumentation.genai.llama_index": ("llama_index", 2),
+    "openinference.instrumentation.openai": ("openai", 0),
+    "opentelemetry.instrumentation.openai.v1": ("openai", 1),
+    "opentelemetry.instrumentation.openai.v0": ("openai", 1),
+    "opentelemetry.instrumentation.genai.openai": ("openai", 2),
+    "opentelemetry.instrumentation.openai_v2": ("openai", 3),
+}
+"""Framework and rank by instrumentation scope: of several libraries that trace one framework, the first is read."""

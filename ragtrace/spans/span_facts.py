@@ -1,0 +1,345 @@
+"""Reads one span in whatever dialect it was written: what it did, what it was asked, what it answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.records import Document
+from ragtrace.spans import dialects, texts
+from ragtrace.spans.span_record import SpanRecord
+from ragtrace.text.sanitizer import dumps
+from ragtrace.tracing.request import MODEL_CALLS
+
+_MAX_DOCUMENTS = 1_000
+_RETRIEVALS = (semconv.OP_RETRIEVAL, semconv.OP_RERANK)
+
+
+@dataclass(slots=True)
+class SpanFacts:
+    """What one span says, as far as its dialect carries it."""
+
+    operation: str
+    """One of `semconv.OP_*`, or `dialects.TASK` or `STEP`."""
+    name: str
+    query: str | None = None
+    """Of a model call, the last thing that the user question."""
+    answer: str | None = None
+    documents: tuple[Document, ...] | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    """Model, provider, tokens and response id, under `semconv`'s names."""
+    finish_reason: str | None = None
+    first_chunk: int = 0
+    """Unix nanoseconds."""
+    error: str | None = None
+    """Type name."""
+    cancelled: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a model call has neither tokens, an answer nor an error: a framework's preparation of a call."""
+        return self.answer is None and self.error is None and semconv.OUTPUT_TOKENS not in self.attributes
+
+    @property
+    def asks_for_tools(self) -> bool:
+        """Whether a model call only asks for tools."""
+        return not self.answer and self.error is None and self.finish_reason in dialects.TOOL_REASONS
+
+
+def operation_of(attributes: Mapping[str, Any], name: str) -> str | None:
+    """What a span did; None for a span of no generative application. A few look-ups: it is asked of every span."""
+    operation = attributes.get(semconv.OI_KIND)
+    if operation is not None:
+        return dialects.OPENINFERENCE_KINDS.get(operation, dialects.STEP)
+    operation = attributes.get(dialects.LANGFUSE_TYPE)
+    if operation is not None:
+        return dialects.LANGFUSE_TYPES.get(operation, dialects.STEP)
+    operation = dialects.GEN_AI_OPERATIONS.get(attributes.get(semconv.OPERATION, ""))
+    kind = dialects.TRACELOOP_KINDS.get(attributes.get(dialects.TRACELOOP_KIND, ""))
+    if kind is not None:
+        return _of_traceloop(kind, operation, attributes, name)
+    if operation is not None:
+        return operation
+    if semconv.OPERATION in attributes:
+        return dialects.STEP
+    return dialects.TRACELOOP_REQUESTS.get(attributes.get(dialects.TRACELOOP_REQUEST, ""))
+
+
+def _of_traceloop(kind: str, operation: str | None, attributes: Mapping[str, Any], name: str) -> str:
+    """OpenLLMetry writes the same kind on all parts of a framework, and calls every chain of LangChain an agent."""
+    if operation not in (None, semconv.OP_AGENT, dialects.TASK):
+        return operation
+    component = str(attributes.get(dialects.TRACELOOP_NAME) or name)
+    if kind == dialects.TASK and dialects.RETRIEVERS.search(component):
+        return semconv.OP_RETRIEVAL
+    if kind == dialects.TASK and dialects.RERANKERS.search(component):
+        return semconv.OP_RERANK
+    return kind
+
+
+def facts_of(record: SpanRecord) -> SpanFacts | None:
+    """The facts of a span; None for a span of no generative application."""
+    attributes = record.attributes
+    operation = operation_of(attributes, record.name)
+    if operation is None:
+        return None
+    facts = SpanFacts(operation, _name(record))
+    if operation in MODEL_CALLS:
+        _read_model_call(facts, record)
+    elif operation in _RETRIEVALS:
+        _read_retrieval(facts, attributes)
+    elif operation == semconv.OP_TOOL:
+        facts.name = str(_first(attributes, (semconv.TOOL_NAME, semconv.OI_TOOL_NAME)) or facts.name)
+        facts.query = _tool_text(attributes.get(semconv.TOOL_ARGUMENTS))
+        facts.query = facts.query or _tool_text(_input(attributes))
+        facts.answer = _tool_result(attributes)
+    elif operation == semconv.OP_EMBEDDINGS:
+        _read_model(facts, record)
+    else:
+        _read_container(facts, attributes)
+    _read_error(facts, record)
+    return facts
+
+
+def _first(attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
+    return next((attributes[name] for name in names if attributes.get(name) not in (None, "")), None)
+
+
+def _input(attributes: Mapping[str, Any]) -> Any:
+    return _first(attributes, (semconv.OI_INPUT, dialects.LANGFUSE_INPUT, dialects.TRACELOOP_INPUT))
+
+
+def _output(attributes: Mapping[str, Any]) -> Any:
+    return _first(attributes, (semconv.OI_OUTPUT, dialects.LANGFUSE_OUTPUT, dialects.TRACELOOP_OUTPUT))
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+def _tool_text(value: Any) -> str | None:
+    """A tool's arguments: as they are written, or out of the envelope of OpenLLMetry."""
+    inner = texts.plain(value)
+    if isinstance(inner, Mapping):
+        inner = inner.get("inputs") or inner.get("input_str") or inner.get("kwargs") or inner
+        return _text(inner if isinstance(inner, str) else dumps(inner))
+    return _text(value)
+
+
+def _tool_result(attributes: Mapping[str, Any]) -> str | None:
+    result = _first(attributes, (semconv.TOOL_RESULT,))
+    value = texts.plain(result)
+    if result is None or (isinstance(value, Mapping) and set(value) <= {"output", "kwargs"}):  # OpenLLMetry's envelope
+        return _text(texts.answer_in(_output(attributes) if result is None else value))
+    return _text(result)
+
+
+def _name(record: SpanRecord) -> str:
+    """The component's name, without what libraries put around it."""
+    attributes = record.attributes
+    name = _first(
+        attributes,
+        (semconv.WORKFLOW_NAME, dialects.TRACELOOP_NAME, semconv.AGENT_NAME, dialects.LANGFUSE_TRACE_NAME),
+    )
+    return dialects.SUFFIXES.sub("", dialects.PREFIXES.sub("", str(name or record.name)))
+
+
+# --- parts of a request --------------------------------------------------------------------------
+
+
+def _read_container(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
+    facts.query = texts.question_in(_input(attributes))
+    if facts.query is None:
+        # A stream of LangChain begins with an empty input, which OpenTelemetry's library writes as the question.
+        question = texts.user_text(attributes.get(semconv.INPUT_MESSAGES))
+        facts.query = texts.question_in(question) if question else None
+    facts.answer = texts.answer_in(_output(attributes))
+    if facts.answer is None and semconv.OUTPUT_MESSAGES in attributes:
+        facts.answer = texts.assistant_text(attributes[semconv.OUTPUT_MESSAGES]) or None
+
+
+def _read_retrieval(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
+    query = _first(attributes, (semconv.RETRIEVAL_QUERY, semconv.OI_RERANK_QUERY))
+    facts.query = query or texts.question_in(_input(attributes))
+    prefix = semconv.OI_DOCUMENTS if facts.operation == semconv.OP_RETRIEVAL else semconv.OI_RERANK_OUT
+    flat = _flat_documents(attributes, prefix)
+    if not flat and semconv.RETRIEVAL_DOCUMENTS in attributes:
+        flat = texts.documents_in(_as_list(attributes[semconv.RETRIEVAL_DOCUMENTS])) or ()
+    facts.documents = flat or texts.documents_in(_output(attributes))
+
+
+def _as_list(value: Any) -> Any:
+    """Structured attributes are tuples; JSON has lists."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _flat_documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Document, ...]:
+    """OpenInference's documents, one attribute for each field."""
+    documents = []
+    for i in range(_MAX_DOCUMENTS):
+        base = f"{prefix}.{i}.document."
+        item = {
+            key: attributes[base + key] for key in ("id", "score", "content", "metadata") if base + key in attributes
+        }
+        if not item:
+            break
+        if (document := texts.document_of(item)) is not None:
+            documents.append(document)
+    return tuple(documents)
+
+
+# --- model calls ---------------------------------------------------------------------------------
+
+
+def _read_model_call(facts: SpanFacts, record: SpanRecord) -> None:
+    attributes = record.attributes
+    _read_model(facts, record)
+    for read_messages in (_gen_ai_messages, _openinference_messages, _langfuse_messages, _legacy_messages):
+        query, answer = read_messages(attributes)
+        facts.query = query if facts.query is None else facts.query
+        facts.answer = answer if facts.answer is None else facts.answer
+    reason = _first(
+        attributes, (semconv.FINISH_REASONS, dialects.OI_FINISH_REASON, f"{dialects.LANGFUSE_METADATA}finish_reason")
+    )
+    if isinstance(reason, (list, tuple)):
+        reason = reason[0] if reason else None
+    facts.finish_reason = None if reason is None else str(reason).strip('"')
+    facts.first_chunk = _first_chunk(record)
+
+
+def _gen_ai_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    written = attributes.get(semconv.OUTPUT_MESSAGES)
+    return (
+        texts.user_text(_as_list(attributes.get(semconv.INPUT_MESSAGES))),
+        None if written is None else texts.assistant_text(_as_list(written)),
+    )
+
+
+def _openinference_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    read = _flat_messages(attributes, semconv.OI_INPUT_MESSAGES, ".message")
+    written = _flat_messages(attributes, semconv.OI_OUTPUT_MESSAGES, ".message")
+    answer = texts.assistant_text(written) if written else None
+    output = texts.plain(attributes.get(semconv.OI_OUTPUT))
+    if answer is None and isinstance(output, str):
+        answer = texts.answer_in(output)
+    return texts.user_text(read), answer
+
+
+def _legacy_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    read = _flat_messages(attributes, dialects.LEGACY_PROMPT, "")
+    written = _flat_messages(attributes, dialects.LEGACY_COMPLETION, "")
+    return texts.user_text(read), texts.assistant_text(written) if written else None
+
+
+def _flat_messages(attributes: Mapping[str, Any], prefix: str, infix: str) -> list[dict[str, Any]]:
+    """Messages with one attribute for each field. A part of a list of contents is a text of its own."""
+    messages: list[dict[str, Any]] = []
+    for i in range(_MAX_DOCUMENTS):
+        base = f"{prefix}.{i}{infix}"
+        role, content = attributes.get(f"{base}.role"), attributes.get(f"{base}.content")
+        part = attributes.get(f"{base}.contents.0.message_content.text")
+        if (
+            role is None
+            and content is None
+            and part is None
+            and f"{base}.tool_calls.0.tool_call.function.name" not in attributes
+        ):
+            break
+        messages.append({"role": role or "", "content": content if content is not None else part or ""})
+    return messages
+
+
+def _langfuse_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    if dialects.LANGFUSE_TYPE not in attributes:
+        return None, None
+    written = attributes.get(dialects.LANGFUSE_OUTPUT)
+    value = texts.plain(written)
+    answer = value if isinstance(value, str) or value is None else texts.assistant_text(value)
+    return texts.user_text(attributes.get(dialects.LANGFUSE_INPUT)), answer
+
+
+def _read_model(facts: SpanFacts, record: SpanRecord) -> None:
+    """Model, provider, tokens and response id."""
+    attributes = record.attributes
+    usage = texts.plain(attributes.get(dialects.LANGFUSE_USAGE)) or {}
+    values = {
+        semconv.REQUEST_MODEL: _request_model(attributes),
+        semconv.PROVIDER: _first(attributes, dialects.PROVIDERS) or _metadata_value(attributes, "ls_provider"),
+        semconv.RESPONSE_ID: _response_id(attributes),
+        semconv.INPUT_TOKENS: _count(attributes, dialects.INPUT_TOKENS, usage, dialects.USAGE_INPUT),
+        semconv.OUTPUT_TOKENS: _count(attributes, dialects.OUTPUT_TOKENS, usage, dialects.USAGE_OUTPUT),
+    }
+    facts.attributes = {name: value for name, value in values.items() if value is not None}
+
+
+def _request_model(attributes: Mapping[str, Any]) -> Any:
+    """The model that was asked for. OpenInference and Langfuse name the model that answered, often a dated version."""
+    if semconv.REQUEST_MODEL in attributes:
+        return attributes[semconv.REQUEST_MODEL]
+    parameters = texts.plain(attributes.get(dialects.OI_PARAMETERS))
+    if isinstance(parameters, Mapping) and isinstance(parameters.get("model"), str):
+        return parameters["model"]
+    model = _metadata_value(attributes, "ls_model_name")
+    return model or _first(
+        attributes, ("llm.request.model_name", semconv.OI_MODEL, dialects.LANGFUSE_MODEL, semconv.OI_EMBEDDING_MODEL)
+    )
+
+
+def _metadata_value(attributes: Mapping[str, Any], key: str) -> Any:
+    """A value that LangChain put into the metadata of a model call, as Langfuse writes it: as JSON."""
+    value = attributes.get(f"{dialects.LANGFUSE_METADATA}{key}")
+    return value.strip('"') if isinstance(value, str) else None
+
+
+def _response_id(attributes: Mapping[str, Any]) -> Any:
+    identity = attributes.get(semconv.RESPONSE_ID)
+    if identity is None and semconv.OI_KIND in attributes:
+        output = texts.plain(attributes.get(semconv.OI_OUTPUT))
+        if isinstance(output, Mapping) and "choices" in output:  # OpenAI's own reply
+            identity = output.get("id")
+    return identity
+
+
+def _count(attributes: Mapping[str, Any], names: Iterable[str], usage: Any, keys: Iterable[str]) -> int | None:
+    value = _first(attributes, names)
+    if value is None and isinstance(usage, Mapping):
+        value = _first(usage, keys)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _first_chunk(record: SpanRecord) -> int:
+    """When the first piece of a streamed answer came, in Unix nanoseconds; 0 where the span does not say."""
+    seconds = record.attributes.get(semconv.TIME_TO_FIRST_CHUNK)
+    if isinstance(seconds, (int, float)) and seconds >= 0:
+        return record.started + int(seconds * 1e9)
+    for event in record.events:
+        if event.name in (dialects.OI_FIRST_CHUNK, dialects.TRACELOOP_CHUNK):
+            return event.time
+    moment = record.attributes.get(dialects.LANGFUSE_FIRST_CHUNK)
+    if isinstance(moment, str):
+        try:
+            return int(datetime.fromisoformat(moment.strip('"')).timestamp() * 1e9)
+        except ValueError:
+            return 0
+    return 0
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+def _read_error(facts: SpanFacts, record: SpanRecord) -> None:
+    """The error's type name. A stream that its reader closed, and a cancelled task, are no errors."""
+    if record.status != "ERROR" and record.attributes.get(dialects.LANGFUSE_LEVEL) != "ERROR":
+        return
+    raised = (
+        event.attributes.get(dialects.EXCEPTION_TYPE) for event in record.events if event.name == dialects.EXCEPTION
+    )
+    kind = record.attributes.get(semconv.ERROR_TYPE) or next((name for name in raised if name), None) or "error"
+    name = str(kind).rpartition(".")[2]
+    if name in ("GeneratorExit", "CancelledError"):
+        facts.cancelled = True
+    else:
+        facts.error = name

@@ -1,0 +1,38 @@
+"""The golden spans as records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ragtrace.spans.span_record import SpanEvent, SpanRecord
+
+FOLDER = Path(__file__).parent / "golden"
+
+
+def golden_files() -> list[str]:
+    """The names `<framework>-<library>` of all golden files."""
+    return sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def golden_spans(name: str) -> dict[str, list[SpanRecord]]:
+    """The spans of each case of a file."""
+    payload = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return {case: [_record(span) for span in spans] for case, spans in payload["cases"].items()}
+
+
+def _record(span: dict[str, Any]) -> SpanRecord:
+    return SpanRecord(
+        trace_id=int(span["trace_id"], 16),
+        span_id=int(span["span_id"], 16),
+        parent_id=int(span["parent_id"], 16) if span["parent_id"] else None,
+        name=span["name"],
+        scope=span["scope"],
+        kind=span["kind"],
+        started=span["start"],
+        ended=span["end"],
+        status=span["status"],
+        attributes={k: tuple(v) if isinstance(v, list) else v for k, v in span["attributes"].items()},
+        events=[SpanEvent(e["name"], e["time"], e["attributes"]) for e in span["events"]],
+    )

@@ -1,0 +1,204 @@
+"""Records the golden spans: each library's current release traces the applications of `applications.py`.
+
+    python -m tests.spans.record [--environments FOLDER] [--library NAME]
+
+writes `tests/spans/golden/<framework>-<library>.json`. Each library gets an environment of its own below FOLDER (a
+temporary folder by default), since several of them use one module path; an environment that is there is used as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextvars
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(__file__).parent / "golden"
+FRAMEWORKS = {
+    "langchain": ["langchain-core", "langgraph", "langchain<2", "langchain-openai"],
+    "llama_index": ["llama-index-core", "llama-index-llms-openai", "numpy"],
+    "openai": ["openai"],
+}
+INSTRUMENTORS = {
+    ("openinference", "langchain"): "openinference.instrumentation.langchain:LangChainInstrumentor",
+    ("openinference", "llama_index"): "openinference.instrumentation.llama_index:LlamaIndexInstrumentor",
+    ("openinference", "openai"): "openinference.instrumentation.openai:OpenAIInstrumentor",
+    ("opentelemetry", "langchain"): "opentelemetry.instrumentation.genai.langchain:LangChainInstrumentor",
+    ("opentelemetry", "llama_index"): "opentelemetry.instrumentation.genai.llama_index:LlamaIndexInstrumentor",
+    ("opentelemetry", "openai"): "opentelemetry.instrumentation.genai.openai:OpenAIInstrumentor",
+    ("traceloop", "langchain"): "opentelemetry.instrumentation.langchain:LangchainInstrumentor",
+    ("traceloop", "llama_index"): "opentelemetry.instrumentation.llamaindex:LlamaIndexInstrumentor",
+    ("traceloop", "openai"): "opentelemetry.instrumentation.openai:OpenAIInstrumentor",
+    ("langfuse", "langchain"): "",
+    ("langfuse", "openai"): "",
+}
+PACKAGES = {
+    "openinference": [f"openinference-instrumentation-{name}" for name in ("langchain", "llama-index", "openai")],
+    "opentelemetry": [f"opentelemetry-instrumentation-genai-{name}" for name in ("langchain", "llama-index", "openai")],
+    "traceloop": [f"opentelemetry-instrumentation-{name}" for name in ("langchain", "llamaindex", "openai")],
+    "langfuse": ["langfuse"],
+}
+SWITCHES = {
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
+    "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental",
+    "TRACELOOP_TRACE_CONTENT": "true",
+    "TRACELOOP_TELEMETRY": "false",
+    "LANGSMITH_TRACING": "false",
+}
+"""Texts are switched on wherever a library has a switch."""
+_CUT = 6_000
+"""Characters of an attribute that are kept: golden files are read by people."""
+
+
+def wishes_of(library: str) -> Any:
+    """How a library is told who asks."""
+    from tests.spans.applications import SESSION, TAG, USER, Wishes
+
+    who = {"session_id": SESSION, "user_id": USER}
+    config: dict[str, Any] = {"metadata": who, "tags": [TAG]}
+    if library == "openinference":
+        from openinference.instrumentation import using_attributes
+
+        return Wishes(config, lambda: using_attributes(**who, tags=[TAG]))
+    if library == "langfuse":
+        from langfuse import propagate_attributes
+        from langfuse.langchain import CallbackHandler
+        from langfuse.openai import OpenAI
+
+        context = lambda: propagate_attributes(**who, tags=[TAG])  # noqa: E731
+        return Wishes({**config, "callbacks": [CallbackHandler()]}, context, OpenAI)
+    if library == "traceloop":
+        return Wishes(config, lambda: _association(who))
+    return Wishes(config)
+
+
+@contextmanager
+def _association(values: dict[str, str]) -> Iterator[None]:
+    """As `Traceloop.set_association_properties` of its SDK does."""
+    from opentelemetry import context
+
+    token = context.attach(context.set_value("association_properties", values))
+    yield
+    context.detach(token)
+
+
+def record(framework: str, library: str) -> dict[str, Any]:
+    """The spans of all cases, by case. Runs in the library's environment."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from tests.spans import model_server
+    from tests.spans.applications import CASES
+
+    os.environ.update(SWITCHES)
+    provider, exporter = TracerProvider(shutdown_on_exit=False), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    if library == "langfuse":
+        from langfuse import Langfuse
+
+        # Port 9 discards: its own exporter must reach nobody.
+        Langfuse(public_key="pk", secret_key="sk", host="http://127.0.0.1:9", tracer_provider=provider)
+    else:
+        module, _, name = INSTRUMENTORS[library, framework].partition(":")
+        getattr(importlib.import_module(module), name)().instrument(tracer_provider=provider)
+    wishes, base = wishes_of(library), model_server.start()
+    cases = {}
+    for name, case in CASES[framework].items():
+        with suppress(Exception):  # the case `error` raises
+            contextvars.copy_context().run(case, base, wishes)  # a context that a library leaves behind ends here
+        time.sleep(0.5)  # some libraries end spans on a thread of theirs
+        cases[name] = [span_as_json(span, base) for span in exporter.get_finished_spans()]
+        exporter.clear()
+    return {"versions": versions(framework, library), "cases": cases}
+
+
+def versions(framework: str, library: str) -> dict[str, str]:
+    """Releases of what took part."""
+    releases = {}
+    for name in [*PACKAGES[library], *FRAMEWORKS[framework]]:
+        with suppress(PackageNotFoundError):
+            releases[name.partition("<")[0]] = version(name.partition("<")[0])
+    return releases
+
+
+def span_as_json(span: Any, base: str) -> dict[str, Any]:
+    """A span as plain values. The server's port, which is another one each time, is left out."""
+    port = base.rpartition(":")[2].removesuffix("/v1")
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, str):
+            return value[:_CUT].replace(f":{port}", ":80")
+        if isinstance(value, (list, tuple)):
+            return [plain(item) for item in value][:20]
+        return 80 if str(value) == port else value
+
+    return {
+        "name": span.name,
+        "trace_id": f"{span.context.trace_id:032x}",
+        "span_id": f"{span.context.span_id:016x}",
+        "parent_id": f"{span.parent.span_id:016x}" if span.parent else None,
+        "kind": span.kind.name,
+        "scope": span.instrumentation_scope.name,
+        "start": span.start_time,
+        "end": span.end_time,
+        "status": span.status.status_code.name,
+        "attributes": {key: plain(value) for key, value in (span.attributes or {}).items()},
+        "events": [
+            {"name": e.name, "time": e.timestamp, "attributes": {k: plain(v) for k, v in (e.attributes or {}).items()}}
+            for e in span.events
+        ],
+    }
+
+
+def environment(folder: Path, library: str) -> Path:
+    """The interpreter of a library's environment, which is made where it is not there."""
+    python = folder / library / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder / library)], check=True)
+        frameworks = [package for packages in FRAMEWORKS.values() for package in packages]
+        command = [str(python), "-m", "pip", "install", "--quiet", "opentelemetry-sdk", *frameworks, *PACKAGES[library]]
+        subprocess.run(command, check=True)
+    return python
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--environments", type=Path, default=Path(tempfile.gettempdir()) / "ragtrace-golden")
+    parser.add_argument("--library", choices=sorted(PACKAGES))
+    parser.add_argument("--inside", help=argparse.SUPPRESS)  # the framework, in the library's own environment
+    options = parser.parse_args()
+    if options.inside:
+        print("golden:" + json.dumps(record(options.inside, options.library)))
+        return
+    for library, framework in INSTRUMENTORS:
+        if options.library in (None, library):
+            python = environment(options.environments, library)
+            command = [str(python), "-W", "ignore", "-m", "tests.spans.record", "--library", library]
+            done = subprocess.run(
+                [*command, "--inside", framework], cwd=ROOT, capture_output=True, text=True, check=False
+            )
+            lines = [line for line in done.stdout.splitlines() if line.startswith("golden:")]
+            if not lines:
+                sys.exit(f"{library} on {framework} does not run:\n{done.stderr[-3000:]}")
+            golden = json.loads(lines[-1].removeprefix("golden:"))
+            path = GOLDEN / f"{framework}-{library}.json"
+            path.write_text(json.dumps(golden, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            print(path.name, {case: len(spans) for case, spans in golden["cases"].items()})
+
+
+if __name__ == "__main__":
+    main()

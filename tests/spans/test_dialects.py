@@ -1,0 +1,53 @@
+"""The same application, traced by other libraries, gives the same Trace as far as their spans carry it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.spans.carried import PAGE, facts, table, traces_by_case
+from tests.spans.golden_spans import golden_files, golden_spans
+
+WITHOUT_REQUESTS = {
+    "llama_index-opentelemetry": {"query", "stream", "error", "chat"},  # a retrieval alone
+    "llama_index-traceloop": {"stream", "error"},  # the root never ends
+}
+
+
+@pytest.mark.parametrize("name", golden_files())
+def test_each_question_is_one_request(name: str) -> None:
+    """Every case of every library is one request, be it traced once or by two layers; a step by itself is none."""
+    counts = {case: len(traces) for case, traces in traces_by_case(name).items()}
+    assert counts == {case: 0 if case in WITHOUT_REQUESTS.get(name, ()) else 1 for case in counts}
+
+
+@pytest.mark.parametrize("name", golden_files())
+def test_no_fact_is_wrong(name: str) -> None:
+    """Each fact of a Trace is the expected one, or absent where the dialect does not carry it."""
+    assert facts(name.partition("-")[0], traces_by_case(name))
+
+
+@pytest.mark.parametrize("name", golden_files())
+def test_order_does_not_matter(name: str) -> None:
+    """Spans that arrive in another order give the same Traces."""
+    from ragtrace.spans.assembly import traces_of
+    from ragtrace.tracing import session_chunks
+
+    for spans in golden_spans(name).values():
+        both = []
+        for order in (spans, spans[::-1]):
+            session_chunks._chunks.clear()
+            both.append(traces_of(order))
+        assert both[0] == both[1]
+
+
+def test_the_table_is_what_was_measured() -> None:
+    """The table in docs/other-tracers.md is the one that the golden spans give."""
+    assert table() in PAGE.read_text(encoding="utf-8"), "write it with: python -m tests.spans.carried --write"
+
+
+def test_usage_is_counted_once() -> None:
+    """Below a server span two model calls of 40 and 9 tokens are 80 and 18; the embedding's are not added."""
+    for library in ("openinference", "opentelemetry", "traceloop", "langfuse"):
+        [trace] = traces_by_case(f"openai-{library}")["server"]
+        assert (trace.facts.input_tokens, trace.facts.output_tokens) == (80, 18)
+        assert trace.facts.name == "POST /ask"

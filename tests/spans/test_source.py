@@ -1,0 +1,351 @@
+"""Other libraries' spans in one process: which span waits for its scores, and what is counted."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
+from opentelemetry.trace import SpanKind, set_span_in_context
+
+from ragtrace import sampling
+from ragtrace.evaluation import evaluator
+from ragtrace.online.pipeline import Pipeline
+from ragtrace.records import Evaluation, Trace
+from ragtrace.spans.collector import CollectorLimits
+from ragtrace.tracing import session_chunks
+from ragtrace_otlp import SpanSource, attach
+from tests.conftest import Gathering
+
+OI = "openinference.instrumentation.langchain"
+CLIENT = "openinference.instrumentation.openai"
+CHAIN = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "24 months."}
+CALL = {
+    "openinference.span.kind": "LLM",
+    "llm.input_messages.0.message.role": "user",
+    "llm.input_messages.0.message.content": "How long?",
+    "llm.output_messages.0.message.role": "assistant",
+    "llm.output_messages.0.message.content": "24 months.",
+    "llm.token_count.prompt": 40,
+    "llm.token_count.completion": 9,
+}
+RETRIEVAL = {
+    "openinference.span.kind": "RETRIEVER",
+    "input.value": "How long?",
+    "retrieval.documents.0.document.content": "The pump is covered for 24 months.",
+}
+
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def present(trace: Trace) -> float:
+    return 1.0
+
+
+class Application:
+    """A provider with an exporter, in front of which ragtrace reads."""
+
+    def __init__(self, consumer: Any = None, limits: CollectorLimits | None = None, **options: Any) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.provider = TracerProvider(shutdown_on_exit=False, **options)
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.consumer = consumer or Gathering()
+        self.telemetry = attach(self.provider)
+        self.source = SpanSource(consumer=self.consumer, limits=limits or CollectorLimits(settle=0.02))
+        self.source.attach(self.provider, self.telemetry.hold)
+
+    def start(self, name: str, scope: str, parent: Any = None, **options: Any) -> Any:
+        context = None if parent is None else set_span_in_context(parent)
+        return self.provider.get_tracer(scope).start_span(name, context, **options)
+
+    def span(self, name: str, scope: str, attributes: dict[str, Any], parent: Any = None, **options: Any) -> Any:
+        """A span that starts and ends."""
+        span = self.start(name, scope, parent, attributes=attributes, **options)
+        span.end()
+        return span
+
+    def named(self, name: str) -> ReadableSpan:
+        [span] = [each for each in self.exporter.get_finished_spans() if each.name == name]
+        return span
+
+    @property
+    def traces(self) -> list[Trace]:
+        assert self.source.flush(10)
+        return self.consumer.traces
+
+
+@pytest.fixture(autouse=True)
+def _first_turns() -> None:
+    session_chunks._chunks.clear()
+
+
+def test_scores_are_on_the_other_librarys_root() -> None:
+    """A chain that OpenInference traced leaves once, with its scores; its children leave at once and unchanged."""
+    evaluations: list[Evaluation] = []
+    application = Application(consumer=Pipeline([present]))
+    pipeline = Pipeline([present], [application.telemetry.hold, evaluations.append])  # type: ignore[list-item]
+    application.source._consumer = pipeline
+    root = application.start("rag", OI, attributes=CHAIN)
+    application.span("retriever", OI, RETRIEVAL, root)
+    assert application.named("retriever").attributes == RETRIEVAL
+    root.end()
+    assert application.source.flush(10)
+    assert pipeline.flush(10)
+    attributes = dict(application.named("rag").attributes or {})
+    assert attributes["gen_ai.evaluation.present.score"] == 1.0
+    assert attributes["ragtrace.evaluation.status"] == "scored"
+    assert attributes["ragtrace.sampling.probability"] == 1.0
+    assert [d.content for d in evaluations[0].trace.documents] == ["The pump is covered for 24 months."]
+    pipeline.close(5)
+
+
+def test_a_request_that_is_sampled_out_says_so() -> None:
+    """Without being chosen the root leaves unscored, marked with its probability."""
+    pipeline = Pipeline([present], sampler=sampling.ratio(0.0))
+    application = Application(consumer=pipeline)
+    application.span("rag", OI, CHAIN)
+    assert application.source.flush(10)
+    attributes = dict(application.named("rag").attributes or {})
+    assert attributes["ragtrace.evaluation.status"] == "sampled_out"
+    assert attributes["ragtrace.sampling.probability"] == 0.0
+    assert pipeline.counts()["present"].sampled_out == 1
+    pipeline.close(5)
+
+
+def test_what_is_no_request_leaves_unchanged() -> None:
+    """A parser and a retriever that are called by themselves are not counted, and their spans are as they were."""
+    application = Application()
+    application.span("StrOutputParser", OI, CHAIN)
+    application.span("retriever", OI, RETRIEVAL)
+    assert application.traces == []
+    assert application.named("StrOutputParser").attributes == CHAIN
+    assert application.named("retriever").attributes == RETRIEVAL
+
+
+def test_the_server_span_is_the_request_of_a_client_alone() -> None:
+    """Two model calls below a web server's span are one request, whose root is that span; a database is no part."""
+    application = Application()
+    server = application.start("POST /ask", "web", kind=SpanKind.SERVER)
+    handler = application.start("handle", "app", server)
+    application.span("SELECT", "db", {"db.system": "x"}, handler, kind=SpanKind.CLIENT)
+    for _ in range(2):
+        application.span("ChatCompletion", CLIENT, CALL, handler)
+    handler.end()
+    server.end()
+    [trace] = application.traces
+    assert trace.span_id == server.context.span_id
+    assert (trace.query, trace.answer, trace.facts.input_tokens) == ("How long?", "24 months.", 80)
+
+
+def test_a_chain_below_a_server_does_not_wait_for_the_server() -> None:
+    """A chain is evaluated when it has ended, though the connection that asked for it stays open for hours."""
+    application = Application()
+    server = application.start("WS /chat", "web", kind=SpanKind.SERVER)
+    for n in range(3):
+        application.span("ChatCompletion", CLIENT, CALL, server)  # rewrites the question
+        application.span(f"rag {n}", OI, CHAIN, server)
+        assert len(application.traces) == n + 1
+    assert application.traces[-1].facts.name == "rag 2"
+    assert application.traces[-1].facts.output_tokens == 9
+    server.end()
+    assert len(application.traces) == 3
+
+
+def test_a_root_that_ends_before_its_children() -> None:
+    """A stream that is read after its chain has ended gives its answer to the request."""
+    application = Application(limits=CollectorLimits(settle=0.01))
+    root = application.start("rag", OI, attributes={"openinference.span.kind": "CHAIN", "input.value": "How long?"})
+    call = application.start("model", OI, root, attributes=CALL)
+    root.end()
+    waited = threading.Event()
+    assert not waited.wait(0.2)
+    assert application.consumer.traces == []
+    call.end()
+    assert application.traces[0].answer == "24 months."
+
+
+def test_a_child_without_an_end_is_not_waited_for_for_ever() -> None:
+    """A request whose child never ends is handed on after a while."""
+    application = Application(limits=CollectorLimits(settle=0.01, patience=0.05))
+    root = application.start("rag", OI, attributes=CHAIN)
+    application.start("model", OI, root, attributes=CALL)
+    root.end()
+    assert [trace.answer for trace in application.traces] == ["24 months."]
+
+
+def test_a_request_without_an_end_is_given_up() -> None:
+    """A root whose end was lost is a request that expired, at the latest when ragtrace closes."""
+    application = Application()
+    root = application.start("rag", OI, attributes=CHAIN)
+    application.span("model", OI, CALL, root)
+    application.source.close(5)
+    assert [trace.error for trace in application.consumer.traces] == ["expired"]
+    assert application.source.stats().lost == {"expired": 1}
+
+
+def test_a_request_inside_one_that_never_ended() -> None:
+    """A library that leaves its context behind hides later requests below a span that never ends: they count."""
+    application = Application()
+    lost = application.start("lost", OI, attributes={"openinference.span.kind": "CHAIN"})
+    application.span("rag", OI, CHAIN, lost)
+    application.source.close(5)
+    assert [trace.facts.name for trace in application.consumer.traces] == ["rag"]
+
+
+def test_traces_that_the_sampler_drops_cost_nothing() -> None:
+    """Below a parent that is not recorded there is neither a span nor a request."""
+    application = Application(sampler=ParentBased(ALWAYS_OFF))
+    root = application.start("rag", OI, attributes=CHAIN)
+    assert not root.is_recording()
+    application.span("model", OI, CALL, root)
+    root.end()
+    assert application.traces == []
+
+
+def test_other_traces_are_ignored() -> None:
+    """HTTP and database spans are passed on at once, and nothing of them is kept."""
+    application = Application()
+    for _ in range(100):
+        server = application.start("GET /health", "web", kind=SpanKind.SERVER)
+        application.span("SELECT", "db", {"db.system": "x"}, server, kind=SpanKind.CLIENT)
+        server.end()
+    assert application.traces == []
+    assert len(application.exporter.get_finished_spans()) == 200
+    stats = application.source.stats()
+    assert (stats.open_traces, stats.kept_bytes, stats.lost) == (0, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (CollectorLimits(traces=10, settle=0.02), "traces"),
+        (CollectorLimits(bytes=40_000, settle=0.02), "bytes"),
+        (CollectorLimits(open_spans=10, settle=0.02), "open_spans"),
+    ],
+)
+def test_open_traces_are_bounded(limits: CollectorLimits, reason: str) -> None:
+    """Of a thousand traces that do not end the oldest are given up, and counted."""
+    application = Application(limits=limits)
+    roots = []
+    for _ in range(1_000):
+        roots.append(application.start("rag", OI, attributes=CHAIN))
+        application.span("model", OI, CALL, roots[-1])
+    stats = application.source.stats()
+    assert stats.lost[reason] > 900
+    assert stats.open_traces <= 1_000 - stats.lost[reason] + 10
+    assert stats.kept_bytes <= max(40_000, 20 * 2_000)
+    for root in roots:
+        root.end()
+    assert len(application.exporter.get_finished_spans()) >= 1_000
+
+
+def test_thousands_at_once() -> None:
+    """Of 2,000 requests that are open at the same time each is counted once."""
+    application = Application()
+    roots = [application.start(f"rag {n}", OI, attributes=CHAIN) for n in range(2_000)]
+    for root in roots:
+        application.span("model", OI, CALL, root)
+    for root in roots:
+        root.end()
+    assert len({trace.span_id for trace in application.traces}) == 2_000
+    assert application.source.stats().open_traces == 0
+
+
+def test_a_framework_traced_twice_is_read_once() -> None:
+    """Where OpenInference and OpenLLMetry both trace LangChain, only OpenInference's request counts."""
+    application = Application()
+    for _ in range(3):
+        root = application.start("rag", OI, attributes=CHAIN)
+        other = application.start("rag.workflow", "opentelemetry.instrumentation.langchain")
+        other.set_attributes({"traceloop.span.kind": "workflow", "traceloop.entity.input": json.dumps({"inputs": "?"})})
+        other.end()
+        root.end()
+    assert [trace.facts.name for trace in application.traces] == ["rag"] * 3
+
+
+def test_a_clients_span_beside_its_frameworks_is_the_same_call() -> None:
+    """A client that is traced as well, in a trace of its own, is no second request."""
+    application = Application()
+    root = application.start("rag", OI, attributes=CHAIN)
+    call = application.start("ChatOpenAI", OI, root, attributes=CALL)
+    application.span("ChatCompletion", CLIENT, CALL)
+    call.end()
+    root.end()
+    [trace] = application.traces
+    assert trace.facts.name == "rag"
+    assert trace.facts.output_tokens == 9
+
+
+def test_a_trace_of_ragtraces_own_is_not_read_again() -> None:
+    """A client's spans below a request that ragtrace records are a part of that request."""
+    application = Application()
+    own = application.start("invoke_workflow rag", "ragtrace_langchain")
+    application.span("ChatCompletion", CLIENT, CALL, own)
+    own.end()
+    assert application.traces == []
+
+
+def test_a_span_that_ends_twice_counts_once() -> None:
+    """A source that stands in the provider twice sees each span twice, and counts it once."""
+    application = Application()
+    application.provider.add_span_processor(application.source)
+    application.span("rag", OI, CHAIN)
+    assert len(application.traces) == 1
+
+
+def test_evaluations_are_no_requests() -> None:
+    """What a judge does below an evaluation's span is neither counted nor evaluated."""
+    application = Application()
+    judge = application.start("judge", OI, attributes={"openinference.span.kind": "EVALUATOR"})
+    application.span("model", OI, CALL, judge)
+    application.span("chain", OI, CHAIN, judge)
+    judge.end()
+    assert application.traces == []
+
+
+def test_nothing_raises_in_the_applications_thread() -> None:
+    """Spans of any shape pass: a broken one is counted and leaves unscored."""
+    application = Application()
+    source = application.source
+    source.on_start(object())  # type: ignore[arg-type]
+    source.on_end(object())  # type: ignore[arg-type]
+    odd = {
+        "openinference.span.kind": "CHAIN",
+        "input.value": '{"messages": [[[[1]]]]}',
+        "output.value": '{"a": [null]}',
+    }
+    application.span("odd", OI, odd)
+    application.span("numbers", OI, {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": 7})
+    application.span("kind", OI, {"gen_ai.operation.name": ("chat",)})
+    assert application.provider.force_flush()
+    assert {span.name for span in application.exporter.get_finished_spans()} == {"odd", "numbers", "kind"}
+    assert source.stats().lost["failed"] >= 2
+
+
+def test_a_source_that_is_closed_leaves_the_provider_as_it_was() -> None:
+    """After `close` spans pass as before, and nothing is counted."""
+    application = Application()
+    application.source.close()
+    application.span("rag", OI, CHAIN)
+    assert application.named("rag").attributes == CHAIN
+    assert application.consumer.traces == []
+
+
+def test_content_that_stayed_with_the_library() -> None:
+    """Without texts a request is counted, and evaluators that need its answer are not eligible."""
+    pipeline = Pipeline([present])
+    application = Application(consumer=pipeline)
+    application.span(
+        "chat",
+        "opentelemetry.instrumentation.genai.openai",
+        {"gen_ai.operation.name": "chat", "gen_ai.usage.output_tokens": 9},
+    )
+    assert application.source.flush(10)
+    assert pipeline.flush(10)
+    assert application.source.stats().requests == 1
+    assert pipeline.counts()["present"].eligible == 0
+    pipeline.close(5)
