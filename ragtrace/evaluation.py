@@ -64,7 +64,8 @@ class Evaluator:
     that evaluate share its budget."""
     batch: bool = False
     sampler: Sampler | None = None
-    """An evaluator's own, lower rate; the trace's sampling comes first."""
+    """An evaluator's own, lower rate; the trace's sampling comes first. `sampling.share` is independent of it; a
+    `sampling.ratio` is a share of all requests where the trace is sampled by its id, too."""
     timeout: float = 10.0
     """Seconds for one call."""
     retries: int = 0

@@ -195,7 +195,8 @@ class Evaluation:
     trace: Trace
     scores: tuple[Score, ...]
     status: str = "scored"
-    """`scored`, `error` (no evaluator succeeded) or `dropped` (accepted, never evaluated)."""
+    """`scored`, `error` (no evaluator succeeded), `sampled_out` (the rates of the evaluators left it out) or `dropped`
+    (accepted, never evaluated)."""
     cause: str | None = None
     """Cause of a bad answer, one of `semconv.CAUSES`; None where no evaluator can tell."""
     lag: float = field(default=0.0)

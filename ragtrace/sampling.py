@@ -7,6 +7,7 @@ trace is kept when R >= (1 - p) * 2**56. All processes agree, and a lower rate's
 
 from __future__ import annotations
 
+import hashlib
 import math
 import threading
 import time
@@ -27,12 +28,22 @@ class Decision:
     `probability` is that of keeping such a trace, in [0, 1], and is filled in for traces that are not kept, too.
     `consistent` says that the decision compared the trace id's R with that probability, so that two such decisions
     nest (joint probability: the smaller) instead of being independent (joint probability: the product).
+    `by_trace_id` is the part of the probability that comes from that comparison, where the rest is independent of the
+    trace id's R: None for all of it where the decision is consistent, and else for nothing of it.
     """
 
     keep: bool
     probability: float
     reason: str
     consistent: bool = True
+    by_trace_id: float | None = None
+
+    @property
+    def parts(self) -> tuple[float, float]:
+        """The probability as two factors: from comparing R, and independent of R."""
+        p = self.probability
+        compared = self.by_trace_id if self.by_trace_id is not None else p if self.consistent else 1.0
+        return compared, p / compared if compared else 0.0
 
 
 Sampler = Callable[[Trace], Decision]
@@ -54,6 +65,19 @@ def ratio(probability: float) -> Sampler:
 
     def sample(trace: Trace) -> Decision:
         return Decision(_kept(trace.trace_id, p), p, "ratio")
+
+    return sample
+
+
+def share(probability: float) -> Sampler:
+    """Keep this share, by a hash of the trace id that is independent of `ratio` and of `rate_limit`: the sampler of an
+    evaluator that evaluates a share of the sampled requests, however these were chosen. A lower share's traces are a
+    subset of a higher one's. Raises SettingError outside [0, 1]."""
+    p = _fraction("share", probability)
+
+    def sample(trace: Trace) -> Decision:
+        digest = hashlib.blake2b(trace.trace_id.to_bytes(16, "big"), digest_size=7, person=b"ragtrace share").digest()
+        return Decision(int.from_bytes(digest, "big") >= round((1.0 - p) * _RANGE), p, "share", consistent=False)
 
     return sample
 
@@ -111,17 +135,29 @@ def any_of(*samplers: Sampler) -> Sampler:
 
     def sample(trace: Trace) -> Decision:
         decisions = [s(trace) for s in samplers]
-        probability = max((d.probability for d in decisions if d.consistent), default=0.0)
-        for d in decisions:
-            if not d.consistent:
-                probability += (1.0 - probability) * d.probability
+        possible = [d for d in decisions if d.probability]
+        probability = _of_union([d.parts for d in possible])
+        # The factors of one decision are those of the union, too; of several they are not known any more.
+        by_trace_id = possible[0].by_trace_id if len(possible) == 1 else None
         positive = next((d for d in decisions if d.keep), None)
         # Of equals the last: `errors()` and `slow()` stand first and say 0 of every other request.
         most_likely = max(reversed(decisions), key=lambda d: d.probability)
         reason = (positive or most_likely).reason
-        return Decision(positive is not None, probability, reason, all(d.consistent for d in decisions))
+        consistent = all(d.consistent for d in possible)
+        return Decision(positive is not None, probability, reason, consistent, by_trace_id)
 
     return sample
+
+
+def _of_union(parts: list[tuple[float, float]]) -> float:
+    """The probability that at least one of several decisions keeps a trace, from the `parts` of each: the mean over R,
+    where all those whose comparison a value of R passes are independent."""
+    probability = below = max((compared for compared, independent in parts if independent == 1.0), default=0.0)
+    for level in sorted({compared for compared, _ in parts if compared > below}):
+        rest = math.prod(1.0 - independent for compared, independent in parts if compared >= level)
+        probability += (level - below) * (1.0 - rest)
+        below = level
+    return probability
 
 
 def all_of(*samplers: Sampler) -> Sampler:
@@ -141,12 +177,12 @@ def all_of(*samplers: Sampler) -> Sampler:
 
 
 def joint(first: Decision, second: Decision) -> Decision:
-    """Both decisions together: consistent ones nest, others multiply."""
-    if first.consistent and second.consistent:
-        probability = min(first.probability, second.probability)
-    else:
-        probability = first.probability * second.probability
-    return Decision(first.keep and second.keep, probability, second.reason, first.consistent and second.consistent)
+    """Both decisions together: what compares R nests (the smaller probability), the rest multiplies."""
+    compared = min(first.parts[0], second.parts[0])
+    probability = compared * first.parts[1] * second.parts[1]
+    consistent = first.consistent and second.consistent
+    by_trace_id = None if consistent else compared
+    return Decision(first.keep and second.keep, probability, second.reason, consistent, by_trace_id)
 
 
 def rate_limit(

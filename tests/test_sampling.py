@@ -12,6 +12,7 @@ from ragtrace.errors import SettingError
 from ragtrace.records import Trace
 from ragtrace.sampling import (
     Decision,
+    _independent_draw,
     all_of,
     any_of,
     attribute,
@@ -19,6 +20,7 @@ from ragtrace.sampling import (
     joint,
     rate_limit,
     ratio,
+    share,
     slow,
     stratified,
 )
@@ -113,6 +115,60 @@ def test_independent_decisions_multiply() -> None:
     assert joint(by_id, by_rate).probability == pytest.approx(0.1)
     union = any_of(lambda _: by_id, lambda _: by_rate)(make_trace())
     assert union.probability == pytest.approx(1 - 0.5 * 0.8)
+
+
+@pytest.mark.long
+def test_what_compares_the_id_nests_within_a_mixture() -> None:
+    """A ratio below a ratio and a limit keeps its share of the limit alone: the id was compared already."""
+    chance = random.Random(5)
+    both = all_of(ratio(0.5), lambda _: Decision(chance.random() < 0.4, 0.4, "limit", consistent=False))
+    kept = 0
+    for trace in traces(20_000):
+        decision = joint(any_of(errors(), both)(trace), ratio(0.25)(trace))
+        assert not decision.keep or decision.probability == pytest.approx(0.25 * 0.4)
+        kept += decision.keep
+    assert abs(kept / 20_000 - 0.1) < 4 * (0.1 * 0.9 / 20_000) ** 0.5
+
+
+@pytest.mark.long
+def test_a_union_of_mixtures_has_its_probability() -> None:
+    """The union of a ratio with what compares the id and draws as well is kept as often as it says."""
+    chance = random.Random(6)
+    both = all_of(ratio(0.6), lambda _: Decision(chance.random() < 0.5, 0.5, "limit", consistent=False))
+    other = all_of(ratio(0.3), lambda _: Decision(chance.random() < 0.2, 0.2, "other", consistent=False))
+
+    def mixture(
+        trace: Trace,
+    ) -> Decision:  # all of them are asked: the probabilities of what was not asked are not known
+        first, second = both(make_trace(trace_id=trace.trace_id)), other(make_trace(trace_id=trace.trace_id))
+        first = first if first.by_trace_id == 0.6 else Decision(False, 0.3, "limit", False, 0.6)
+        second = second if second.by_trace_id == 0.3 else Decision(False, 0.06, "other", False, 0.3)
+        return any_of(ratio(0.1), lambda _: first, lambda _: second)(trace)
+
+    decisions = [mixture(trace) for trace in traces(20_000)]
+    expected = 0.1 + 0.2 * (1 - 0.5 * 0.8) + 0.3 * 0.5
+    assert {round(d.probability, 9) for d in decisions} == {round(expected, 9)}
+    kept = sum(d.keep for d in decisions) / 20_000
+    assert abs(kept - expected) < 4 * (expected * (1 - expected) / 20_000) ** 0.5
+
+
+@given(trace_ids, fractions, fractions)
+def test_a_lower_share_keeps_a_subset(trace_id: int, one: float, other: float) -> None:
+    """Whatever a lower share keeps, a higher one keeps, too; a share of 1 keeps all."""
+    low, high = sorted((one, other))
+    trace = make_trace(trace_id=trace_id)
+    assert not share(low)(trace).keep or share(high)(trace).keep
+    assert share(1.0)(trace).keep
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("p", [0.01, 0.2, 0.9])
+def test_a_share_is_independent_of_what_chose_the_requests(p: float) -> None:
+    """Of the requests that a ratio kept, and of those that a rate limit's draw kept, a share keeps its share."""
+    of_ratio = [share(p)(t).keep for t in traces(40_000) if ratio(0.3)(t).keep]
+    of_limit = [share(p)(t).keep for t in traces(40_000) if _independent_draw(t) < 0.3]
+    for kept in (of_ratio, of_limit):
+        assert abs(sum(kept) / len(kept) - p) < 4 * (p * (1 - p) / len(kept)) ** 0.5
 
 
 def test_an_error_is_always_in_the_union() -> None:

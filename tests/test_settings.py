@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.errors import SettingError
-from ragtrace.settings import Settings, describe, load, prices
+from ragtrace.settings import Settings, describe, evaluator_shares, load, prices
 from ragtrace.settings.section import Section
 
 
@@ -49,6 +49,13 @@ def test_the_file_is_found_in_the_working_directory(tmp_path: Path, monkeypatch:
         ({}, {"RAGTRACE_SAMPEL": "0.1"}, ("RAGTRACE_SAMPEL", "did you mean sample")),
         ({"otlp_protocol": "thrift"}, {}, ("otlp_protocol is 'thrift'", "grpc")),
         ({"app": 3}, {}, ("app is 3", "a text")),
+        ({"evaluators": ["toxicity=0"]}, {}, ("evaluators has 'toxicity=0'", "share above 0, at most 1")),
+        ({"evaluators": ["toxicity=1.5"]}, {}, ("'toxicity=1.5'", "NAME=SHARE")),
+        ({"evaluators": ["=0.5"]}, {}, ("'=0.5'", "NAME=SHARE")),
+        ({"evaluators": [{"name": "toxicity", "sample": True}]}, {}, ("'sample': True", "sample = SHARE")),
+        ({"evaluators": [{"name": "toxicity", "rate": 0.1}]}, {}, ("'rate': 0.1", "sample = SHARE")),
+        ({"evaluators": [{"sample": 0.1}]}, {}, ("{'sample': 0.1}", "{name = NAME")),
+        ({}, {"RAGTRACE_EVALUATORS": "toxicity=often"}, ("RAGTRACE_EVALUATORS", "'toxicity=often'")),
         ({"model_prices": ["gpt=1"]}, {}, ("model_prices has 'gpt=1'", "model=INPUT/OUTPUT")),
         ({"model_prices": ["gpt=1/-2"]}, {}, ("'gpt=1/-2'", "million tokens")),
         ({"model_prices": ["=1/2"]}, {}, ("'=1/2'", "model=INPUT/OUTPUT")),
@@ -65,6 +72,19 @@ def test_a_wrong_setting_names_itself_its_value_and_what_is_right(
         load(arguments, environ)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_evaluators_have_shares(tmp_path: Path) -> None:
+    """An evaluator's share may be in a list, in the file and in the environment; without one it is 1."""
+    file = tmp_path / "ragtrace.toml"
+    file.write_text('evaluators = ["toxicity", {name = "faithfulness_judge", sample = 0.01}]')
+    expected = [("toxicity", 1.0), ("faithfulness_judge", 0.01)]
+    assert evaluator_shares(load(environ={}, file=file).evaluators) == expected
+    variables = {"RAGTRACE_EVALUATORS": "toxicity, faithfulness_judge=0.01"}
+    assert evaluator_shares(load(environ=variables).evaluators) == expected
+    given = {"evaluators": ["toxicity", {"name": "faithfulness_judge", "sample": 0.01}]}
+    assert evaluator_shares(load(given, environ={}).evaluators) == expected
+    assert evaluator_shares(load({"evaluators": [{"name": "a:b"}]}, environ={}).evaluators) == [("a:b", 1.0)]
 
 
 def test_prices_by_model() -> None:

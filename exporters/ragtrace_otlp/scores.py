@@ -45,6 +45,8 @@ def score_attributes(evaluation: Evaluation, form: ScoreFormat) -> dict[str, Any
         if score.label == NOT_APPLICABLE:
             continue
         attributes.update(_own(score, form))
+        if score.sampling_probability != evaluation.trace.sampling_probability:
+            attributes[f"{form.prefix}.{score.name}.sampling_probability"] = score.sampling_probability
         if form.openinference and score.error is None:
             attributes.update(_openinference(score, form, n))
             n += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -32,19 +32,24 @@ def latency_of(step: float) -> float:
     return _LEAST * 2 ** (step / 8)
 
 
+_TELLS = {"irrelevant_context": "unsupported", "context_ignored": "unsupported"}
+"""Causes that `ragtrace.evaluators.causes` derives from another one that an evaluator tells."""
+
+
 def add(
     connection: Connection,
     new: Sequence[Mapping[str, Any]],
-    scored: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    scored: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
 ) -> None:
     """Adds new traces, and new scores with their traces; all are rows of the tables."""
     new_sums: defaultdict[tuple[Any, ...], Sums] = defaultdict(Sums)
+    causes = _cause_probabilities(scored)
     for trace in new:
         p, start, app, model = trace["probability"], _start(trace), trace["app"], trace["model"] or ""
         new_sums[start, "request", app, model, "", ""].add(float(trace["error"] is not None), p)
         new_sums[start, "latency", app, "", str(latency_step(trace["duration"])), ""].add(trace["duration"], p)
         if trace["cause"]:
-            new_sums[start, "cause", app, model, trace["cause"], ""].add(1.0, p)
+            new_sums[start, "cause", app, model, trace["cause"], ""].add(1.0, causes.get(_span(trace), p))
     for trace, score in scored:
         kind, value = _kind(score)
         start, rest = _start(trace), (trace["app"], trace["model"] or "", score["evaluator"], score["version"])
@@ -53,6 +58,21 @@ def add(
         if score["cost"]:
             new_sums[start, "cost", *rest].add(score["cost"], 1.0)
     _upsert(connection, new_sums)
+
+
+def _span(trace: Mapping[str, Any]) -> tuple[Any, Any]:
+    return trace["trace_id"], trace["span_id"]
+
+
+def _cause_probabilities(scored: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[tuple[Any, Any], float]:
+    """By span the probability with which its cause was found: that of the evaluator that told it, the likeliest where
+    several did. An evaluator may see a share of the requests only. Causes that no evaluator tells are not here."""
+    probabilities: dict[tuple[Any, Any], float] = {}
+    for trace, score in scored:
+        if score["cause"] and score["cause"] in (trace["cause"], _TELLS.get(trace["cause"])):
+            before = probabilities.get(_span(trace), 0.0)
+            probabilities[_span(trace)] = max(before, score["probability"])
+    return probabilities
 
 
 def _start(trace: Mapping[str, Any]) -> int:

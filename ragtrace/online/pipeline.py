@@ -217,10 +217,12 @@ class Pipeline:
         scores: list[list[Score]] = [[] for _ in items]
         outcomes: Counter[tuple[str, str]] = Counter()
         errors: Counter[tuple[str, str]] = Counter()
+        left_out: set[int] = set()
         self.evaluators = self._adjusted_evaluators()
         for check, adjusted in zip(self._evaluators, self.evaluators, strict=True):
             probabilities, sampled_out = _sample(check, items)
-            outcomes[check.name, "sampled_out"] += sampled_out
+            outcomes[check.name, "sampled_out"] += len(sampled_out)
+            left_out.update(sampled_out)
             started = time.perf_counter()
             results = self._breakers[check.name].run(check, traces, list(probabilities), runners)
             self._record_duration(check.name, time.perf_counter() - started, len(probabilities))
@@ -237,8 +239,9 @@ class Pipeline:
             self._batches[threading.get_ident()] = rest
             self._tally.outcomes.update(outcomes)
             self._tally.errors.update(errors)
-        for item, trace, scores_of_trace in zip(items, traces, scores, strict=True):
-            self._deliver(self._conclude(item, trace, tuple(scores_of_trace)))
+        for i, (item, trace) in enumerate(zip(items, traces, strict=True)):
+            evaluation = self._conclude(item, trace, tuple(scores[i]))
+            self._deliver(replace(evaluation, status="sampled_out") if i in left_out and not scores[i] else evaluation)
 
     def _adjusted_evaluators(self) -> tuple[Evaluator, ...]:
         return self._evaluators if self._adjust is None else tuple(self._adjust(self._evaluators))
@@ -333,10 +336,10 @@ class Pipeline:
             return self._tally.stats(self._queue.stats())
 
 
-def _sample(check: Evaluator, items: Sequence[_Item]) -> tuple[dict[int, float], int]:
-    """The items that an evaluator scores, as {index: probability}, and how many its own sampler has left out."""
+def _sample(check: Evaluator, items: Sequence[_Item]) -> tuple[dict[int, float], list[int]]:
+    """The items that an evaluator scores, as {index: probability}, and those that its own sampler has left out."""
     probabilities: dict[int, float] = {}
-    sampled_out = 0
+    sampled_out: list[int] = []
     for i, item in enumerate(items):
         if not check.applies(item.trace):
             continue
@@ -344,7 +347,7 @@ def _sample(check: Evaluator, items: Sequence[_Item]) -> tuple[dict[int, float],
         if decision.keep:
             probabilities[i] = decision.probability
         else:
-            sampled_out += 1
+            sampled_out.append(i)
     return probabilities, sampled_out
 
 

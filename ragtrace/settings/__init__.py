@@ -36,7 +36,10 @@ class Settings:
     resource, and `dev` without it."""
 
     evaluators: tuple[str, ...] = ()
-    """Names, entry points or `module:attribute`; empty for the default suite."""
+    """Names, entry points or `module:attribute`; empty for the default suite. `{name = NAME, sample = SHARE}`, or as
+    text `NAME=SHARE`, has an evaluator evaluate this share (above 0, at most 1) of the requests that are evaluated:
+    `["toxicity", {name = "faithfulness_judge", sample = 0.01}]` in the file and in code, and in the environment
+    `RAGTRACE_EVALUATORS=toxicity,faithfulness_judge=0.01`."""
     sample: float = 1.0
     """Share of the requests that is evaluated, before the rate limit."""
     sample_per_second: float = 1.0
@@ -233,6 +236,34 @@ def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple
     return by_model
 
 
+def evaluator_shares(items: Sequence[Any], where: str = "evaluators") -> list[tuple[Any, float]]:
+    """Each evaluator of the setting `evaluators`, a name or an object, with the share of the evaluated requests that it
+    evaluates, in (0, 1].
+
+    Raises SettingError for an item of another form and for a share outside (0, 1].
+    """
+    pairs: list[tuple[Any, float]] = []
+    for item in items:
+        name, share = item, 1.0
+        try:
+            if isinstance(item, str) and "=" in item:
+                before, _, after = item.rpartition("=")
+                name, share = before.strip(), float(after)
+            elif isinstance(item, Mapping):
+                if set(item) - {"name", "sample"} or isinstance(item.get("sample"), bool):
+                    raise ValueError
+                name, share = item["name"], float(item.get("sample", 1.0))
+            if not name or not 0.0 < share <= 1.0:
+                raise ValueError
+        except (ValueError, TypeError, KeyError):
+            raise SettingError(
+                f"{where} has {item!r}; give a name, or {{name = NAME, sample = SHARE}} (as text NAME=SHARE) with a "
+                "share above 0, at most 1"
+            ) from None
+        pairs.append((name, share))
+    return pairs
+
+
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "otlp_protocol": ("", "http/protobuf", "grpc"),
     "source": ("auto", "callbacks", "spans"),
@@ -286,7 +317,12 @@ _SECTION = Section(
     prefix=PREFIX,
     choices=_CHOICES,
     bounds=_BOUNDS,
-    checks={"pii_engine": _check_engine, "model_prices": prices, "phone_regions": _check_regions},
+    checks={
+        "evaluators": evaluator_shares,
+        "pii_engine": _check_engine,
+        "model_prices": prices,
+        "phone_regions": _check_regions,
+    },
     foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_CONFIG"),
 )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ragtrace.errors import RagtraceError, SettingError
-from ragtrace.settings import Settings, load
+from ragtrace.settings import Settings, evaluator_shares, load
 from ragtrace.startup import requirements
 from ragtrace.startup.telemetry_setup import DEFAULT_NAMES
 
@@ -111,7 +111,7 @@ def _settings() -> Iterator[Finding]:
     env = settings.env or DEFAULT_NAMES[1]
     yield Finding("settings", "ok", f"app {app}, env {env}, sample {settings.sample:g}")
     checks = []
-    for name in settings.evaluators or plugins.DEFAULT_SUITE:
+    for name, _ in evaluator_shares(settings.evaluators or plugins.DEFAULT_SUITE):
         try:
             checks.append(plugins.load(name))
         except RagtraceError as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import logging
 import os
 import shutil
@@ -15,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ragtrace import calibrations, plugins, sampling
+from ragtrace import calibrations, sampling
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator, configure
 from ragtrace.online import child_process
@@ -25,6 +23,7 @@ from ragtrace.startup import requirements, telemetry_setup
 from ragtrace.startup import runtime as running
 from ragtrace.startup.privacy_modes import redact_texts
 from ragtrace.startup.runtime import Parts, Runtime
+from ragtrace.startup.suite import make_suite
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.tracing import recorder
 from ragtrace.tracing.content import ContentPolicy
@@ -41,9 +40,6 @@ _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _LOADING = 60
 """Seconds that litellm may take to load."""
-
-_WITHOUT_MODELS = "groundedness_lexical"
-"""Replaces the evaluators by models if these are not installed."""
 
 
 def init(
@@ -74,8 +70,7 @@ def init(
     settings = load(options, file=settings_file)
     settings, sanitizer = redact_texts(settings, redact if callable(redact) else None)
     capture = _capture(settings, sanitizer)
-    checks = [_evaluator(name) for name in settings.evaluators] if settings.evaluators else _default_suite()
-    _check_unique(checks)
+    checks = make_suite(settings)
     _check_models(settings, checks)
     _check_judge(settings, checks)
     with _lock:
@@ -223,32 +218,6 @@ def _calibration(settings: Settings) -> Adjust | None:
         return calibrations.File(settings.calibration_file)
     except DataError as error:
         raise SettingError(str(error)) from error
-
-
-def _default_suite() -> list[Evaluator]:
-    """The default evaluators that can run here: those by models only if the extra `models` is installed."""
-    checks = [plugins.load(name) for name in plugins.DEFAULT_SUITE]
-    if importlib.util.find_spec("onnxruntime") is not None:
-        return checks
-    left_out = [check.name for check in checks if check.method == "model"]
-    _log.warning(
-        "ragtrace: without the extra `models` these evaluators do not run: %s; %s does in their place. "
-        "Install it with: pip install 'ragtrace-otel[models]'",
-        ", ".join(left_out),
-        _WITHOUT_MODELS,
-    )
-    return [*(check for check in checks if check.method != "model"), plugins.load(_WITHOUT_MODELS)]
-
-
-def _evaluator(name: Any) -> Evaluator:
-    return name if isinstance(name, Evaluator) else plugins.load(name)
-
-
-def _check_unique(checks: Sequence[Evaluator]) -> None:
-    names = [check.name for check in checks]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise SettingError(f"evaluators names {', '.join(twice)} more than once; name each evaluator once")
 
 
 def _check_models(settings: Settings, checks: Sequence[Evaluator]) -> None:

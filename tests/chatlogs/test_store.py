@@ -485,6 +485,21 @@ def test_the_overview_is_what_the_traces_say(store: Store) -> None:
         overview(store, NOW, NOW)
 
 
+def test_a_cause_has_the_weight_of_the_evaluator_that_told_it(store: Store) -> None:
+    """An evaluator that sees a share of the requests tells the causes of this share alone: each stands for more."""
+    rare = Score("rare", 0.1, "fail", cause="unsupported", sampling_probability=0.05)
+    often = Score("often", 0.1, "fail", cause="leak_by_model", sampling_probability=0.5)
+    store.write(
+        [
+            made(0, rare, cause="context_ignored", sampling_probability=0.5),
+            made(1, rare, often, cause="leak_by_model", sampling_probability=0.5),
+            made(2, cause="nothing_retrieved", sampling_probability=0.5),
+        ]
+    )
+    causes = overview(store, NOW - 1, NOW + 60_000).causes
+    assert causes == pytest.approx({"context_ignored": 20.0, "leak_by_model": 2.0, "nothing_retrieved": 2.0})
+
+
 def test_an_overview_of_days_adds_up(store: Store) -> None:
     """Whole days in the middle are read from sums by day, the hours before and after from those by hour: nothing is
     counted twice, nothing is left out, and what lies outside is not in it."""

@@ -1,0 +1,65 @@
+"""The evaluators that the settings name, with their shares; the default suite where they name none."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragtrace import plugins, sampling
+from ragtrace.errors import SettingError
+from ragtrace.evaluation import Evaluator
+from ragtrace.settings import Settings, evaluator_shares
+
+_log = logging.getLogger(__name__)
+_WITHOUT_MODELS = "groundedness_lexical"
+"""Replaces the evaluators by models if these are not installed."""
+
+
+def make_suite(settings: Settings) -> list[Evaluator]:
+    """The evaluators of the settings. Raises SettingError for one that does not exist and for a name that is there
+    twice."""
+    pairs = evaluator_shares(settings.evaluators)
+    checks = [_with_share(_evaluator(item), share) for item, share in pairs] if pairs else _default_suite()
+    _check_unique(checks)
+    return checks
+
+
+def _evaluator(item: Any) -> Evaluator:
+    if isinstance(item, Evaluator):
+        return item
+    if isinstance(item, str):
+        return plugins.load(item)
+    raise SettingError(f"evaluators has {item!r}, a {type(item).__name__}; give a name or an evaluator")
+
+
+def _with_share(check: Evaluator, share: float) -> Evaluator:
+    """The evaluator for this share of the requests that it would evaluate otherwise."""
+    if share == 1.0:
+        return check
+    own = sampling.share(share)
+    return replace(check, sampler=own if check.sampler is None else sampling.all_of(check.sampler, own))
+
+
+def _default_suite() -> list[Evaluator]:
+    """The default evaluators that can run here: those by models only if the extra `models` is installed."""
+    checks = [plugins.load(name) for name in plugins.DEFAULT_SUITE]
+    if importlib.util.find_spec("onnxruntime") is not None:
+        return checks
+    left_out = [check.name for check in checks if check.method == "model"]
+    _log.warning(
+        "ragtrace: without the extra `models` these evaluators do not run: %s; %s does in their place. "
+        "Install it with: pip install 'ragtrace-otel[models]'",
+        ", ".join(left_out),
+        _WITHOUT_MODELS,
+    )
+    return [*(check for check in checks if check.method != "model"), plugins.load(_WITHOUT_MODELS)]
+
+
+def _check_unique(checks: Sequence[Evaluator]) -> None:
+    names = [check.name for check in checks]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SettingError(f"evaluators names {', '.join(twice)} more than once; name each evaluator once")
