@@ -68,9 +68,9 @@ SAMPLERS = {"all": ratio(1.0), "by id": any_of(errors(), slow(5.0), ratio(0.5)),
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_ten_thousand_requests_are_weighted_back(name: str, tmp_path: Path) -> None:
-    """Whatever chooses the requests, the weights of an evaluator's scores add up to the number of all requests, of
-    those that fail, of errors and of slow ones, within four standard errors; metrics and the journal have the same weights,
-    and a lower share sees a subset."""
+    """Whatever chooses the requests, the weights of an evaluator add up to all requests, to those that fail, to
+    errors and to slow ones, within four standard errors; metrics and the journal have the same weights, and a lower
+    share sees a subset."""
     suite, capture = checks(), Capture()
     metrics = PrometheusSink(app="a", env="e", evaluators=suite)
     journal = Journal(tmp_path / "journal.jsonl", evaluators=suite)
