@@ -27,6 +27,7 @@ KINDS = {
     "long": "repeats an experiment for more than two seconds of processor time",
 }
 MODULES = {
+    "applications": "process",
     "chatlogs/test_crash.py": "process",
     "console": "console",
     "console/test_browser.py": "browser",

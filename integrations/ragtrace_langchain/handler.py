@@ -42,6 +42,12 @@ def _quiet(method: _Method) -> _Method:
     return guarded
 
 
+def _read_question(run: Run) -> None:
+    """The question of a model that was called directly, which is a request of its own."""
+    if run.parent is None:
+        run.query = last_question(run.messages)
+
+
 class RagtraceCallbackHandler(BaseCallbackHandler):
     """Records LangChain runs as OpenTelemetry spans, one tree per request.
 
@@ -304,21 +310,24 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         """Handles a chunk of a streamed answer."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
-            self._recorder.chunk(run, token if isinstance(token, str) else conversion.text_of(token))
+            # OpenAI's Responses API streams lists of parts, of which the first are empty.
+            self._recorder.chunk(run, token if isinstance(token, str) else conversion.text_of(token or ""))
 
     @_quiet
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Handles the end of a model call."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
-            if run.parent is None:
-                run.query = last_question(run.messages)
+            _read_question(run)
             conversion.read_reply(run, response, self._recorder.capture.openinference)
         self._recorder.end(run_id)
 
     @_quiet
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Handles a failed model call; the text before the failure is kept."""
+        run = self._recorder.get(run_id)
+        if run is not None and run.owner is self:
+            _read_question(run)
         self._fail(run_id, error)
 
     # --- retrievers and tools --------------------------------------------------------------------

@@ -122,13 +122,13 @@ def _reasoning(extra: Mapping[str, Any]) -> list[Part]:
 
 
 def _raw_calls(extra: Mapping[str, Any]) -> list[Part]:
-    """Returns the tool calls in `additional_kwargs`, in OpenAI's or Anthropic's format."""
+    """Returns the tool calls in `additional_kwargs`, in OpenAI's, Anthropic's or Cohere's format."""
     calls: list[Part] = []
     raw = extra.get("tool_calls")
     for call in raw if isinstance(raw, Sequence) and not isinstance(raw, str) else ():
         function = field_of(call, "function") or call
-        arguments = field_of(function, "arguments")
-        arguments = field_of(function, "input") if arguments is None else arguments
+        values = (field_of(function, name) for name in ("arguments", "input", "parameters"))
+        arguments = next((value for value in values if value is not None), None)
         identity = field_of(call, "id") or field_of(call, "call_id")
         calls.append(ToolCallPart(str(field_of(function, "name") or ""), arguments, identity))
     function = extra.get("function_call")

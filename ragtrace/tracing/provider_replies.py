@@ -228,8 +228,9 @@ def finish_reason(reply: Any) -> str | None:
         word = next((word for name in names if (word := _word(fields.get(name)))), "")
         if word:
             return word
-        # OpenAI's Responses API gives a reason only where the answer is not complete.
-        completed |= fields.get("status") == "completed" and "incomplete_details" in fields
+        # OpenAI's Responses API gives a reason only where the answer is not complete; LangChain drops what is null.
+        is_response = "incomplete_details" in fields or fields.get("object") == "response"
+        completed |= is_response and fields.get("status") == "completed"
     return "stop" if completed else None
 
 

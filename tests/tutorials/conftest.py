@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import Recorded
 from tests.llama_index.conftest import _open_databases  # noqa: F401 fixture
-from tests.vendors.conftest import _no_key_of_the_machine, vendors  # noqa: F401 fixtures
+from tests.vendors.conftest import _no_key_of_the_machine, _vendors, vendors  # noqa: F401 fixtures
 
 
 def ids(documents: Any) -> list[str]:

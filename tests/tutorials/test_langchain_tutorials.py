@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import pytest
 from langchain.agents import AgentState, create_agent
-from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, dynamic_prompt
+from langchain.tools import tool
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.output_parsers import StrOutputParser
@@ -64,6 +65,67 @@ def search_call(query: str) -> Reply:
 
 
 # --- LangChain -------------------------------------------------------------------------------------
+
+
+def agent_with_tool(store: InMemoryVectorStore, model: ChatOpenAI) -> Any:
+    """The tutorial's agent: its tool returns a text for the model, and the documents as an artifact."""
+
+    @tool(response_format="content_and_artifact")
+    def retrieve_context(query: str) -> tuple[str, list[Document]]:
+        """Retrieve information to help answer a query."""
+        documents = store.similarity_search(query, k=2)
+        return "\n\n".join(f"Source: {d.metadata}\nContent: {d.page_content}" for d in documents), documents
+
+    return create_agent(model, [retrieve_context], system_prompt="Use the tool to search the manual.")
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["invoke", "stream"])
+def test_an_agent_with_a_retrieval_tool(
+    is_streamed: bool, store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
+) -> None:
+    """The documents in the artifact of a tool are the request's documents."""
+    vendors.answers(search_call("warranty years"), Reply(ANSWER))
+    agent = agent_with_tool(store, model)
+    if is_streamed:
+        for state in agent.stream(user(WARRANTY), stream_mode="values"):
+            assert state["messages"]
+    else:
+        agent.invoke(user(WARRANTY))
+    (trace,) = traced_langchain.traces
+    assert (trace.query, trace.answer) == (WARRANTY, ANSWER)
+    assert ids(trace.documents)[0] == "m1"
+    assert len(trace.documents) == 2
+
+
+def test_an_agent_that_searches_twice(
+    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
+) -> None:
+    """The documents of two searches are the request's documents, each once."""
+    vendors.answers(search_call("warranty years"), search_call("grinder wheel"), Reply(ANSWER))
+    agent_with_tool(store, model).invoke(user(WARRANTY))
+    (trace,) = traced_langchain.traces
+    assert {"m1", "m3"} <= set(ids(trace.documents))
+    assert len(set(ids(trace.documents))) == len(trace.documents)
+
+
+def test_a_chain_that_retrieves_in_a_dynamic_prompt(
+    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
+) -> None:
+    """A search inside `@dynamic_prompt` is found, although no retriever is called."""
+
+    @dynamic_prompt
+    def prompt_with_context(request: ModelRequest) -> str:
+        documents = store.similarity_search(request.state["messages"][-1].text, k=2)
+        return "Use the following context:\n\n" + "\n\n".join(d.page_content for d in documents)
+
+    vendors.answers(Reply(ANSWER))
+    agent = create_agent(model, tools=[], middleware=[prompt_with_context])
+    for state in agent.stream(user(WARRANTY), stream_mode="values"):
+        assert state["messages"]
+    (trace,) = traced_langchain.traces
+    assert (trace.query, trace.answer) == (WARRANTY, ANSWER)
+    assert ids(trace.documents)[0] == "m1"
+    assert len(trace.documents) == 2
 
 
 def test_a_middleware_that_returns_its_documents(

@@ -40,8 +40,14 @@ class Case:
     writes_cache: bool = False
     reasons: bool = False
     """Whether the vendor sends its reasoning as text, and the framework passes it on."""
-    shows: bool = True
-    """Whether the client sends images."""
+    hears: bool = False
+    """Whether the vendor counts the tokens of sound, and the framework passes them on."""
+    images: tuple[str, ...] = ("address", "inline")
+    """How the client sends images: some fetch an image from its address, some send none."""
+    billed_in_streams: int = 18
+    """Input tokens of a stream, where the framework passes on what was billed."""
+    fails: frozenset[str] = frozenset()
+    """Ways that fail in the client itself, whether it is traced or not."""
     lacks: frozenset[str] = frozenset()
     """Attributes that the framework does not pass on."""
     lacks_in_streams: frozenset[str] = frozenset()
@@ -237,17 +243,29 @@ def _llama_index_cohere(url: str) -> Client:
 
 _MODEL = "gen_ai.response.model"
 _ID = "gen_ai.response.id"
-_REASON = "gen_ai.response.finish_reasons"
 CASES = (
-    Case("openai", "langchain", _langchain_openai, "openai", "gpt-test", error="OpenAIRateLimitError"),
+    Case(
+        "openai",
+        "langchain",
+        _langchain_openai,
+        "openai",
+        "gpt-test",
+        hears=True,
+        lacks_in_streams=frozenset({_ID}),
+        error="OpenAIRateLimitError",
+        error_of_500="OpenAIAPIError",
+    ),
     Case(
         "openai-responses",
         "langchain",
         _langchain_responses,
         "openai",
         "gpt-test",
+        reason_of_cut="max_output_tokens",
+        reason_of_call="stop",
         reasons=True,
         error="OpenAIRateLimitError",
+        error_of_500="OpenAIAPIError",
     ),
     Case(
         "anthropic",
@@ -260,7 +278,9 @@ CASES = (
         reason_of_call="tool_use",
         writes_cache=True,
         reasons=True,
+        lacks_in_streams=frozenset({_ID}),
         error="AnthropicRateLimitError",
+        error_of_500="AnthropicAPIError",
     ),
     Case(
         "cohere",
@@ -273,13 +293,25 @@ CASES = (
         reason_of_call="TOOL_CALL",
         reads_cache=False,
         reasons=True,
+        billed_in_streams=15,
+        # The pieces of a streamed call become calls of their own.
+        fails=frozenset({"stream_tool"}),
         lacks=frozenset({_MODEL}),
         lacks_in_streams=frozenset({_ID}),
         error="TooManyRequestsError",
     ),
-    Case("openai", "llama_index", _llama_index_openai, "openai", "gpt-4o"),
-    Case("openai-like", "llama_index", _llama_index_like, None, "gpt-test"),
-    Case("openai-responses", "llama_index", _llama_index_responses, "openai", "gpt-4o", reasons=True),
+    Case("openai", "llama_index", _llama_index_openai, "openai", "gpt-4o", hears=True),
+    Case("openai-like", "llama_index", _llama_index_like, None, "gpt-test", hears=True),
+    Case(
+        "openai-responses",
+        "llama_index",
+        _llama_index_responses,
+        "openai",
+        "gpt-4o",
+        reason_of_cut="max_output_tokens",
+        reason_of_call="stop",
+        reasons=True,
+    ),
     Case(
         "anthropic",
         "llama_index",
@@ -291,6 +323,7 @@ CASES = (
         reason_of_call="tool_use",
         writes_cache=True,
         reasons=True,
+        images=("inline",),
         lacks_in_streams=frozenset({_MODEL, _ID}),
     ),
     Case(
@@ -302,7 +335,8 @@ CASES = (
         reason="COMPLETE",
         reason_of_cut="MAX_TOKENS",
         reason_of_call="COMPLETE",
-        shows=False,
+        images=(),
+        fails=frozenset({"stream_async", "stream_tool"}),
         lacks=frozenset({_MODEL}),
         error="TooManyRequestsError",
     ),

@@ -8,13 +8,22 @@ from collections.abc import Iterator
 import pytest
 
 from tests.llama_index.conftest import _open_databases  # noqa: F401 fixture: it collects the clients' connections, too
+from tests.vendors.replies import Reply
 from tests.vendors.server import Vendors, serving
 
 
-@pytest.fixture
-def vendors() -> Iterator[Vendors]:
+@pytest.fixture(scope="module")
+def _vendors() -> Iterator[Vendors]:
     with serving() as server:
         yield server
+
+
+@pytest.fixture
+def vendors(_vendors: Vendors) -> Vendors:
+    """The server, without what another test set."""
+    _vendors.answers(Reply("No answer was set."))
+    _vendors.requests.clear()
+    return _vendors
 
 
 @pytest.fixture(autouse=True)

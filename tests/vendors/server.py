@@ -43,7 +43,7 @@ class Vendors:
 @contextmanager
 def serving() -> Iterator[Vendors]:
     """A server on a free port of the loopback interface."""
-    script: list[Reply] = [Reply("No answer was set.")]
+    script: list[Reply] = []
 
     def play(handler: Handler, body: dict[str, Any]) -> None:
         reply = script.pop(0) if len(script) > 1 else script[0]

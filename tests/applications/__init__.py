@@ -1,0 +1,1 @@
+"""Real applications, each a process of its own: FastAPI, Django and Celery."""

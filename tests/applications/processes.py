@@ -1,0 +1,155 @@
+"""Starts an application, and reads what it sends: its spans over OTLP and its metrics."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from tests.otlp.receivers import Received, plain
+
+HERE = Path(__file__).parent
+COUNTERS = {"ragtrace_requests_total": "status", "ragtrace_evaluation_outcomes_total": "outcome"}
+"""Metrics that count requests, and the label that says how each ended."""
+SCOPES = ("ragtrace_langchain", "ragtrace_llama_index")
+"""OpenTelemetry's names for where ragtrace's spans come from."""
+WAIT = 60.0
+"""Seconds within which what must come has come, on the slowest machine."""
+
+
+def free_port() -> int:
+    """A port that nobody uses."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Application:
+    """A running application."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    port: int
+    metrics_port: int
+
+    def get(self, path: str) -> str:
+        """The answer to a request."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=WAIT) as response:
+            return str(response.read().decode())
+
+    def counts(self) -> dict[str, float]:
+        """What the metrics count: requests by status, and scores of the evaluator; only what is not zero."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as response:
+            families = parse(response.read().decode())
+            samples = [sample for family in families for sample in family.samples]
+        counts: dict[str, float] = {}
+        for sample in samples:
+            if sample.value and sample.name in COUNTERS:
+                name = sample.labels[COUNTERS[sample.name]]
+                counts[name] = counts.get(name, 0) + sample.value
+        return counts
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        """Wait until something is so; a connection that is refused is not so yet."""
+        deadline = time.monotonic() + WAIT
+        while True:
+            try:
+                if condition():
+                    return
+            except (urllib.error.URLError, OSError):
+                pass
+            assert self.process.poll() is None, self.tail()
+            assert time.monotonic() < deadline, self.tail()
+            time.sleep(0.1)
+
+    def tail(self) -> str:
+        """The end of what it printed."""
+        return self.log.read_text()[-5000:]
+
+    def stop(self) -> None:
+        """End the application as a service manager does; it must end by itself."""
+        self.process.terminate()
+        assert self.process.wait(WAIT) is not None
+
+
+@contextmanager
+def running(folder: Path, receiver: str, command: tuple[str, ...], **environment: str) -> Iterator[Application]:
+    """Start `python -m COMMAND`, in which {port} stands for a free port."""
+    port, metrics_port = free_port(), free_port()
+    variables = {
+        **os.environ,
+        **environment,
+        "RECEIVER": receiver,
+        "METRICS_PORT": str(metrics_port),
+        "PYTHONPATH": os.pathsep.join((str(HERE), os.environ.get("PYTHONPATH", ""))),
+    }
+    log = folder / "log"
+    with log.open("wb") as output:
+        filled = [part.format(port=port) for part in command]
+        process = subprocess.Popen(
+            [sys.executable, "-m", *filled], cwd=folder, env=variables, stdout=output, stderr=output
+        )
+        try:
+            yield Application(process, log, port, metrics_port)
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            finally:
+                process.kill()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the spans of one trace say of a request."""
+
+    question: str
+    answer: str
+    session: str
+    user: str
+    documents: tuple[str, ...]
+
+
+def requests_of(received: Received) -> list[Request]:
+    """The requests that arrived. Fails for two of them in one trace, and for a span without its parent.
+
+    A web framework may make spans of its own; a request begins where ragtrace's spans do.
+    """
+    scopes = [scope for resource in received.traces.resource_spans for scope in resource.scope_spans]
+    every = {span.span_id for scope in scopes for span in scope.spans}
+    # On a slow machine scores come late, as spans of their own.
+    spans = [s for x in scopes if x.scope.name in SCOPES for s in x.spans if not s.name.startswith("evaluation")]
+    assert all(not span.parent_span_id or span.parent_span_id in every for span in spans), "a span without its parent"
+    ours = {span.span_id for span in spans}
+    roots = [span for span in spans if span.parent_span_id not in ours]
+    assert len({span.trace_id for span in roots}) == len(roots), "two requests in one trace"
+    traces: dict[bytes, list[dict[str, Any]]] = {}
+    for span in spans:
+        traces.setdefault(span.trace_id, []).append(plain(span.attributes))
+    return [_request(plain(root.attributes), traces[root.trace_id]) for root in roots]
+
+
+def _request(root: dict[str, Any], spans: list[dict[str, Any]]) -> Request:
+    sessions = {span["session.id"] for span in spans}
+    users = {span["user.id"] for span in spans}
+    assert len(sessions) == len(users) == 1, "another session or user on a span below"
+    passages = [span.get("retrieval.documents.0.document.content") for span in spans]
+    return Request(
+        root["input.value"],
+        root["output.value"],
+        sessions.pop(),
+        users.pop(),
+        tuple(passage for passage in passages if passage is not None),
+    )

@@ -1,0 +1,117 @@
+"""Each question to a real application is one request, whole: in its spans over OTLP and in its metrics."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from celery import Celery
+
+from tests.applications.processes import Application, Request, requests_of, running
+from tests.otlp.receivers import Received, http_server
+
+pytestmark = pytest.mark.timeout(300)
+FRAMEWORKS = ("langchain", "llama_index")
+
+
+@pytest.fixture
+def receiver() -> Iterator[tuple[str, Received]]:
+    with http_server() as server:
+        yield server
+
+
+def expected(number: int) -> Request:
+    """What the spans must say of question `number`."""
+    return Request(
+        f"question {number}",
+        f"As passage {number} says.",
+        f"session-{number % 7}",
+        f"user-{number}",
+        (f"Passage {number} of the manual.",),
+    )
+
+
+def path(view: str, number: int) -> str:
+    asked = expected(number)
+    fields = {"question": asked.question, "session": asked.session, "user": asked.user}
+    return f"/{view}?{urllib.parse.urlencode(fields)}"
+
+
+def ask_all(numbers: range, ask: Callable[[int], str], at_once: int) -> None:
+    """Ask all questions, so many at a time; each answer must be its question's own."""
+    with ThreadPoolExecutor(at_once) as pool:
+        for number, answer in zip(numbers, pool.map(ask, numbers), strict=True):
+            assert answer == expected(number).answer
+
+
+def check(application: Application, received: Received, count: int) -> None:
+    """The metrics and the spans count what was asked, and the spans say it."""
+    application.wait(lambda: application.counts() == {"ok": count, "scored": count})
+    application.stop()
+    assert sorted(requests_of(received), key=lambda request: int(request.user[5:])) == [
+        expected(number) for number in range(count)
+    ], application.tail()
+
+
+def events(text: str) -> str:
+    """The text of server-sent events."""
+    return "".join(event.removeprefix("data: ") for event in text.split("\n\n"))
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_fastapi_with_server_sent_events(framework: str, tmp_path: Path, receiver: tuple[str, Received]) -> None:
+    """Of 200 streamed answers, 20 at once, each is one request with its own question, documents, session and user."""
+    endpoint, received = receiver
+    command = ("uvicorn", "--port", "{port}", "--log-level", "warning", "fastapi_application:app")
+    with running(tmp_path, endpoint, command, FRAMEWORK=framework) as application:
+        application.wait(lambda: bool(application.get("/openapi.json")))
+        ask_all(range(200), lambda number: events(application.get(path("ask", number))), 20)
+        check(application, received, 200)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("uvicorn", "--port", "{port}", "--log-level", "warning", "django_application:asgi"),
+        ("gunicorn", "--bind", "127.0.0.1:{port}", "--threads", "4", "django_application:wsgi"),
+    ],
+    ids=["asgi", "wsgi"],
+)
+def test_django_with_sync_and_async_views(
+    command: tuple[str, ...], framework: str, tmp_path: Path, receiver: tuple[str, Received]
+) -> None:
+    """Views in threads and on the event loop, under ASGI and WSGI: each answer is one request."""
+    endpoint, received = receiver
+    with running(tmp_path, endpoint, command, FRAMEWORK=framework) as application:
+        views = ("ask", "ask_async")
+        application.wait(lambda: application.get(path("ask", 0)) == expected(0).answer)
+        ask_all(range(1, 20), lambda number: application.get(path(views[number % 2], number)), 5)
+        check(application, received, 20)
+
+
+@pytest.mark.parametrize(
+    ("pool", "framework"), [("prefork", "langchain"), ("threads", "langchain"), ("solo", "llama_index")]
+)
+def test_celery(pool: str, framework: str, tmp_path: Path, receiver: tuple[str, Received]) -> None:
+    """Each task of a worker is one request, in the processes or in the threads of its pool."""
+    endpoint, received = receiver
+    for name in ("queue", "results"):
+        (tmp_path / name).mkdir()
+    command = ("celery", "-A", "celery_application", "worker", "--pool", pool, "--concurrency", "2")
+    variables = {"FRAMEWORK": framework, "POOL": pool, "BROKER": str(tmp_path)}
+    with running(tmp_path, endpoint, command, **variables) as application:
+        # As another program, which knows only the name of the task.
+        folders = {
+            "data_folder_in": f"{tmp_path}/queue",
+            "data_folder_out": f"{tmp_path}/queue",
+            "control_folder": f"{tmp_path}/control",
+        }
+        client = Celery(broker="filesystem://", backend=f"file://{tmp_path}/results", broker_transport_options=folders)
+        asked = [expected(number) for number in range(20)]
+        sent = [client.send_task("celery_application.ask", (r.question, r.session, r.user)) for r in asked]
+        assert [task.get(timeout=60) for task in sent] == [request.answer for request in asked], application.tail()
+        check(application, received, 20)
