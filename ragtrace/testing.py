@@ -1,12 +1,27 @@
-"""Public fakes for tests of ragtrace and of what people build on it: no mocks, no clocks that run by themselves."""
+"""For tests of ragtrace and of what people build on it: requests recorded in memory, and public fakes. No mocks, no
+clocks that run by themselves. docs/testing.md shows how to use it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragtrace.records import Document, Evaluation, Trace
+
+if TYPE_CHECKING:
+    from ragtrace.startup.recording import Recording, record
+
+__all__ = ["Capture", "Clock", "Recording", "ScriptedJudge", "make_trace", "record"]
+
+
+def __getattr__(name: str) -> Any:
+    # It needs OpenTelemetry's SDK and the frameworks' adapters, which the fakes do not.
+    if name in ("Recording", "record"):
+        from ragtrace.startup import recording
+
+        return getattr(recording, name)
+    raise AttributeError(f"module 'ragtrace.testing' has no attribute {name!r}")
 
 
 def make_trace(

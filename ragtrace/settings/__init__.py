@@ -374,3 +374,8 @@ def for_evaluators(settings: Settings) -> dict[str, str]:
 def describe() -> list[tuple[str, Any]]:
     """Every setting with its default."""
     return [(f.name, f.default) for f in fields(Settings)]
+
+
+def is_enabled() -> bool:
+    """Whether RAGTRACE_ENABLED lets ragtrace run, for what starts without `ragtrace.init`. Never raises."""
+    return os.environ.get(PREFIX + "ENABLED", "true").strip().lower() not in ("false", "0", "no", "off")

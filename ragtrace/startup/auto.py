@@ -10,12 +10,7 @@ _log = logging.getLogger(__name__)
 
 
 def post_instrument() -> None:
-    """Called once all instrumentors are loaded. Never raises: that would abort the application's start.
-
-    RAGTRACE_ENABLED=false leaves the spans and starts no evaluation.
-    """
-    if os.environ.get("RAGTRACE_ENABLED", "true").strip().lower() in ("false", "0", "no", "off"):
-        return
+    """Called once all instrumentors are loaded. Never raises: that would abort the application's start."""
     disabled = {n.strip() for n in os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
     switched_off: dict[str, Any] = {
         name: False for name in ("langchain", "llama_index") if f"ragtrace_{name}" in disabled

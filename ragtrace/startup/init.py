@@ -25,7 +25,7 @@ from ragtrace.startup.privacy_modes import redact_texts
 from ragtrace.startup.runtime import Parts, Runtime
 from ragtrace.startup.suite import make_suite
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace.tracing import recorder
+from ragtrace.tracing import on_off, recorder
 from ragtrace.tracing.content import ContentPolicy
 
 if TYPE_CHECKING:
@@ -61,13 +61,16 @@ def init(
     Raises SettingError for a wrong setting and for evaluators whose models are not installed, and MissingExtraError for
     a setting that needs a package that is not installed.
     A second call closes what the first one started. In an evaluating process, which imports the modules of evaluators,
-    it starts nothing.
+    it starts nothing. With `enabled=False` (RAGTRACE_ENABLED=false) it patches nothing and starts nothing, and all
+    calls of what it returns, and of `ragtrace`, still work.
     """
     if child_process.is_child():
-        return Runtime(Settings(langchain=False, llama_index=False), Pipeline(()), Parts())
+        return Runtime(Settings(enabled=False, langchain=False, llama_index=False), Pipeline(()), Parts())
     if isinstance(redact, str):
         options["redact"] = redact
     settings = load(options, file=settings_file)
+    if not settings.enabled:
+        return _idle(settings)
     settings, sanitizer = redact_texts(settings, redact if callable(redact) else None)
     capture = _capture(settings, sanitizer)
     checks = make_suite(settings)
@@ -75,6 +78,9 @@ def init(
     _check_judge(settings, checks)
     with _lock:
         before = running.current()
+        if before is not None and before.adopt is not None:
+            before.adopt(checks)
+            return before
         if before is not None:
             before.close()
         settings, remove_spending = _shared_budget(settings, checks)
@@ -84,11 +90,26 @@ def init(
             get_embedder(settings.embedding_model)
         own = evaluator_settings(settings)  # goes to other processes, to which objects among the settings cannot
         checks = [configure(check, own) for check in checks]
+        on_off.switch(True)
         runtime = _start(settings, capture, checks, sampler or _sampler(settings), tuple(sinks), tracer_provider)
         running.instrument(runtime, True, capture)
         running.close_at_exit(runtime)
         running.set_current(runtime)
         runtime.at_close(remove_spending)
+    return runtime
+
+
+def _idle(settings: Settings) -> Runtime:
+    """A runtime that does nothing, for `enabled=False`. What an earlier `init` started ends."""
+    with _lock:
+        before = running.current()
+        if before is not None and before.adopt is not None:
+            return before
+        if before is not None:
+            before.close()
+        on_off.switch(False)
+        runtime = Runtime(settings, Pipeline((), sampler=sampling.ratio(0.0)), Parts())
+        running.set_current(runtime)
     return runtime
 
 

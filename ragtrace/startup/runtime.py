@@ -11,11 +11,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ragtrace.background import after_fork
+from ragtrace.evaluation import Evaluator
 from ragtrace.online.counts import Counts
 from ragtrace.online.pipeline import Pipeline
 from ragtrace.records import Feedback
@@ -99,6 +100,11 @@ class Runtime:
         self.telemetry = parts.telemetry
         self.store: Any = parts.store
         """The sink of the setting `store`, with its counters; None without."""
+        self.capture: ContentPolicy | None = None
+        """What the instrumentation may put on spans."""
+        self.adopt: Callable[[Sequence[Evaluator]], None] | None = None
+        """Set while a test records (see `ragtrace.testing.record`): `init` gives its evaluators here, and starts
+        nothing."""
         self._parts = parts
         self._closed = False
         self._ends_the_process = False
@@ -248,6 +254,7 @@ class Runtime:
 
 def instrument(runtime: Runtime, on: bool, capture: ContentPolicy | None = None) -> None:
     """Instrument the frameworks that the settings name and that are there, or undo it."""
+    runtime.capture = capture or runtime.capture
     for name, framework, module, attribute in _ADAPTERS:
         if (
             not getattr(runtime.settings, name)
@@ -262,7 +269,7 @@ def instrument(runtime: Runtime, on: bool, capture: ContentPolicy | None = None)
             instrumentor.instrument(
                 tracer_provider=runtime.tracer_provider,
                 logger_provider=getattr(runtime.telemetry, "logger_provider", None),
-                capture=capture,
+                capture=runtime.capture,
             )
 
 
@@ -303,8 +310,8 @@ def current() -> Runtime | None:
     return _current
 
 
-def set_current(runtime: Runtime) -> None:
-    """Make it the one of this process."""
+def set_current(runtime: Runtime | None) -> None:
+    """Make it the one of this process; None for no one."""
     global _current  # noqa: PLW0603 one runtime per process
     _current = runtime
 

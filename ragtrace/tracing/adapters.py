@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ragtrace.tracing.on_off import is_on
+
 _log = logging.getLogger(__name__)
 OPTIONS = ("tracer_provider", "capture_content", "capture", "logger_provider", "consumer")
 """The options of every instrumentor of ours."""
@@ -48,10 +50,13 @@ def instrument(
 ) -> None:
     """Calls `register` as soon as the framework's `module` is imported, at once if it already is.
 
-    Does nothing, and logs a warning, when another instrumentor of `candidates` (module, class) traces the framework.
+    Does nothing where ragtrace is switched off. Does nothing, and logs a warning, when another instrumentor of
+    `candidates` (module, class) traces the framework.
     Never raises: an exception here would abort every other instrumentation of the process. A failure is logged.
     """
     try:
+        if not is_on():
+            return
         other = instrumented_by(candidates)
         if other:
             warn_of_other(framework, other)

@@ -15,6 +15,7 @@ from opentelemetry import trace as otel
 from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
+from ragtrace.tracing.on_off import is_on
 from ragtrace.tracing.request import Place, Run
 
 _PLACE = otel_context.create_key("ragtrace-place")
@@ -83,5 +84,6 @@ def outside() -> tuple[Span, Context | None]:
 
 
 def is_suppressed() -> bool:
-    """True where OpenTelemetry's instrumentation is suppressed, e.g. by OpenInference's `suppress_tracing`."""
-    return bool(otel_context.get_current().get(otel_context._SUPPRESS_INSTRUMENTATION_KEY))
+    """True where ragtrace is switched off, or OpenTelemetry's instrumentation is suppressed, e.g. by OpenInference's
+    `suppress_tracing`."""
+    return not is_on() or bool(otel_context.get_current().get(otel_context._SUPPRESS_INSTRUMENTATION_KEY))

@@ -1,0 +1,230 @@
+"""ragtrace in other people's tests: switched off, and recording in memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
+
+import ragtrace
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Trace
+from ragtrace.testing import Capture, make_trace, record
+
+ROOT = Path(__file__).parents[2]
+
+
+class One(BaseRetriever):
+    """Finds one document."""
+
+    def _get_relevant_documents(self, query: str, *, run_manager: object) -> list[Document]:
+        return [Document(page_content="a passage", id="d0")]
+
+
+chain = (
+    One() | RunnableLambda(lambda ds: ds[0].page_content) | FakeListChatModel(responses=["An answer."])
+).with_config(run_name="app")
+
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def good(trace: Trace) -> float:
+    """Always 1."""
+    return 1.0
+
+
+@evaluator(needs={"answer"})
+async def later(trace: Trace) -> float:
+    """Also 1."""
+    return 1.0
+
+
+def run_program(body: str, folder: Path, **environment: str) -> str:
+    script = folder / "program.py"
+    script.write_text(textwrap.dedent(body))
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+OFF = """
+import sys, threading
+from langchain_core.language_models import FakeListChatModel
+from llama_index.core.llms import MockLLM
+import llama_index_instrumentation as instrumentation
+from langchain_core.tracers import context
+hooks, handlers = len(context._configure_hooks), len(instrumentation.root_dispatcher.event_handlers)
+threads = threading.active_count()
+
+import ragtrace
+from ragtrace_langchain import RagtraceCallbackHandler, RagtraceLangChainInstrumentor
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+runtime = ragtrace.init({argument}prometheus_port=9, otlp_endpoint="http://127.0.0.1:9", store="chatlogs.db")
+if not {argument!r}:
+    RagtraceLangChainInstrumentor().instrument()
+    RagtraceLlamaIndexInstrumentor().instrument()
+FakeListChatModel(responses=["x"]).invoke("q", config={{"callbacks": [RagtraceCallbackHandler()]}})
+MockLLM().complete("q")
+assert ragtrace.feedback("0" * 32, thumbs=1) is False
+assert ragtrace.flush() is True
+assert runtime.flush() is True
+assert (runtime.metrics_url, runtime.export, dict(runtime.counts())) == (None, None, {{}})
+assert ragtrace.shutdown() is True
+assert len(context._configure_hooks) == hooks
+assert len(instrumentation.root_dispatcher.event_handlers) == handlers
+assert threading.active_count() == threads
+loaded = [name for name in ("onnxruntime", "ragtrace_prometheus", "ragtrace_otlp", "ragtrace.chatlogs") if name in sys.modules]
+print("OFF", loaded)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("way", ["environment", "argument", "file"])
+def test_switched_off_nothing_is_patched_and_no_thread_started(way: str, tmp_path: Path) -> None:
+    """RAGTRACE_ENABLED=false, enabled=False and ragtrace.toml: no hook, no thread, no package; every call works."""
+    if way == "file":
+        (tmp_path / "ragtrace.toml").write_text("enabled = false\n")
+    argument = "enabled=False, " if way != "environment" else ""
+    environment = {"RAGTRACE_ENABLED": "false"} if way == "environment" else {}
+    if way == "file":
+        body = OFF.format(argument="").replace("if not '':", "if False:")
+        assert run_program(body, tmp_path) == "OFF []\n"
+    else:
+        assert run_program(OFF.format(argument=argument), tmp_path, **environment) == "OFF []\n"
+
+
+def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`enabled=True` runs where RAGTRACE_ENABLED is false, and `enabled=False` ends what ran."""
+    monkeypatch.setenv("RAGTRACE_ENABLED", "false")
+    capture = Capture()
+    runtime = ragtrace.init(enabled=True, evaluators=[good], sinks=[capture], llama_index=False, sample_per_second=0)
+    chain.invoke("q")
+    assert runtime.flush(30)
+    assert len(capture.evaluations) == 1
+    ragtrace.init(enabled=False)
+    chain.invoke("q")
+    assert ragtrace.flush(30)
+    assert len(capture.evaluations) == 1
+
+
+def test_a_recording_has_spans_traces_and_scores() -> None:
+    """In memory, without a thread, each request's root with its scores; nothing is left behind."""
+    before = set(threading.enumerate())
+    with record([good, "looping_compression_ratio"]) as recording:
+        chain.invoke("first")
+        chain.invoke("second")
+        assert ragtrace.feedback(recording.traces[0].trace_id, thumbs="down")
+        assert ragtrace.flush()
+        assert set(threading.enumerate()) == before
+    chain.invoke("third")
+    assert [(t.query, t.answer, len(t.documents)) for t in recording.traces] == [
+        ("first", "An answer.", 1),
+        ("second", "An answer.", 1),
+    ]
+    assert [(s.name, s.label) for s in recording.scores] == [
+        ("good", "pass"),
+        ("looping_compression_ratio", "pass"),
+    ] * 2
+    names = [span.name for span in recording.spans]
+    assert names == ["retrieval One", "chat FakeListChatModel", "invoke_workflow app"] * 2
+    root = recording.spans[-1].attributes or {}
+    assert root["gen_ai.evaluation.good.score"] == 1.0
+    assert root["input.value"] == "second"
+    assert [message.thumbs for message in recording.feedback] == [-1]
+    recording.clear()
+    assert (recording.spans, recording.traces, recording.scores) == ([], [], [])
+
+
+def test_an_application_that_starts_ragtrace_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`init` within a recording starts nothing, and its evaluators score the requests."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    with record() as recording:
+        runtime = ragtrace.init(evaluators=[good], prometheus_port=1, otlp_endpoint="http://127.0.0.1:9")
+        chain.invoke("q")
+        assert runtime.flush()
+        assert [score.name for score in recording.scores] == ["good"]
+        assert len(recording.spans) == 3
+        assert runtime.metrics_url is None
+
+
+def test_a_ragtrace_that_runs_rests_during_a_recording() -> None:
+    """Its requests before and after are its own; those in between are the recording's."""
+    capture = Capture()
+    runtime = ragtrace.init(evaluators=[good], sinks=[capture], llama_index=False, sample_per_second=0)
+    try:
+        chain.invoke("before")
+        with record([good]) as recording:
+            chain.invoke("within")
+        chain.invoke("after")
+        assert runtime.flush(30)
+    finally:
+        runtime.close()
+    assert [trace.query for trace in recording.traces] == ["within"]
+    assert sorted(evaluation.trace.query for evaluation in capture.evaluations) == ["after", "before"]
+
+
+async def test_requests_of_tasks_are_recorded() -> None:
+    """An asynchronous application is recorded as any other."""
+    with record([good]) as recording:
+        await chain.abatch(["a", "b", "c"])
+    assert sorted(trace.query for trace in recording.traces) == ["a", "b", "c"]
+    assert [score.label for score in recording.scores] == ["pass"] * 3
+
+
+def test_an_asynchronous_evaluator_scores() -> None:
+    """Evaluators may be coroutines."""
+    with record([later]) as recording:
+        chain.invoke("q")
+    assert [score.value for score in recording.scores] == [1.0]
+
+
+def test_other_evaluators_on_the_same_requests() -> None:
+    """`use` evaluates what was recorded anew."""
+    with record([good]) as recording:
+        chain.invoke("q")
+        assert [score.name for score in recording.scores] == ["good"]
+        recording.use(["looping_compression_ratio"])
+        assert [score.name for score in recording.scores] == ["looping_compression_ratio"]
+    assert make_trace().query
+
+
+@pytest.mark.process
+def test_the_example_runs(tmp_path: Path) -> None:
+    """The test in docs/testing.md passes as it stands, with pytest's fixture, also where ragtrace is switched off."""
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "testing.md").read_text("utf-8"), re.DOTALL)
+    (tmp_path / "test_example.py").write_text(example)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "ragtrace.startup.pytest_plugin",
+            "-W",
+            "error",
+            "test_example.py",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "RAGTRACE_ENABLED": "false", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
