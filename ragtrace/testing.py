@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.records import Document, Evaluation, Trace
 
 if TYPE_CHECKING:
-    from ragtrace.startup.recording import Recording, record
+    from ragtrace.startup.memory_recorder import Recording, record
 
 __all__ = ["Capture", "Clock", "Recording", "ScriptedJudge", "make_trace", "record"]
 
@@ -18,9 +18,9 @@ __all__ = ["Capture", "Clock", "Recording", "ScriptedJudge", "make_trace", "reco
 def __getattr__(name: str) -> Any:
     # It needs OpenTelemetry's SDK and the frameworks' adapters, which the fakes do not.
     if name in ("Recording", "record"):
-        from ragtrace.startup import recording
+        from ragtrace.startup import memory_recorder
 
-        return getattr(recording, name)
+        return getattr(memory_recorder, name)
     raise AttributeError(f"module 'ragtrace.testing' has no attribute {name!r}")
 
 

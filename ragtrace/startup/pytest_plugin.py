@@ -9,7 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from ragtrace.evaluation import Evaluator
-    from ragtrace.startup.recording import Recording
+    from ragtrace.startup.memory_recorder import Recording
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def ragtrace_evaluators() -> Sequence[str | Evaluator]:
 @pytest.fixture
 def ragtrace_recording(ragtrace_evaluators: Sequence[str | Evaluator]) -> Iterator[Recording]:
     """The test's requests in memory: `spans`, `traces`, `scores` and `feedback`. See `ragtrace.testing.record`."""
-    from ragtrace.startup.recording import record
+    from ragtrace.startup.memory_recorder import record
 
     with record(ragtrace_evaluators) as recording:
         yield recording

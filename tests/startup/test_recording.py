@@ -89,8 +89,8 @@ assert ragtrace.shutdown() is True
 assert len(context._configure_hooks) == hooks
 assert len(instrumentation.root_dispatcher.event_handlers) == handlers
 assert threading.active_count() == threads
-loaded = [name for name in ("onnxruntime", "ragtrace_prometheus", "ragtrace_otlp", "ragtrace.chatlogs") if name in sys.modules]
-print("OFF", loaded)
+heavy = ("onnxruntime", "ragtrace_prometheus", "ragtrace_otlp", "ragtrace.chatlogs")
+print("OFF", [name for name in heavy if name in sys.modules])
 """
 
 
