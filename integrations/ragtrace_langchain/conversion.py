@@ -8,7 +8,7 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.provider_replies import token_counts, write_counts
-from ragtrace.tracing.request import Run
+from ragtrace.tracing.request import Request, Run
 from ragtrace_langchain.chat_messages import replies_of
 
 _CONTROL_FLOW = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand", "GraphDrained"})
@@ -32,20 +32,33 @@ def origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
     return _origin(tags, metadata)
 
 
-def child_origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Does the same for a run below a root, but only when it names a conversation, which the root may lack."""
-    if any(key in metadata for key in _SESSION_KEYS):
+def child_origin(tags: Any, metadata: Mapping[str, Any], request: Request) -> dict[str, Any]:
+    """Does the same for a run below a root, for what its request lacks. Metadata is inherited: the root's need not be
+    read again, but a step may name a conversation. What is `configurable` is not reported to a root, unlike metadata:
+    its steps find it in LangChain's own context."""
+    if request.session is None and any(key in metadata for key in _SESSION_KEYS):
         return _origin(tags, metadata)
-    return {}
+    if request.session is not None and request.user is not None:
+        return {}
+    from langchain_core.runnables.config import var_child_runnable_config
+
+    configurable = (var_child_runnable_config.get() or {}).get("configurable") or {}
+    session, user = _who(configurable)
+    return {"session": session, "user": user} if session is not None or user is not None else {}
+
+
+def _who(fields: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    session = next((fields[key] for key in _SESSION_KEYS if fields.get(key) is not None), None)
+    user = fields.get("user_id")
+    return None if session is None else sendable(session, 256), None if user is None else sendable(user, 256)
 
 
 def _origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    session = next((metadata[key] for key in _SESSION_KEYS if metadata.get(key) is not None), None)
-    user = metadata.get("user_id")
+    session, user = _who(metadata)
     own = {k: v for k, v in metadata.items() if isinstance(k, str) and not k.startswith(_FRAMEWORK_METADATA)}
     return {
-        "session": None if session is None else sendable(session, 256),
-        "user": None if user is None else sendable(user, 256),
+        "session": session,
+        "user": user,
         "tags": [str(tag) for tag in tags or () if not str(tag).startswith(("seq:step", "map:key", "graph:step"))],
         "metadata": own,
     }

@@ -119,8 +119,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         tags, metadata = kwargs.get("tags"), kwargs.get("metadata") or {}
         above = self._recorder.near(parent) if parent is not None else None
         if above is not None:
-            # Metadata is inherited: the root's need not be read again.
-            origin = {} if above.request.session is not None else conversion.child_origin(tags, metadata)
+            origin = conversion.child_origin(tags, metadata, above.request)
         elif not self._recorder.knows(parent) and self._is_recorded_elsewhere(run_id, parent):
             return None
         else:

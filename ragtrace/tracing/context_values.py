@@ -47,17 +47,18 @@ def with_context(origin: Provenance) -> Provenance:
 
 def describe(run: Run, provenance: Provenance, capture: ContentPolicy) -> None:
     """Set conversation, user, tags and metadata of the run's request: those of its root, completed by those of the
-    first run that names a conversation."""
+    first run that names a conversation or a user."""
     request = run.request
-    if run.parent is not None and request.session is not None:
+    if run.parent is not None and request.session is not None and (provenance.user is None or request.user is not None):
         return
     provenance = with_context(provenance)
     if run.parent is not None:
-        if provenance.session is None:
+        if provenance.session is None and provenance.user is None:
             return
+        session = request.session if request.session is not None else provenance.session
         user = request.user if request.user is not None else provenance.user
         tags = [*request.tags, *(tag for tag in provenance.tags if tag not in request.tags)]
-        provenance = Provenance(provenance.session, user, tags, {**provenance.metadata, **request.metadata})
+        provenance = Provenance(session, user, tags, {**provenance.metadata, **request.metadata})
     request.session, request.user, request.tags, request.metadata = provenance
     reference = request.metadata.get("reference") if request.metadata else None
     if isinstance(reference, str):

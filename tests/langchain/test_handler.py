@@ -460,6 +460,20 @@ async def test_session_user_and_tags_on_every_span(recorded: Recorded, config: A
     assert all(t.facts.session_id == "conv-1" and t.attributes["plan"] == "paid" for t in recorded.traces)
 
 
+@pytest.mark.parametrize("key", ["session_id", "thread_id"])
+async def test_session_and_user_among_what_is_configurable(recorded: Recorded, config: Any, key: str) -> None:
+    """A conversation and a user that are `configurable` are on each span as well, of chains and of graphs."""
+    given = {**config, "configurable": {key: "conv-1", "user_id": "ada"}}
+    make_chain().invoke("q", given)
+    await make_chain().ainvoke("q", given)
+    graph().invoke({"question": "q"}, given)
+    assert len(recorded.spans) == 9
+    for span in recorded.spans:
+        attributes = dict(span.attributes or {})
+        assert (attributes[semconv.CONVERSATION_ID], attributes[semconv.USER_ID]) == ("conv-1", "ada")
+    assert all((t.facts.session_id, t.facts.user_id) == ("conv-1", "ada") for t in recorded.traces)
+
+
 def test_no_conversation_is_invented(recorded: Recorded, config: Any) -> None:
     """Without a conversation there is none."""
     make_chain().invoke("q", config)

@@ -1,0 +1,37 @@
+"""What counts as a request, and what is a fragment: calls outside of a query engine."""
+
+from __future__ import annotations
+
+import pytest
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.prompts import PromptTemplate
+
+from tests.conftest import Recorded
+from tests.llama_index.cases import NODES, Fixed, Speaker
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+PROMPT = PromptTemplate("{context}\n{question}")
+
+
+def ask_step_by_step(question: str) -> str:
+    """Calls embedding, retriever, template and model one after the other."""
+    MockEmbedding(embed_dim=8).get_query_embedding(question)
+    context = "\n".join(found.node.get_content() for found in Fixed().retrieve(question))
+    return str(Speaker().complete(PROMPT.format(context=context, question=question)))
+
+
+def test_five_questions_step_by_step_are_five_requests(instrumented: Recorded) -> None:
+    """Each question is one request with its answer and its documents; the other steps are spans alone."""
+    answers = [ask_step_by_step(f"How long is pump {i} covered?") for i in range(5)]
+    assert [trace.query for trace in instrumented.traces] == [f"How long is pump {i} covered?" for i in range(5)]
+    assert [trace.answer for trace in instrumented.traces] == answers
+    assert all([d.id for d in t.documents] == [node.node_id for node in NODES] for t in instrumented.traces)
+    assert [name.split()[0] for name, _ in instrumented.tree()[:3]] == ["embeddings", "retrieval", "text_completion"]
+
+
+def test_a_retriever_and_an_embedding_alone_are_no_requests(instrumented: Recorded) -> None:
+    """Called alone they are spans, and nothing is evaluated."""
+    Fixed().retrieve("pump")
+    MockEmbedding(embed_dim=8).get_query_embedding("pump")
+    assert [name.split()[0] for name, _ in instrumented.tree()] == ["retrieval", "embeddings"]
+    assert instrumented.traces == []
