@@ -227,3 +227,14 @@ def _groups(totals: _Sums, position: int) -> tuple[Group, ...]:
         passes = whole["rate", name].rate()
         groups.append(Group(name, int(requests.count), requests.w, requests.rate(), passes, tuple(ranked[:5])))
     return tuple(sorted(groups, key=lambda group: (_badness(group.passes), group.name)))
+
+
+def pass_rates(store: Store, since: float, until: float, app: str = "") -> dict[str, Estimate | None]:
+    """Each evaluator's weighted share of passes from `since` to `until` (Unix times), to the nearest stretch of about a
+    seventh of it. `app` selects one application; empty for all."""
+    step = next((step for step in reversed(STEPS) if step <= (until - since) / 7), STEPS[0])
+    first, last = round(since / step) * step, round(until / step) * step
+    where = [sums.c.kind == "rate", _within(step, first, last), *([sums.c.app == app] if app else [])]
+    with store.reading() as connection:
+        rates = _read(connection, where, None, ("name",))
+    return {name: values.rate() for (name,), values in rates.items()}

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import select
+from sqlalchemy import func, select
 from starlette.testclient import TestClient
 
 from ragtrace.chatlogs import overview, schema
@@ -24,7 +24,7 @@ from ragtrace.console import accounts
 from ragtrace.console.app import create_app
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
-from ragtrace.console.pages import evidence, filters, page_charts, trace_view
+from ragtrace.console.pages import evidence, filters, health, page_charts, trace_view
 from ragtrace.console.pages.template_filters import percent, range_percent
 from ragtrace.console.safe_text import link, printable, visible, web_address
 from ragtrace.console.template_engine import environment
@@ -538,6 +538,60 @@ def test_what_was_before_is_beside_it(tmp_path: Path) -> None:
     assert "▲ from 0.0 %" in page
     assert "before 0.0 %" in page
     store.close()
+
+
+def test_the_overview_begins_with_a_verdict(store: Store) -> None:
+    """How many pass with n, and what people say of the same, with their agreement in a word."""
+    text = Read(client(store).get("/?range=7d").text).text
+    evaluator = r"Faithfulness: \d+\.\d % of the answers pass \(\d+\.\d to \d+\.\d, n = \d+\) in the last 7 days\."
+    assert re.search(evaluator, text), text[:2_000]
+    people = r"People would pass about (\d+) % \((\d+) to (\d+), \d+ reviewed logs\); the evaluator says (\d+) %"
+    numbers = re.search(people, text)
+    assert numbers is not None, text[:2_000]
+    share, low, high, flagged = map(int, numbers.groups())
+    of = agreement.agreement(store, "faithfulness").evaluators[0]
+    assert of.bad is not None
+    assert of.flagged is not None
+    assert low <= share <= high
+    assert share == pytest.approx(100 * (1 - of.bad.value), abs=0.51)
+    assert flagged == pytest.approx(100 * (1 - of.flagged.value), abs=0.51)
+    assert re.search(r"it agrees with them (almost perfectly|substantially|moderately|fairly) \(kappa 0\.\d\d\)", text)
+
+
+def test_a_fall_has_a_beginning(tmp_path: Path) -> None:
+    """The first sentence says from what to what, and since when; a rise is no alarm."""
+    store = open_store(str(tmp_path / "logs.db"))
+    now = time.time()
+    old = [evaluation(n, 0.95, started=now - 9 * 86_400 - 3_000 * n) for n in range(60)]
+    good = [evaluation(100 + n, 0.95, started=now - 6 * 86_400 + 3_000 * n) for n in range(60)]
+    bad = [evaluation(200 + n, 0.1, started=now - 2 * 86_400 + 600 * n) for n in range(60)]
+    store.write([*old, *good, *bad], CHECKS)
+    page = client(store).get("/?range=7d").text
+    text = Read(page).text
+    assert 'class="note bad"' in page
+    since = re.search(r"fewer than the 100\.0 % before \(n = \d+\), since about (\d{4}-\d\d-\d\d)", text)
+    assert since is not None, text[:1_500]
+    begun = [time.strftime("%Y-%m-%d", time.gmtime(now - 2 * 86_400 - back)) for back in (0, 15_000)]
+    assert since[1] in begun  # a point of time covers some hours
+    store.close()
+
+
+def test_the_health_page_counts_every_check(store: Store) -> None:
+    """A check with a verdict is a check that ran."""
+    with store.reading() as connection:
+        traces = connection.scalar(select(func.count()).select_from(schema.traces))
+        done = {check.name: (check.done, check.failed) for check in health._checks(connection, time.time())}
+    assert done["faithfulness"] == (traces, 0)
+    assert "No evaluator has scored" not in client(store).get("/health").text
+
+
+def test_the_list_of_evaluators_has_their_rates(store: Store) -> None:
+    """The share of passes of seven days, with its interval, as the overview has it."""
+    rates = overview.pass_rates(store, time.time() - 6.5 * 86_400, time.time() + 43_200)
+    assert rates["faithfulness"] is not None
+    text = Read(client(store).get("/evaluators").text).text
+    assert percent(rates["faithfulness"].value) in text
+    assert range_percent(rates["faithfulness"].interval) in text
 
 
 # --- agreement and evaluators -----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ calibration, versions and cost."""
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -16,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from ragtrace import calibrations as calibration_file
 from ragtrace.calibrations import Calibrated
 from ragtrace.chatlogs import schema
+from ragtrace.chatlogs.overview import pass_rates
 from ragtrace.chatlogs.store import Store
 from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.console import audit
@@ -67,7 +69,7 @@ class Asked(BaseModel):
 @router.get("/evaluators")
 def evaluators(request: Request, user: Viewer) -> Response:
     """The list."""
-    store = store_of(request)
+    store, now = store_of(request), time.time()
     with store.reading() as connection:
         stored = load_evaluators(connection)
         table = schema.evaluators
@@ -85,7 +87,7 @@ def evaluators(request: Request, user: Viewer) -> Response:
         }
         for name in ordered(list(stored))
     ]
-    return render(request, "evaluators.html.j2", rows=rows, rates={})
+    return render(request, "evaluators.html.j2", rows=rows, rates=pass_rates(store, now - 6.5 * 86_400, now + 43_200))
 
 
 @router.get("/evaluators/{name}")

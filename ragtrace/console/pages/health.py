@@ -150,7 +150,7 @@ def _lag(connection: Connection) -> float | None:
 
 
 def _checks(connection: Connection, now: float) -> list[HealthCheck]:
-    kinds = ("value", "error", "cost")
+    kinds = ("rate", "value", "error", "cost")
     query = (
         select(sums.c.name, sums.c.kind, func.sum(sums.c.count), func.sum(sums.c.wv))
         .where(sums.c.kind.in_(kinds), sums.c.step == _HOUR, sums.c.start >= now - _DAY)
@@ -161,6 +161,7 @@ def _checks(connection: Connection, now: float) -> list[HealthCheck]:
         by_name.setdefault(name, {})[kind] = (count, total)
     checks = []
     for name, of in sorted(by_name.items()):
-        good, failed, cost = (of.get(kind, (0.0, 0.0)) for kind in kinds)
-        checks.append(HealthCheck(name, good[0] + failed[0], failed[0], cost[1]))
+        verdicts, values, failed, cost = (of.get(kind, (0.0, 0.0)) for kind in kinds)
+        done = verdicts[0] + values[0] + failed[0]
+        checks.append(HealthCheck(name, done, failed[0], cost[1]))
     return sorted(checks, key=lambda check: -check.share)

@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
-from sqlalchemy import func, select
+from sqlalchemy import select
 from starlette.responses import Response
 
 from ragtrace.chatlogs import overview as figures
 from ragtrace.chatlogs import schema, search
 from ragtrace.chatlogs.overview import Check, Overview, Traffic
-from ragtrace.chatlogs.rollups import FIELDS, STEPS
 from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.page_charts import Point
+from ragtrace.console.pages.standing import standing
 from ragtrace.console.pages.template_filters import count, moment, percent, range_percent, render
 from ragtrace.console.pages.trace_view import ordered, seconds
-from ragtrace.statistics import Estimate, Sums
+from ragtrace.statistics import Estimate
 
 router = APIRouter()
 MAX_CARDS = 6
@@ -51,7 +51,7 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
     range = range if range in RANGES else _DEFAULT
     since = now - RANGES[range]
     figures_ = _begun(figures.overview(store, since, now, app[:200]), now)
-    before = _rates_of(store, since - RANGES[range], since, app[:200])
+    before = figures.pass_rates(store, since - RANGES[range], since, app[:200])
     cards = _cards(store, figures_, before, {"range": range, "app": app} if app else {"range": range})
     return render(
         request,
@@ -59,7 +59,9 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
         o=figures_,
         cards=cards[:MAX_CARDS],
         more=cards[MAX_CARDS:],
-        main=next((card for card in cards if card.check.passes), None),
+        main=(main := next((card for card in cards if card.check.passes), None)),
+        standing=standing(request, main.check, main.before, dict(RANGE_NAMES)[range]) if main else None,
+        address=store.name,
         requests=_requests(figures_.traffic),
         latency=_latency(figures_.traffic),
         causes=page_charts.shares([(name, n) for name, n in figures_.causes.items() if name != "none"][:8]),
@@ -71,22 +73,6 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
         apps=search.choices(store).get("app", []),
         kept=urlencode({"range": range, "app": app} if app else {"range": range}),
     )
-
-
-def _rates_of(store: Store, since: float, until: float, app: str) -> dict[str, Estimate | None]:
-    """Each evaluator's share of passes in a time, to the nearest stretch of about a seventh of it."""
-    table = schema.sums
-    step = next((step for step in reversed(STEPS) if step <= (until - since) / 7), STEPS[0])
-    first, last = round(since / step) * step, round(until / step) * step
-    added = [func.sum(table.c[name]) for name in FIELDS]
-    query = select(table.c.name, *added).where(
-        table.c.kind == "rate", table.c.step == step, table.c.start >= first, table.c.start < last
-    )
-    if app:
-        query = query.where(table.c.app == app)
-    with store.reading() as connection:
-        rows = connection.execute(query.group_by(table.c.name)).all()
-    return {row[0]: Sums(*(float(value) for value in row[1:])).rate() for row in rows}
 
 
 def _begun(figures_: Overview, now: float) -> Overview:
