@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import importlib.util
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -123,6 +124,7 @@ def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     report.set_defaults(run=_report)
 
     evaluators = commands.add_parser("evaluators", help="list the built-in evaluators")
+    evaluators.add_argument("search", nargs="*", metavar="WORD", help="list only those with all these words")
     evaluators.add_argument("--json", action="store_true", help="print one JSON array")
     evaluators.set_defaults(run=_evaluators)
 
@@ -266,14 +268,25 @@ def _report(options: argparse.Namespace) -> int:
 def _evaluators(options: argparse.Namespace) -> int:
     from ragtrace import plugins
 
+    words = [word.lower() for word in options.search]
     rows = [plugins.describe(plugins.load(name)) for name in plugins.builtin_names()]
+    rows = [row for row in rows if all(word in " ".join(map(str, row.values())).lower() for word in words)]
+    if not rows:
+        raise SettingError(f"no evaluator has {' and '.join(map(repr, words))} in its name, method or description")
     if options.json:
         print(json.dumps(rows, indent=1))
         return 0
     for row in rows:
         needs = ", ".join(row["needs"])
-        print(f"{row['name']:32} {row['method']:6} {needs:28} {str(row['description']).splitlines()[0]}")
+        print(f"{row['name']:32} {row['method']:6} {needs:28} {_first_sentence(str(row['description']))}")
     return 0
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence of a docstring, which may be broken into lines."""
+    paragraph = " ".join(text.split("\n\n", maxsplit=1)[0].split())
+    match = re.match(r".*?[.!?](?=\s+[A-Z`]|$)", paragraph)
+    return match[0] if match else paragraph
 
 
 def _doctor(options: argparse.Namespace) -> int:

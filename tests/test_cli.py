@@ -100,6 +100,14 @@ def test_evaluators(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["name"] for row in rows] == plugins.builtin_names()
     assert main(["evaluators"]) == 0
     assert "groundedness" in capsys.readouterr().out
+    assert main(["evaluators", "judge", "FAITHFULNESS"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("faithfulness_judge ") and line.endswith("by the judge.") for line in lines)
+    assert all("judge" in line.lower() for line in lines)
+    assert main(["evaluators", "--json", "pii"]) == 0
+    assert "pii_leakage" in [row["name"] for row in json.loads(capsys.readouterr().out)]
+    assert main(["evaluators", "nothing like it"]) == 2
+    assert "no evaluator has 'nothing like it'" in capsys.readouterr().err
 
 
 @pytest.mark.server

@@ -137,9 +137,24 @@ def _serve(options: argparse.Namespace) -> int:
         policy=load_policy({"quota": options.review_quota}),
     )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of each table that a new store gets
     with opened(options) as store:
+        if _is_empty(store):
+            logging.getLogger("ragtrace.console").warning(
+                "ragtrace console: the store %s holds no logs. If it should, check --store: a file that does not exist "
+                "is created", store.name
+            )  # fmt: skip
         serve(store, settings, options.tls_certificate, options.tls_key)
     return 0
+
+
+def _is_empty(store: Store) -> bool:
+    from sqlalchemy import select
+
+    from ragtrace.chatlogs.schema import traces
+
+    with store.reading() as connection:
+        return connection.execute(select(traces.c.id).limit(1)).first() is None
 
 
 def _user_add(options: argparse.Namespace) -> int:

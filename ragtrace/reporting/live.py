@@ -213,7 +213,7 @@ def _figures(tally: ScoreTally) -> Figures:
     return Figures(
         tally.evaluated,
         tally.passes.rate(),
-        tally.values.mean(),
+        tally.mean(),
         dict(tally.verdicts.most_common()),
         dict(tally.errors.most_common()),
         dict(tally.failures.most_common()),

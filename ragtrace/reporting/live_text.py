@@ -16,10 +16,34 @@ _HEAD = ("evaluator", "evaluated", "effective", "coverage", "pass rate (95 %)", 
 
 def as_text(report: LiveReport) -> str:
     """The report as lines of text."""
-    lines = [f"{moment(report.since)} to {moment(report.until)}", *notes(report)]
+    lines = [verdict(report), f"{moment(report.since)} to {moment(report.until)}", *notes(report)]
     for app in report.apps:
         lines += ["", *_app(app)]
     return "\n".join(clean(line) for line in lines)
+
+
+def verdict(report: LiveReport) -> str:
+    """What a reader must know first: what became worse, or that nothing did, and how much that is based on."""
+    rows = [row for app in report.apps for row in app.rows if row.now.passes is not None]
+    worse = [f"{row.app}: {row.evaluator}, {_rise(row)}" for row in rows if row.alarm is not None]
+    if worse:
+        more = f", and {len(worse) - 3} more" if len(worse) > 3 else ""
+        return f"WORSE: {'; '.join(worse[:3])}{more}"
+    based = f"{sum(app.evaluated for app in report.apps):,} requests evaluated"
+    young = [row.evaluator for row in rows if row.change == "learning"]
+    if not rows:
+        return f"No verdict: no evaluator passes or fails answers ({based})"
+    if len(young) == len(rows):
+        return f"No verdict yet: fewer than 300 effective evaluations to compare with ({based})"
+    return f"Not worse: no rise of failures in {len(rows) - len(young)} of {len(rows)} evaluators ({based})" + (
+        f"; too few to compare with for {', '.join(sorted(set(young))[:5])}" if young else ""
+    )
+
+
+def _rise(row: EvaluatorRow) -> str:
+    assert row.alarm is not None  # the caller asks for rows with one
+    before, after, count = 100 * row.alarm.before, 100 * row.alarm.after, row.now.evaluated
+    return f"failures {before:.1f} % to {after:.1f} % since {moment(row.alarm.since)} (n = {count:,})"
 
 
 def as_json(report: LiveReport) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Score
-from ragtrace.statistics.estimates import Sums
+from ragtrace.statistics.estimates import Estimate, Sums
 
 
 @dataclass(slots=True)
@@ -25,6 +25,8 @@ class ScoreTally:
     """Scores by kind of failure: `retrieval`, `generation`."""
     cost: float = 0.0
     """US dollars that a judge cost."""
+    is_share: bool = True
+    """Whether each value was in [0, 1]."""
 
     def add(self, score: Score) -> None:
         """Count one score with the weight 1 / p."""
@@ -40,6 +42,15 @@ class ScoreTally:
             self.passes.add(float(score.label == "pass"), score.sampling_probability)
         if score.value is not None:
             self.values.add(score.value, score.sampling_probability)
+            self.is_share &= 0.0 <= score.value <= 1.0
+
+    def mean(self) -> Estimate | None:
+        """The weighted mean of the values. Its interval stays within [0, 1] where all values do."""
+        estimate = self.values.mean()
+        if estimate is None or estimate.interval is None or not self.is_share:
+            return estimate
+        low, high = estimate.interval
+        return replace(estimate, interval=(max(0.0, low), min(1.0, high)))
 
     @property
     def evaluated(self) -> int:

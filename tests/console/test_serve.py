@@ -270,6 +270,8 @@ def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
     assert "GET /api/traces 200" in log
     assert "verysecret" not in log
     assert "Traceback" not in log
+    assert "holds no logs. If it should, check --store" in log
+    assert "alembic" not in log
     open_store(file, upgrade=False).close()
 
 

@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from ragtrace.online.journal import Journal, Reading, before, read
 from ragtrace.online.pipeline import Limits, Pipeline
 from ragtrace.records import Evaluation, Facts, Score, Trace
 from ragtrace.reporting.live import live_report, parse_time
+from ragtrace.reporting.live_text import verdict
 from ragtrace.testing import make_trace
 
 HOUR, DAY = 3_600.0, 86_400.0
@@ -235,6 +237,32 @@ def test_a_rise_of_failures_is_detected(tmp_path: Path) -> None:
     assert (row.change, row.alarm) == ("steady", None)
     (row,) = live_report(path, NOW - 3 * DAY, NOW - 3 * DAY + HOUR).apps[0].rows
     assert row.change == "learning"
+
+
+def test_the_first_line_is_a_verdict(tmp_path: Path) -> None:
+    """What became worse, from what to what, since when and with n; or that nothing did, or that it is too early."""
+    worse = verdict(live_report(days(tmp_path / "worse", [0.08, 0.08, 0.3]), NOW - DAY, NOW))
+    assert re.match(r"WORSE: rag: faithfulness, failures \d\.\d % to \d\d\.\d % since .* \(n = 1,\d{3}\)$", worse), (
+        worse
+    )
+    same = verdict(live_report(days(tmp_path / "same", [0.08, 0.08, 0.08]), NOW - DAY, NOW))
+    assert same.startswith("Not worse: no rise of failures in 1 of 1 evaluators (1,4")
+    young = verdict(live_report(days(tmp_path / "young", [0.08], hourly=5), NOW - DAY, NOW))
+    assert young.startswith("No verdict yet: fewer than 300 effective evaluations")
+    plain = [evaluation(NOW - 60 - n, Score("length", 0.4)) for n in range(9)]
+    assert verdict(live_report(written(tmp_path / "plain", plain), NOW - DAY, NOW)).startswith(
+        "No verdict: no evaluator"
+    )
+
+
+def test_intervals_stay_in_their_range(tmp_path: Path) -> None:
+    """A mean of values in [0, 1] has an interval within it; one of other values need not."""
+    values = [1.0] * 30 + [0.4]
+    rows = [evaluation(NOW - 60 - n, Score("a", value), Score("b", 10 * value)) for n, value in enumerate(values)]
+    report = live_report(written(tmp_path / "j", rows), NOW - DAY, NOW)
+    a, b = (row.now.score for row in report.apps[0].rows)
+    assert a is not None and a.interval is not None and a.interval[1] == 1.0  # noqa: PT018
+    assert b is not None and b.interval is not None and b.interval[1] > 10.0  # noqa: PT018
 
 
 def test_another_threshold_is_no_rise(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.page_charts import Point
-from ragtrace.console.pages.standing import standing
 from ragtrace.console.pages.template_filters import count, moment, percent, range_percent, render
 from ragtrace.console.pages.trace_view import ordered, seconds
+from ragtrace.console.pages.verdict_note import verdict_note
 from ragtrace.statistics import Estimate
 
 router = APIRouter()
@@ -60,7 +60,7 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
         cards=cards[:MAX_CARDS],
         more=cards[MAX_CARDS:],
         main=(main := next((card for card in cards if card.check.passes), None)),
-        standing=standing(request, main.check, main.before, dict(RANGE_NAMES)[range]) if main else None,
+        note=verdict_note(request, main.check, main.before, dict(RANGE_NAMES)[range]) if main else None,
         address=store.name,
         requests=_requests(figures_.traffic),
         latency=_latency(figures_.traffic),

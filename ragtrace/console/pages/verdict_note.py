@@ -13,8 +13,8 @@ from ragtrace.console.pages.template_filters import moment, percent
 from ragtrace.review.agreement import EvaluatorAgreement, agreement
 from ragtrace.statistics import Estimate
 
-_KEPT = 60.0
-"""Seconds that what people say is kept: its intervals are drawn by chance a few hundred times."""
+_CACHE_SECONDS = 60.0
+"""Seconds for which what people say is cached: its intervals are drawn by chance a few hundred times."""
 _LEAST = 10
 """Logs that people and the evaluator must have judged, below which nothing is said of it."""
 _WORDS = ((0.0, "not beyond chance"), (0.2, "slightly"), (0.4, "fairly"), (0.6, "moderately"), (0.8, "substantially"))
@@ -22,7 +22,7 @@ _WORDS = ((0.0, "not beyond chance"), (0.2, "slightly"), (0.4, "fairly"), (0.6, 
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class VerdictNote:
     """The sentences, and how they are shown."""
 
     kind: str
@@ -32,13 +32,13 @@ class Standing:
     """Empty where people have judged too little."""
 
 
-def standing(request: Request, check: Check, before: Estimate | None, period: str) -> Standing | None:
-    """The standing of the answers by one evaluator; None without a share of passes. `before` is its share in as long a
+def verdict_note(request: Request, check: Check, before: Estimate | None, period: str) -> VerdictNote | None:
+    """The verdict on the answers by one evaluator; None without a share of passes. `before` is its share in as long a
     time before, `period` the time's name, e.g. `last 7 days`."""
     if check.passes is None:
         return None
     kind = _compare(check.passes, before)
-    return Standing(kind, _evaluator(check, before, kind, period), _people(request, check.evaluator))
+    return VerdictNote(kind, _evaluator(check, before, kind, period), _people(request, check.evaluator))
 
 
 def _compare(passes: Estimate, before: Estimate | None) -> str:
@@ -100,9 +100,9 @@ def _range(estimate: Estimate, places: int = 1) -> str:
 
 
 def _agreement(request: Request, evaluator: str) -> EvaluatorAgreement | None:
-    kept = request.app.state.__dict__.setdefault("standing", {})
-    made, result = kept.get(evaluator, (-_KEPT, None))
-    if time.monotonic() - made > _KEPT:
+    cache = request.app.state.__dict__.setdefault("people", {})
+    time_computed, result = cache.get(evaluator, (-_CACHE_SECONDS, None))
+    if time.monotonic() - time_computed > _CACHE_SECONDS:
         result = next((one for one in agreement(store_of(request), evaluator).evaluators), None)
-        kept[evaluator] = (time.monotonic(), result)
+        cache[evaluator] = (time.monotonic(), result)
     return result  # type: ignore[no-any-return]
