@@ -17,7 +17,8 @@ _SOURCE_KEYS = frozenset(
     {"metadata", "source", "url", "title", "id", "doc_id", "document_id", "chunk_id", *_SCORE_KEYS}
 )
 """Keys of which a passage in a tool's JSON has at least one; without them it may be anything, e.g. a chat message."""
-_MAX_DEPTH = 3
+_MAX_DEPTH = 5
+"""Levels of a value that are searched: a command's update, its messages, their artifact, its list."""
 _MAX_TEXT = 500_000
 """Characters of a tool's result that are searched for documents."""
 

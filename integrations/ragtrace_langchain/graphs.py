@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 from opentelemetry.trace import SpanContext
@@ -43,19 +45,28 @@ def agent_of(run: Run | None) -> str | None:
 
 def begins_agent(inputs: Any, kwargs: Mapping[str, Any], above: Run) -> bool:
     """Returns True for an internal run that is a named agent below another run. LangGraph passes an agent's name on to
-    all runs inside, so it begins where the name changes. A graph that carries a conversation and has the name of its
-    node is an agent, too: the older `create_react_agent` says no more."""
+    all runs inside, so it begins where the name changes. A named graph that carries a conversation is an agent, too:
+    the older `create_react_agent` says no more."""
     metadata = kwargs.get("metadata") or {}
     name = metadata.get("lc_agent_name")
     if name is not None:
         # The node of an agent that is part of a graph has the name of the agent, but not yet in its metadata.
         return bool(name != agent_of(above))
     own = kwargs.get("name")
-    if own is None or own != metadata.get("langgraph_node"):
+    if own == "LangGraph" or "run_type" in kwargs or not isinstance(inputs, dict) or "messages" not in inputs:
         return False
-    # A node's own run does not know its namespace yet; what runs inside of it does.
-    is_inside = metadata.get("checkpoint_ns", "") == metadata.get("langgraph_checkpoint_ns")
-    return is_inside and isinstance(inputs, Mapping) and "messages" in inputs and own != agent_of(above)
+    return own != agent_of(above) and _is_called_by_graph()
+
+
+def _is_called_by_graph() -> bool:
+    """Returns True in a callback of a graph itself, False in one of its nodes or of a chain: they report the same."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith(("langchain_core.callbacks", "ragtrace_langchain")):
+            return bool(module.startswith("langgraph.pregel"))
+        frame = frame.f_back
+    return False
 
 
 def node_attributes(metadata: Mapping[str, Any]) -> dict[str, str]:

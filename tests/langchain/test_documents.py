@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 import pytest
@@ -12,9 +12,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
-from langchain_core.tools import BaseTool, tool
+from langchain_core.tools import BaseTool, InjectedToolCallId, tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -97,7 +97,16 @@ def with_results(what: str) -> dict[str, Any]:
     return {"query": what, "results": [{"id": d.id, "title": "t", "content": d.page_content} for d in CHUNKS]}
 
 
-@pytest.mark.parametrize("tool_", [with_artifact, with_list, with_json, with_results], ids=lambda t: t.name)
+@tool
+def with_command(what: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
+    """Look something up."""
+    return Command(update={"messages": [ToolMessage("three chunks", tool_call_id=tool_call_id, artifact=CHUNKS)]})
+
+
+TOOLS = [with_artifact, with_list, with_json, with_results, with_command]
+
+
+@pytest.mark.parametrize("tool_", TOOLS, ids=lambda t: t.name)
 def test_documents_that_a_tool_returns(recorded: Recorded, config: Any, tool_: BaseTool) -> None:
     """An artifact of documents, a list of them, and JSON of them are the documents of the request, with their texts;
     they are on the tool's span."""

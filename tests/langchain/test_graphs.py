@@ -248,6 +248,19 @@ def test_an_agent_below_a_graph(recorded: Recorded, config: Any) -> None:
     assert (trace.query, trace.answer) == ("How long?", "24 months.")
 
 
+async def test_an_agent_that_a_node_calls(recorded: Recorded, config: Any) -> None:
+    """A named agent that a node calls by itself has a span as well, also when it is awaited; a chain that takes the
+    same messages has none."""
+
+    async def consult(state: Any) -> Any:
+        await RunnableLambda(lambda given: given["messages"]).with_config(run_name="chain").ainvoke(state)
+        return {"messages": (await agent_graph("expert").ainvoke(state))["messages"]}
+
+    team = StateGraph(MessagesState).add_node("consult", consult).add_edge(START, "consult").compile()
+    await team.ainvoke({"messages": [("user", "How long?")]}, config)
+    assert recorded.tree() == [("invoke_workflow LangGraph", [("invoke_agent expert", INSIDE)])]
+
+
 def test_agents_of_create_agent(recorded: Recorded, config: Any) -> None:
     """`create_agent` is an agent with and without a name, below a tool of another one, too."""
     agents = pytest.importorskip("langchain.agents", reason="langchain is not installed")
