@@ -13,6 +13,8 @@ from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
 if TYPE_CHECKING:
     from ragtrace.startup.init import init
     from ragtrace.startup.runtime import Runtime
+    from ragtrace.tracing.decorators import generation, retriever, tool
+    from ragtrace.tracing.manual import request
 
 __all__ = [
     "Document",
@@ -29,9 +31,23 @@ __all__ = [
     "evaluator",
     "feedback",
     "flush",
+    "generation",
     "init",
+    "request",
+    "retriever",
     "shutdown",
+    "tool",
 ]
+
+
+_LATE = {
+    "Runtime": "ragtrace.startup.init",
+    "generation": "ragtrace.tracing.decorators",
+    "init": "ragtrace.startup.init",
+    "request": "ragtrace.tracing.manual",
+    "retriever": "ragtrace.tracing.decorators",
+    "tool": "ragtrace.tracing.decorators",
+}
 
 
 def feedback(
@@ -97,8 +113,8 @@ def _with_runtime(action: Callable[[Runtime], bool]) -> bool:
 
 def __getattr__(name: str) -> Any:
     # The configuration knows everything else; a program that only defines an evaluator need not load it.
-    if name in ("init", "Runtime"):
-        from ragtrace.startup import init
+    if name in _LATE:
+        import importlib
 
-        return getattr(init, name)
+        return getattr(importlib.import_module(_LATE[name]), name)
     raise AttributeError(f"module 'ragtrace' has no attribute {name!r}")

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Hashable
+from collections.abc import AsyncGenerator, Generator, Hashable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
-from ragtrace.background import after_fork
 from ragtrace.tracing import current
+from ragtrace.tracing.reaper import reaper
 from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
@@ -66,49 +64,6 @@ class Halves:
         """Marks one half as complete; returns True for the second one."""
         token = object()
         return self._first.setdefault("", token) is not token  # atomic: the halves run in different threads
-
-
-class Reaper:
-    """Ends requests whose stream was garbage-collected, in a thread of its own.
-
-    A generator can be collected at any point of the program, even while a thread holds the lock that is needed to end a
-    span. `SimpleQueue.put` is the one operation that is safe there.
-    """
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Starts again with an empty queue and no thread."""
-        self._dropped: SimpleQueue[tuple[Recorder, Callable[[], None]]] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-
-    def start(self) -> None:
-        """Starts the thread, unless it is running."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="ragtrace-streams", daemon=True)
-                self._thread.start()
-
-    def drop(self, recorder: Recorder, end: Callable[[], None]) -> None:
-        """Schedules a call of `end`. May be called from a finalizer."""
-        self._dropped.put((recorder, end))
-
-    def _run(self) -> None:
-        while True:
-            recorder, end = self._dropped.get()
-            try:
-                end()
-            except Exception:  # noqa: BLE001 counted; the thread continues
-                recorder.failed("dropped stream")
-            del recorder, end
-
-
-reaper = Reaper()
-after_fork(reaper.reset)  # the parent process ends what it dropped
 
 
 def drop_run(recorder: Recorder, run: Run) -> None:

@@ -21,7 +21,7 @@ from ragtrace.online.counts import Counts
 from ragtrace.online.pipeline import Pipeline
 from ragtrace.records import Feedback
 from ragtrace.settings import Settings
-from ragtrace.tracing import recorder
+from ragtrace.tracing import manual, recorder
 from ragtrace.tracing.content import ContentPolicy
 
 _current: Runtime | None = None
@@ -253,8 +253,9 @@ class Runtime:
 
 
 def instrument(runtime: Runtime, on: bool, capture: ContentPolicy | None = None) -> None:
-    """Instrument the frameworks that the settings name and that are there, or undo it."""
+    """Instrument the frameworks that the settings name and that are there, and record by hand, or undo both."""
     runtime.capture = capture or runtime.capture
+    manual.set_recorder(_manual_recorder(runtime, capture) if on else None)
     for name, framework, module, attribute in _ADAPTERS:
         if (
             not getattr(runtime.settings, name)
@@ -280,6 +281,15 @@ def traces_itself() -> bool:
         if instrumentor is not None and instrumentor().is_tracing:
             return True
     return False
+
+
+def _manual_recorder(runtime: Runtime, capture: ContentPolicy | None) -> recorder.Recorder:
+    return recorder.open_recorder(
+        "ragtrace",
+        tracer_provider=runtime.tracer_provider,
+        capture=capture,
+        logger_provider=getattr(runtime.telemetry, "logger_provider", None),
+    )
 
 
 def close_at_exit(runtime: Runtime) -> None:

@@ -14,6 +14,7 @@ from ragtrace.tracing.fragments import shown_documents
 from ragtrace.tracing.request import Request, Run
 from ragtrace.tracing.session_chunks import earlier_chunks
 
+_WHOLE = (semconv.OP_WORKFLOW, semconv.OP_AGENT)
 _MAX_NAME = 1_000
 """Characters of a name: a model, an application, a prompt version."""
 _MAX_STEP_CHARS = 500
@@ -50,6 +51,8 @@ def complete(root: Run) -> None:
     """Adds to a root, before its span ends, what only the runs below it know: question, answer, time of the first
     chunk, and the documents that the model received."""
     request = root.request
+    if root.query is None or root.answer is None:
+        _take_over_parts(root)
     root.query = root.query or next((r.query for r in request.retrieved if r.query), None)
     if root.answer is None and request.model_calls:
         last = request.model_calls[-1]
@@ -62,6 +65,16 @@ def complete(root: Run) -> None:
         request.sources = seen_documents(request)
         if not any(run.documents for run in (*request.retrieved, *request.tool_calls)):
             root.documents = request.sources or root.documents  # no other span holds them
+
+
+def _take_over_parts(root: Run) -> None:
+    """Gives a root that says less the question of the first chain, engine or agent directly below it, and the answer of
+    the last one: a framework's call inside a request by hand."""
+    parts = [run for run, _ in root.request.finished if run.parent is root and run.operation in _WHOLE]
+    if root.query is None:
+        root.query = next((run.query for run in parts if run.query), None)
+    if root.answer is None:
+        root.answer = next((run.answer for run in reversed(parts) if run.answer), None)
 
 
 def seen_documents(request: Request) -> tuple[Document, ...]:

@@ -228,11 +228,18 @@ class Recorder:
 
     # --- ends ------------------------------------------------------------------------------------
 
-    def end(self, key: Hashable, *, error: BaseException | str | None = None, cancelled: bool = False) -> None:
+    def end(
+        self,
+        key: Hashable,
+        *,
+        error: BaseException | str | None = None,
+        cancelled: bool = False,
+        finished: int | None = None,
+    ) -> None:
         """End a run. The end of a root ends all that is open below it and hands the trace on.
 
         `cancelled` says that the consumer walked away, which is not an error. An unknown key is ignored: its request
-        was ended before it, and its spans with it.
+        was ended before it, and its spans with it. `finished` is in Unix nanoseconds, now by default and for a root.
         """
         run = self._runs.pop(key, None)
         if run is None or isinstance(run, _Suppressed):
@@ -245,7 +252,7 @@ class Recorder:
         if run.parent is None:
             self._end_request(run, error, cancelled)
         else:
-            self._end_span(run, error, cancelled)
+            self._end_span(run, error, cancelled, finished)
 
     def _end_request(self, root: Run, error: BaseException | str | None, cancelled: bool) -> None:
         request = root.request

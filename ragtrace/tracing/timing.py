@@ -32,6 +32,8 @@ def record(request: Request, run: Run, finished: int) -> None:
     if len(request.finished) < _MAX_LISTED:
         request.finished.append((run, finished))
     stage = STAGES.get(run.operation)
+    if finished == run.started:
+        return  # noted by hand when it was over
     if stage is not None and len(request.stage_times) < _MAX_SPANS and not _inside(run, stage):
         request.stage_times.append((stage, max(0, finished - run.started)))
 

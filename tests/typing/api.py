@@ -15,6 +15,22 @@ from ragtrace_otlp import EventSink, HoldLimits, JsonLinesSpanExporter
 from ragtrace_prometheus import PrometheusSink
 
 
+@ragtrace.retriever
+def search(query: str) -> list[dict[str, object]]:
+    """A retriever by hand; its type is unchanged."""
+    return [{"id": "a", "content": query}]
+
+
+@ragtrace.generation(model="gpt-4o")
+async def ask(messages: list[dict[str, str]]) -> str:
+    """A model by hand."""
+    with ragtrace.request("question", session_id="s", tags=["beta"], metadata={"app": "a"}) as request:
+        request.retrieved(search("question"))
+        request.answered("answer", usage={"input_tokens": 3, "output_tokens": 4}, model="gpt-4o")
+        assert_type(request.trace_id, str)
+    return messages[0]["content"]
+
+
 @evaluator
 def length(trace: Trace) -> float:
     """A check without options; it returns a number."""

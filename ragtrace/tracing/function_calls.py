@@ -1,0 +1,368 @@
+"""Calls of decorated functions: what they were given, what they returned, yielded or raised."""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.records import Document
+from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing import current, manual
+from ragtrace.tracing.content_blocks import tool_definitions
+from ragtrace.tracing.model_messages import last_question
+from ragtrace.tracing.plain_values import chunk_text, documents_of, field_of, messages_of, reply_of
+from ragtrace.tracing.provider_replies import finish_reason, token_counts, write_counts
+from ragtrace.tracing.reaper import reaper
+from ragtrace.tracing.recorder import Recorder
+from ragtrace.tracing.request import Run
+
+_QUERY_NAMES = ("messages", "query", "question", "prompt", "text", "input", "message")
+_MAX_ITEMS = 10_000
+"""Items of a stream that are kept until its end, where they are no pieces of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecoratedFunction:
+    """A function under one of the decorators."""
+
+    operation: str
+    name: str
+    model: str | None
+    parameters: tuple[str, ...]
+    """The names of its parameters by position."""
+    skip: int
+    """1 for a method, whose first parameter is its object."""
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by their names."""
+        positional, names = args[self.skip :], self.parameters[self.skip :]
+        further = {f"argument_{i}": value for i, value in enumerate(positional[len(names) :], len(names))}
+        return {**dict(zip(names, positional, strict=False)), **further, **kwargs}
+
+
+def begin(decorated: DecoratedFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> FunctionCall | None:
+    """Open the span of a call. None where nothing is recorded. Never raises."""
+    recorder = manual.active_recorder()
+    if recorder is None:
+        return None
+    try:
+        arguments = decorated.arguments(args, kwargs)
+        model = field_of(arguments, "model") if decorated.operation == semconv.OP_CHAT else None
+        model = sendable(model, 256) if isinstance(model, str) else decorated.model
+        run = recorder.start(object(), None, decorated.operation, decorated.name, target=model)
+        if run is None:
+            return None
+        _read_arguments(recorder, run, arguments, model)
+        return FunctionCall(recorder, run)
+    except Exception:  # noqa: BLE001 nothing of ours may reach the application
+        recorder.failed(decorated.name)
+        return None
+
+
+def _read_arguments(recorder: Recorder, run: Run, arguments: Mapping[str, Any], model: str | None) -> None:
+    subject = next((arguments[name] for name in _QUERY_NAMES if name in arguments), None)
+    if subject is None:
+        subject = next(iter(arguments.values()), None)
+    if run.operation == semconv.OP_RETRIEVAL:
+        run.query = None if subject is None else sendable(subject)
+        run.attributes[semconv.DATA_SOURCE_ID] = run.name
+    elif run.operation == semconv.OP_TOOL:
+        run.query = sendable(dict(arguments))
+        run.attributes[semconv.TOOL_NAME] = run.name
+        if recorder.capture.openinference:
+            run.attributes[semconv.OI_TOOL_NAME] = run.name
+    else:
+        manual.describe_model(recorder, run, model)
+        run.messages = messages_of(subject)
+        run.tools = tool_definitions(arguments.get("tools"))
+        if run.parent is None:
+            run.query = last_question(run.messages)
+
+
+class FunctionCall:
+    """One call in progress."""
+
+    __slots__ = ("_items", "_last", "_recorder", "_run")
+
+    def __init__(self, recorder: Recorder, run: Run) -> None:
+        self._recorder, self._run = recorder, run
+        self._items: list[Any] = []
+        self._last: deque[Any] = deque(maxlen=4)
+        """The pieces of a stream that are no plain texts: the first and the last ones say model, tokens and reason."""
+
+    # --- calls that return -------------------------------------------------------------------------------
+
+    def result_of(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function; returns its result, or a stream that reads it where it is one."""
+        token = current.attach(self._run)
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            self.fail(error)
+            raise
+        finally:
+            current.detach(token)
+        if inspect.iscoroutine(result):
+            return self.awaited(result)
+        return self._returned(result)
+
+    async def awaited(self, awaitable: Awaitable[Any]) -> Any:
+        """Await the function's result."""
+        token = current.attach(self._run)
+        try:
+            result = await awaitable
+        except BaseException as error:
+            self.fail(error)
+            raise
+        finally:
+            current.detach(token)
+        return self._returned(result)
+
+    def _returned(self, result: Any) -> Any:
+        if hasattr(result, "__next__") or hasattr(result, "__anext__"):
+            reaper.start()
+            return ReplyStream(result, self)
+        self.finish(result)
+        return result
+
+    # --- streams -----------------------------------------------------------------------------------------
+
+    def relay(self, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Pass a generator through; what is sent and thrown reaches it."""
+        reaper.start()
+        step: Callable[[Any], Any] = inner.send
+        value: Any = None
+        while True:
+            try:
+                chunk = self.step(step, value)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                step, value = inner.send, (yield chunk)
+            except GeneratorExit:
+                try:
+                    inner.close()
+                finally:
+                    self.drop()
+                raise
+            except BaseException as error:  # noqa: BLE001 the function decides what becomes of it
+                step, value = inner.throw, error
+
+    def step(self, step: Callable[[Any], Any], value: Any) -> Any:
+        """The next piece of a stream. Raises what the stream raises, StopIteration at its end."""
+        token = current.attach(self._run)
+        try:
+            chunk = step(value)
+        except (StopIteration, StopAsyncIteration):
+            self.finish_stream()
+            raise
+        except BaseException as error:
+            self.fail(error)
+            raise
+        finally:
+            current.detach(token)
+        self._record(chunk)
+        return chunk
+
+    async def astep(self, step: Callable[[Any], Awaitable[Any]], value: Any) -> Any:
+        """The next piece of an asynchronous stream. Raises what it raises, StopAsyncIteration at its end."""
+        token = current.attach(self._run)
+        try:
+            chunk = await step(value)
+        except StopAsyncIteration:
+            self.finish_stream()
+            raise
+        except BaseException as error:
+            self.fail(error)
+            raise
+        finally:
+            current.detach(token)
+        self._record(chunk)
+        return chunk
+
+    def _record(self, chunk: Any) -> None:
+        try:
+            if self._run.operation == semconv.OP_CHAT:
+                if not isinstance(chunk, str):
+                    if not self._items:
+                        self._items.append(chunk)
+                    self._last.append(chunk)
+                self._recorder.chunk(self._run, chunk_text(chunk))
+            elif len(self._items) < _MAX_ITEMS:
+                self._items.append(chunk)
+        except Exception:  # noqa: BLE001 nothing of ours may reach the application
+            self._recorder.failed("stream")
+
+    # --- ends --------------------------------------------------------------------------------------------
+
+    def finish(self, result: Any) -> None:
+        """End the call with its result."""
+        try:
+            _READERS[self._run.operation](self._recorder, self._run, result)
+        except Exception:  # noqa: BLE001 as above
+            self._recorder.failed("result")
+        self._end()
+
+    def finish_stream(self) -> None:
+        """End a stream that was read to its end."""
+        self._read_stream()
+        self._end()
+
+    def fail(self, error: BaseException) -> None:
+        """End the call with an exception; of a stream, what was yielded before it is kept."""
+        self._read_stream()
+        self._end(error)
+
+    def drop(self) -> None:
+        """End a stream that its consumer left. May be called from a finalizer."""
+        reaper.drop(self._recorder, self._drop)
+
+    def _drop(self) -> None:
+        if self._recorder.knows(self._run.key):
+            self._read_stream()
+            self._end(cancelled=True)
+
+    def _read_stream(self) -> None:
+        run = self._run
+        try:
+            if run.operation != semconv.OP_CHAT:
+                if self._items:
+                    _READERS[run.operation](self._recorder, run, self._items)
+                return
+            run.answer = "".join(run.chunks) or None
+            for chunk in (*self._items, *self._last):
+                _read_model_reply(self._recorder, run, chunk)
+        except Exception:  # noqa: BLE001 as above
+            self._recorder.failed("stream")
+
+    def _end(self, error: BaseException | None = None, cancelled: bool = False) -> None:
+        try:
+            manual.end_run(self._recorder, self._run, error, cancelled)
+        except Exception:  # noqa: BLE001 as above
+            self._recorder.failed("end")
+
+
+class ReplyStream:
+    """Takes the place of the stream that a function returned, e.g. of a client's: reads it with the consumer."""
+
+    def __init__(self, inner: Any, call: FunctionCall) -> None:
+        self._inner = inner
+        self._call: FunctionCall | None = call
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # the application may ask for the client's class
+        return type(self._inner)
+
+    def __iter__(self) -> ReplyStream:
+        return self
+
+    def __next__(self) -> Any:
+        call = self._call
+        if call is None:
+            return next(self._inner)
+        return call.step(lambda _: next(self._inner), None)
+
+    def __aiter__(self) -> ReplyStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        call = self._call
+        if call is None:
+            return await self._inner.__anext__()
+        return await call.astep(lambda _: self._inner.__anext__(), None)
+
+    def __enter__(self) -> ReplyStream:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> Any:
+        self._drop()
+        return self._inner.__exit__(*exception)
+
+    async def __aenter__(self) -> ReplyStream:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exception: Any) -> Any:
+        self._drop()
+        return await self._inner.__aexit__(*exception)
+
+    def close(self) -> Any:
+        """Close the stream."""
+        self._drop()
+        return self._inner.close()
+
+    def aclose(self) -> Any:
+        """Close the asynchronous stream."""
+        self._drop()
+        return self._inner.aclose()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_inner", "_call"):
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def _drop(self) -> None:
+        call, self._call = getattr(self, "_call", None), None
+        if call is not None:
+            call.drop()
+
+    __del__ = _drop
+
+
+# --- what a function returned ----------------------------------------------------------------------------
+
+
+def _read_documents(_recorder: Recorder, run: Run, result: Any) -> None:
+    run.documents = documents_of(result)
+
+
+def _read_tool_result(_recorder: Recorder, run: Run, result: Any) -> None:
+    run.answer = None if result is None else sendable(result)
+    items = result if isinstance(result, (list, tuple)) else [result]
+    if items and all(isinstance(item, Document) or hasattr(item, "page_content") or _is_node(item) for item in items):
+        run.documents = documents_of(items)
+        run.request.passed.append((len(run.request.model_calls), run.documents))
+
+
+def _is_node(item: Any) -> bool:
+    return hasattr(item, "node") and hasattr(item, "score")
+
+
+def _read_reply(recorder: Recorder, run: Run, result: Any) -> None:
+    message = reply_of(result)
+    if message is None:
+        return
+    run.answer = message.text or None
+    if message.calls:
+        run.reply = [message]
+    _read_model_reply(recorder, run, result[-1] if isinstance(result, tuple) and result else result)
+
+
+def _read_model_reply(recorder: Recorder, run: Run, reply: Any) -> None:
+    """Read tokens, model, id and finish reason of a client's reply, or of a piece of it."""
+    if reply is None or isinstance(reply, str):
+        return
+    write_counts(run.attributes, token_counts(reply), recorder.capture.openinference)
+    reason = finish_reason(reply)
+    if reason:
+        run.finish_reason = reason
+        run.attributes[semconv.FINISH_REASONS] = (reason,)
+    source = field_of(reply, "response", "message") if field_of(reply, "model") is None else reply
+    for name, key in ((semconv.RESPONSE_MODEL, "model"), (semconv.RESPONSE_ID, "id")):
+        value = field_of(source, key) if source is not None else None
+        if isinstance(value, str) and value:
+            run.attributes[name] = sendable(value, 256)
+    if semconv.RESPONSE_MODEL in run.attributes and semconv.REQUEST_MODEL not in run.attributes:
+        manual.describe_model(recorder, run, run.attributes[semconv.RESPONSE_MODEL])
+
+
+_READERS: dict[str, Callable[[Recorder, Run, Any], None]] = {
+    semconv.OP_RETRIEVAL: _read_documents,
+    semconv.OP_TOOL: _read_tool_result,
+    semconv.OP_CHAT: _read_reply,
+}

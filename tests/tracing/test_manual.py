@@ -1,0 +1,451 @@
+"""Requests and components that are recorded by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document as ChainDocument
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.runnables import RunnableLambda
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from opentelemetry import trace as otel
+
+import ragtrace
+from ragtrace import semconv
+from ragtrace.records import Document
+from ragtrace.tracing import manual
+from ragtrace.tracing.content import ContentPolicy
+from ragtrace.tracing.recorder import Recorder
+from ragtrace_langchain import RagtraceLangChainInstrumentor
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+from tests.conftest import Recorded
+
+
+@pytest.fixture
+def by_hand(recorded: Recorded) -> Iterator[Recorded]:
+    """What is recorded by hand, with texts."""
+    capture = ContentPolicy(spans=True)
+    manual.set_recorder(Recorder(recorded.provider, capture=capture, consumer=recorded.consumer))
+    yield recorded
+    manual.set_recorder(None)
+    assert not otel.get_current_span().get_span_context().is_valid
+
+
+@pytest.fixture
+def with_frameworks(by_hand: Recorded) -> Iterator[Recorded]:
+    """The same with LangChain and LlamaIndex instrumented."""
+    instrumentors = (RagtraceLangChainInstrumentor(), RagtraceLlamaIndexInstrumentor())
+    for instrumentor in instrumentors:
+        instrumentor.instrument(tracer_provider=by_hand.provider, capture_content=True, consumer=by_hand.consumer)
+    yield by_hand
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
+
+
+def until(condition: Callable[[], Any]) -> None:
+    """Wait for what another thread does."""
+    for _ in range(1_000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise TimeoutError
+
+
+USAGE = SimpleNamespace(prompt_tokens=40, completion_tokens=8, total_tokens=48)
+
+
+def reply(text: str = "For 24 months.") -> Any:
+    """A reply as OpenAI's client returns it."""
+    message = SimpleNamespace(role="assistant", content=text, tool_calls=None)
+    choice = SimpleNamespace(index=0, message=message, finish_reason="stop")
+    return SimpleNamespace(id="chatcmpl-1", model="gpt-4o-2024", choices=[choice], usage=USAGE)
+
+
+def chunks(text: str) -> list[Any]:
+    """A streamed reply as OpenAI's client yields it."""
+
+    def chunk(delta: str | None, reason: str | None = None, usage: Any = None) -> Any:
+        choices = [SimpleNamespace(delta=SimpleNamespace(content=delta), finish_reason=reason)] if not usage else []
+        return SimpleNamespace(id="chatcmpl-1", model="gpt-4o-2024", choices=choices, usage=usage)
+
+    return [*(chunk(word) for word in text.split(" ")), chunk(None, "stop"), chunk(None, None, USAGE)]
+
+
+def test_request_by_hand(by_hand: Recorded) -> None:
+    """A request by hand is one trace with question, documents, answer, model, tokens, session, user and metadata."""
+    with ragtrace.request(
+        "How long?", session_id="s1", user_id=7, tags=["beta"], metadata={"reference": "24 months"}
+    ) as request:
+        request.retrieved([{"content": "24 months.", "id": "w1", "score": 0.9, "metadata": {"page": 3}}])
+        request.answered("For 24 months.", usage=USAGE, model="gpt-4o")
+    (trace,) = by_hand.traces
+    assert (trace.query, trace.answer, trace.reference) == ("How long?", "For 24 months.", "24 months")
+    assert trace.documents == (Document("w1", "24 months.", 0.9, {"page": 3}),)
+    facts = trace.facts
+    assert (facts.session_id, facts.user_id, facts.tags, facts.model) == ("s1", "7", ("beta",), "gpt-4o")
+    assert (facts.input_tokens, facts.output_tokens, facts.retrievals) == (40, 8, 1)
+    assert facts.stages == {}
+    assert request.trace_id == f"{trace.trace_id:032x}"
+    assert by_hand.tree() == [("invoke_workflow request", [("retrieval by hand", []), ("chat gpt-4o", [])])]
+
+
+def test_asynchronous_request_and_concurrent_ones(by_hand: Recorded) -> None:
+    """`async with` keeps concurrent requests apart."""
+
+    @ragtrace.retriever
+    async def search(query: str) -> list[str]:
+        await asyncio.sleep(0)
+        return [f"about {query}"]
+
+    async def ask(question: str) -> None:
+        async with ragtrace.request(question) as request:
+            await search(question)
+            request.answered(f"answer to {question}")
+
+    async def ask_all() -> None:
+        await asyncio.gather(*(ask(f"q{i}") for i in range(5)))
+
+    asyncio.run(ask_all())
+    assert sorted((t.query, t.documents[0].content, t.answer) for t in by_hand.traces) == [
+        (f"q{i}", f"about q{i}", f"answer to q{i}") for i in range(5)
+    ]
+
+
+DOCUMENTS: dict[str, Any] = {
+    "texts": ["24 months."],
+    "mappings": [{"text": "24 months.", "doc_id": "a"}],
+    "own": [Document("a", "24 months.")],
+    "langchain": [ChainDocument(page_content="24 months.", id="a")],
+    "langchain with scores": [(ChainDocument(page_content="24 months.", id="a"), 0.5)],
+    "llama_index": [NodeWithScore(node=TextNode(text="24 months.", id_="a"), score=0.5)],
+    "generator": (text for text in ["24 months."]),
+    "mixed": [None, 3, object(), "24 months."],
+}
+
+
+@pytest.mark.parametrize("form", DOCUMENTS)
+def test_documents_of_any_form(by_hand: Recorded, form: str) -> None:
+    """Documents are read in every form that libraries have; what is none is left out."""
+    with ragtrace.request("How long?") as request:
+        request.retrieved(DOCUMENTS[form])
+    assert [document.content for document in by_hand.traces[0].documents] == ["24 months."]
+
+
+def test_retrieved_by_hand_is_what_counts(by_hand: Recorded) -> None:
+    """Documents that are set by hand replace those of the retrievers inside; further calls add to them."""
+
+    @ragtrace.retriever(name="index")
+    def search(query: str) -> list[str]:
+        return ["one", "two", "three"]
+
+    with ragtrace.request("How long?") as request:
+        best = search("warranty")[1:]
+        request.retrieved(best)
+        request.retrieved(["four"])
+    assert [document.content for document in by_hand.traces[0].documents] == ["two", "three", "four"]
+    assert by_hand.tree() == [("invoke_workflow request", [("retrieval index", [])])]
+
+
+def test_components_below_a_request(by_hand: Recorded) -> None:
+    """Decorated functions and methods are spans below the request, each the current span inside itself; what they
+    return is unchanged."""
+
+    class Store:
+        @ragtrace.retriever
+        def search(self, query: str, limit: int = 2) -> list[str]:
+            look_up(place="shelf", floor=2)
+            return ["24 months.", "No returns."][:limit]
+
+    @ragtrace.tool
+    def look_up(place: str, floor: int) -> dict[str, int]:
+        return {"found": 3}
+
+    @ragtrace.generation(model="gpt-4o")
+    def ask(messages: list[dict[str, str]]) -> Any:
+        return answer
+
+    answer = reply()
+    with ragtrace.request("How long?") as request:
+        assert Store().search("warranty", limit=1) == ["24 months."]
+        result = ask([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How long?"}])
+        assert result is answer
+        request.answered(result.choices[0].message.content)
+    assert by_hand.tree() == [
+        ("invoke_workflow request", [("retrieval search", [("execute_tool look_up", [])]), ("chat gpt-4o", [])])
+    ]
+    (trace,) = by_hand.traces
+    assert [document.content for document in trace.documents] == ["24 months."]
+    assert (trace.facts.input_tokens, trace.facts.finish_reason) == (40, "stop")
+    assert trace.facts.steps == (
+        {"tool": "look_up", "args": '{"place": "shelf", "floor": 2}', "result": '{"found": 3}'},
+    )
+    (chat,) = by_hand.named("chat")
+    attributes: Any = chat.attributes
+    assert attributes[semconv.RESPONSE_MODEL] == "gpt-4o-2024"
+    assert "Be brief." in attributes[semconv.INPUT_MESSAGES]
+    assert "For 24 months." in attributes[semconv.OUTPUT_MESSAGES]
+
+
+def plain_stream(pieces: list[Any]) -> Any:
+    @ragtrace.generation
+    def ask(prompt: str) -> Iterator[Any]:
+        yield from pieces
+
+    return ask("How long?")
+
+
+def returned_stream(pieces: list[Any]) -> Any:
+    @ragtrace.generation
+    def ask(prompt: str) -> Any:
+        return iter(pieces)
+
+    return ask("How long?")
+
+
+def asynchronous_stream(pieces: list[Any]) -> Any:
+    @ragtrace.generation
+    async def ask(prompt: str) -> AsyncIterator[Any]:
+        for piece in pieces:
+            yield piece
+
+    async def read() -> list[Any]:
+        return [piece async for piece in ask("How long?")]
+
+    return asyncio.run(read())
+
+
+def returned_asynchronous_stream(pieces: list[Any]) -> Any:
+    async def stream() -> AsyncIterator[Any]:
+        for piece in pieces:
+            yield piece
+
+    @ragtrace.generation
+    async def ask(prompt: str) -> Any:
+        return stream()
+
+    async def read() -> list[Any]:
+        return [piece async for piece in await ask("How long?")]
+
+    return asyncio.run(read())
+
+
+STREAMS = (plain_stream, returned_stream, asynchronous_stream, returned_asynchronous_stream)
+
+
+@pytest.mark.parametrize("way", STREAMS)
+@pytest.mark.parametrize("pieces", [["For ", "24 ", "months."], chunks("For 24 months.")], ids=["texts", "client"])
+def test_streamed_answers(by_hand: Recorded, way: Callable[[list[Any]], Any], pieces: list[Any]) -> None:
+    """A stream's answer is what was yielded, with the time to its first piece, and a client's tokens and reason."""
+    assert list(way(pieces)) == pieces
+    (trace,) = by_hand.traces
+    assert trace.answer.replace(" ", "") == "For24months."
+    assert trace.query == "How long?"
+    assert trace.facts.time_to_first_chunk is not None
+    if not isinstance(pieces[0], str):
+        assert (trace.facts.input_tokens, trace.facts.output_tokens) == (40, 8)
+        assert (trace.facts.finish_reason, trace.facts.model) == ("stop", "gpt-4o-2024")
+
+
+def test_streams_that_are_left(by_hand: Recorded) -> None:
+    """A stream that its consumer leaves keeps what was yielded, and is cancelled, not an error; the consumer's own code
+    is outside of it."""
+    for way in (plain_stream, returned_stream):
+        by_hand.clear()
+        stream = way(["For ", "24 ", "months."])
+        next(stream)
+        assert not otel.get_current_span().get_span_context().is_valid
+        del stream
+        gc.collect()
+        until(lambda: by_hand.traces)
+        (trace,) = by_hand.traces
+        assert (trace.answer, trace.facts.cancelled, trace.error) == ("For ", True, None)
+
+
+def test_asynchronous_stream_that_is_closed(by_hand: Recorded) -> None:
+    """`aclose` ends an asynchronous stream as cancelled."""
+
+    @ragtrace.generation
+    async def ask(prompt: str) -> AsyncIterator[str]:
+        yield "For "
+        yield "24 months."
+
+    async def read() -> None:
+        stream: Any = ask("How long?")
+        await stream.__anext__()
+        await stream.aclose()
+
+    asyncio.run(read())
+    until(lambda: by_hand.traces)
+    assert (by_hand.traces[0].answer, by_hand.traces[0].facts.cancelled) == ("For ", True)
+
+
+def test_generators_receive_what_is_sent_and_thrown(by_hand: Recorded) -> None:
+    """A decorated generator stays a generator: `send`, `throw` and its return value work."""
+
+    @ragtrace.tool
+    def echo() -> Any:
+        try:
+            value = yield "ready"
+            yield value
+        except KeyError:
+            yield "caught"
+        return "done"
+
+    generator = echo()
+    assert inspect.isgeneratorfunction(echo)
+    assert (next(generator), generator.send("hello"), generator.throw(KeyError())) == ("ready", "hello", "caught")
+    with pytest.raises(StopIteration) as end:
+        next(generator)
+    assert end.value.value == "done"
+
+
+class BrokenError(Exception):
+    """An error of the application."""
+
+
+def test_errors_pass_through_and_mark_the_span(by_hand: Recorded) -> None:
+    """The application's errors are raised unchanged, and are on the span of each function and of the request."""
+    error = BrokenError("no index")
+
+    @ragtrace.retriever
+    def search(query: str) -> list[str]:
+        raise error
+
+    @ragtrace.retriever
+    async def asearch(query: str) -> list[str]:
+        raise error
+
+    @ragtrace.generation
+    def ask(prompt: str) -> Iterator[str]:
+        yield "For "
+        raise error
+
+    for fails in (lambda: search("q"), lambda: asyncio.run(asearch("q")), lambda: list(ask("q"))):
+        by_hand.clear()
+        with pytest.raises(BrokenError) as raised, ragtrace.request("How long?"):
+            fails()
+        assert raised.value is error
+        assert {(span.attributes or {})["error.type"] for span in by_hand.spans} == {"BrokenError"}
+        assert by_hand.traces[0].error == "BrokenError"
+
+
+def test_a_framework_inside_a_request_counts_once(with_frameworks: Recorded) -> None:
+    """Chains and engines inside a request by hand are below it: one trace, with their documents and their answer."""
+
+    class Searching(BaseRetriever):
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            return [NodeWithScore(node=TextNode(text="24 months.", id_="a"), score=0.9)]
+
+    synthesizer = get_response_synthesizer(llm=MockLLM(max_tokens=3))  # type: ignore[arg-type]
+    engine = RetrieverQueryEngine(retriever=Searching(), response_synthesizer=synthesizer)
+    chain = RunnableLambda(str) | FakeListChatModel(responses=["For 24 months."])
+    with ragtrace.request(session_id="s1"):
+        engine.query("How long?")
+        chain.with_config(run_name="rag").invoke("Say it better.")
+    (trace,) = with_frameworks.traces
+    assert (trace.query, trace.answer, trace.facts.session_id) == ("How long?", "For 24 months.", "s1")
+    assert [document.id for document in trace.documents] == ["a"]
+    ((name, below),) = with_frameworks.tree()
+    assert (name, [each for each, _ in below]) == (
+        "invoke_workflow request",
+        ["invoke_workflow RetrieverQueryEngine", "invoke_workflow rag"],
+    )
+
+
+def test_components_by_hand_inside_a_framework(with_frameworks: Recorded) -> None:
+    """A decorated retriever inside a chain is below the chain, and its documents are the request's."""
+
+    @ragtrace.retriever
+    def search(query: str) -> list[str]:
+        return ["24 months."]
+
+    def answer(question: str) -> str:
+        return f"{question} {search(question)[0]}"
+
+    chain = RunnableLambda(answer) | FakeListChatModel(responses=["For 24 months."])
+    chain.with_config(run_name="rag").invoke("How long?")
+    asyncio.run(chain.with_config(run_name="rag").ainvoke("How long?"))
+    for trace in with_frameworks.traces:
+        assert [document.content for document in trace.documents] == ["24 months."]
+    tree = [("invoke_workflow rag", [("retrieval search", []), ("chat FakeListChatModel", [])])]
+    assert with_frameworks.tree() == tree * 2
+
+
+class Hostile:
+    """An object all of whose properties and conversions raise."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":
+            return Hostile
+        raise ValueError(name)
+
+    def __str__(self) -> str:
+        raise ValueError
+
+    __repr__ = __str__
+
+    def __iter__(self) -> Any:
+        raise ValueError
+
+
+def test_odd_values_never_raise(by_hand: Recorded) -> None:
+    """Whatever is given, nothing is raised, and the request is recorded."""
+
+    @ragtrace.retriever
+    def search(*values: Any, **options: Any) -> Any:
+        return values[0]
+
+    @ragtrace.generation
+    def ask(messages: Any) -> Any:
+        return messages
+
+    for value in (None, 3, b"\xff", "\ud800", [[]], {"a": object()}, {1: 2}, (1, 2, 3), float("nan"), object):
+        with ragtrace.request(value, session_id=value, user_id=value, tags=value, metadata=value) as request:  # type: ignore[arg-type]
+            request.asked(value)
+            request.retrieved(value)
+            request.answered(value, usage=value, model=value)
+            search(value)
+            ask(value)
+    assert len(by_hand.traces) == 10
+
+
+def test_hostile_objects_never_raise(by_hand: Recorded, caplog: pytest.LogCaptureFixture) -> None:
+    """An object whose every property raises is counted as a failure of ragtrace's, and costs only itself."""
+    with ragtrace.request(Hostile()) as request:
+        request.retrieved([Hostile(), "24 months."])
+        request.answered("For 24 months.", usage=Hostile())
+    caplog.clear()
+    assert [document.content for document in by_hand.traces[0].documents] == ["24 months."]
+    assert by_hand.traces[0].answer == "For 24 months."
+
+
+def test_without_init_everything_works_and_records_nothing() -> None:
+    """Without `init` the functions do their work, and nothing is recorded."""
+    assert manual.active_recorder() is None
+
+    @ragtrace.tool
+    async def count() -> AsyncIterator[int]:
+        for i in range(3):
+            yield i
+
+    async def read() -> list[int]:
+        async with ragtrace.request("q") as request:
+            request.retrieved(["a"])
+            request.answered("b")
+            assert request.trace_id == ""
+        return [i async for i in count()]
+
+    assert asyncio.run(read()) == [0, 1, 2]
+    assert list(plain_stream(["a", "b"])) == ["a", "b"]
+    assert isinstance(ragtrace.retriever(lambda query: [query])("a"), list)

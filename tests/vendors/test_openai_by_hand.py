@@ -1,0 +1,148 @@
+"""OpenAI's own client without a framework, recorded by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+import ragtrace
+from ragtrace import semconv
+from ragtrace.tracing import manual
+from ragtrace.tracing.content import ContentPolicy
+from ragtrace.tracing.recorder import Recorder
+from tests.conftest import Recorded
+from tests.vendors.replies import Call, Reply, Usage
+from tests.vendors.server import Vendors
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "openai_app.py"
+MESSAGES: Any = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How long?"}]
+ANSWER = Reply("For 24 months.", usage=Usage(40, 8, cache_read=16))
+
+
+@pytest.fixture
+def by_hand(recorded: Recorded) -> Iterator[Recorded]:
+    """What is recorded by hand, with texts."""
+    manual.set_recorder(Recorder(recorded.provider, capture=ContentPolicy(spans=True), consumer=recorded.consumer))
+    yield recorded
+    manual.set_recorder(None)
+
+
+def test_example_runs(vendors: Vendors, tmp_path: Path) -> None:
+    """The example answers from its own search, and leaves one scored request with documents and tokens."""
+    vendors.answers(Reply("The warranty covers the pump for 24 months from delivery.", usage=Usage(40, 8)))
+    environment = {**os.environ, "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{vendors.url}/v1"}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "The warranty covers the pump for 24 months from delivery."
+    spans = [json.loads(line) for line in (tmp_path / "ragtrace-spans.jsonl").read_text().splitlines()]
+    by_name = {span["name"]: span["attributes"] for span in spans}
+    assert set(by_name) == {"invoke_workflow manual", "retrieval search", "chat gpt-4o-mini"}
+    assert by_name["retrieval search"][semconv.DOCUMENTS_COUNT] == 2
+    assert by_name["chat gpt-4o-mini"][semconv.INPUT_TOKENS] == 40
+    assert "gen_ai.evaluation.groundedness.score" in by_name["invoke_workflow manual"]
+
+
+def ask_plainly(client: openai.OpenAI) -> str:
+    @ragtrace.generation
+    def ask(messages: Any, model: str) -> Any:
+        return client.chat.completions.create(model=model, messages=messages)
+
+    return ask(MESSAGES, model="gpt-4o").choices[0].message.content
+
+
+def ask_streaming(client: openai.OpenAI) -> str:
+    @ragtrace.generation
+    def ask(messages: Any, model: str) -> Any:
+        return client.chat.completions.create(
+            model=model, messages=messages, stream=True, stream_options={"include_usage": True}
+        )
+
+    stream = ask(MESSAGES, model="gpt-4o")
+    assert isinstance(stream, openai.Stream)
+    with stream as chunks:
+        return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+
+def ask_responses(client: openai.OpenAI) -> str:
+    @ragtrace.generation
+    def ask(messages: Any, model: str) -> Any:
+        return client.responses.create(model=model, input=messages)
+
+    return ask(MESSAGES, model="gpt-4o").output_text
+
+
+def stream_responses(client: openai.OpenAI) -> str:
+    @ragtrace.generation
+    def ask(messages: Any, model: str) -> Any:
+        yield from client.responses.create(model=model, input=messages, stream=True)
+
+    events = ask(MESSAGES, model="gpt-4o")
+    return "".join(event.delta for event in events if event.type == "response.output_text.delta")
+
+
+def ask_asynchronously(client: openai.OpenAI) -> str:
+    @ragtrace.generation
+    async def ask(messages: Any, model: str) -> Any:
+        async with openai.AsyncOpenAI(base_url=client.base_url, api_key="none", max_retries=0) as asynchronous:
+            stream = await asynchronous.chat.completions.create(
+                model=model, messages=messages, stream=True, stream_options={"include_usage": True}
+            )
+            async for chunk in stream:
+                yield chunk
+
+    async def read() -> str:
+        chunks = ask(MESSAGES, model="gpt-4o")
+        return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices])
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize(
+    "way",
+    [ask_plainly, ask_streaming, ask_responses, stream_responses, ask_asynchronously],
+    ids=lambda way: way.__name__,
+)
+def test_replies_of_the_client(by_hand: Recorded, vendors: Vendors, way: Any) -> None:
+    """Answer, model, tokens and finish reason are read from what the client returns, plain and streamed."""
+    vendors.answers(ANSWER)
+    with openai.OpenAI(base_url=f"{vendors.url}/v1", api_key="none", max_retries=0) as client:
+        assert way(client) == "For 24 months."
+    (trace,) = by_hand.traces
+    facts = trace.facts
+    assert (trace.query, trace.answer, facts.model) == ("How long?", "For 24 months.", "gpt-4o")
+    assert (facts.input_tokens, facts.output_tokens, facts.finish_reason) == (40, 8, "stop")
+    (span,) = by_hand.spans
+    attributes: Any = span.attributes
+    assert attributes[semconv.RESPONSE_MODEL] == "model-2026-01-01"
+    assert attributes[semconv.CACHE_READ_TOKENS] == 16
+
+
+def test_tool_calls_and_errors_of_the_client(by_hand: Recorded, vendors: Vendors) -> None:
+    """A reply that asks for a tool has its calls on the span; a client's error is raised, and marks the request."""
+
+    @ragtrace.generation(model="gpt-4o")
+    def ask(messages: Any) -> Any:
+        return client.chat.completions.create(model="gpt-4o", messages=messages)
+
+    with openai.OpenAI(base_url=f"{vendors.url}/v1", api_key="none", max_retries=0) as client:
+        vendors.answers(Reply(calls=(Call("search", {"query": "warranty"}),)))
+        with ragtrace.request("How long?"):
+            ask(MESSAGES)
+        vendors.answers(Reply(status=500))
+        with pytest.raises(openai.InternalServerError), ragtrace.request("How long?"):
+            ask(MESSAGES)
+    first, second = by_hand.named("chat")
+    assert '"tool_call"' in str((first.attributes or {})[semconv.OUTPUT_MESSAGES])
+    assert (second.attributes or {})["error.type"] == "InternalServerError"
+    assert by_hand.traces[-1].error == "InternalServerError"
