@@ -9,7 +9,7 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.text.sanitizer import sendable
-from ragtrace.tracing import current
+from ragtrace.tracing import current, timing
 from ragtrace.tracing.adapters import is_cancellation
 from ragtrace.tracing.model_messages import ModelMessage
 from ragtrace.tracing.plain_values import documents_of
@@ -179,7 +179,7 @@ def _record_documents(recorder: Recorder, root: Run, values: object) -> None:
     now = time.time_ns()
     run = recorder.start(object(), None, semconv.OP_RETRIEVAL, "by hand", started=now)
     if run is not None:
-        run.query, run.documents = root.query, documents
+        run.query, run.documents, run.state = root.query, documents, timing.NO_DURATION
         recorder.end(run.key, finished=now)
 
 
@@ -201,7 +201,7 @@ def _record_model(recorder: Recorder, root: Run, usage: object, model: object) -
     describe_model(recorder, run, name)
     write_counts(run.attributes, counts, recorder.capture.openinference)
     run.messages = [ModelMessage("user", root.query)] if root.query else []
-    run.answer = root.answer
+    run.answer, run.state = root.answer, timing.NO_DURATION
     recorder.end(run.key, finished=now)
 
 

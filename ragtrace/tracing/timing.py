@@ -16,6 +16,8 @@ STAGES = {
     semconv.OP_TOOL: "tool",
 }
 """Stage by operation. A workflow has no stage: it is the whole request."""
+NO_DURATION = object()
+"""State of a run that was noted by hand when it was over: nobody knows how long it took."""
 _SPAN_FACTS = {
     "model": semconv.REQUEST_MODEL,
     "input_tokens": semconv.INPUT_TOKENS,
@@ -32,8 +34,8 @@ def record(request: Request, run: Run, finished: int) -> None:
     if len(request.finished) < _MAX_LISTED:
         request.finished.append((run, finished))
     stage = STAGES.get(run.operation)
-    if finished == run.started:
-        return  # noted by hand when it was over
+    if run.state is NO_DURATION:
+        return
     if stage is not None and len(request.stage_times) < _MAX_SPANS and not _inside(run, stage):
         request.stage_times.append((stage, max(0, finished - run.started)))
 
