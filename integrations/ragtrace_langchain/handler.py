@@ -10,7 +10,6 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 
 from ragtrace import semconv
-from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing import current
 from ragtrace.tracing.adapters import is_cancellation
 from ragtrace.tracing.content import ContentPolicy
@@ -19,9 +18,10 @@ from ragtrace.tracing.recorder import Recorder, all_recorders, open_recorder
 from ragtrace.tracing.request import Run
 from ragtrace_langchain import conversion, graphs
 from ragtrace_langchain.chat_messages import message_of
-from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state, documents_of_tool
+from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state
 from ragtrace_langchain.model_calls import model_attributes, prompt_of, tool_of, tools_of
 from ragtrace_langchain.question_answer import answer_of, query_of, questions_of_interrupt
+from ragtrace_langchain.tool_calls import read_call, read_result
 from ragtrace_langchain.vector_stores import current_retrieval, wrap_vector_stores
 
 _Method = Callable[..., None]
@@ -367,30 +367,16 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         """Handles the start of a tool."""
         name = conversion.name_of(serialized, kwargs, "tool")
         run = self._start(run_id, parent_run_id, semconv.OP_TOOL, name, kwargs)
-        if run is None:
-            return
-        arguments = kwargs.get("inputs")
-        run.query = sendable(arguments) if isinstance(arguments, dict) else conversion.text_of(input_str)
-        run.tools = [tool_of(serialized, name)]
-        run.attributes[semconv.TOOL_NAME] = name
-        run.attributes[semconv.TOOL_TYPE] = "function"
-        if self._recorder.capture.openinference:
-            run.attributes[semconv.OI_TOOL_NAME] = name
-        if call_id := kwargs.get("tool_call_id"):
-            run.attributes[semconv.TOOL_CALL_ID] = str(call_id)
+        if run is not None:
+            run.tools = [tool_of(serialized, name)]
+            read_call(run, input_str, kwargs, self._recorder.capture.openinference)
 
     @_quiet
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Handles the end of a tool."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
-            run.answer = conversion.text_of(getattr(output, "content", output))
-            if documents := documents_of_tool(output):
-                run.documents = documents
-                run.request.passed.append((len(run.request.model_calls), documents))
-            # Early 0.3 releases do not pass the call's id to on_tool_start.
-            if call_id := getattr(output, "tool_call_id", None):
-                run.attributes.setdefault(semconv.TOOL_CALL_ID, str(call_id))
+            read_result(run, output)
         # The tool failed, and the error was handled: the model is told what happened.
         is_failure = getattr(output, "status", None) == "error"
         self._recorder.end(run_id, error="tool_error" if is_failure else None)

@@ -1,0 +1,35 @@
+"""Reads what a tool is called with and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing.request import Run
+from ragtrace_langchain.conversion import text_of
+from ragtrace_langchain.documents import documents_of_tool
+
+
+def read_call(run: Run, text: Any, kwargs: Mapping[str, Any], openinference: bool) -> None:
+    """Reads a tool's arguments, as JSON where LangChain passes them (`text` is Python's form of them), and its call."""
+    arguments = kwargs.get("inputs")
+    run.query = sendable(arguments) if isinstance(arguments, dict) else text_of(text)
+    run.attributes[semconv.TOOL_NAME] = run.name
+    run.attributes[semconv.TOOL_TYPE] = "function"
+    if openinference:
+        run.attributes[semconv.OI_TOOL_NAME] = run.name
+    if call_id := kwargs.get("tool_call_id"):
+        run.attributes[semconv.TOOL_CALL_ID] = str(call_id)
+
+
+def read_result(run: Run, output: Any) -> None:
+    """Reads a tool's result, and the documents in it."""
+    run.answer = text_of(getattr(output, "content", output))
+    if documents := documents_of_tool(output):
+        run.documents = documents
+        run.request.passed.append((len(run.request.model_calls), documents))
+    # Early 0.3 releases do not pass the call's id when the tool starts.
+    if call_id := getattr(output, "tool_call_id", None):
+        run.attributes.setdefault(semconv.TOOL_CALL_ID, str(call_id))
