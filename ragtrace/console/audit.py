@@ -26,6 +26,7 @@ READS: Mapping[str, str] = {
     "/traces/{trace_id}/scores": "trace.view",
     "/review": "review.view",
     "/review/next": "review.view",
+    "/review/evaluators": "review.evaluators",
     "/export": "export",
     "/audit": "audit.view",
     "/users": "user.list",

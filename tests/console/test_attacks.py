@@ -58,6 +58,7 @@ NEEDS = {
     "GET /health": VIEWER,
     "GET /review": REVIEWER,
     "GET /review/next": REVIEWER,
+    "GET /review/evaluators": REVIEWER,
     "POST /review": REVIEWER,
     "POST /review/fill": ADMIN,
     "POST /evaluators/{name}/calibrations": ADMIN,

@@ -324,7 +324,9 @@ def test_review_says_more_by_keyboard(browser: Any, waiting: Store) -> None:
         page.keyboard.press("j")
         page.keyboard.press("4")
         page.keyboard.press("h")
-        assert page.locator("[data-scores][open]").count() == 1
+        page.wait_for_selector("[data-scores] h3")
+        assert "What the evaluators said" in page.inner_text("[data-scores]")
+        assert page.locator("[data-body] .claim").count() > 0
         page.keyboard.press("c")
         page.keyboard.type("1 of these is wrong?")
         page.keyboard.press("Escape")
@@ -344,6 +346,28 @@ def test_review_says_more_by_keyboard(browser: Any, waiting: Store) -> None:
         page.goto(f"/traces/{first}")
         assert "It should say so." in page.inner_text("main")
         assert "1 of these is wrong?" in page.inner_text("main")
+        tab.check()
+        tab.close()
+
+
+def test_undo(browser: Any, waiting: Store) -> None:
+    """u leads back to the log that was just judged; another verdict replaces the first, and the queue goes on."""
+    with served(waiting) as url:
+        tab = Tab(browser, url, waiting)
+        page = tab.open("/review")
+        first = page.get_attribute("[data-task]", "data-trace")
+        page.keyboard.press("1")
+        page.keyboard.press("Enter")
+        another(page, first)
+        settled(page)
+        page.keyboard.press("u")
+        page.wait_for_selector(f"[data-trace='{first}']")
+        page.keyboard.press("2")
+        page.keyboard.press("Enter")
+        another(page, first)
+        stored = waiting.get(first)
+        assert stored is not None
+        assert list(verdicts(waiting)[stored.id].values()) == ["fail"]
         tab.check()
         tab.close()
 

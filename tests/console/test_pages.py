@@ -429,6 +429,25 @@ def test_views_are_ones_own(store: Store) -> None:
 # --- review -----------------------------------------------------------------------------------------------------------
 
 
+def test_review_is_blind(tmp_path: Path) -> None:
+    """Two logs with the same texts, one that evaluators pass and one that they fail with evidence: their pages differ
+    in ids and times alone, and what was said comes only when it is asked for."""
+    store = open_store(str(tmp_path / "logs.db"))
+    store.write([evaluation(1, 0.99, trace_id=1, query="q"), evaluation(1, 0.01, trace_id=2, query="q")], CHECKS)
+    browser = client(store)
+    pages = []
+    for number in (1, 2):
+        page = browser.get(f"/review?trace={number:032x}").text.replace(f"{number:032x}", "ID")
+        pages.append(re.sub(r'value="\d+\.\d{3}"', "TIME", page))
+    assert pages[0] == pages[1]
+    assert "supported" not in pages[1]
+    parts = browser.get(f"/review/evaluators?trace={2:032x}&reason=worst").text
+    assert "contradicted" in parts
+    assert "among the worst" in parts
+    assert browser.get("/review/evaluators?trace=x").status_code == 404
+    store.close()
+
+
 def test_review_without_script(tmp_path: Path) -> None:
     """A form brings a log, keeps what is said of it, and goes on to the next; nothing said is nothing kept."""
     store = filled(tmp_path / "logs.db", 12)

@@ -88,10 +88,9 @@ def _context(request: Request, user: User, task: Task | None, stored: StoredTrac
         "task": task,
         "trace_id": trace_id,
         "reviewing": True,
-        "case": cases.case(stored, questions[0].evaluator if questions else "", load_limits(store, stored)),
+        "case": cases.blind_case(stored),
         "question": cases.plain_text(stored.trace.query),
         "reference": cases.plain_text(stored.trace.reference or ""),
-        "reason": REASONS.get(task.reason, task.reason) if task else "",
         "asks": questions,
         "main": main,
         "given": review_ or Review(trace_id, ()),
@@ -101,6 +100,23 @@ def _context(request: Request, user: User, task: Task | None, stored: StoredTrac
         "open": any(ask.earlier_label for ask in questions[FOLDED_FROM - 1 :]),
         "shown_at": f"{time.time():.3f}",
     }
+
+
+@router.get("/review/evaluators")
+def evaluators_view(request: Request, user: Reviewer, trace: str, main: str = "", reason: str = "") -> Response:
+    """What the evaluators said of a log, for the reviewer who asks: its texts with evidence, and the scores, as two
+    parts of a page."""
+    stored = visible_content.get_trace(request, user, trace)
+    questions = asks(stored, main, None, {})
+    return render(
+        request,
+        "review_evaluators.html.j2",
+        case=cases.case(stored, questions[0].evaluator if questions else "", load_limits(store_of(request), stored)),
+        question=cases.plain_text(stored.trace.query),
+        reference=cases.plain_text(stored.trace.reference or ""),
+        reason=REASONS.get(reason, ""),
+        reviewing=True,
+    )
 
 
 def _descriptions(store: Store) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragtrace.chatlogs.store_types import StoredTrace
@@ -77,6 +77,11 @@ class Case:
 
 Limits = Mapping[tuple[str, str], tuple[float | None, str]]
 """Threshold and direction by (evaluator, version)."""
+
+
+def blind_case(stored: StoredTrace) -> Case:
+    """The view for somebody who is to judge it: nothing in it depends on what an evaluator said."""
+    return case(replace(stored, evaluation=replace(stored.evaluation, scores=(), cause=None), history=()))
 
 
 def case(stored: StoredTrace, evidence_by: str = "", limits: Limits | None = None) -> Case:

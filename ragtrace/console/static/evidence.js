@@ -15,7 +15,7 @@ for (const [kind, on] of [["pointerover", true], ["pointerout", false], ["focusi
 document.addEventListener("click", (event) => {
   const element = linked(event);
   const href = element?.getAttribute("href");
-  if (!href || element.closest(".bare")) { if (element && element.closest(".bare")) event.preventDefault(); return; }
+  if (!href) return;
   const target = document.getElementById(href.slice(1));
   target?.closest("details")?.setAttribute("open", "");
 });

@@ -126,7 +126,12 @@ async function submit(event) {
     place?.append(link);
     return;
   }
-  if (action === "submit") count();
+  if (action === "submit") {
+    count();
+    const last = document.querySelector("[data-last]");
+    last.href = `/review?trace=${old.trace}`;
+    last.closest("p").hidden = false;
+  }
   say(action === "submit" ? "saved" : "skipped");
 }
 
@@ -135,14 +140,33 @@ function count() {
   if (done) done.textContent = String(Number(done.textContent) + 1);
 }
 
-function evidence() {
-  work.querySelector("[data-body]")?.classList.toggle("bare");
-  const scores = work.querySelector("[data-scores]");
-  if (scores) scores.open = !work.querySelector("[data-body]").classList.contains("bare");
+// The page comes without anything that an evaluator said: it is fetched when the reviewer asks for it.
+async function reveal() {
+  const link = work.querySelector("[data-reveal]");
+  if (!link) return;
+  const task = current();
+  try {
+    const response = await fetch(link.dataset.reveal, { headers: { Accept: "text/html" } });
+    if (!response.ok) throw new Error(String(response.status));
+    const parts = new DOMParser().parseFromString(await response.text(), "text/html");
+    if (task !== current()) return;
+    for (const name of ["[data-body]", "[data-scores]"]) task.querySelector(name).replaceWith(parts.querySelector(name));
+    link.closest("p").remove();
+  } catch {
+    say("What the evaluators said could not be fetched.", true);
+  }
 }
-work.addEventListener("toggle", (event) => {
-  if (event.target.matches?.("[data-scores]")) work.querySelector("[data-body]")?.classList.toggle("bare", !event.target.open);
-}, true);
+work.addEventListener("click", (event) => {
+  if (!event.target.closest?.("[data-reveal]")) return;
+  event.preventDefault();
+  reveal();
+});
+
+function undo() {
+  const link = document.querySelector("[data-last]");
+  if (unsaved) say("The last one is being saved; try again in a moment.", true);
+  else if (link) location.assign(link.href);
+}
 
 function unfold(name, field) {
   const part = work.querySelector(name);
@@ -178,7 +202,8 @@ addEventListener("keydown", (event) => {
   else if (event.key === "c") unfold("[data-review]", "#comment");
   else if (event.key === "e") unfold("[data-corrected]", "#corrected");
   else if (event.key === "s") unfold("[data-skip]", "#reason");
-  else if (event.key === "h") evidence();
+  else if (event.key === "h") reveal();
+  else if (event.key === "u") undo();
   else if (event.key === "m") { const more = work.querySelector("[data-review] > details:has([data-ask])"); if (more) more.open = !more.open; }
   else return;
   event.preventDefault();
@@ -190,11 +215,6 @@ work.addEventListener("focusin", (event) => {
   if (at >= 0 && at !== chosen()) choose(at);
 });
 addEventListener("beforeunload", (event) => { if (unsaved) event.preventDefault(); });
-// Whoever leaves gives back what was fetched in advance and never seen.
-addEventListener("pagehide", () => {
-  const csrf = form()?.elements.csrf?.value;
-  if (held && csrf) navigator.sendBeacon("/review", new URLSearchParams({ csrf, item: String(held), do: "release" }));
-});
 // Whoever leaves gives back what was fetched in advance and never seen.
 addEventListener("pagehide", () => {
   const csrf = form()?.elements.csrf?.value;
