@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -126,9 +126,17 @@ INPUTS = ("query", "documents", "answer", "reference", "constraints", "steps")
 
 
 def has_input(trace: Trace, name: str) -> bool:
-    """True if the trace has this input and it is not empty. White space alone is empty."""
+    """True if the trace has this input and it is not empty. White space alone is empty, and so are documents of which
+    only ids and scores are known: OpenTelemetry's own libraries write no texts."""
     value = getattr(trace, name)
+    if name == "documents":
+        return has_text(trace.documents)
     return bool(value.strip()) if isinstance(value, str) else bool(value)
+
+
+def has_text(documents: Sequence[Document]) -> bool:
+    """True if at least one of the documents has a text."""
+    return any(document.content for document in documents)
 
 
 def lookup(trace: Trace, name: str) -> object:

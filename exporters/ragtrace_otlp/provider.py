@@ -27,6 +27,7 @@ from ragtrace_otlp.events import EventSink
 from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from ragtrace_otlp.scores import ScoreFormat
+from ragtrace_otlp.span_source import SpanSource
 from ragtrace_otlp.spans import EvaluationSpanSink
 
 _log = logging.getLogger(__name__)
@@ -84,6 +85,8 @@ class Telemetry:
     own: bool = False
     """Whether the providers are ragtrace's."""
     undo: Callable[[], None] | None = field(default=None)
+    source: SpanSource | None = None
+    """Reads the spans of other libraries."""
     late: EvaluationSpanSink | None = None
 
     @property

@@ -127,6 +127,15 @@ class Watcher:
             yield self._family("gauge", "held_spans", text, [((), stats.hold.held)])
             text = "Root spans that left unscored."
             yield self._family("counter", "hold_expired", text, [((), stats.hold.expired)])
+        if self.telemetry.source is not None:
+            yield from self._span_source(self.telemetry.source.stats())
+
+    def _span_source(self, stats: Any) -> Iterator[Family]:
+        text = "Traces of other libraries that have not ended."
+        yield self._family("gauge", "span_source_open_traces", text, [((), stats.open_traces)])
+        lost = [((reason,), count) for reason, count in stats.lost.items()]
+        text = "Traces of other libraries that were given up."
+        yield self._family("counter", "span_source_lost", text, lost, "reason")
 
     def _redaction(self) -> Iterator[Family]:
         failures = [((reason,), count) for reason, count in self.redaction.items()]

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from ragtrace.background import QueueStats
 from ragtrace.evaluation import Evaluator
-from ragtrace.records import INPUTS, Trace
+from ragtrace.records import INPUTS, Trace, has_text
 
 UNFINISHED = frozenset({"timeout", "circuit_open", "ConnectionError"})
 """Errors of scores whose evaluator did not end: it took too long, it rests after failures, its process died or could
@@ -116,6 +116,7 @@ class Tally:
 
 
 _inputs = attrgetter(*INPUTS)
+_DOCUMENTS = 1 << INPUTS.index("documents")
 
 
 def inputs_of(trace: Trace) -> int:
@@ -126,4 +127,4 @@ def inputs_of(trace: Trace) -> int:
         if value and not (isinstance(value, str) and value.isspace()):
             bits |= bit
         bit <<= 1
-    return bits
+    return bits if has_text(trace.documents) else bits & ~_DOCUMENTS

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from opentelemetry.trace import SpanKind
+
 from ragtrace import semconv
 from ragtrace.background import Background, Bounds, after_fork
 from ragtrace.records import Trace
@@ -29,8 +31,13 @@ from ragtrace.tracing.request import MODEL_CALLS
 
 SpanKey = tuple[int, int]
 """Trace id and span id."""
-_ENTRIES = ("SERVER", "CONSUMER")
-_LEAVES = ("CLIENT", "PRODUCER")
+_ENTRIES = (SpanKind.SERVER, SpanKind.CONSUMER)
+_LEAVES = (SpanKind.CLIENT, SpanKind.PRODUCER)
+_OWN, _GENERATIVE, _PLAIN, _UNKNOWN = "own", "generative", "plain", "unknown"
+"""What an instrumentation scope is: ragtrace; a library in `dialects`; a library of something else, such as HTTP and
+databases; or one whose attributes must be looked at."""
+_MAX_SCOPES = 1_000
+_REASONS = ("traces", "bytes", "open_spans", "expired", "failed")
 _SWEEP = 30.0
 _MAX_CALLS = 2_000
 
@@ -84,10 +91,10 @@ class _Local:
 class _Open:
     """A span that has started, and those above it."""
 
-    __slots__ = ("above", "inside", "local", "span")
+    __slots__ = ("above", "inside", "local", "origin", "span")
 
-    def __init__(self, span: Any, local: _Local, above: _Open | None, inside: bool) -> None:
-        self.span, self.local, self.above, self.inside = span, local, above, inside
+    def __init__(self, span: Any, local: _Local, above: _Open | None, inside: bool, origin: str) -> None:
+        self.span, self.local, self.above, self.inside, self.origin = span, local, above, inside, origin
 
 
 class _Candidate(NamedTuple):
@@ -133,6 +140,7 @@ class SpanCollector:
         self._duplicates = Duplicates()
         self._calls: deque[Any] = deque(maxlen=_MAX_CALLS)
         self._scopes: set[str] = set()
+        self._origins: dict[str, str] = {}
 
     # --- the application's thread ----------------------------------------------------------------
 
@@ -147,23 +155,42 @@ class SpanCollector:
     def _start(self, span: Any) -> None:
         parent = span.parent
         above = self._nodes.get(parent.span_id) if parent is not None else None
+        scope = _scope_of(span)
+        origin = self._origins.get(scope) or self._origin_of(scope)
+        if above is not None and above.local.is_own:
+            self._nodes[span.context.span_id] = above  # a part of a request that ragtrace records itself
+            return
+        if above is not None and origin == _PLAIN and span.kind in _LEAVES:
+            return
         local = above.local if above is not None else _Local()
-        scope = span.instrumentation_scope
-        name = scope.name if scope is not None else ""
-        if name.startswith(dialects.OWN_SCOPE):
-            local.is_own = True
-        elif name in dialects.SCOPES:
-            self._scopes.add(name)
-        inside = (above is not None and above.inside) or self._is_generative(span, name)
+        if origin == _OWN:
+            local.is_own = inside = True
+        else:
+            inside = (above is not None and above.inside) or self._is_generative(span, scope, origin)
         span_id = span.context.span_id
-        node = self._nodes[span_id] = local.open[span_id] = _Open(span, local, above, inside)
+        node = self._nodes[span_id] = local.open[span_id] = _Open(span, local, above, inside, origin)
         if len(self._nodes) > self._limits.open_spans:
             self._forget_oldest(node)
 
-    def _is_generative(self, span: Any, name: str) -> bool:
-        if name in dialects.SCOPES or name == dialects.LANGFUSE_SCOPE:
-            return self._reads(name)
-        return operation_of(span.attributes or {}, span.name) is not None and self._reads(name)
+    def _origin_of(self, scope: str) -> str:
+        """What may be expected of an instrumentation scope; remembered, since it is asked for every span."""
+        if scope.startswith(dialects.OWN_SCOPE):
+            origin = _OWN
+        elif scope in dialects.SCOPES or scope == dialects.LANGFUSE_SCOPE:
+            origin = _GENERATIVE
+        elif scope.startswith(dialects.PLAIN_SCOPES) and not dialects.GENERATIVE_SCOPES.search(scope):
+            origin = _PLAIN
+        else:
+            origin = _UNKNOWN
+        if len(self._origins) < _MAX_SCOPES:
+            self._origins[scope] = origin
+        return origin
+
+    def _is_generative(self, span: Any, scope: str, origin: str) -> bool:
+        if origin == _GENERATIVE:
+            self._scopes.add(scope)
+            return self._reads(scope)
+        return origin == _UNKNOWN and operation_of(_attributes_of(span), span.name) is not None and self._reads(scope)
 
     def _forget_oldest(self, newest: _Open) -> None:
         """Spans whose end was lost must not fill the memory."""
@@ -178,10 +205,16 @@ class SpanCollector:
         """Note a span that ends; True where it may be a request, and `deliver` will be called with its key. Never
         raises, never blocks."""
         try:
-            node = self._nodes.pop(span.context.span_id, None)
+            span_id = span.context.span_id
+            node = self._nodes.pop(span_id, None)
             if node is None:  # it started before this collector, or it ends for the second time
                 return False
-            node.local.open.pop(span.context.span_id, None)
+            local = node.local
+            local.open.pop(span_id, None)
+            if local.is_own:
+                if _attributes_of(span).get(semconv.OPERATION) in MODEL_CALLS:
+                    self._calls.append(span)
+                return False
             return not self._closed and self._end(span, node)
         except Exception:  # noqa: BLE001 the application's thread
             self._lost["failed"] += 1
@@ -189,26 +222,22 @@ class SpanCollector:
 
     def _end(self, span: Any, node: _Open) -> bool:
         local = node.local
-        scope = span.instrumentation_scope
-        operation = operation_of(span.attributes or {}, span.name)
-        if operation is not None and not self._reads(scope.name if scope is not None else ""):
+        operation = None if node.origin == _PLAIN else operation_of(_attributes_of(span), span.name)
+        if operation is None and not local.ended:
+            return False
+        if operation is not None and not self._reads(_scope_of(span)):
             return False
         if operation in MODEL_CALLS:
             self._calls.append(span)
-        if local.is_own:
-            return False
-        if operation is None and (not local.ended or (node.above is not None and span.kind.name in _LEAVES)):
-            return False
-        is_outermost = node.above is None or not node.above.inside
         self._keep(span, local, operation is not None)
-        if operation in CONTAINERS and is_outermost:
+        if operation in CONTAINERS and (node.above is None or not node.above.inside):
             local.containers = True
             return self._announce(span, node)
         if operation in MODEL_CALLS:
             local.calls = True
         if node.above is None:
             return self._announce(span, node) and local.calls and not (operation is None and local.containers)
-        if operation is None and span.kind.name in _ENTRIES and local.calls:
+        if operation is None and span.kind in _ENTRIES and local.calls:
             return self._announce(span, node) and not local.containers
         return False
 
@@ -217,7 +246,7 @@ class SpanCollector:
         return self._queue.put(_Candidate(node, key, time.monotonic()), delay=self._limits.settle) is None
 
     def _keep(self, span: Any, local: _Local, is_part: bool) -> None:
-        values = (span.attributes or {}).values() if is_part else ()
+        values = _attributes_of(span).values() if is_part else ()
         size = 1_000 + sum(len(value) for value in values if isinstance(value, (str, tuple)))
         local.touched = time.monotonic()
         with self._lock:
@@ -339,7 +368,21 @@ class SpanCollector:
     def stats(self) -> CollectorStats:
         """Count what was handed on, kept and lost."""
         with self._lock:
-            return CollectorStats(self._requests, len(self._locals), self._bytes, dict(self._lost))
+            lost = {reason: self._lost[reason] for reason in _REASONS}
+            return CollectorStats(self._requests, len(self._locals), self._bytes, lost)
+
+
+def _scope_of(span: Any) -> str:
+    scope = span.instrumentation_scope
+    return scope.name if scope is not None else ""
+
+
+def _attributes_of(span: Any) -> Any:
+    """A span's attributes for looking up. The SDK's own mapping raises an exception inside for every absent key, which
+    costs ten times as much as the look-up in the dictionary below it."""
+    bounded = getattr(span, "_attributes", None)
+    attributes = getattr(bounded, "_dict", None)
+    return attributes if isinstance(attributes, dict) else span.attributes or {}
 
 
 def _is_below(node: _Open, root: _Open) -> bool:

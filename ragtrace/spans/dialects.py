@@ -161,6 +161,13 @@ RERANKERS: Final = re.compile(r"(Rerank\w*|Postprocessor)(\.\w+)?$")
 # --- libraries -----------------------------------------------------------------------------------
 OWN_SCOPE: Final = "ragtrace"
 LANGFUSE_SCOPE: Final = "langfuse-sdk"
+PLAIN_SCOPES: Final = ("opentelemetry.instrumentation.", "opentelemetry.distro")
+GENERATIVE_SCOPES: Final = re.compile(
+    r"\.(genai|openai|langchain|llamaindex|anthropic|bedrock|cohere|google|gemini|vertexai|groq|mistral|ollama|together|"
+    r"replicate|sagemaker|alephalpha|watsonx|transformers|haystack|crewai|agno|mcp|chromadb|pinecone|qdrant|weaviate|"
+    r"milvus|lancedb|marqo|writer|voyageai)"
+)
+"""Libraries below `opentelemetry.instrumentation` whose spans may belong to a generative application."""
 SCOPES: Final = {
     "openinference.instrumentation.langchain": ("langchain", 0),
     "opentelemetry.instrumentation.langchain": ("langchain", 1),

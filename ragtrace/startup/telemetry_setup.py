@@ -87,6 +87,6 @@ def span_source(settings: Settings, sanitizer: Sanitizer, telemetry: Telemetry |
         # ragtrace's adapter does not.
         return settings.source == "spans" or scope != dialects.LANGFUSE_SCOPE or not running.traces_itself()
 
-    source = SpanSource(reads=reads, sanitizer=sanitizer)
+    source = telemetry.source = SpanSource(reads=reads, sanitizer=sanitizer)
     source.attach(telemetry.tracer_provider, telemetry.hold)
     return source

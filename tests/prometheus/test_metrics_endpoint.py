@@ -776,6 +776,8 @@ class Sent:
         export = SimpleNamespace(exported=3, failed={"unavailable": 1})
         hold = SimpleNamespace(held=1, expired=2)
         self._stats = SimpleNamespace(spans=export, events=export, spans_dropped=1, events_dropped=0, hold=hold)
+        lost = {"traces": 1, "bytes": 0, "open_spans": 0, "expired": 2, "failed": 0}
+        self.source = SimpleNamespace(stats=lambda: SimpleNamespace(open_traces=3, lost=lost))
 
     def stats(self) -> Any:
         return self._stats
