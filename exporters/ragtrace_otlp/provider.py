@@ -20,12 +20,15 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExportResult
 
+from ragtrace.errors import SettingError
 from ragtrace.records import Evaluation
+from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_otlp import environment
 from ragtrace_otlp.batch import CountingExporter, ExportStats, PacedLogRecordProcessor, PacedSpanProcessor, quiet
 from ragtrace_otlp.events import EventSink
 from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
+from ragtrace_otlp.redaction_processor import RedactionProcessor
 from ragtrace_otlp.scores import ScoreFormat
 from ragtrace_otlp.span_source import SpanSource
 from ragtrace_otlp.spans import EvaluationSpanSink
@@ -52,6 +55,21 @@ def current_provider() -> Any:
     """The application's global tracer provider; None without one, or where it is one of ours that was shut down."""
     provider = otel.get_tracer_provider()
     return provider if hasattr(provider, "add_span_processor") and provider not in _closed else None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldOptions:
+    """What surrounds the processors that export."""
+
+    limits: HoldLimits | None = None
+    form: ScoreFormat | None = None
+    redact_others: Sanitizer | None = None
+
+    def hold_around(self, inner: SpanProcessor, late: EvaluationSpanSink | None) -> HoldProcessor:
+        """The hold in front of these processors, and between them what redacts the spans of other libraries."""
+        if self.redact_others is not None:
+            inner = RedactionProcessor(inner, self.redact_others)
+        return HoldProcessor(inner, self.limits, self.form, late)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +187,14 @@ def set_up(
     hold: HoldLimits | None = None,
     form: ScoreFormat | None = None,
     events: bool = True,
+    redact_others: Sanitizer | None = None,
 ) -> Telemetry:
     """Create providers that export to an OTLP endpoint, to a file, to both, or nowhere.
 
     What is left out is read from OpenTelemetry's environment variables; a wrong value there is logged. The providers
-    become the global ones where the application has none. Without `events` no log records are exported. Raises
-    MissingExtraError without the exporter's package and SettingError for an unknown protocol or a file that cannot be
-    written.
+    become the global ones where the application has none. Without `events` no log records are exported.
+    `redact_others` redacts the spans of other libraries. Raises MissingExtraError without the exporter's package and
+    SettingError for an unknown protocol or a file that cannot be written.
     """
     resource = environment.make_resource(app, env)
     tracer_provider = TracerProvider(
@@ -188,7 +207,7 @@ def set_up(
     telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True, late=late)
     target = environment.OtlpTarget(endpoint or "", protocol, headers)
     quiet(_NOISY)
-    _export_spans(telemetry, target, spans_file, hold, form)
+    _export_spans(telemetry, target, spans_file, HoldOptions(hold, form, redact_others))
     if events:
         _export_events(telemetry, target, resource, form)
     if not hasattr(otel.get_tracer_provider(), "add_span_processor"):
@@ -200,8 +219,7 @@ def _export_spans(
     telemetry: Telemetry,
     target: environment.OtlpTarget,
     spans_file: str | None,
-    hold: HoldLimits | None,
-    form: ScoreFormat | None,
+    options: HoldOptions,
 ) -> None:
     """Send spans to the target, the file, or both."""
     exporters = environment.make_exporters("traces", target)
@@ -216,7 +234,7 @@ def _export_spans(
     if file is not None:  # both were asked for
         telemetry.file_exporter = CountingExporter(file, f"spans for {spans_file}", SpanExportResult.FAILURE)
         onward = _All((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
-    telemetry.hold = HoldProcessor(onward, hold, form, telemetry.late)
+    telemetry.hold = options.hold_around(onward, telemetry.late)
     telemetry.tracer_provider.add_span_processor(telemetry.hold)
     telemetry.sinks += (telemetry.hold,)
 
@@ -244,14 +262,22 @@ def attach(
     form: ScoreFormat | None = None,
     logger_provider: Any = None,
     events: bool = True,
+    redact_others: Sanitizer | None = None,
 ) -> Telemetry:
     """Join a provider that the application has set up: its own exporters get the held spans and the events.
 
     Where the hold cannot be put around its processors, scores go out as evaluation spans and events alone. Without
-    `events` there are no log records.
+    `events` there are no log records. `redact_others` redacts the spans of other libraries; raises SettingError where
+    the provider's processors cannot be wrapped for it.
     """
     late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
-    holding, undo = install_hold(tracer_provider, lambda inner: HoldProcessor(inner, hold, form, late))
+    options = HoldOptions(hold, form, redact_others)
+    holding, undo = install_hold(tracer_provider, lambda inner: options.hold_around(inner, late))
+    if holding is None and redact_others is not None:
+        raise SettingError(
+            "redact_others cannot be kept: the tracer provider has no span processor yet, or one of another kind than "
+            "OpenTelemetry's SDK has; add the exporters to the provider first, then call ragtrace.init"
+        )
     logs = (logger_provider or _logs.get_logger_provider()) if events else NoOpLoggerProvider()
     sinks = (holding or late, *([EventSink(logs, form)] if events else ()))
     return Telemetry(tracer_provider, logs, sinks, hold=holding, undo=undo, late=late)

@@ -62,6 +62,8 @@ class Settings:
     """How every text that leaves the process is redacted: content, exceptions, explanations, ids, tags, metadata and
     names. `off`, `pii`, `names`, `hash`, `metadata_only`, or `module:attribute` of a function from text to text; see
     [privacy.md](privacy.md). Evaluators read the unmasked texts."""
+    redact_others: bool = False
+    """Redact the spans that other libraries record to the same tracer provider, too."""
     redact_key: str = ""
     """Name of the environment variable, or of the file, that holds a key of 16 characters or more. With it the ids of
     users and sessions leave as keyed hashes in every mode; `hash` needs it."""

@@ -56,6 +56,7 @@ def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: Tracer
         "hold": HoldLimits(settings.hold_spans, settings.hold_bytes, settings.hold_seconds),
         "form": ScoreFormat(settings.score_prefix, settings.openinference, settings.explanations, sanitizer),
         "events": settings.events,
+        "redact_others": sanitizer if settings.redact_others else None,
     }
     existing = tracer_provider or (None if has_destination else current_provider())
     if existing is not None:

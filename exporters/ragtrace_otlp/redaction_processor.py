@@ -1,0 +1,93 @@
+"""Redacts the spans that other libraries record to the same provider, before any exporter sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opentelemetry.attributes import BoundedAttributes
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.util import BoundedList
+from opentelemetry.trace import Link, Status
+
+from ragtrace.text.sanitizer import Sanitizer
+
+_OWN = "ragtrace"
+"""Instrumentation scopes that begin so are ragtrace's: their texts are redacted when they are made."""
+_NAME, _STATUS = 500, 2_000
+"""Characters of a span's name and of a status that are kept."""
+
+
+class RedactionProcessor(SpanProcessor):
+    """A span processor around the real ones, which get a redacted copy of each span of another library.
+
+    A span that cannot be redacted is not exported, and is counted in `Sanitizer.failures`.
+    """
+
+    def __init__(self, inner: SpanProcessor, sanitizer: Sanitizer) -> None:
+        self.inner = inner
+        self._sanitizer = sanitizer
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """As the real processor does."""
+        self.inner.on_start(span, parent_context)
+
+    def _on_ending(self, span: Span) -> None:
+        self.inner._on_ending(span)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Hand on a redacted copy. Runs in the thread that ends the span."""
+        scope = span.instrumentation_scope
+        if scope is None or not scope.name.startswith(_OWN):
+            try:
+                span = redacted_copy(span, self._sanitizer)
+            except Exception as error:  # noqa: BLE001 what cannot be redacted does not leave
+                self._sanitizer.failures.count(error)
+                return
+        self.inner.on_end(span)
+
+    def shutdown(self) -> None:
+        """As the real processor does."""
+        self.inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """As the real processor does."""
+        return self.inner.force_flush(timeout_millis)
+
+
+def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer) -> ReadableSpan:
+    """A copy of an ended span with its name, status, attributes, events and links redacted. Ids, times, keys of
+    attributes and the resource stay; so do the counts of what the SDK dropped."""
+    status = span.status
+    if status.description:
+        status = Status(status.status_code, sanitizer.text(status.description, _STATUS))
+    events = [Event(e.name, _redacted(e, sanitizer), e.timestamp) for e in span.events]
+    links = [Link(link.context, _redacted(link, sanitizer)) for link in span.links]
+    return ReadableSpan(
+        name=sanitizer.text(span.name, _NAME),
+        context=span.context,
+        parent=span.parent,
+        resource=span.resource,
+        attributes=_redacted(span, sanitizer),
+        events=_bounded(events, span.dropped_events),  # the SDK's own spans hold such lists
+        links=_bounded(links, span.dropped_links),
+        kind=span.kind,
+        status=status,
+        start_time=span.start_time,
+        end_time=span.end_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )
+
+
+def _redacted(item: Any, sanitizer: Sanitizer) -> BoundedAttributes:
+    """The attributes of a span, an event or a link, redacted."""
+    copy = BoundedAttributes(attributes=sanitizer.attributes(item.attributes or {}), immutable=True)
+    copy.dropped = getattr(item, "dropped_attributes", 0)
+    return copy
+
+
+def _bounded(items: list[Any], dropped: int) -> BoundedList[Any]:
+    bounded: BoundedList[Any] = BoundedList(max(1, len(items)))
+    bounded.extend(items)
+    bounded.dropped = dropped
+    return bounded

@@ -1,0 +1,114 @@
+"""`redact_others`: what other libraries record to the same provider leaves redacted, too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
+
+import ragtrace
+from ragtrace.errors import SettingError
+from ragtrace.text.redaction import mask_pii
+from ragtrace.text.sanitizer import Sanitizer
+from ragtrace_otlp import attach
+
+SECRET = "jane.doe@example.org"
+
+
+def _provider(limits: SpanLimits | None = None) -> tuple[TracerProvider, InMemorySpanExporter]:
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False, span_limits=limits)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider, exporter
+
+
+def _record(provider: TracerProvider) -> None:
+    link = Link(SpanContext(1, 2, is_remote=True, trace_flags=TraceFlags(1)), {"note": SECRET})
+    span = provider.get_tracer("httpx").start_span(f"GET /users/{SECRET}", links=[link])
+    span.set_attribute("url.full", f"https://api.example.org/users?mail={SECRET}")
+    span.set_attribute("list", [SECRET, "plain"])
+    span.set_attribute("count", 7)
+    span.add_event("log", {"message": f"asked by {SECRET}"})
+    span.record_exception(ValueError(f"no user {SECRET}"))
+    span.set_status(Status(StatusCode.ERROR, f"no user {SECRET}"))
+    span.end()
+
+
+def test_every_text_of_another_library_s_span_is_redacted() -> None:
+    """Name, status, attributes, events, exceptions and links; numbers, ids and times stay."""
+    provider, exporter = _provider()
+    attach(provider, redact_others=Sanitizer(mask_pii))
+    _record(provider)
+    (span,) = exporter.get_finished_spans()
+    wire = encode_spans([span]).SerializeToString()
+    assert SECRET.encode() not in wire
+    assert b"jane" not in wire
+    assert span.attributes is not None
+    assert span.attributes["count"] == 7
+    assert span.attributes["list"] == ("[email]", "plain")
+    assert span.status.status_code is StatusCode.ERROR
+    assert [event.name for event in span.events] == ["log", "exception"]
+    assert span.links[0].context.trace_id == 1
+    assert span.start_time is not None
+    assert span.end_time is not None
+
+
+def test_without_the_setting_they_are_untouched() -> None:
+    """The application's own spans are its own, unless it says so."""
+    provider, exporter = _provider()
+    attach(provider)
+    _record(provider)
+    assert SECRET.encode() in encode_spans(exporter.get_finished_spans()).SerializeToString()
+
+
+def test_counts_of_what_the_sdk_dropped_stay() -> None:
+    """A copy says of as many attributes, events and links that they were dropped."""
+    provider, exporter = _provider(SpanLimits(max_attributes=2, max_events=1, max_links=1))
+    attach(provider, redact_others=Sanitizer(mask_pii))
+    _record(provider)
+    (span,) = exporter.get_finished_spans()
+    assert (span.dropped_attributes, span.dropped_events, span.dropped_links) == (1, 1, 0)
+
+
+def test_what_cannot_be_redacted_does_not_leave() -> None:
+    """Where redaction fails, no text of the span leaves, and the failures are counted."""
+    provider, exporter = _provider()
+    sanitizer = Sanitizer(lambda text: 1 // 0 and text)
+    attach(provider, redact_others=sanitizer)
+    _record(provider)
+    assert b"jane" not in encode_spans(exporter.get_finished_spans()).SerializeToString()
+    assert sanitizer.failures.by_reason["error"] > 0
+
+
+def test_a_provider_that_cannot_be_wrapped_is_an_error() -> None:
+    """A promise that cannot be kept is refused at the start: exporters that are added later would get raw spans."""
+    with pytest.raises(SettingError, match="add the exporters to the provider first"):
+        attach(TracerProvider(shutdown_on_exit=False), redact_others=Sanitizer(mask_pii))
+    with pytest.raises(SettingError, match="redact is off"):
+        ragtrace.init(redact_others=True, langchain=False, llama_index=False, prometheus_port=-1)
+
+
+def test_other_libraries_in_a_provider_of_ours(tmp_path: Path) -> None:
+    """By the settings alone: what an HTTP client records to ragtrace's provider is redacted in the file."""
+    path = tmp_path / "spans.jsonl"
+    options: dict[str, Any] = {
+        "langchain": False,
+        "llama_index": False,
+        "prometheus_port": -1,
+        "evaluators": ["pii_leakage"],
+    }
+    runtime = ragtrace.init(spans_file=str(path), redact="pii", redact_others=True, **options)
+    try:
+        _record(runtime.tracer_provider)
+        assert runtime.flush()
+    finally:
+        runtime.close()
+    (line,) = path.read_text("utf-8").splitlines()
+    assert "jane" not in line
+    assert json.loads(line)["name"] == "GET /users/[email]"
