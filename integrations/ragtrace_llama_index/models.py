@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace import semconv
@@ -152,32 +152,26 @@ def prompt_of(event: Any) -> PromptTemplate | None:
 
 
 def read_reply(run: Run, response: Any, openinference: bool) -> None:
-    """Reads a chat or completion response into the run: text, tool calls, tokens, finish reason, model."""
+    """Reads a chat or completion response into the run: text, tool calls, tokens, finish reason, model.
+
+    Of a stream it is the last response, or None when the stream did not end."""
+    # The reply of a structured model is an object of the application.
+    replies = [] if response is None or _wrapped(run.owner) is not run.owner else [response]
+    replies.extend(chunk for chunk in reversed(run.state.chunks) if chunk is not response)
+    write_counts(run.attributes, _read_provider(run, replies), openinference)
     text = text_of_reply(response)
     if text is not None:
         run.answer = text
-    if _wrapped(run.owner) is run.owner:  # the reply of a structured model is an object of the application
-        write_counts(run.attributes, _read_provider(run, response), openinference)
     message = getattr(response, "message", None)
     if message is not None:
         run.reply = [message_of(message, run.finish_reason)]
-
-
-def read_stream(run: Run, response: Any, openinference: bool) -> None:
-    """Reads the end of a stream into the run; `response` is the last one, or None when the stream did not end."""
-    for chunk in tuple(run.state.chunks):
-        write_counts(run.attributes, _read_provider(run, chunk), openinference)
-    if response is not None:
-        read_reply(run, response, openinference)
 
 
 def read_inner(run: Run, response: Any, openinference: bool) -> None:
     """Reads what the innermost call's reply says of itself: the outer call may pass on its text alone.
 
     The tokens of several replies add up; those of the outer call, if it has any, replace them."""
-    counts: Counts = {}
-    for chunk in (*run.state.chunks, response):
-        counts = _read_provider(run, chunk) or counts
+    counts = _read_provider(run, [response, *reversed(run.state.chunks)])
     run.state.chunks.clear()
     sums = {name: value + run.attributes.get(name, 0) for name, value in counts.items()}
     write_counts(run.attributes, sums, openinference)
@@ -190,18 +184,34 @@ def text_of_reply(response: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _read_provider(run: Run, response: Any) -> Counts:
-    """Reads the provider's own reply into the run: model, id, finish reason. Returns its numbers of tokens."""
-    raw = getattr(response, "raw", None)
-    extra = getattr(response, "additional_kwargs", None)
-    message = getattr(getattr(response, "message", None), "additional_kwargs", None)
-    for place in (raw, field_of(raw, "response")):  # the last event of a stream holds the whole reply
-        for name, field in _IDENTITY:
-            value = field_of(place, field)
-            if isinstance(value, str):
-                run.attributes[name] = value
-    reason = next((word for place in (raw, extra, message) if place and (word := finish_reason(place))), None)
+def _read_provider(run: Run, responses: Sequence[Any]) -> Counts:
+    """Reads the provider's own replies into the run: model, id, finish reason. Returns the numbers of tokens.
+
+    A stream has them in different chunks; the first reply that knows each of them counts."""
+    names: Attributes = {}
+    reason: str | None = None
+    counts: Counts = {}
+    for response in responses:
+        raw = getattr(response, "raw", None)
+        if len(names) < 2:
+            names = {**_identity(field_of(raw, "response")), **_identity(raw), **names}
+        if reason and counts:
+            continue
+        message = getattr(response, "message", None)
+        beside = (getattr(response, "additional_kwargs", None), getattr(message, "additional_kwargs", None))
+        places = [place for place in (raw, *beside) if place]
+        reason = reason or next((word for place in places if (word := finish_reason(place))), None)
+        counts = counts or next((numbers for place in places if (numbers := token_counts(place))), {})
+    run.attributes.update(names)
     if reason:
         run.finish_reason = reason
         run.attributes[semconv.FINISH_REASONS] = (reason,)
-    return next((counts for place in (raw, extra, message) if place and (counts := token_counts(place))), {})
+    return counts
+
+
+def _identity(reply: Any) -> Attributes:
+    """Returns the model's name and the id of a provider's reply. The last event of a stream holds a whole reply."""
+    if reply is None:
+        return {}
+    values = ((name, field_of(reply, field)) for name, field in _IDENTITY)
+    return {name: value for name, value in values if isinstance(value, str)}

@@ -257,7 +257,7 @@ class Tracer:
         if run is None:
             return
         if run.state.stream == event.span_id:
-            models.read_stream(run, event.response, self.recorder.capture.openinference)
+            models.read_reply(run, event.response, self.recorder.capture.openinference)
             streams.finish(self.recorder, run)
         elif run.state.inner == event.span_id and _streams(event.span_id):
             models.read_inner(run, event.response, self.recorder.capture.openinference)
@@ -266,7 +266,7 @@ class Tracer:
         run = self._streaming(event)
         if run is None:
             return
-        models.read_stream(run, None, self.recorder.capture.openinference)
+        models.read_reply(run, None, self.recorder.capture.openinference)
         if isinstance(event.exception, GeneratorExit):
             streams.drop_run(self.recorder, run)  # the garbage collector may be closing the generator now
         else:

@@ -16,6 +16,10 @@ from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
 
 
+_REPORT_DOCUMENTS = frozenset({semconv.OP_RETRIEVAL, semconv.OP_RERANK})
+"""Operations whose own results are documents: what passes inside them is not yet what they return."""
+
+
 @dataclass(slots=True)
 class WorkflowState:
     """What is kept of a workflow in progress."""
@@ -28,15 +32,18 @@ class WorkflowState:
 
 def enter(recorder: Recorder, id_: str, parent: str, bound: BoundArguments) -> None:
     """Handles the start of an internal span below `parent`; only steps of a workflow are looked at."""
-    event = next((value for value in bound.arguments.values() if conversion.has_base(value, "Event")), None)
-    above = recorder.near(parent) if event is not None else None
-    if above is None or not isinstance(above.state, WorkflowState):
+    above = recorder.near(parent)
+    if above is None or not isinstance(above.state, WorkflowState) or (event := _event_in(bound)) is None:
         recorder.follow(id_, parent)
         return
     if above.query is None and conversion.has_base(event, "HumanResponseEvent"):
         above.query = conversion.request_text(event)
     turn = _turn(recorder, above, id_, event)
     recorder.follow(id_, parent if turn is None else turn.key)
+
+
+def _event_in(bound: BoundArguments) -> Any:
+    return next((value for value in bound.arguments.values() if conversion.has_base(value, "Event")), None)
 
 
 def _turn(recorder: Recorder, root: Run, id_: str, event: Any) -> Run | None:
@@ -58,12 +65,16 @@ def _turn(recorder: Recorder, root: Run, id_: str, event: Any) -> Run | None:
 
 def leave(run: Run, result: Any) -> None:
     """Handles the result of an internal span below `run`."""
-    if conversion.has_base(result, "InputRequiredEvent"):
+    if result is None or isinstance(result, str):
+        return
+    if isinstance(result, (list, tuple)):
+        pass
+    elif conversion.has_base(result, "InputRequiredEvent"):
         _note_question(run, result)
     elif conversion.has_base(result, "AgentOutput") and run.operation == semconv.OP_AGENT and run.parent is not None:
         run.answer = conversion.answer_of(result)
-    documents = conversion.documents_within(result)
-    if documents and run.operation not in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
+    documents = [] if run.operation in _REPORT_DOCUMENTS else conversion.documents_within(result)
+    if documents:
         run.request.passed.append((len(run.request.model_calls), documents))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ragtrace import semconv
@@ -115,9 +115,8 @@ _TOKEN_PLACES = (
     "amazon-bedrock-invocationMetrics",
     "results",
 )
-_FIELD_NAMES = frozenset(
-    (*(name for names in _NAMES.values() for name in names), *_WITHOUT_CACHE, *_DETAILS, *_TOKEN_PLACES)
-)
+_COUNTED = {name: kind for kind, names in _NAMES.items() for name in names}
+_FIELD_NAMES = frozenset((*_COUNTED, *_WITHOUT_CACHE, *_DETAILS, *_TOKEN_PLACES))
 _REASONS = ("finish_reason", "stop_reason", "stopReason", "finishReason", "done_reason", "completionReason")
 _REASON_PLACES = (
     "choices",
@@ -134,11 +133,14 @@ _REASON_PLACES = (
     "data",
     "finishReason",
 )
-_REASON_NAMES = (*_REASONS, *_REASON_PLACES, "status", "reason")
+_REASON_NAMES = frozenset((*_REASONS, *_REASON_PLACES, "status", "reason"))
+_TOKEN_RANKS = {name: rank for rank, name in enumerate(_TOKEN_PLACES)}
+_REASON_RANKS = {name: rank for rank, name in enumerate(_REASON_PLACES)}
 _GEMINI_REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER")
 """Google's older client turns its enumeration into numbers."""
 _WITH_REASON = frozenset({"incomplete_details", "finishReason"})
 """Places whose `reason` says why the model stopped; elsewhere a field of that name belongs to the application."""
+_MODALITY_NAMES = frozenset(("modality", "token_count", "tokenCount"))
 _MAX_PARTS = 40
 """Parts of a reply that are looked at: an object that has a field of every name must not cost more."""
 
@@ -147,15 +149,17 @@ def token_counts(reply: Any) -> Counts:
     """Returns a reply's numbers of tokens; {} where it says nothing of them. Input tokens hold the cached ones, output
     tokens the reasoning."""
     counts: Counts = {}
-    for _, fields in _parts(reply, _TOKEN_PLACES, _FIELD_NAMES):
+    for _, fields in _parts(reply, _TOKEN_RANKS, _FIELD_NAMES):
         counts.update(_own_counts(fields))
         if semconv.INPUT_TOKENS in counts or semconv.OUTPUT_TOKENS in counts:
             break
     return counts
 
 
-def _parts(reply: Any, places: Sequence[str], names: Iterable[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The fields of a reply and of the parts that it holds at these places, the nearest first, with their places."""
+def _parts(reply: Any, ranks: Mapping[str, int], names: frozenset[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The fields of a reply and of the parts that it holds at the places of `ranks`, with their places.
+
+    The nearest parts come first, and those with the lower rank."""
     waiting: deque[tuple[str, Any]] = deque([("", reply)])
     for _ in range(_MAX_PARTS):
         if not waiting:
@@ -164,30 +168,37 @@ def _parts(reply: Any, places: Sequence[str], names: Iterable[str]) -> Iterator[
         fields = _fields(value, names)
         if fields:
             yield place, fields
-            waiting.extend((name, below) for name in places if (below := _first(fields.get(name))) is not None)
+            present = sorted((name for name in fields if name in ranks), key=ranks.__getitem__)
+            waiting.extend((name, below) for name in present if (below := _first(fields[name])) is not None)
 
 
 def _own_counts(fields: Mapping[str, Any]) -> Counts:
+    # Only the names that are present are looked at: a reply has few fields, and this module knows many names.
+    numbers = {name: _number(fields[name]) for name in fields if name in _FIELD_NAMES}
     counts: Counts = {}
-    for kind, names in _NAMES.items():
-        value = _first_number(fields, names)
-        if value is not None:
-            counts[kind] = value
-    uncached = _first_number(fields, _WITHOUT_CACHE)
+    for name in _COUNTED if len(numbers) > 1 else numbers:
+        value = numbers.get(name)
+        if value is not None and name in _COUNTED:
+            counts.setdefault(_COUNTED[name], value)
+    uncached = next((value for name in _WITHOUT_CACHE if (value := numbers.get(name)) is not None), None)
     if uncached is not None and semconv.INPUT_TOKENS not in counts:
         cached = counts.get(semconv.CACHE_READ_TOKENS, 0) + counts.get(semconv.CACHE_WRITE_TOKENS, 0)
         counts[semconv.INPUT_TOKENS] = uncached + cached
-    if _first_number(fields, _WITHOUT_THOUGHTS) is not None and semconv.OUTPUT_TOKENS in counts:
+    if semconv.OUTPUT_TOKENS in counts and any(numbers.get(name) is not None for name in _WITHOUT_THOUGHTS):
         counts[semconv.OUTPUT_TOKENS] += counts.get(semconv.REASONING_TOKENS, 0)
-    for group, kinds in _DETAILS.items():
-        if fields.get(group) is not None:
-            details = _by_modality(fields[group]) or _fields(fields[group], kinds)
-            for name, kind in kinds.items():
-                value = _number(details.get(name))
-                if value is not None:
-                    counts[kind] = value
+    for group in numbers:
+        if group in _DETAILS and fields[group] is not None:
+            _read_details(fields[group], _DETAILS[group], counts)
     _add_cached_tokens(fields, counts)
     return counts
+
+
+def _read_details(group: Any, kinds: Mapping[str, str], counts: Counts) -> None:
+    details = _by_modality(group) or _fields(group, frozenset(kinds))
+    for name, kind in kinds.items():
+        value = _number(details.get(name))
+        if value is not None:
+            counts[kind] = value
 
 
 def _add_cached_tokens(fields: Mapping[str, Any], counts: Counts) -> None:
@@ -207,7 +218,7 @@ def _by_modality(details: Any) -> dict[str, Any]:
     """Gemini's details: a list of a modality and its tokens."""
     if not isinstance(details, (list, tuple)):
         return {}
-    pairs = (_fields(item, ("modality", "token_count", "tokenCount")) for item in details)
+    pairs = (_fields(item, _MODALITY_NAMES) for item in details)
     return {_word(pair.get("modality")).lower(): pair.get("token_count") or pair.get("tokenCount") for pair in pairs}
 
 
@@ -223,11 +234,11 @@ def write_counts(attributes: Attributes, counts: Counts, openinference: bool) ->
 def finish_reason(reply: Any) -> str | None:
     """Returns why the model stopped, in the provider's own word, or None. Of several answers the first counts."""
     completed = False
-    for place, fields in _parts(reply, _REASON_PLACES, _REASON_NAMES):
-        names = ("reason",) if place in _WITH_REASON else _REASONS
-        word = next((word for name in names if (word := _word(fields.get(name)))), "")
-        if word:
-            return word
+    for place, fields in _parts(reply, _REASON_RANKS, _REASON_NAMES):
+        for name in ("reason",) if place in _WITH_REASON else _REASONS:
+            word = _word(fields[name]) if name in fields else ""
+            if word:
+                return word
         # OpenAI's Responses API gives a reason only where the answer is not complete; LangChain drops what is null.
         is_response = "incomplete_details" in fields or fields.get("object") == "response"
         completed |= is_response and fields.get("status") == "completed"
@@ -247,7 +258,7 @@ def _word(value: Any) -> str:
     return _GEMINI_REASONS[word] if isinstance(word, int) and 0 <= word < len(_GEMINI_REASONS) else ""
 
 
-def _fields(value: Any, names: Iterable[str]) -> Mapping[str, Any]:
+def _fields(value: Any, names: frozenset[str]) -> Mapping[str, Any]:
     """The fields of a mapping or an object. Messages of protocol buffers have attributes only."""
     if isinstance(value, Mapping):
         return value
@@ -256,7 +267,7 @@ def _fields(value: Any, names: Iterable[str]) -> Mapping[str, Any]:
     own: dict[str, Any] = getattr(value, "__dict__", None) or {}
     extra = getattr(value, "__pydantic_extra__", None)
     fields = {**own, **extra} if isinstance(extra, dict) else own
-    if any(name in fields for name in names):
+    if not names.isdisjoint(fields):
         return fields
     return {name: item for name in names if (item := getattr(value, name, None)) is not None}
 
@@ -267,12 +278,10 @@ def _first(value: Any) -> Any:
     return value
 
 
-def _first_number(fields: Mapping[str, Any], names: Iterable[str]) -> int | None:
-    return next((value for name in names if (value := _number(fields.get(name))) is not None), None)
-
-
 def _number(value: Any) -> int | None:
     """A number of tokens: Cohere sends 12.0, and the headers of Bedrock's replies are text."""
+    if type(value) is int:
+        return value if value >= 0 else None
     if isinstance(value, str) and value.isascii() and value.isdigit():
         return int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
