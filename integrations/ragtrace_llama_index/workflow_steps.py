@@ -15,7 +15,6 @@ from ragtrace.tracing.recorder import Recorder
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
 
-
 _REPORT_DOCUMENTS = frozenset({semconv.OP_RETRIEVAL, semconv.OP_RERANK})
 """Operations whose own results are documents: what passes inside them is not yet what they return."""
 
