@@ -79,7 +79,8 @@ def own(exporter: Encoded) -> Any:
     from opentelemetry.sdk.trace.export import SpanExportResult
 
     counted: CountingExporter[Any] = CountingExporter(exporter, "spans", SpanExportResult.FAILURE)
-    provider.add_span_processor(PacedSpanProcessor(counted, queue=100_000))
+    os.environ["OTEL_BSP_MAX_QUEUE_SIZE"] = "100000"
+    provider.add_span_processor(PacedSpanProcessor(counted))
     trace.set_tracer_provider(provider)
     return provider
 

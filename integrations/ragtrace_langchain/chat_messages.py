@@ -16,14 +16,16 @@ ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "Hum
 
 def message_of(message: Any, finish_reason: str | None = None) -> ModelMessage:
     """Converts a message. Most are text alone, which costs no more than its role."""
-    kind = getattr(message, "type", "user")
-    role = getattr(message, "role", None) or ROLES.get(kind, kind)
-    name = getattr(message, "name", None)
-    content = getattr(message, "content", message)
-    if getattr(message, "tool_call_id", None) is not None:
-        return ModelMessage(role, [ToolResultPart(result_content(content), str(message.tool_call_id))], name)
-    extra = getattr(message, "additional_kwargs", None)
-    calls = getattr(message, "tool_calls", None) or getattr(message, "invalid_tool_calls", None)
+    # Not by getattr: pydantic takes three microseconds to say that a message has no such field.
+    fields = getattr(message, "__dict__", None)
+    if fields is None or "content" not in fields:
+        return ModelMessage("user", message if isinstance(message, str) else sendable(message))
+    kind, content, name = fields.get("type", "user"), fields["content"], fields.get("name")
+    role = fields.get("role") or ROLES.get(kind, kind)
+    if fields.get("tool_call_id") is not None:
+        return ModelMessage(role, [ToolResultPart(result_content(content), str(fields["tool_call_id"]))], name)
+    extra = fields.get("additional_kwargs")
+    calls = fields.get("tool_calls") or fields.get("invalid_tool_calls")
     if isinstance(content, str) and not extra and not calls:
         return ModelMessage(role, content, name, finish_reason)
     return ModelMessage(role, _content(message, content, extra), name, finish_reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from opentelemetry import context as otel_context
@@ -21,7 +22,7 @@ from ragtrace.tracing.content import (
     json_io,
     quoted,
 )
-from ragtrace.tracing.message_attributes import message_texts, tool_attributes
+from ragtrace.tracing.message_attributes import message_texts, text_message, tool_attributes
 from ragtrace.tracing.model_messages import ModelMessage, PromptTemplate
 from ragtrace.tracing.request import MODEL_CALLS, Run
 
@@ -117,7 +118,7 @@ def _reply(run: Run, answer: str | None) -> list[ModelMessage]:
     return [ModelMessage("assistant", answer)] if answer is not None else []
 
 
-def _reason(run: Run, reply: list[ModelMessage], cancelled: bool) -> str:
+def _reason(run: Run, reply: Sequence[ModelMessage], cancelled: bool) -> str:
     """Why the run stopped where its model reports no reason: OpenTelemetry's schema requires one."""
     if run.finish_reason:
         return run.finish_reason
@@ -192,12 +193,11 @@ def _texts(capture: ContentPolicy, run: Run, answer: str | None, cancelled: bool
             attributes[key] = capture.text(query)
     elif run.operation == semconv.OP_AGENT or (run.parent is None and run.operation == semconv.OP_WORKFLOW):
         if query is not None:
-            attributes[semconv.INPUT_MESSAGES] = message_texts(capture, [ModelMessage("user", query)], None).json
+            attributes[semconv.INPUT_MESSAGES] = text_message(capture, "user", query)
         if answer is not None:
-            reply = [ModelMessage("assistant", answer)]
             last = run.request.model_calls[-1] if run.request.model_calls else run
-            reason = _reason(run, reply, cancelled) if run.failure or cancelled else last.finish_reason or "stop"
-            attributes[semconv.OUTPUT_MESSAGES] = message_texts(capture, reply, None, reason).json
+            reason = _reason(run, (), cancelled) if run.failure or cancelled else last.finish_reason or "stop"
+            attributes[semconv.OUTPUT_MESSAGES] = text_message(capture, "assistant", answer, reason)
     return attributes
 
 

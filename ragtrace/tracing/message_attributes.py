@@ -69,6 +69,12 @@ def message_texts(
     return MessageTexts(f"[{', '.join(items)}]", values)
 
 
+def text_message(capture: ContentPolicy, role: str, text: str, finish_reason: str | None = None) -> str:
+    """Returns a list of one message of text in OpenTelemetry's form; with `finish_reason` it is an output message."""
+    reason = f', "finish_reason": {quoted(capture.text(finish_reason))}' if finish_reason is not None else ""
+    return f'[{{"role": "{role}", "parts": [{{"type": "text", "content": {quoted(capture.text(text))}}}]{reason}}}]'
+
+
 def _numbered(messages: Sequence[Attributes], prefix: str) -> Attributes:
     """Numbers the flat attributes of the last messages, as many as a span has room for; of the last one, always."""
     room, first = _MAX_FLAT[prefix], len(messages)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,26 +12,37 @@ from ragtrace import semconv
 from ragtrace.tracing.adapters import number
 from ragtrace.tracing.content import Attributes
 
-_NUMBERS: Mapping[str, tuple[str, ...]] = {
-    semconv.REQUEST_TEMPERATURE: ("temperature",),
-    semconv.REQUEST_TOP_P: ("top_p", "topP", "p"),
-    semconv.REQUEST_TOP_K: ("top_k", "topK", "k"),
-    semconv.REQUEST_FREQUENCY_PENALTY: ("frequency_penalty", "frequencyPenalty"),
-    semconv.REQUEST_PRESENCE_PENALTY: ("presence_penalty", "presencePenalty"),
-    semconv.REQUEST_MAX_TOKENS: (
-        "max_tokens",
-        "max_completion_tokens",
-        "max_output_tokens",
-        "max_tokens_to_sample",
-        "max_new_tokens",
-        "maxTokens",
-        "num_predict",
-    ),
-    semconv.REQUEST_SEED: ("seed", "random_seed"),
-    semconv.REQUEST_CHOICES: ("n", "candidate_count", "num_generations", "num_completions"),
+_ATTRIBUTES = {
+    "temperature": semconv.REQUEST_TEMPERATURE,
+    "top_p": semconv.REQUEST_TOP_P,
+    "topP": semconv.REQUEST_TOP_P,
+    "p": semconv.REQUEST_TOP_P,
+    "top_k": semconv.REQUEST_TOP_K,
+    "topK": semconv.REQUEST_TOP_K,
+    "k": semconv.REQUEST_TOP_K,
+    "frequency_penalty": semconv.REQUEST_FREQUENCY_PENALTY,
+    "frequencyPenalty": semconv.REQUEST_FREQUENCY_PENALTY,
+    "presence_penalty": semconv.REQUEST_PRESENCE_PENALTY,
+    "presencePenalty": semconv.REQUEST_PRESENCE_PENALTY,
+    "max_tokens": semconv.REQUEST_MAX_TOKENS,
+    "max_completion_tokens": semconv.REQUEST_MAX_TOKENS,
+    "max_output_tokens": semconv.REQUEST_MAX_TOKENS,
+    "max_tokens_to_sample": semconv.REQUEST_MAX_TOKENS,
+    "max_new_tokens": semconv.REQUEST_MAX_TOKENS,
+    "maxTokens": semconv.REQUEST_MAX_TOKENS,
+    "num_predict": semconv.REQUEST_MAX_TOKENS,
+    "seed": semconv.REQUEST_SEED,
+    "random_seed": semconv.REQUEST_SEED,
+    "n": semconv.REQUEST_CHOICES,
+    "candidate_count": semconv.REQUEST_CHOICES,
+    "num_generations": semconv.REQUEST_CHOICES,
+    "num_completions": semconv.REQUEST_CHOICES,
+    "stop": semconv.REQUEST_STOP,
+    "stop_sequences": semconv.REQUEST_STOP,
+    "stopSequences": semconv.REQUEST_STOP,
+    "stop_words": semconv.REQUEST_STOP,
 }
-"""Names of a number in all providers' requests, by OpenTelemetry's attribute."""
-_STOP = ("stop", "stop_sequences", "stopSequences", "stop_words")
+"""OpenTelemetry's attribute by the names in all providers' requests."""
 _WORDS = (
     "tool_choice",
     "parallel_tool_calls",
@@ -42,7 +53,9 @@ _WORDS = (
     "top_logprobs",
 )
 """Further settings of OpenInference's list, for which OpenTelemetry has no name."""
-_NESTED = ("model_kwargs", "additional_kwargs", "generate_kwargs", "generation_config", "inferenceConfig", "options")
+_NESTED = frozenset(
+    {"model_kwargs", "additional_kwargs", "generate_kwargs", "generation_config", "inferenceConfig", "options"}
+)
 """Mappings that hold further settings."""
 _WHOLE = frozenset({semconv.REQUEST_MAX_TOKENS, semconv.REQUEST_SEED, semconv.REQUEST_CHOICES})
 _ADDRESSES = (
@@ -66,26 +79,37 @@ def request_attributes(parameters: Iterable[Mapping[str, Any]], model: str | Non
     under the provider's names. The first of several mappings that names a setting counts."""
     attributes: Attributes = {}
     settings: dict[str, Any] = {"model": model} if model else {}
-    for fields in (place for mapping in parameters for place in _places(mapping)):
-        for attribute, names in _NUMBERS.items():
-            for name in names:
-                if name in fields and attribute not in attributes and (value := number(fields[name])) is not None:
-                    settings[name] = fields[name]
-                    attributes[attribute] = int(value) if attribute in _WHOLE else value
-        for name in _STOP:
-            if semconv.REQUEST_STOP not in attributes and (words := _texts(fields.get(name))):
-                settings[name], attributes[semconv.REQUEST_STOP] = list(words), words
-        settings |= {name: fields[name] for name in _WORDS if isinstance(fields.get(name), (str, bool, int))}
+    for mapping in parameters:
+        _read(mapping, attributes, settings)
     if openinference and attributes:
         attributes[semconv.OI_PARAMETERS] = json.dumps(settings)
     return attributes
 
 
-def _places(parameters: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield parameters
-    for name in _NESTED:
-        if isinstance(inner := parameters.get(name), Mapping):
-            yield inner
+def _read(fields: Mapping[str, Any], attributes: Attributes, settings: dict[str, Any], depth: int = 0) -> None:
+    """By the fields' names, not by ours: a request has few settings, and there are many names for them."""
+    nested = []
+    for name, value in fields.items():
+        if value is None:
+            continue
+        attribute = _ATTRIBUTES.get(name)
+        if attribute is not None:
+            if attribute not in attributes and (read := _value(attribute, value)) is not None:
+                attributes[attribute] = read
+                settings[name] = list(read) if isinstance(read, tuple) else value
+        elif name in _WORDS and isinstance(value, (str, bool, int)):
+            settings.setdefault(name, value)
+        elif name in _NESTED and isinstance(value, Mapping):
+            nested.append(value)
+    for mapping in nested if depth < 2 else ():
+        _read(mapping, attributes, settings, depth + 1)
+
+
+def _value(attribute: str, value: Any) -> float | int | tuple[str, ...] | None:
+    if attribute == semconv.REQUEST_STOP:
+        return _texts(value) or None
+    read = number(value)
+    return int(read) if read is not None and attribute in _WHOLE else read
 
 
 def _texts(value: Any) -> tuple[str, ...]:
