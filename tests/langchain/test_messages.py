@@ -117,7 +117,7 @@ def test_older_and_broken_calls(recorded: Recorded) -> None:
     old = AIMessage("", additional_kwargs={"function_call": {"name": "add", "arguments": '{"a": 1}'}})
     call = {"id": "c", "name": "add", "args": '{"a": ', "error": "no JSON", "type": "invalid_tool_call"}
     broken = AIMessage("", invalid_tool_calls=[call])
-    told = attributes_of(recorded, [broken], ["Add.", old, FunctionMessage("1", name="add")])
+    told = attributes_of(recorded, [broken], ["Add.", old, FunctionMessage(content="1", name="add")])
     sent, received = (json.loads(told[f"gen_ai.{way}.messages"]) for way in ("input", "output"))
     assert sent[1]["parts"] == [{"type": "tool_call", "name": "add", "arguments": {"a": 1}}]
     assert sent[2] == {"role": "function", "parts": [{"type": "text", "content": "1"}], "name": "add"}
@@ -130,7 +130,7 @@ def test_older_and_broken_calls(recorded: Recorded) -> None:
     assert told[f"{place}.function.arguments"] == '{"a": '
 
 
-IMAGES = {
+IMAGES: dict[str, tuple[Any, dict[str, str]]] = {
     "a URL, as OpenAI has it": ({"type": "image_url", "image_url": {"url": URL}}, {"uri": URL}),
     "a URL, as Responses has it": ({"type": "input_image", "image_url": URL}, {"uri": URL}),
     "data in a URL": (
@@ -176,7 +176,7 @@ def test_images(recorded: Recorded, case: str) -> None:
     assert "llm.input_messages.0.message.content" not in told
 
 
-FILES = {
+FILES: dict[str, tuple[Any, dict[str, str], dict[str, str]]] = {
     "audio": (
         {"type": "input_audio", "input_audio": {"data": PIXEL, "format": "wav"}},
         {"type": "blob", "modality": "audio", "content": PIXEL, "mime_type": "audio/wav"},
