@@ -106,7 +106,8 @@ class CountingExporter(Generic[T]):
         try:
             result = self._inner.export(batch)
         except Exception as error:
-            self._note(type(error).__name__, len(batch))
+            name = type(error).__name__
+            self._note("timeout" if "Timeout" in name else name, len(batch))
             raise
         finally:
             _attempt.exporter = None

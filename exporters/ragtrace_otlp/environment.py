@@ -21,9 +21,9 @@ from opentelemetry.sdk.resources import Resource
 from ragtrace.errors import MissingExtraError, SettingError
 
 Signal = Literal["traces", "logs"]
-DEFAULT_APP, DEFAULT_ENV = "rag", "dev"
+DEFAULTSERVICE, DEFAULT_ENV = "rag", "dev"
 _log = logging.getLogger(__name__)
-_APP, _ENV, _PROJECT = "service.name", "deployment.environment.name", "openinference.project.name"
+SERVICE, _ENV, _PROJECT = "service.name", "deployment.environment.name", "openinference.project.name"
 _OLD_ENV = "deployment.environment"
 """The name that semantic conventions before 1.27 have for `_ENV`."""
 _GRPC, _HTTP = "otlp_proto_grpc", "otlp_proto_http"
@@ -48,18 +48,18 @@ class OtlpTarget:
 def names_of(resource: Any) -> tuple[str, str]:
     """The service's name and its environment in a resource; empty where it has none, or the SDK's `unknown_service`."""
     attributes: Mapping[str, Any] = getattr(resource, "attributes", None) or {}
-    app, env = str(attributes.get(_APP) or ""), attributes.get(_ENV) or attributes.get(_OLD_ENV)
+    app, env = str(attributes.get(SERVICE) or ""), attributes.get(_ENV) or attributes.get(_OLD_ENV)
     return "" if app.startswith("unknown_service") else app, str(env or "")
 
 
 def make_resource(app: str, env: str) -> Resource:
     """The resource of ragtrace's own providers: `app` and `env` where they are not empty, else what
     OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say, else the defaults."""
-    settings = {_APP: app, _PROJECT: app, _ENV: env}
+    settings = {SERVICE: app, _PROJECT: app, _ENV: env}
     resource = Resource.create({name: value for name, value in settings.items() if value})
     app, env = names_of(resource)
-    missing = {_APP: app or DEFAULT_APP, _ENV: env or DEFAULT_ENV}
-    missing[_PROJECT] = str(resource.attributes.get(_PROJECT) or missing[_APP])
+    missing = {SERVICE: app or DEFAULTSERVICE, _ENV: env or DEFAULT_ENV}
+    missing[_PROJECT] = str(resource.attributes.get(_PROJECT) or missing[SERVICE])
     return resource.merge(Resource(missing))
 
 
@@ -111,6 +111,11 @@ def _exporter_names(signal: Signal) -> list[str]:
     if not names:
         return ["otlp"] if _of_otlp("ENDPOINT", signal) else []
     return [name for part in names.split(",") if (name := part.strip()) and name.lower() != "none"]
+
+
+def asks_for_logs() -> bool:
+    """Whether a variable for logs asks for them; the endpoint for all signals does not."""
+    return not is_off("logs") and bool(_value("OTEL_LOGS_EXPORTER") or _value("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"))
 
 
 def is_disabled() -> bool:

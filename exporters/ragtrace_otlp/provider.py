@@ -15,7 +15,7 @@ from opentelemetry import _logs
 from opentelemetry import trace as otel
 from opentelemetry._logs import NoOpLoggerProvider
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import LogRecordExportResult
+from opentelemetry.sdk._logs import export as log_export
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExportResult
@@ -101,7 +101,7 @@ class Telemetry:
     processor: PacedSpanProcessor | None = None
     event_processor: PacedLogRecordProcessor | None = None
     own: bool = False
-    """Whether the providers are ragtrace's."""
+    """Whether the tracer provider is ragtrace's. The logger provider is where there is an `event_exporter`."""
     undo: Callable[[], None] | None = field(default=None)
     source: SpanSource | None = None
     """Reads the spans of other libraries."""
@@ -129,18 +129,16 @@ class Telemetry:
         Takes `timeout` seconds and a little: what could not be sent by then is counted as `shutdown`.
         """
         self.flush(timeout)
-        if not self.own:
-            if self.undo is not None:
-                self.undo()
-            return
+        if self.undo is not None:
+            self.undo()
         for exporter in (self.span_exporter, self.event_exporter):
             if exporter is not None:
                 _within(_STOP_SECONDS, exporter.stop)
-        _closed.add(self.tracer_provider)
-        for provider in (self.tracer_provider, self.logger_provider):
-            shutdown = getattr(provider, "shutdown", None)
-            if shutdown is not None:
-                _within(_STOP_SECONDS, shutdown)
+        if self.own:
+            _closed.add(self.tracer_provider)
+            _within(_STOP_SECONDS, self.tracer_provider.shutdown)
+        if self.event_exporter is not None:
+            _within(_STOP_SECONDS, self.logger_provider.shutdown)
 
     @property
     def undelivered(self) -> int:
@@ -246,8 +244,11 @@ def _export_events(
     exporters = [] if environment.is_off("logs") else environment.make_exporters("logs", target)
     if not exporters:
         return
-    failure = LogRecordExportResult.FAILURE
-    exporter: CountingExporter[Any] = CountingExporter(environment.as_one(exporters), "events", failure, optional=True)
+    # Before 1.39 the SDK has the older name.
+    failure = getattr(log_export, "LogRecordExportResult", None) or log_export.LogExportResult
+    exporter: CountingExporter[Any] = CountingExporter(
+        environment.as_one(exporters), "events", failure.FAILURE, optional=True
+    )
     telemetry.event_exporter = exporter
     telemetry.event_processor = PacedLogRecordProcessor(exporter)
     telemetry.logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
@@ -263,13 +264,17 @@ def attach(
     logger_provider: Any = None,
     events: bool = True,
     redact_others: Sanitizer | None = None,
+    app: str = "",
 ) -> Telemetry:
     """Join a provider that the application has set up: its own exporters get the held spans and the events.
 
     Where the hold cannot be put around its processors, scores go out as evaluation spans and events alone. Without
-    `events` there are no log records. `redact_others` redacts the spans of other libraries; raises SettingError where
-    the provider's processors cannot be wrapped for it.
+    `events` there are no log records. `app` names the service of a provider that the SDK calls `unknown_service`.
+    `redact_others` redacts the spans of other libraries; raises SettingError where the provider's processors cannot be
+    wrapped for it.
     """
+    if app:
+        _name_service(tracer_provider, app)
     late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
     options = HoldOptions(hold, form, redact_others)
     holding, undo = install_hold(tracer_provider, lambda inner: options.hold_around(inner, late))
@@ -278,9 +283,34 @@ def attach(
             "redact_others cannot be kept: the tracer provider has no span processor yet, or one of another kind than "
             "OpenTelemetry's SDK has; add the exporters to the provider first, then call ragtrace.init"
         )
-    logs = (logger_provider or _logs.get_logger_provider()) if events else NoOpLoggerProvider()
-    sinks = (holding or late, *([EventSink(logs, form)] if events else ()))
-    return Telemetry(tracer_provider, logs, sinks, hold=holding, undo=undo, late=late)
+    sinks = (holding or late,)
+    telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), sinks, hold=holding, undo=undo, late=late)
+    if events:
+        _join_events(telemetry, logger_provider or _logs.get_logger_provider(), form)
+    return telemetry
+
+
+def _join_events(telemetry: Telemetry, logger_provider: Any, form: ScoreFormat | None) -> None:
+    """Send events to the application's logger provider. Where it has none and the environment asks for logs, to one of
+    ragtrace's own."""
+    resource = getattr(telemetry.tracer_provider, "resource", None)
+    if not hasattr(logger_provider, "add_log_record_processor") and environment.asks_for_logs() and resource:
+        quiet(_NOISY)
+        _export_events(telemetry, environment.OtlpTarget(), resource, form)
+    if telemetry.event_exporter is None:
+        telemetry.logger_provider = logger_provider
+        telemetry.sinks += (EventSink(logger_provider, form),)
+
+
+def _name_service(tracer_provider: Any, app: str) -> None:
+    """Name the service in a resource that has no name, for the tracers that are made from now on."""
+    resource = getattr(tracer_provider, "resource", None)
+    if (
+        isinstance(resource, Resource)
+        and not environment.names_of(resource)[0]
+        and hasattr(tracer_provider, "_resource")
+    ):
+        tracer_provider._resource = resource.merge(Resource({environment.SERVICE: app}))  # there is no public way
 
 
 def install_hold(

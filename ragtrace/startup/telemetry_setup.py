@@ -60,7 +60,7 @@ def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: Tracer
     }
     existing = tracer_provider or (None if has_destination else current_provider())
     if existing is not None:
-        return attach(existing, **options)
+        return attach(existing, app=settings.app, **options)
     return set_up(
         app=settings.app,
         env=settings.env,

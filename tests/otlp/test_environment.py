@@ -184,8 +184,8 @@ CASES: dict[str, Case] = {
     "OTEL_BLRP_EXPORT_TIMEOUT": Case("70", setting_of("event_processor", "_export_timeout_millis", 70), HTTP),
 }  # fmt: skip
 NOT_USED = re.compile(
-    # ragtrace has metrics for Prometheus alone, and no exporter to Zipkin
-    r"OTEL_(METRIC|EXPORTER_OTLP_METRICS|EXPORTER_PROMETHEUS|EXPORTER_ZIPKIN|PYTHON_METER_CONFIGURATOR)\w*"
+    # ragtrace has metrics for Prometheus alone, and no exporter to Zipkin or Jaeger
+    r"OTEL_(METRIC|EXPORTER_OTLP_METRICS|EXPORTER_(PROMETHEUS|ZIPKIN|JAEGER)|PYTHON_METER_CONFIGURATOR)\w*"
     # read by the SDK itself, and without an effect on what is sent here
     r"|OTEL_LOG_LEVEL|OTEL_EXPERIMENTAL_RESOURCE_DETECTORS|OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED"
     # read by `opentelemetry-instrument` alone, whose provider is joined
@@ -424,6 +424,21 @@ def test_the_applications_provider_is_used_where_there_is_one(tmp_path: Path) ->
     assert '"name": "invoke_workflow app"' in done.stderr
     assert "gen_ai.evaluation.looping_compression_ratio.score" in done.stderr
     assert 'ragtrace_requests_total{app="shop",env="live"' in done.stdout
+
+
+def test_the_applications_provider_is_completed_by_the_environment(tmp_path: Path) -> None:
+    """Without a LoggerProvider of the application's, OTEL_LOGS_EXPORTER brings the events; a service that the SDK calls
+    unknown_service has the name in ragtrace's settings."""
+    with http_server() as (url, received):
+        body = APPLICATION.format(provider=OWN_PROVIDER.format(resource="{}"))
+        done = run(body, tmp_path, OTEL_LOGS_EXPORTER="otlp", OTEL_EXPORTER_OTLP_ENDPOINT=url, RAGTRACE_APP="mine")
+    assert received.spans() == {}
+    assert [plain(record.attributes)["gen_ai.evaluation.name"] for record in received.records()] == [
+        "looping_compression_ratio"
+    ]
+    assert received.resource()["service.name"] == "mine"
+    assert '"service.name": "mine"' in done.stderr
+    assert 'ragtrace_requests_total{app="mine",env="dev"' in done.stdout
 
 
 def test_the_service_name_names_spans_and_metrics(tmp_path: Path) -> None:
