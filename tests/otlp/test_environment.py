@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import ipaddress
+import json
 import logging
 import os
 import re
@@ -407,7 +408,12 @@ def run(body: str, folder: Path, **environment: str) -> subprocess.CompletedProc
     script.write_text(textwrap.dedent(body))
     own = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "RAGTRACE_"))}
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=False, env={**own, **environment}
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**own, **environment},
     )
     assert done.returncode == 0, done.stderr
     return done
@@ -451,6 +457,20 @@ def test_the_service_name_names_spans_and_metrics(tmp_path: Path) -> None:
     assert "invoke_workflow app" in received.spans()
     assert received.records()
     assert 'ragtrace_requests_total{app="shop",env="dev"' in done.stdout
+
+
+def test_a_disabled_sdk_leaves_evaluation_and_metrics(tmp_path: Path) -> None:
+    """OTEL_SDK_DISABLED stops spans and events, also those for an endpoint in the code; requests are evaluated all
+    the same, each under a trace id of its own."""
+    with http_server() as (url, received):
+        body = APPLICATION.format(provider="").replace(
+            "runtime = ragtrace.init(", f'runtime = ragtrace.init(otlp_endpoint="{url}", '
+        )
+        done = run(body, tmp_path, OTEL_SDK_DISABLED="true", OTEL_SERVICE_NAME="shop", RAGTRACE_REPORT_FILE="report")
+    assert received.requests == []
+    assert 'ragtrace_evaluations_total{app="shop"' in done.stdout
+    (line,) = (tmp_path / "report").read_text().splitlines()
+    assert int(json.loads(line)["trace"], 16)
 
 
 def test_console_and_endpoint_together(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
+import tempfile
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -136,6 +139,25 @@ def test_a_taken_port_never_stops_an_application(
         assert requests(scrape(port)) == 1
     finally:
         runtime.close()
+    assert sum(TAKEN in record.getMessage() for record in caplog.records) == 1
+
+
+def test_processes_that_cannot_meet(
+    port: int,
+    start: Callable[..., PrometheusSink],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Where no directory can be had the first process serves alone, and the second one starts without metrics."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f"ragtrace-{os.getuid()}").write_text("in the way")
+    first = start(port)
+    with caplog.at_level(logging.WARNING):
+        second = start(port)
+    count(first, 2)
+    assert requests(scrape(port)) == 2
+    assert second.url is None
     assert sum(TAKEN in record.getMessage() for record in caplog.records) == 1
 
 
