@@ -10,18 +10,7 @@ from ragtrace.tracing.content import Attributes
 from ragtrace.tracing.content_blocks import tool_definitions
 from ragtrace.tracing.model_messages import PromptTemplate, ToolDefinition
 from ragtrace.tracing.parameters import request_attributes, server_attributes
-
-_PROVIDERS = {
-    "azure": "azure.ai.openai",
-    "amazon_bedrock": "aws.bedrock",
-    "google_genai": "gcp.gemini",
-    "google_vertexai": "gcp.vertex_ai",
-    "ibm": "ibm.watsonx.ai",
-    "mistral": "mistral_ai",
-    "mistralai": "mistral_ai",
-    "xai": "x_ai",
-}
-"""OpenTelemetry's names for the providers that LangChain calls otherwise."""
+from ragtrace.tracing.providers import provider_attributes
 
 
 def model_attributes(
@@ -30,15 +19,11 @@ def model_attributes(
     """Returns a model's attributes before it answers. Parameters are read by name only: others may hold credentials."""
     attributes: Attributes = {}
     model = metadata.get("ls_model_name") or parameters.get("model_name") or parameters.get("model")
-    provider = metadata.get("ls_provider")
-    for name, value, oi_name in (
-        (semconv.REQUEST_MODEL, model, semconv.OI_MODEL),
-        (semconv.PROVIDER, provider, semconv.OI_PROVIDER),
-    ):
-        if isinstance(value, str) and value:
-            attributes[name] = _PROVIDERS.get(value, value) if name == semconv.PROVIDER else value
-            if openinference:  # it calls the providers as LangChain does
-                attributes[oi_name] = value
+    if isinstance(model, str) and model:
+        attributes[semconv.REQUEST_MODEL] = model
+        if openinference:
+            attributes[semconv.OI_MODEL] = model
+    attributes.update(provider_attributes(metadata.get("ls_provider"), openinference))
     standard = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens", "stop")}
     attributes.update(request_attributes((parameters, standard), attributes.get(semconv.REQUEST_MODEL), openinference))
     own = serialized.get("kwargs") if isinstance(serialized, Mapping) else None

@@ -63,7 +63,7 @@ def _parts(message: Any, extra: Mapping[str, Any]) -> list[Part]:
     if not any(isinstance(part, ReasoningPart) for part in parts):
         parts = [*_reasoning(extra), *parts]
     if not any(isinstance(part, ToolCallPart) for part in parts):
-        parts.extend(_raw_calls(extra))
+        parts.extend(raw_calls(extra))
     return parts
 
 
@@ -104,7 +104,7 @@ def _media(block: Any, kind: str) -> MediaPart | None:
 def _base64(data: bytes) -> str:
     """Returns bytes in base64. They are so already, unless the block was built without validation."""
     try:
-        base64.b64decode(data, validate=True)
+        base64.b64decode(data[:64], validate=True)  # the whole of a large image would take a millisecond
         return data.decode()
     except ValueError:
         return base64.b64encode(data).decode()
@@ -121,7 +121,7 @@ def _reasoning(extra: Mapping[str, Any]) -> list[Part]:
     return []
 
 
-def _raw_calls(extra: Mapping[str, Any]) -> list[Part]:
+def raw_calls(extra: Mapping[str, Any]) -> list[Part]:
     """Returns the tool calls in `additional_kwargs`, in OpenAI's, Anthropic's or Cohere's format."""
     calls: list[Part] = []
     raw = extra.get("tool_calls")

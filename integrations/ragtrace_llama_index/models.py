@@ -8,28 +8,15 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.tracing.content import Attributes
-from ragtrace.tracing.content_blocks import tool_definitions
-from ragtrace.tracing.model_messages import PromptTemplate, ToolDefinition
+from ragtrace.tracing.content_blocks import parts_of, tool_definitions
+from ragtrace.tracing.model_messages import ModelMessage, PromptTemplate, ToolDefinition
 from ragtrace.tracing.parameters import request_attributes, server_attributes
 from ragtrace.tracing.provider_replies import Counts, finish_reason, token_counts, write_counts
+from ragtrace.tracing.providers import provider_attributes, provider_name
 from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
-from ragtrace_llama_index.blocks import field_of, message_of
+from ragtrace_llama_index.blocks import field_of, message_of, raw_calls
 
-_PROVIDERS = {
-    "azure_openai": "azure.ai.openai",
-    "azure_inference": "azure.ai.inference",
-    "bedrock": "aws.bedrock",
-    "bedrock_converse": "aws.bedrock",
-    "gemini": "gcp.gemini",
-    "google_genai": "gcp.gemini",
-    "vertex": "gcp.vertex_ai",
-    "mistralai": "mistral_ai",
-    "ibm": "ibm.watsonx.ai",
-    "xai": "x_ai",
-    "openai_like": None,
-}
-"""OpenTelemetry's names for the providers whose LlamaIndex package has another name."""
 _CLASSES = {
     "OpenAI": "openai",
     "AzureOpenAI": "azure.ai.openai",
@@ -63,7 +50,7 @@ def provider_of(kind: type) -> str | None:
     for base in kind.__mro__:
         parts = base.__module__.split(".")
         if parts[:2] in (["llama_index", "llms"], ["llama_index", "embeddings"]) and len(parts) > 2:
-            return _PROVIDERS.get(parts[2], parts[2])
+            return provider_name(parts[2]) if parts[2] != "openai_like" else None  # it says nothing of the provider
     return next((_CLASSES[base.__name__] for base in kind.__mro__ if base.__name__ in _CLASSES), None)
 
 
@@ -102,10 +89,7 @@ def describe(instance: Any, model: str | None, options: Any, openinference: bool
         attributes[semconv.REQUEST_MODEL] = model
         if openinference:
             attributes[semconv.OI_MODEL] = model
-    if provider:
-        attributes[semconv.PROVIDER] = provider
-        if openinference:
-            attributes[semconv.OI_PROVIDER] = provider
+    attributes.update(provider_attributes(provider, openinference))
     fields = getattr(instance, "__dict__", {})
     options = options if isinstance(options, Mapping) else {}
     attributes.update(server_attributes((fields,)))
@@ -164,7 +148,23 @@ def read_reply(run: Run, response: Any, openinference: bool) -> None:
         run.answer = text
     message = getattr(response, "message", None)
     if message is not None:
-        run.reply = [message_of(message, run.finish_reason)]
+        run.reply = [message_of(message, run.finish_reason), *_further_choices(getattr(response, "raw", None))]
+        if len(run.reply) > 1:
+            run.attributes[semconv.FINISH_REASONS] = tuple(m.finish_reason for m in run.reply if m.finish_reason)
+
+
+def _further_choices(raw: Any) -> list[ModelMessage]:
+    """Returns the choices of a reply after the first one, which LlamaIndex's own response leaves out."""
+    choices = field_of(raw, "choices")
+    if not isinstance(choices, (list, tuple)) or len(choices) < 2:  # all but a few replies
+        return []
+    replies = []
+    for choice in choices[1:]:
+        message = field_of(choice, "message")
+        calls = {"tool_calls": field_of(message, "tool_calls"), "function_call": field_of(message, "function_call")}
+        parts = [*parts_of(field_of(message, "content")), *raw_calls(calls)]
+        replies.append(ModelMessage("assistant", parts, finish_reason=finish_reason({"choices": [choice]})))
+    return replies
 
 
 def read_inner(run: Run, response: Any, openinference: bool) -> None:

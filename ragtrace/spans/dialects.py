@@ -99,7 +99,6 @@ LANGFUSE_TRACE_METADATA: Final = "langfuse.trace.metadata."
 LANGFUSE_TAGS: Final = "langfuse.trace.tags"
 
 # --- OpenInference -------------------------------------------------------------------------------
-OI_SYSTEM: Final = "llm.system"
 OI_PARAMETERS: Final = "llm.invocation_parameters"
 OI_FINISH_REASON: Final = "llm.finish_reason"
 OI_FIRST_CHUNK: Final = "First Token Stream Event"
@@ -116,7 +115,7 @@ OUTPUT_TOKENS: Final = (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, "ge
 USAGE_INPUT: Final = ("input", "prompt_tokens", "input_tokens")
 USAGE_OUTPUT: Final = ("output", "completion_tokens", "output_tokens")
 """Keys of Langfuse's usage."""
-PROVIDERS: Final = (semconv.PROVIDER, LEGACY_PROVIDER, semconv.OI_PROVIDER, OI_SYSTEM)
+PROVIDERS: Final = (semconv.PROVIDER, LEGACY_PROVIDER, semconv.OI_PROVIDER, semconv.OI_SYSTEM)
 SESSIONS: Final = (
     semconv.OI_SESSION,
     semconv.CONVERSATION_ID,

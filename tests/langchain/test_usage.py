@@ -129,10 +129,18 @@ def test_the_id_of_a_reply(recorded: Recorded) -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "name"),
-    [("azure", "azure.ai.openai"), ("openai", "openai"), ("amazon_bedrock", "aws.bedrock"), ("mine", "mine")],
+    ("provider", "name", "oi_name", "system"),
+    [
+        ("azure", "azure.ai.openai", "azure", "openai"),
+        ("openai", "openai", "openai", "openai"),
+        ("amazon_bedrock", "aws.bedrock", "aws", None),
+        ("mine", "mine", "mine", None),
+    ],
 )
-def test_providers_have_opentelemetrys_names(recorded: Recorded, provider: str, name: str) -> None:
-    """Where OpenTelemetry has a name for a provider it is used; OpenInference keeps LangChain's."""
+def test_providers_have_the_names_of_each_dialect(
+    recorded: Recorded, provider: str, name: str, oi_name: str, system: str | None
+) -> None:
+    """Where OpenTelemetry or OpenInference has a name for a provider it is used; other names are LangChain's."""
     attributes = attributes_of(recorded, Model(provider=provider))
-    assert (attributes[semconv.PROVIDER], attributes[semconv.OI_PROVIDER]) == (name, provider)
+    assert (attributes[semconv.PROVIDER], attributes[semconv.OI_PROVIDER]) == (name, oi_name)
+    assert attributes.get(semconv.OI_SYSTEM) == system

@@ -1,0 +1,157 @@
+"""What becomes of LlamaIndex's messages on a model's span, in both dialects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import (
+    AudioBlock,
+    ChatMessage,
+    ChatResponse,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+from llama_index.core.llms import CustomLLM, LLMMetadata
+from llama_index.core.llms.callbacks import llm_chat_callback
+
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+from ragtrace_llama_index.blocks import message_of
+from tests.conftest import Recorded
+from tests.genai_schemas import violations
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+PNG = b"\x89PNG\r\n\x1a\n"
+PNG_BASE64 = "iVBORw0KGgo="
+URL = "https://pictures.example/pump.png"
+TOOL = {"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}}
+
+
+class Scripted(CustomLLM):
+    """Answers with a message and its provider's reply."""
+
+    reply: Any = None
+    raw: Any = None
+    temperature: float = 0.5
+    api_base: str = "https://models.example/v1"
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="unknown")
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    @llm_chat_callback()
+    def chat(self, messages: Any, **kwargs: Any) -> ChatResponse:
+        return ChatResponse(message=self.reply, raw=self.raw)
+
+
+def attributes_of(
+    recorded: Recorded, reply: Any, messages: list[Any], raw: Any = None, **kwargs: Any
+) -> dict[str, Any]:
+    """Returns the attributes of the span of one model call, which is the only one."""
+    instrumentor = RagtraceLlamaIndexInstrumentor()
+    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True)
+    try:
+        Scripted(reply=reply, raw=raw).chat(messages, **kwargs)
+    finally:
+        instrumentor.uninstrument()
+    (span,) = recorded.spans
+    attributes = dict(span.attributes or {})
+    assert violations(attributes) == []
+    return attributes
+
+
+def test_calls_results_reasoning_and_settings(recorded: Recorded) -> None:
+    """Reasoning, a call and its result are parts; the span has the call's settings, the tools and the server."""
+    call = ToolCallBlock(tool_call_id="c1", tool_name="look", tool_kwargs={"at": "pump"})
+    thought = ThinkingBlock(content="Hm.", additional_information={"signature": "s"})
+    reply = ChatMessage(role="assistant", blocks=[thought, call])
+    asked = [
+        ChatMessage(role="system", content="Be brief."),
+        ChatMessage(role="assistant", blocks=[call]),
+        ChatMessage(role="tool", content="wet", additional_kwargs={"tool_call_id": "c1", "name": "look"}),
+    ]
+    raw = {"choices": [{"finish_reason": "tool_calls"}]}
+    told = attributes_of(recorded, reply, asked, raw, tools=[TOOL], stop=["END"], temperature=0.1)
+    part = {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"at": "pump"}}
+    assert json.loads(told["gen_ai.input.messages"])[1:] == [
+        {"role": "assistant", "parts": [part]},
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "wet"}], "name": "look"},
+    ]
+    assert json.loads(told["gen_ai.output.messages"]) == [
+        {"role": "assistant", "parts": [{"type": "reasoning", "content": "Hm."}, part], "finish_reason": "tool_calls"}
+    ]
+    answer = "llm.output_messages.0.message"
+    assert told[f"{answer}.contents.0.message_content.signature"] == "s"
+    assert told[f"{answer}.tool_calls.0.tool_call.function.arguments"] == '{"at": "pump"}'
+    assert told["llm.input_messages.2.message.tool_call_id"] == "c1"
+    assert json.loads(told["gen_ai.tool.definitions"])[0]["name"] == "look"
+    assert json.loads(told["llm.invocation_parameters"]) == {"stop": ["END"], "temperature": 0.1}
+    assert (told["server.address"], told["server.port"]) == ("models.example", 443)
+
+
+BLOCKS = {
+    "an image's bytes": (
+        ImageBlock(image=PNG, image_mimetype="image/png"),
+        {"modality": "image", "type": "blob", "content": PNG_BASE64, "mime_type": "image/png"},
+    ),
+    "an image's URL": (
+        ImageBlock(url=URL, image_mimetype="image/png"),
+        {"modality": "image", "type": "uri", "uri": URL, "mime_type": "image/png"},
+    ),
+    "a sound": (
+        AudioBlock(audio=b"RIFF\x00", format="wav"),
+        {"modality": "audio", "type": "blob", "content": "UklGRgA=", "mime_type": "audio/wav"},
+    ),
+    "a file": (
+        DocumentBlock(url="https://pumps.example/m.pdf", title="Manual", document_mimetype="application/pdf"),
+        {"modality": "document", "type": "uri", "uri": "https://pumps.example/m.pdf", "mime_type": "application/pdf",
+         "name": "Manual"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BLOCKS)
+def test_blocks(recorded: Recorded, case: str) -> None:
+    """Images, sounds and files are parts with their modality, by their data or their URL."""
+    block, part = BLOCKS[case]
+    message = ChatMessage(role="user", blocks=[TextBlock(text="What is it?"), block])
+    told = attributes_of(recorded, ChatMessage(role="assistant", content="A pump."), [message])
+    parts = json.loads(told["gen_ai.input.messages"])[0]["parts"]
+    assert parts == [{"type": "text", "content": "What is it?"}, part]
+    assert told["llm.input_messages.0.message.contents.1.message_content.type"] == part["modality"]
+
+
+def test_all_choices(recorded: Recorded) -> None:
+    """All choices of a reply are output messages, although LlamaIndex's response has only the first one."""
+    choices = [
+        {"message": {"role": "assistant", "content": "One."}, "finish_reason": "stop"},
+        {"message": {"role": "assistant", "content": "Tw"}, "finish_reason": "length"},
+    ]
+    told = attributes_of(
+        recorded, ChatMessage(role="assistant", content="One."), [ChatMessage(content="Hi")], {"choices": choices}
+    )
+    assert [(m["parts"][0]["content"], m["finish_reason"]) for m in json.loads(told["gen_ai.output.messages"])] == [
+        ("One.", "stop"),
+        ("Tw", "length"),
+    ]
+    assert told["gen_ai.response.finish_reasons"] == ("stop", "length")
+
+
+def test_older_forms() -> None:
+    """Calls in `additional_kwargs`, as integrations had them, and OpenAI's older function call are parts, too."""
+    raw = {"tool_calls": [{"id": "c", "function": {"name": "look", "arguments": '{"at": 1}'}}]}
+    (call,) = message_of(ChatMessage(role="assistant", content="", additional_kwargs=raw)).calls
+    assert (call.id, call.name, call.arguments) == ("c", "look", '{"at": 1}')
+    older = {"function_call": {"name": "look", "arguments": "{}"}}
+    (call,) = message_of(ChatMessage(role="assistant", content="", additional_kwargs=older)).calls
+    assert (call.kind, call.name) == ("function", "look")
