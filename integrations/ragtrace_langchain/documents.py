@@ -97,7 +97,8 @@ def _collect(value: Any, raw: list[Any], depth: int) -> None:
         return
     if kind == _MAPPING:
         for each in value.values():
-            _collect(each, raw, depth + 1)
+            if type(each) is not str:
+                _collect(each, raw, depth + 1)
     elif kind == _SEQUENCE:
         _collect_from_list(value, raw, depth)
     elif kind == _DOCUMENT:

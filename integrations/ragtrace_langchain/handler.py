@@ -215,10 +215,13 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     def _read_documents(self, outputs: Any, run_id: UUID) -> None:
         """Reads the documents that a chain, a function or a node of a graph returns, for a retrieval without callbacks
         and for steps that choose from what was retrieved."""
-        run = self._recorder.near(run_id)
+        documents = documents_in(outputs)
+        run = self._recorder.near(run_id) if documents else None
         if run is None or run.owner is not self or run.operation == semconv.OP_RETRIEVAL:
             return
-        if documents := (documents_of_state if run.key == run_id else documents_in)(outputs):
+        if run.key == run_id:
+            documents = documents_of_state(outputs)
+        if documents:
             run.request.passed.append((len(run.request.model_calls), documents))
 
     def _end_root(self, outputs: Any, run_id: UUID, kwargs: dict[str, Any]) -> None:

@@ -39,6 +39,8 @@ def instrumented_by(candidates: Iterable[tuple[str, str]]) -> str | None:
     """Returns the module of the first active instrumentor of `candidates` (module, class). Imports nothing."""
     for module, name in candidates:
         loaded = sys.modules.get(module)
+        if loaded is None:  # nearly always, and this is asked before every run
+            continue
         instance = getattr(getattr(loaded, name, None), "_instance", None)
         if getattr(instance, "_is_instrumented_by_opentelemetry", False):
             return module
