@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from inspect import BoundArguments
+from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
 from ragtrace import semconv
@@ -14,6 +16,8 @@ from ragtrace_llama_index import conversion, models, streams, workflow_steps
 from ragtrace_llama_index.blocks import messages_of
 
 MODEL_CALLS = (semconv.OP_CHAT, semconv.OP_TEXT)
+_BUILDERS = frozenset({"build_index_from_nodes", "insert_nodes", "ainsert_nodes"})
+_INDICES = "llama_index.core.indices."
 
 
 class ComponentCall(NamedTuple):
@@ -53,7 +57,19 @@ def _root(tracer: SpanOpener, call: ComponentCall) -> None:
     run = tracer.start(call, semconv.OP_WORKFLOW, name)
     if run is not None:
         run.attributes[semconv.WORKFLOW_NAME] = name
+        run.request.preparation = run.parent is None and call.method.endswith("synthesize") and _builds_index()
         _ask(run, call)
+
+
+def _builds_index() -> bool:
+    """Returns True while LlamaIndex builds an index, for which it has no span: summaries, trees and graphs ask a model
+    about each node."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name in _BUILDERS and str(frame.f_globals.get("__name__")).startswith(_INDICES):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def is_custom(id_: str, instance: Any) -> bool:
@@ -166,6 +182,7 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
         run.tools = models.tools_of(conversion.argument(call.bound, "tools"))
     run.messages = messages_of(conversion.first_argument(call.bound))
     if run.parent is None:
+        run.request.preparation = _builds_index()
         run.query = last_question(run.messages)
 
 

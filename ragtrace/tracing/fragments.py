@@ -42,6 +42,8 @@ _latest: ContextVar[tuple[Run, ...]] = ContextVar("ragtrace_fragments", default=
 
 def is_request(root: Run) -> bool:
     """Returns True for a finished root that counts as a request; see above."""
+    if root.request.preparation:
+        return False
     if root.operation in MODEL_CALLS:
         return bool(root.answer or root.chunks or root.failure) or not any(message.calls for message in root.reply)
     return root.operation not in FRAGMENTS

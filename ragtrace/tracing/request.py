@@ -78,6 +78,8 @@ class Request:
     """Keys of all runs that have not ended, in the order of their starts; None for a run without a span."""
     retrieved: list[Run] = field(default_factory=list)
     model_calls: list[Run] = field(default_factory=list)
+    preparation: bool = False
+    """The run prepares an index and answers nobody: a fragment, although it is a model call or a workflow."""
     sources: Sequence[Document] | None = None
     """The documents that the model received, where the framework reports them itself."""
     passed: list[tuple[int, Sequence[Document]]] = field(default_factory=list)

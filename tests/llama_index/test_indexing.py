@@ -6,7 +6,14 @@ import uuid
 from typing import Any
 
 import pytest
-from llama_index.core import Document, VectorStoreIndex
+from llama_index.core import (
+    Document,
+    DocumentSummaryIndex,
+    PropertyGraphIndex,
+    TreeIndex,
+    VectorStoreIndex,
+    get_response_synthesizer,
+)
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.extractors import SummaryExtractor
 from llama_index.core.ingestion import IngestionPipeline
@@ -48,6 +55,31 @@ def test_ingestion_with_a_model_is_no_request(instrumented: Recorded) -> None:
         ("ingestion IngestionPipeline", [("text_completion speaker-1", []), ("embeddings MockEmbedding", [])])
     ]
     assert not instrumented.traces
+
+
+def _summary_index(documents: list[Document]) -> None:
+    synthesizer = get_response_synthesizer(llm=Speaker())
+    DocumentSummaryIndex.from_documents(
+        documents, llm=Speaker(), embed_model=MockEmbedding(8), response_synthesizer=synthesizer
+    )
+
+
+def _tree_index(documents: list[Document]) -> None:
+    TreeIndex.from_documents(documents, llm=Speaker(), num_children=2)
+
+
+def _graph_index(documents: list[Document]) -> None:
+    PropertyGraphIndex.from_documents(documents, llm=Speaker(), embed_model=MockEmbedding(8))
+
+
+@pytest.mark.parametrize("build", [_summary_index, _tree_index, _graph_index])
+def test_index_that_asks_a_model_is_no_request(instrumented: Recorded, build: Any) -> None:
+    """The model calls with which LlamaIndex builds an index are spans and no requests; a query of it is one."""
+    build([Document(text=f"{i} {TEXT}") for i in range(3)])
+    assert instrumented.named("text_completion")
+    assert not instrumented.traces
+    Speaker().complete(QUESTION)
+    assert len(instrumented.traces) == 1
 
 
 @pytest.mark.parametrize("ask", [lambda: Fixed().retrieve(QUESTION), lambda: MockEmbedding(8).get_text_embedding("x")])
