@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import warnings
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from ragtrace.errors import MissingExtraError
@@ -13,6 +15,7 @@ from ragtrace.records import Score, Trace
 
 _H2O = "H2O Eval Studio"
 _CHARS = 100_000
+_LCS_WORDS = 2_000
 _NEEDS = {"answer", "reference"}
 
 
@@ -53,25 +56,34 @@ bleu_1, bleu_2, bleu_3, bleu_4 = (_bleu(n) for n in (1, 2, 3, 4))
 
 
 @lru_cache(maxsize=4)
-def _rouge_of(reference: str, answer: str) -> dict[str, Any]:
+def _rouge_of(kind: str, reference: str, answer: str) -> Any:
     from rouge_score.rouge_scorer import RougeScorer
 
-    scores: dict[str, Any] = RougeScorer(["rouge1", "rouge2", "rougeL"]).score(reference[:_CHARS], answer[:_CHARS])
-    return scores
+    if kind == "L":
+        # Its table has a cell for each pair of words: 4 GB for two texts of 10,000 words.
+        reference, answer = (text[: _end_of_word(text, _LCS_WORDS)] for text in (reference, answer))
+    name = f"rouge{kind}"
+    return RougeScorer([name]).score(reference[:_CHARS], answer[:_CHARS])[name]
 
 
-def _rouge(kind: str, what: str) -> Evaluator:
+def _end_of_word(text: str, number: int) -> int:
+    """The offset at which the word with this number ends, in rouge-score's words; the text's length if it has fewer."""
+    match = next(islice(re.finditer(r"[A-Za-z0-9]+", text), number - 1, None), None)
+    return len(text) if match is None else match.end()
+
+
+def _rouge(kind: str, what: str, limit: str = "100,000 characters") -> Evaluator:
     name = f"rouge_{kind.lower()}"
 
     def rouge(trace: Trace) -> Score:
         _need("rouge_score", "rouge-score", "ROUGE")
-        score = _rouge_of(trace.reference or "", trace.answer)[f"rouge{kind}"]
+        score = _rouge_of(kind, trace.reference or "", trace.answer)
         explanation = f"precision {score.precision:.4f}, recall {score.recall:.4f}"
         return Score(name, float(score.fmeasure), explanation=explanation)
 
     rouge.__doc__ = (
         f"ROUGE-{kind}: F1 of {what} of the answer and the reference, in rouge-score's tokens without stemming; the "
-        "explanation has precision and recall. The first 100,000 characters count."
+        f"explanation has precision and recall. The first {limit} count."
     )
     return evaluator(
         name=name, needs=_NEEDS, threshold=0.75, source=f"Ejento evaluation metrics, 1.5; {_H2O}, ROUGE Evaluator"
@@ -80,7 +92,7 @@ def _rouge(kind: str, what: str) -> Evaluator:
 
 rouge_1 = _rouge("1", "the single words")
 rouge_2 = _rouge("2", "the pairs of words")
-rouge_l = _rouge("L", "the longest common subsequence of words")
+rouge_l = _rouge("L", "the longest common subsequence of words", f"{_LCS_WORDS:,} words")
 
 _MARKS = "\"'`“”‘’«»*_.,;:!?()[]{} \t\n"  # noqa: RUF001 quotes are what it is about
 
