@@ -19,7 +19,7 @@ from ragtrace.evaluation import Evaluator, configure
 from ragtrace.online import child_process
 from ragtrace.online.pipeline import Adjust, Limits, Pipeline, Sink
 from ragtrace.settings import Settings, evaluator_settings, for_evaluators, load, prices
-from ragtrace.startup import requirements, telemetry_setup
+from ragtrace.startup import exit_hooks, requirements, telemetry_setup
 from ragtrace.startup import runtime as running
 from ragtrace.startup.privacy_modes import redact_texts
 from ragtrace.startup.runtime import Parts, Runtime
@@ -93,7 +93,7 @@ def init(
         on_off.switch(True)
         runtime = _start(settings, capture, checks, sampler or _sampler(settings), tuple(sinks), tracer_provider)
         running.instrument(runtime, True, capture)
-        running.close_at_exit(runtime)
+        exit_hooks.install(runtime)
         running.set_current(runtime)
         runtime.at_close(remove_spending)
     return runtime

@@ -6,10 +6,7 @@ import atexit
 import contextlib
 import importlib
 import importlib.util
-import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -292,29 +289,6 @@ def _manual_recorder(runtime: Runtime, capture: ContentPolicy | None) -> recorde
     )
 
 
-def close_at_exit(runtime: Runtime) -> None:
-    """Close it when the process ends, be it by SIGTERM."""
-    atexit.register(runtime.close_at_exit)
-    if threading.current_thread() is not threading.main_thread():
-        return
-    # Python dies of SIGTERM without running anything. Where the application (or its server) handles the signal
-    # itself, its own exit comes here through atexit.
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _on_sigterm)
-
-
-def _on_sigterm(_number: int, _frame: Any) -> None:
-    runtime = _current
-    if runtime is not None:
-        # In a thread of its own: this one may hold a lock that closing needs.
-        seconds = runtime.settings.exit_seconds
-        closing = threading.Thread(target=runtime.close, args=(seconds,), daemon=True)
-        closing.start()
-        closing.join(seconds + 3.0)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def current() -> Runtime | None:
     """The runtime of this process, if `init` was called."""
     return _current
@@ -327,7 +301,7 @@ def set_current(runtime: Runtime | None) -> None:
 
 
 def forget(runtime: Runtime) -> None:
-    """Undo `set_current` and `close_at_exit`: it is closed."""
+    """Undo `set_current`, and do not close it at the end of the process: it is closed."""
     global _current  # noqa: PLW0603 one runtime per process
     atexit.unregister(runtime.close_at_exit)
     if _current is runtime:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
+import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +166,106 @@ def test_prefork_servers(tmp_path: Path) -> None:
     assert len(roots(spans)) == 3
     assert all(a.get("gen_ai.evaluation.quick.score") == 1.0 for a in roots(spans))
     assert len({s["span_id"] for s in spans}) == len(spans) == 9
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_children_of_multiprocessing_lose_nothing(tmp_path: Path) -> None:
+    """Children that end by os._exit, alone or in a pool of processes, evaluate and send their requests before."""
+    body = """
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    init(quick, batch_wait=30.0, batch=1000)
+    def ask(question): return chain.invoke(question).content
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=chain.invoke, args=("child",)) for i in range(3)]
+    for child in children: child.start()
+    for child in children: child.join()
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        list(pool.map(ask, ["pool"] * 10))
+    """
+    done, spans = run(tmp_path, body)
+    assert done.returncode == 0, done.stderr
+    assert [a.get("gen_ai.evaluation.quick.score") for a in roots(spans)] == [1.0] * 13
+    assert len({s["span_id"] for s in spans}) == len(spans) == 39
+
+
+SERVER = """
+init(quick, batch_wait=30.0, batch=1000)
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        raise NotImplementedError
+    await chain.ainvoke("q")
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"answered"})
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_uvicorn_that_is_terminated_loses_nothing(workers: str, tmp_path: Path) -> None:
+    """uvicorn handles SIGTERM and raises it again when it has shut down: what was answered leaves with its scores."""
+    file = tmp_path / "spans.jsonl"
+    (tmp_path / "app.py").write_text(PRELUDE.replace("sys.argv[1]", "os.environ['SPANS']") + SERVER)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "uvicorn", "app:app", "--port", str(port), "--workers", workers]
+    environment = {**os.environ, "SPANS": str(file)}
+    with (tmp_path / "log").open("w+") as log:
+        server = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=log)
+        try:
+            while (tmp_path / "log").read_text().count("Application startup complete") < int(workers):
+                assert server.poll() is None, (tmp_path / "log").read_text()
+                time.sleep(0.1)
+            for _ in range(20):
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as response:
+                    assert response.read() == b"answered"
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(120) == (-signal.SIGTERM if workers == "1" else 0)
+        finally:
+            server.kill()
+            server.wait()
+    spans = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [a.get("gen_ai.evaluation.quick.score") for a in roots(spans)] == [1.0] * 20
+
+
+WORKER = """
+from celery import Celery
+app = Celery("app", broker="filesystem://", backend=f"file://{os.environ['FOLDER']}/results")
+queue = os.environ["FOLDER"] + "/queue"
+app.conf.update(broker_transport_options={"data_folder_in": queue, "data_folder_out": queue})
+init(quick, batch_wait=30.0, batch=1000)
+
+@app.task
+def ask(question):
+    return chain.invoke(question).content
+"""
+
+
+def test_recycled_processes_of_celery_lose_nothing(tmp_path: Path) -> None:
+    """Each process of Celery's prefork pool evaluates and sends its requests before it is replaced by another one."""
+    from celery import Celery
+
+    for name in ("queue", "results"):
+        (tmp_path / name).mkdir()
+    file = tmp_path / "spans.jsonl"
+    (tmp_path / "app.py").write_text(PRELUDE.replace("sys.argv[1]", "os.environ['SPANS']") + WORKER)
+    pool = ["--pool", "prefork", "--concurrency", "2", "--max-tasks-per-child", "3"]
+    command = [sys.executable, "-m", "celery", "-A", "app", "worker", *pool]
+    environment = {**os.environ, "SPANS": str(file), "FOLDER": str(tmp_path)}
+    folders = {f"data_folder_{way}": f"{tmp_path}/queue" for way in ("in", "out")}
+    client = Celery(broker="filesystem://", backend=f"file://{tmp_path}/results", broker_transport_options=folders)
+    worker = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        tasks = [client.send_task("app.ask", (f"question {i}",)) for i in range(12)]
+        assert [task.get(timeout=120) for task in tasks] == ["An answer."] * 12
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(120) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+    spans = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [a.get("gen_ai.evaluation.quick.score") for a in roots(spans)] == [1.0] * 12
 
 
 def modules_after(statement: str) -> set[str]:
