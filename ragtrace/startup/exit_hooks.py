@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import os
 import signal
 import sys
@@ -40,9 +41,8 @@ def _close_with_celery() -> None:
     """Processes of Celery's prefork pool end by os._exit, too, and send a signal before."""
     if "celery" not in sys.modules:
         return
-    from celery.signals import worker_process_shutdown
-
-    worker_process_shutdown.connect(_on_worker_shutdown, dispatch_uid="ragtrace")
+    signals = importlib.import_module("celery.signals")
+    signals.worker_process_shutdown.connect(_on_worker_shutdown, dispatch_uid="ragtrace")
 
 
 def _on_worker_shutdown(**_: Any) -> None:
