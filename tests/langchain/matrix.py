@@ -185,15 +185,15 @@ TAIL = """## What is not captured
 
 - **LangChain: a search in a vector store without a retriever**, where the handler is passed by hand and no chain, graph
   or tool is running: LangChain has no callbacks for it. With the instrumentor it is captured.
-- **LangChain: a conversation or user that is `configurable` of a model or retriever called directly.** LangChain reports
-  `metadata` alone to callbacks; what is `configurable` is read in the steps of a chain or graph, for its root as well.
-- **LangGraph: `create_react_agent` called directly is a workflow**, with its name: its run says no more than that of any
-  graph. Inside of a graph, a node or a tool it is an agent, as is `create_agent` everywhere.
-- **LangGraph: a pause at `interrupt_before` or `interrupt_after`** asks nothing, and no callback tells of it: it has no
-  question, and the run that goes on has no link.
-- **A question that takes several model calls without a chain around them**, e.g. one that rewrites it first: each call that
-  answers is a request. A model call that only asks for tools is not. A chain, a graph or a function recorded by hand
-  around them makes them one.
+- **LangChain: a conversation or user that is `configurable` of a model or retriever called directly.** Callbacks learn
+  of `metadata` alone; what is `configurable` is read in the steps of a chain or graph, for its root as well.
+- **LangGraph: `create_react_agent` called directly is a workflow**, with its name: its run says no more than that of
+  any graph. Inside of a graph, a node or a tool it is an agent, as is `create_agent` everywhere.
+- **LangGraph: a pause at `interrupt_before` or `interrupt_after`** asks nothing, and no callback tells of it: it has
+  no question, and the run that goes on has no link.
+- **A question that takes several model calls without a chain around them**, e.g. one that rewrites it first: each call
+  that answers is a request. A model call that only asks for tools is not. A chain, a graph or a function recorded by
+  hand around them makes them one.
 - **The order in which several retrievers' documents were shown** is the order of their retrieval: prompts do not say.
 """
 
