@@ -17,6 +17,8 @@ from ragtrace_llama_index.blocks import messages_of
 
 MODEL_CALLS = (semconv.OP_CHAT, semconv.OP_TEXT)
 _BUILDERS = frozenset({"build_index_from_nodes", "insert_nodes", "ainsert_nodes"})
+_RUN_ARGUMENTS = frozenset({"kwargs", "ctx", "stepwise", "checkpoint_callback", "memory"})
+"""Arguments of `Workflow.run` in llama-index-workflows 1 that are no inputs."""
 _INDICES = "llama_index.core.indices."
 
 
@@ -109,7 +111,8 @@ def _ask(run: Run, call: ComponentCall) -> None:
         run.state = workflow_steps.WorkflowState()
         event = conversion.argument(call.bound, "start_event")
         if event is None and "start_event" not in call.bound.arguments:  # llama-index-workflows 1
-            event = conversion.first_argument(call.bound)
+            options = {name: value for name, value in call.bound.arguments.items() if name not in _RUN_ARGUMENTS}
+            event = {**options, **call.bound.arguments.get("kwargs", {})}
         run.query = conversion.request_text(event)
     if call.method in ("stream_chat", "astream_chat"):
         run.owner = streams.Halves()

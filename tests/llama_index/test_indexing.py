@@ -94,7 +94,10 @@ def test_the_documents_own_id(instrumented: Recorded) -> None:
     """A chunk has the id that the application gave its document: alone if it is the whole document, with its place
     otherwise; ids that LlamaIndex made up stay as they are."""
     index = VectorStoreIndex.from_documents(
-        [Document(text="Pumps are covered for 24 months.", doc_id="manual-1"), Document(text=TEXT, doc_id="manual-2")],
+        [
+            Document(text="Pumps are covered for 24 months.", doc_id="manual-1"),
+            Document(text=" ".join(f"Part {i} is covered for {i} months." for i in range(40)), doc_id="manual-2"),
+        ],
         embed_model=MockEmbedding(8),
         transformations=[SentenceSplitter(chunk_size=100, chunk_overlap=0)],
     )

@@ -129,6 +129,7 @@ def today() -> str:
 TODAY = FunctionTool.from_defaults(today)
 
 
+@pytest.mark.skipif(WORKFLOWS < 2, reason="agents of llama-index-core 0.12 have no structured answer")
 def test_agent_with_a_structured_answer(instrumented: Recorded) -> None:
     """The structured answer of an agent is its answer."""
 
@@ -291,6 +292,8 @@ TOOLS = (nodes_with_scores, plain_nodes, nodes_in_a_mapping, response_of_an_engi
 @pytest.mark.parametrize("search", TOOLS)
 def test_documents_of_a_tool(instrumented: Recorded, search: Callable[..., Any]) -> None:
     """The documents that a function tool returns or retrieves are the request's documents."""
+    if WORKFLOWS < 2 and search in (response_of_an_engine, own_retriever):
+        pytest.skip("llama-index-core 0.12 calls a synchronous tool in a thread without its context")
     run(_tool(search), user_msg=QUESTION)
     (trace,) = instrumented.traces
     assert tuple(document.id for document in trace.documents) == IDS
