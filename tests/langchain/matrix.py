@@ -191,6 +191,14 @@ TAIL = """## What is not captured
   any graph. Inside of a graph, a node or a tool it is an agent, as is `create_agent` everywhere.
 - **LangGraph: a pause at `interrupt_before` or `interrupt_after`** asks nothing, and no callback tells of it: it has
   no question, and the run that goes on has no link.
+- **LlamaIndex: the tokens of embeddings.** Its embedding classes return the vectors alone; a number would be an estimate.
+- **LlamaIndex: why a streamed answer of `BedrockConverse` stopped.** Its class passes the reason on in no chunk.
+- **LlamaIndex: the usage of a stream for which it was not asked.** OpenAI and OpenAILike send it with
+  `additional_kwargs={"stream_options": {"include_usage": True}}`.
+- **LlamaIndex: the text of a model's own stream without LlamaIndex's callbacks** (`llm_chat_callback`), where the model
+  is called directly. Below an engine the text is the root's.
+- **LlamaIndex: which of several tools' documents were removed.** An engine inside an agent whose postprocessors leave
+  nothing counts as a search without a result only if it was the only search.
 - **A question that takes several model calls without a chain around them**, e.g. one that rewrites it first: each call
   that answers is a request. A model call that only asks for tools is not. A chain, a graph or a function recorded by
   hand around them makes them one.
