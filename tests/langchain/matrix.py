@@ -191,7 +191,7 @@ TAIL = """## What is not captured
   any graph. Inside of a graph, a node or a tool it is an agent, as is `create_agent` everywhere.
 - **LangGraph: a pause at `interrupt_before` or `interrupt_after`** asks nothing, and no callback tells of it: it has
   no question, and the run that goes on has no link.
-- **LlamaIndex: the tokens of embeddings.** Its embedding classes return the vectors alone; a number would be an estimate.
+- **LlamaIndex: the tokens of embeddings.** Its embedding classes return the vectors alone; more would be an estimate.
 - **LlamaIndex: why a streamed answer of `BedrockConverse` stopped.** Its class passes the reason on in no chunk.
 - **LlamaIndex: the usage of a stream for which it was not asked.** OpenAI and OpenAILike send it with
   `additional_kwargs={"stream_options": {"include_usage": True}}`.
