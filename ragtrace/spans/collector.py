@@ -75,11 +75,13 @@ class CollectorStats:
 class _Local:
     """The part of a trace that this process sees below one root."""
 
-    __slots__ = ("calls", "containers", "ended", "is_own", "open", "size", "touched")
+    __slots__ = ("announced", "calls", "containers", "ended", "is_own", "open", "size", "touched")
 
     def __init__(self) -> None:
         self.open: dict[int, _Open] = {}
         self.ended: list[Any] = []
+        self.announced: set[SpanKey] = set()
+        """Keys of the spans that may be requests."""
         self.size = 0
         self.calls = False
         self.containers = False
@@ -139,7 +141,6 @@ class SpanCollector:
         self._lost: Counter[str] = Counter()
         self._duplicates = Duplicates()
         self._calls: deque[Any] = deque(maxlen=_MAX_CALLS)
-        self._scopes: set[str] = set()
         self._origins: dict[str, str] = {}
 
     # --- the application's thread ----------------------------------------------------------------
@@ -178,6 +179,7 @@ class SpanCollector:
             origin = _OWN
         elif scope in dialects.SCOPES or scope == dialects.LANGFUSE_SCOPE:
             origin = _GENERATIVE
+            self._duplicates.note_scopes((scope,))
         elif scope.startswith(dialects.PLAIN_SCOPES) and not dialects.GENERATIVE_SCOPES.search(scope):
             origin = _PLAIN
         else:
@@ -188,9 +190,11 @@ class SpanCollector:
 
     def _is_generative(self, span: Any, scope: str, origin: str) -> bool:
         if origin == _GENERATIVE:
-            self._scopes.add(scope)
-            return self._reads(scope)
+            return self._is_read(scope)
         return origin == _UNKNOWN and operation_of(_attributes_of(span), span.name) is not None and self._reads(scope)
+
+    def _is_read(self, scope: str) -> bool:
+        return self._reads(scope) and self._duplicates.reads(scope)
 
     def _forget_oldest(self, newest: _Open) -> None:
         """Spans whose end was lost must not fill the memory."""
@@ -225,7 +229,9 @@ class SpanCollector:
         operation = None if node.origin == _PLAIN else operation_of(_attributes_of(span), span.name)
         if operation is None and not local.ended:
             return False
-        if operation is not None and not self._reads(_scope_of(span)):
+        if operation is not None and not self._is_read(_scope_of(span)):
+            if node.above is None and local.ended:
+                self._announce(span, node)  # below it may be a request that another library tells better
             return False
         if operation in MODEL_CALLS:
             self._calls.append(span)
@@ -243,6 +249,7 @@ class SpanCollector:
 
     def _announce(self, span: Any, node: _Open) -> bool:
         key = (span.context.trace_id, span.context.span_id)
+        node.local.announced.add(key)
         return self._queue.put(_Candidate(node, key, time.monotonic()), delay=self._limits.settle) is None
 
     def _keep(self, span: Any, local: _Local, is_part: bool) -> None:
@@ -289,18 +296,20 @@ class SpanCollector:
         present = [] if local.is_own else list(local.ended)
         records = [record_of(span) for span in present]
         records += [record_of(node.span) for node in list(local.open.values())]
-        request = next((r for r in requests_in(records, self._duplicates) if _key(r.root.record) == item.key), None)
-        if request is None:
+        requests = {_key(request.root.record): request for request in requests_in(records, self._duplicates)}
+        if item.key not in requests:
             self._deliver(item.key, None)
-        else:
-            self._hand_on(request)
-            self._forget(local, request)
+        for key, request in requests.items():
+            # Also a root that nobody announced, because another library's span above it seemed to be the root.
+            if key == item.key or key not in local.announced:
+                local.announced.add(key)
+                self._hand_on(request)
+                self._forget(local, request)
         if not local.open:
             self._close(local)
 
     def _note_calls(self) -> None:
         """Remember the latest model calls, also of other traces: a client below a framework may have one of its own."""
-        self._duplicates.note_scopes(list(self._scopes))
         while self._calls:
             record = record_of(self._calls.popleft())
             facts = facts_of(record)

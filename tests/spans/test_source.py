@@ -267,9 +267,26 @@ def test_a_framework_traced_twice_is_read_once() -> None:
     assert [trace.facts.name for trace in application.traces] == ["rag"] * 3
 
 
+@pytest.mark.parametrize("outer", [OI, "opentelemetry.instrumentation.langchain"])
+def test_a_framework_traced_twice_in_one_trace(outer: str) -> None:
+    """Where one library's root is below the other's, each question is one request, the first one, too."""
+    application = Application(limits=CollectorLimits(settle=0.1))
+    inner = OI if outer != OI else "opentelemetry.instrumentation.langchain"
+    attributes = {OI: CHAIN, "opentelemetry.instrumentation.langchain": {"traceloop.span.kind": "workflow"}}
+    for n in range(3):
+        root = application.start(f"rag {n}", outer, attributes=attributes[outer])
+        below = application.start(f"rag {n}", inner, root, attributes=attributes[inner])
+        application.span("model", OI, CALL, below if inner == OI else root)
+        below.end()
+        root.end()
+        assert application.source.flush(10)
+    assert [trace.facts.name for trace in application.traces] == ["rag 0", "rag 1", "rag 2"]
+    assert {trace.answer for trace in application.traces} == {"24 months."}
+
+
 def test_a_clients_span_beside_its_frameworks_is_the_same_call() -> None:
     """A client that is traced as well, in a trace of its own, is no second request."""
-    application = Application()
+    application = Application(limits=CollectorLimits(settle=0.5))
     root = application.start("rag", OI, attributes=CHAIN)
     call = application.start("ChatOpenAI", OI, root, attributes=CALL)
     application.span("ChatCompletion", CLIENT, CALL)
