@@ -24,13 +24,12 @@ from ragtrace.records import Trace
 from ragtrace.spans import dialects
 from ragtrace.spans.assembly import CONTAINERS, RequestSpans, requests_in, trace_from
 from ragtrace.spans.duplicates import Duplicates
+from ragtrace.spans.open_spans import LocalTrace, OpenSpan, SpanKey, attributes_of, is_below, scope_of
 from ragtrace.spans.span_facts import facts_of, operation_of
 from ragtrace.spans.span_record import SpanRecord, record_of
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.tracing.request import MODEL_CALLS
 
-SpanKey = tuple[int, int]
-"""Trace id and span id."""
 _ENTRIES = (SpanKind.SERVER, SpanKind.CONSUMER)
 _LEAVES = (SpanKind.CLIENT, SpanKind.PRODUCER)
 _OWN, _GENERATIVE, _PLAIN, _UNKNOWN = "own", "generative", "plain", "unknown"
@@ -72,37 +71,10 @@ class CollectorStats:
     `failed` calls."""
 
 
-class _Local:
-    """The part of a trace that this process sees below one root."""
-
-    __slots__ = ("announced", "calls", "containers", "ended", "is_own", "open", "size", "touched")
-
-    def __init__(self) -> None:
-        self.open: dict[int, _Open] = {}
-        self.ended: list[Any] = []
-        self.announced: set[SpanKey] = set()
-        """Keys of the spans that may be requests."""
-        self.size = 0
-        self.calls = False
-        self.containers = False
-        self.is_own = False
-        """Whether ragtrace records it itself: a callback's request is not read a second time from spans."""
-        self.touched = 0.0
-
-
-class _Open:
-    """A span that has started, and those above it."""
-
-    __slots__ = ("above", "inside", "local", "origin", "span")
-
-    def __init__(self, span: Any, local: _Local, above: _Open | None, inside: bool, origin: str) -> None:
-        self.span, self.local, self.above, self.inside, self.origin = span, local, above, inside, origin
-
-
 class _Candidate(NamedTuple):
     """A span that has ended and may be a request."""
 
-    node: _Open
+    node: OpenSpan
     key: SpanKey
     since: float
 
@@ -133,8 +105,8 @@ class SpanCollector:
     def _reset(self) -> None:
         # Also for a forked child: the parent's requests are the parent's.
         self._lock = threading.Lock()
-        self._nodes: dict[int, _Open] = {}
-        self._locals: dict[int, _Local] = {}
+        self._nodes: dict[int, OpenSpan] = {}
+        self._locals: dict[int, LocalTrace] = {}
         self._bytes = 0
         self._hurry = 0
         self._requests = 0
@@ -156,20 +128,20 @@ class SpanCollector:
     def _start(self, span: Any) -> None:
         parent = span.parent
         above = self._nodes.get(parent.span_id) if parent is not None else None
-        scope = _scope_of(span)
+        scope = scope_of(span)
         origin = self._origins.get(scope) or self._origin_of(scope)
         if above is not None and above.local.is_own:
             self._nodes[span.context.span_id] = above  # a part of a request that ragtrace records itself
             return
         if above is not None and origin == _PLAIN and span.kind in _LEAVES:
             return
-        local = above.local if above is not None else _Local()
+        local = above.local if above is not None else LocalTrace()
         if origin == _OWN:
             local.is_own = inside = True
         else:
             inside = (above is not None and above.inside) or self._is_generative(span, scope, origin)
         span_id = span.context.span_id
-        node = self._nodes[span_id] = local.open[span_id] = _Open(span, local, above, inside, origin)
+        node = self._nodes[span_id] = local.open[span_id] = OpenSpan(span, local, above, inside, origin)
         if len(self._nodes) > self._limits.open_spans:
             self._forget_oldest(node)
 
@@ -191,12 +163,12 @@ class SpanCollector:
     def _is_generative(self, span: Any, scope: str, origin: str) -> bool:
         if origin == _GENERATIVE:
             return self._is_read(scope)
-        return origin == _UNKNOWN and operation_of(_attributes_of(span), span.name) is not None and self._reads(scope)
+        return origin == _UNKNOWN and operation_of(attributes_of(span), span.name) is not None and self._reads(scope)
 
     def _is_read(self, scope: str) -> bool:
         return self._reads(scope) and self._duplicates.reads(scope)
 
-    def _forget_oldest(self, newest: _Open) -> None:
+    def _forget_oldest(self, newest: OpenSpan) -> None:
         """Spans whose end was lost must not fill the memory."""
         oldest = next(iter(self._nodes), None)
         node = self._nodes.pop(oldest, None) if oldest is not None else None
@@ -216,7 +188,7 @@ class SpanCollector:
             local = node.local
             local.open.pop(span_id, None)
             if local.is_own:
-                if _attributes_of(span).get(semconv.OPERATION) in MODEL_CALLS:
+                if attributes_of(span).get(semconv.OPERATION) in MODEL_CALLS:
                     self._calls.append(span)
                 return False
             return not self._closed and self._end(span, node)
@@ -224,12 +196,12 @@ class SpanCollector:
             self._lost["failed"] += 1
             return False
 
-    def _end(self, span: Any, node: _Open) -> bool:
+    def _end(self, span: Any, node: OpenSpan) -> bool:
         local = node.local
-        operation = None if node.origin == _PLAIN else operation_of(_attributes_of(span), span.name)
+        operation = None if node.origin == _PLAIN else operation_of(attributes_of(span), span.name)
         if operation is None and not local.ended:
             return False
-        if operation is not None and not self._is_read(_scope_of(span)):
+        if operation is not None and not self._is_read(scope_of(span)):
             if node.above is None and local.ended:
                 self._announce(span, node)  # below it may be a request that another library tells better
             return False
@@ -247,13 +219,13 @@ class SpanCollector:
             return self._announce(span, node) and not local.containers
         return False
 
-    def _announce(self, span: Any, node: _Open) -> bool:
+    def _announce(self, span: Any, node: OpenSpan) -> bool:
         key = (span.context.trace_id, span.context.span_id)
         node.local.announced.add(key)
         return self._queue.put(_Candidate(node, key, time.monotonic()), delay=self._limits.settle) is None
 
-    def _keep(self, span: Any, local: _Local, is_part: bool) -> None:
-        values = _attributes_of(span).values() if is_part else ()
+    def _keep(self, span: Any, local: LocalTrace, is_part: bool) -> None:
+        values = attributes_of(span).values() if is_part else ()
         size = 1_000 + sum(len(value) for value in values if isinstance(value, (str, tuple)))
         local.touched = time.monotonic()
         with self._lock:
@@ -267,7 +239,7 @@ class SpanCollector:
                 self._lost["traces" if len(self._locals) > self._limits.traces else "bytes"] += 1
                 self._drop(next(iter(self._locals.values())))
 
-    def _drop(self, local: _Local) -> None:
+    def _drop(self, local: LocalTrace) -> None:
         """Forget what was kept of a trace. The caller holds the lock."""
         self._locals.pop(id(local), None)
         self._bytes -= local.size
@@ -288,7 +260,7 @@ class SpanCollector:
 
     def _look_at(self, item: _Candidate) -> None:
         local, waited = item.node.local, time.monotonic() - item.since
-        below = any(_is_below(node, item.node) for node in list(local.open.values()))
+        below = any(is_below(node, item.node) for node in list(local.open.values()))
         if below and waited < self._limits.patience and not self._hurry and not self._queue.closed:
             self._queue.put(item, delay=min(1.0, max(self._limits.settle, waited)))
             return
@@ -321,13 +293,13 @@ class SpanCollector:
         self._requests += 1
         self._deliver(_key(request.root.record), trace)
 
-    def _forget(self, local: _Local, request: RequestSpans) -> None:
+    def _forget(self, local: LocalTrace, request: RequestSpans) -> None:
         """Drop the spans of a request but its root, which tells later parts beside it whose they are."""
         ids = {node.record.span_id for node in request.members()}
         with self._lock:
             local.ended = [span for span in local.ended if span.context.span_id not in ids]
 
-    def _close(self, local: _Local) -> None:
+    def _close(self, local: LocalTrace) -> None:
         with self._lock:
             if not local.open and id(local) in self._locals:
                 self._drop(local)
@@ -340,7 +312,7 @@ class SpanCollector:
         for local in idle:
             self._expire(local)
 
-    def _expire(self, local: _Local) -> None:
+    def _expire(self, local: LocalTrace) -> None:
         """Hand on what is complete apart from open spans above it, or else the request that never ended."""
         ended = [record_of(span) for span in local.ended]
         roots = [r for r in requests_in(ended, self._duplicates) if r.root.operation in CONTAINERS]
@@ -379,28 +351,6 @@ class SpanCollector:
         with self._lock:
             lost = {reason: self._lost[reason] for reason in _REASONS}
             return CollectorStats(self._requests, len(self._locals), self._bytes, lost)
-
-
-def _scope_of(span: Any) -> str:
-    scope = span.instrumentation_scope
-    return scope.name if scope is not None else ""
-
-
-def _attributes_of(span: Any) -> Any:
-    """A span's attributes for looking up. The SDK's own mapping raises an exception inside for every absent key, which
-    costs ten times as much as the look-up in the dictionary below it."""
-    bounded = getattr(span, "_attributes", None)
-    attributes = getattr(bounded, "_dict", None)
-    return attributes if isinstance(attributes, dict) else span.attributes or {}
-
-
-def _is_below(node: _Open, root: _Open) -> bool:
-    above = node.above
-    while above is not None:
-        if above is root:
-            return True
-        above = above.above
-    return False
 
 
 def _key(record: SpanRecord) -> SpanKey:
