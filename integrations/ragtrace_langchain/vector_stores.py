@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -19,6 +20,7 @@ from ragtrace.tracing import current
 from ragtrace.tracing.request import Run
 from ragtrace_langchain.switch import switch
 
+_log = logging.getLogger(__name__)
 _SEARCHES = (
     "similarity_search",
     "similarity_search_by_vector",
@@ -58,10 +60,14 @@ def _wrap_classes(base: Any) -> None:
 
 
 def _wrap_methods(cls: type) -> None:
-    for name in _METHODS & cls.__dict__.keys():
-        method = cls.__dict__[name]
-        if inspect.isfunction(method) and not getattr(method, "__isabstractmethod__", False):
-            setattr(cls, name, _traced_async(method) if inspect.iscoroutinefunction(method) else _traced(method))
+    """Wraps what a class defines itself. An application's class is defined in any case."""
+    try:
+        for name in _METHODS & cls.__dict__.keys():
+            method = cls.__dict__[name]
+            if inspect.isfunction(method) and not getattr(method, "__isabstractmethod__", False):
+                setattr(cls, name, _traced_async(method) if inspect.iscoroutinefunction(method) else _traced(method))
+    except Exception:  # noqa: BLE001 e.g. a metaclass that refuses
+        _log.warning("ragtrace: searches of the vector store %s are not traced", cls.__name__, exc_info=True)
 
 
 def _traced(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -275,6 +275,25 @@ def test_a_new_kind_of_vector_store(instrumented: Recorded) -> None:
     assert [name for name, _ in instrumented.tree()] == ["retrieval Mine"]
 
 
+def test_a_class_that_refuses_to_change(instrumented: Recorded, caplog: pytest.LogCaptureFixture) -> None:
+    """A vector store whose methods cannot be wrapped is defined and works; a line in the log says that it is not
+    traced."""
+
+    class Frozen(type(InMemoryVectorStore)):  # type: ignore[misc]
+        def __setattr__(cls, name: str, value: Any) -> None:
+            if not name.startswith("_"):
+                raise TypeError("frozen")
+            super().__setattr__(name, value)
+
+    class Mine(InMemoryVectorStore, metaclass=Frozen):
+        def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+            return CHUNKS[:k]
+
+    assert Mine(DeterministicFakeEmbedding(size=8)).similarity_search("q", k=1) == CHUNKS[:1]
+    assert "Mine" in caplog.text
+    assert instrumented.spans == []
+
+
 def test_an_agent_whose_prompt_searches(recorded: Recorded, config: Any, store: InMemoryVectorStore) -> None:
     """LangChain's `@dynamic_prompt` that searches a vector store: its chunks are the request's documents."""
     agents = pytest.importorskip("langchain.agents", reason="langchain is not installed")
