@@ -90,6 +90,7 @@ def expected_alert(name: str, severity: str, summary: str, evaluator: str = "", 
 WITH_EVALUATOR = {
     "RagtraceQualityBudgetBurn", "RagtraceQualityDrop", "RagtraceQualityCreep", "RagtraceSecretLeaked",
     "RagtracePersonalDataLeaked", "RagtraceToxicitySpike", "RagtraceQualityUnknown", "RagtraceEvaluatorErrors",
+    "RagtraceEvaluatorBlind",
     "RagtraceEvaluatorSilent", "RagtraceJudgeBudgetGone", "RagtraceJudgeUnreadable",
 }  # fmt: skip
 

@@ -140,13 +140,30 @@ def _absence() -> list[dict[str, Any]]:
             "one of two applications is gone",
             [BUILD, gauge("ragtrace_build_info", "1x24 _x40", version="1", app="gone")],
             silent("RagtraceApplicationGone", "2h"),
-            fires(
-                "RagtraceApplicationGone",
-                "2h20m",
-                "ticket",
-                "gone: reported half an hour ago and no longer does",
-                app="gone",
+            *(
+                fires(
+                    "RagtraceApplicationGone",
+                    time,
+                    "ticket",
+                    "gone: reported in the last seven days and no longer does",
+                    app="gone",
+                )
+                for time in ("2h25m", "5h")
             ),
+        ),
+        test(
+            "an application is deployed anew",
+            [BUILD, gauge("ragtrace_build_info", "1x24 _x1 1x40", version="1", app="gone")],
+            silent("RagtraceApplicationGone", "2h15m"),
+            silent("RagtraceApplicationGone", "5h"),
+        ),
+        test(
+            "every run of the only evaluator fails",
+            [
+                SAMPLED,
+                counter("ragtrace_evaluations_total", [(2, 0), (3, 1)], evaluator="faithfulness", verdict="error"),
+            ],
+            fires(stalled, "3h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
         ),
         test(
             "requests are sampled and none is evaluated, not even an error; then they are",
@@ -166,7 +183,26 @@ def _absence() -> list[dict[str, Any]]:
 def _evaluators() -> list[dict[str, Any]]:
     """Evaluators that fail or say nothing."""
     errors, silence = "RagtraceEvaluatorErrors", "RagtraceEvaluatorSilent"
+    blind = "RagtraceEvaluatorBlind"
     return [
+        test(
+            "most runs of an evaluator fail, then a few",
+            [
+                *evaluated([(4, 4, 0.1), (4, 1, 0.1), (4, 4, 0.1)]),
+                counter(
+                    "ragtrace_evaluations_total", [(4, 0), (4, 3), (4, 1)], evaluator="faithfulness", verdict="error"
+                ),
+            ],
+            silent(blind, "3h"),
+            fires(
+                blind,
+                "6h",
+                "page",
+                "shop: faithfulness fails in 75% of its runs: nobody would see the answers become worse",
+                "faithfulness",
+            ),
+            silent(blind, "10h"),
+        ),
         test(
             "a fifth of an evaluator's requests are errors",
             [

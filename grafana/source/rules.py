@@ -57,6 +57,11 @@ def safety() -> list[Rule]:
     return rules
 
 
+SEEN = "app:ragtrace_build_info:seen"
+LEAST_RUNS = 10
+"""The least number of an evaluator's runs in half an hour that say whether it works."""
+
+
 def silence() -> list[Rule]:
     """Returns the alerts on blindness: failures of the monitoring itself."""
     return [*_absence(), *_evaluators(), *_judge_and_exports()]
@@ -65,8 +70,9 @@ def silence() -> list[Rule]:
 def _absence() -> list[Rule]:
     """No scrape and no evaluation."""
     sampled = 'sum by (app, env) (increase(ragtrace_sampling_decisions_total{decision="sampled"}[30m]))'
-    evaluated = "sum by (app, env) (increase(ragtrace_evaluations_total[30m]))"
+    evaluated = 'sum by (app, env) (increase(ragtrace_evaluations_total{verdict!="error"}[30m]))'
     return [
+        recorded(SEEN, "group by (app, env) (ragtrace_build_info)"),
         alert(
             "RagtraceTelemetryAbsent",
             "absent(ragtrace_build_info)",
@@ -76,11 +82,10 @@ def _absence() -> list[Rule]:
         ),
         alert(
             "RagtraceApplicationGone",
-            "group by (app, env) (ragtrace_build_info offset 30m) unless on (app, env) group by (app, env) "
-            "(ragtrace_build_info)",
+            f"last_over_time({SEEN}[7d]) unless on (app, env) {SEEN}",
             "ticket",
-            "{{ $labels.app }}: reported half an hour ago and no longer does",
-            wait="10m",
+            "{{ $labels.app }}: reported in the last seven days and no longer does",
+            wait="15m",
         ),
         alert(
             "RagtraceEvaluationsStalled",
@@ -97,7 +102,17 @@ def _evaluators() -> list[Rule]:
     errors = share(
         'rate(ragtrace_evaluations_total{verdict="error"}[30m])', "rate(ragtrace_evaluations_total[30m])", BY
     )
+    runs = f"sum by ({BY}) (increase(ragtrace_evaluations_total[30m]))"
     return [
+        alert(
+            "RagtraceEvaluatorBlind",
+            f"({errors}) > 0.5\nand {runs} >= {LEAST_RUNS}",
+            "page",
+            "{{ $labels.app }}: {{ $labels.evaluator }} fails in {{ $value | humanizePercentage }} of its runs: nobody "
+            "would see the answers become worse",
+            wait="15m",
+            keep="15m",
+        ),
         alert(
             "RagtraceEvaluatorErrors",
             f"({errors}) > 0.1",

@@ -61,8 +61,10 @@ class NameModel:
         self._lock = threading.Lock()
 
     def find(self, text: str) -> list[Named]:
-        """The names and addresses of a text's first 20,000 characters, or 8,000 word pieces where it has more, in order,
-        not overlapping."""
+        """The names and addresses of a text's first 20,000 characters, or 8,000 word pieces if it has more.
+
+        In order, and not overlapping.
+        """
         text = text[:_MAX_CHARS]
         if not text.isascii():
             text = text.encode("utf-8", "replace").decode("utf-8")
