@@ -136,9 +136,10 @@ def any_of(*samplers: Sampler) -> Sampler:
     def sample(trace: Trace) -> Decision:
         decisions = [s(trace) for s in samplers]
         possible = [d for d in decisions if d.probability]
-        probability = _of_union([d.parts for d in possible])
-        # The factors of one decision are those of the union, too; of several they are not known any more.
-        by_trace_id = possible[0].by_trace_id if len(possible) == 1 else None
+        if len(possible) == 1:  # the usual case, in the request's thread: the factors of the one are those of the union
+            probability, by_trace_id = possible[0].probability, possible[0].by_trace_id
+        else:  # the factors of several are not known any more
+            probability, by_trace_id = _of_union([d.parts for d in possible]), None
         positive = next((d for d in decisions if d.keep), None)
         # Of equals the last: `errors()` and `slow()` stand first and say 0 of every other request.
         most_likely = max(reversed(decisions), key=lambda d: d.probability)
