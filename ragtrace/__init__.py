@@ -11,6 +11,7 @@ from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
 
 if TYPE_CHECKING:
+    from ragtrace.startup.assessments import feedback, score
     from ragtrace.startup.init import init
     from ragtrace.startup.runtime import Runtime
     from ragtrace.tracing.decorators import generation, retriever, tool
@@ -35,6 +36,7 @@ __all__ = [
     "init",
     "request",
     "retriever",
+    "score",
     "shutdown",
     "tool",
 ]
@@ -42,40 +44,14 @@ __all__ = [
 
 _LATE = {
     "Runtime": "ragtrace.startup.init",
+    "feedback": "ragtrace.startup.assessments",
     "generation": "ragtrace.tracing.decorators",
     "init": "ragtrace.startup.init",
     "request": "ragtrace.tracing.manual",
     "retriever": "ragtrace.tracing.decorators",
+    "score": "ragtrace.startup.assessments",
     "tool": "ragtrace.tracing.decorators",
 }
-
-
-def feedback(
-    trace_id: str | int,
-    *,
-    thumbs: int | bool | str | None = None,
-    comment: str | None = None,
-    source: str | None = None,
-) -> bool:
-    """Tell what a user said of an answer; True if somebody took it (the store, the metrics).
-
-    `trace_id` is the request's, as 32 hexadecimal digits or as a number; its trace may be stored later. `thumbs` is 1,
-    True or "up", -1, False or "down", or 0. `source` says who asked the user, e.g. "widget". Bad feedback brings the
-    log to review. Never blocks and never raises, whatever it is given; without `init` it does nothing.
-    """
-    try:
-        from ragtrace.records import Feedback
-        from ragtrace.startup.runtime import current
-
-        runtime = current()
-        if runtime is None:
-            return False
-        own = f"{trace_id:032x}" if isinstance(trace_id, int) else str(trace_id).strip().lower()
-        words: dict[object, int] = {"up": 1, "down": -1, 1: 1, 0: 0, -1: -1}
-        value = (1 if thumbs else -1) if isinstance(thumbs, bool) else words.get(thumbs)
-        return runtime.feedback(Feedback(own, value, None if comment is None else str(comment), source))
-    except Exception:  # noqa: BLE001 the application's thread, and whatever it gives
-        return False
 
 
 def flush(timeout: float = 10.0) -> bool:

@@ -211,6 +211,9 @@ class Evaluation:
     """Seconds from the end of the request to the end of its evaluation."""
     reason: str | None = None
     """Why it was dropped: `queue_full`, `queue_bytes`, `shutdown`."""
+    is_late: bool = False
+    """Only scores that come after the request's own evaluation, or without one: its trace has no texts, and no span id
+    where another process has answered the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,3 +228,7 @@ class Feedback:
     source: str | None = None
     created: float = 0.0
     """Unix time in seconds; 0 for now."""
+    score: float | None = None
+    """A finite number on the application's own scale."""
+    category: str | None = None
+    """One of the application's few words for what was said."""

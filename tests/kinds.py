@@ -49,6 +49,7 @@ MODULES = {
     "prometheus/test_servers.py": "server",
     "prometheus/test_sharing.py": "server",
     "review/test_webhooks.py": "server",
+    "startup/test_assessments.py": "server",
     "startup/test_ends.py": "process",
     "startup/test_process.py": "process",
     "tutorials": "server",

@@ -200,6 +200,10 @@ class HoldProcessor(SpanProcessor):
     def __call__(self, evaluation: Evaluation) -> None:
         """Let the evaluated request's root span go with its scores."""
         key = (evaluation.trace.trace_id, evaluation.trace.span_id)
+        if evaluation.is_late:  # the span has left, or waits for an evaluation of its own
+            if self._late_sink is not None:
+                self._late_sink(evaluation)
+            return
         with self._lock:
             entry = self._spans.pop(key, None)
             late = entry is None and (key in self._recent or self._closed)

@@ -36,6 +36,8 @@ class EvaluationSpanSink:
 
     def __call__(self, evaluation: Evaluation) -> None:
         """Take the scores of one evaluation."""
+        if not evaluation.trace.span_id:  # another process has answered the request: there is nothing to link to
+            return
         if all(score.label == NOT_APPLICABLE for score in evaluation.scores):
             return
         if self._queue is None:

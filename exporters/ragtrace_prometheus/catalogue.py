@@ -16,6 +16,8 @@ _EVALUATOR_SECONDS = (0.001, 0.01, 0.1, 0.5, 2.5, 10)
 """Few: each evaluator has such a histogram, and together they are a third of a scrape."""
 _LAG = (1, 5, 15, 30, 60, 300, 900, 3600)
 _DOCUMENTS = (0, 1, 2, 3, 5, 8, 10, 15, 20)
+_FEEDBACK_SCORES = (0, 0.25, 0.5, 0.75, 1, 2, 3, 4, 5, 7, 10)
+"""Thumbs as 0 and 1, shares, stars, and the ten points of a recommendation."""
 _TENTHS = (0.0, *(round(0.1 * i, 1) for i in range(1, 11)))
 
 
@@ -45,6 +47,10 @@ class Catalogue:
         self.cost = counter("cost_usd", "US dollars spent on models.", "component model")
         self.decisions = counter("sampling_decisions", "Sampling decisions.", "decision stratum")
         self.feedback = counter("feedback", "What users said of answers.", "value")
+        self.feedback_score = histogram("feedback_score", "Scores that users gave to answers.", _FEEDBACK_SCORES)
+        self.feedback_categories = counter(
+            "feedback_categories", "What users said, by the application's words.", "category"
+        )
 
     def _add_evaluation_metrics(self, thresholds: set[float]) -> None:
         counter, histogram = self._counter, self._histogram

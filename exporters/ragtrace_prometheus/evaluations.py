@@ -85,8 +85,9 @@ class Evaluations:
             self._count_score(score, origin, source)
         if evaluation.cause is not None:
             m.causes.inc(evaluation.cause if evaluation.cause in semconv.CAUSES else "none")
-        m.lag.observe(amount(evaluation.lag), source=source)
-        m.last.set(now)
+        if not evaluation.is_late:
+            m.lag.observe(amount(evaluation.lag), source=source)
+            m.last.set(now)
 
     def count_duration(self, evaluator: str, seconds: float) -> None:
         """Count how long an evaluator took for one trace."""

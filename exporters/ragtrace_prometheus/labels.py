@@ -59,6 +59,7 @@ class Caps:
     evaluator: LabelCap = field(default_factory=lambda: LabelCap(100))
     reason: LabelCap = field(default_factory=lambda: LabelCap(50))
     stratum: LabelCap = field(default_factory=lambda: LabelCap(20))
+    category: LabelCap = field(default_factory=lambda: LabelCap(20))
     model: LabelCap = field(default_factory=lambda: LabelCap(_MAX_ORIGIN, empty=""))
     prompt_version: LabelCap = field(default_factory=lambda: LabelCap(_MAX_ORIGIN, empty=""))
 

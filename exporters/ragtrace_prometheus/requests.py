@@ -19,6 +19,14 @@ DIRECTIONS = ("input", "output")
 _FEEDBACK = ("up", "down", "other")
 
 
+class FeedbackNote(NamedTuple):
+    """What a user said of an answer, without a comment."""
+
+    value: str
+    score: float | None
+    category: str | None
+
+
 class RequestNote(NamedTuple):
     """A finished request without its texts, which must not wait with it."""
 
@@ -74,7 +82,7 @@ class Requests:
             m.cost.begin("generation", caps.model(model))
         for value in _FEEDBACK:
             m.feedback.begin(value)
-        for family in (m.duration, m.first_chunk, m.documents, m.top_score, m.empty):
+        for family in (m.duration, m.first_chunk, m.documents, m.top_score, m.empty, m.feedback_score):
             family.begin()
 
     def _begin_statuses(self, model: str, version: str) -> None:
@@ -113,9 +121,14 @@ class Requests:
             dollars = sum(count * price for count, price in zip(counts, self._prices[model], strict=True)) / 1e6
             self._metrics.cost.inc("generation", label, by=dollars)
 
-    def count_feedback(self, value: str) -> None:
-        """Count a user's feedback: `up`, `down`, or anything else as `other`."""
-        self._metrics.feedback.inc(value if value in _FEEDBACK else "other")
+    def count_feedback(self, feedback: FeedbackNote) -> None:
+        """Count a user's feedback: `up`, `down`, or anything else as `other`; its score and its category."""
+        m = self._metrics
+        m.feedback.inc(feedback.value if feedback.value in _FEEDBACK else "other")
+        if feedback.score is not None:
+            m.feedback_score.observe(feedback.score)
+        if feedback.category:
+            m.feedback_categories.inc(self._caps.category(feedback.category))
 
 
 def amount(value: object) -> float:

@@ -28,7 +28,7 @@ from ragtrace_prometheus.evaluations import Evaluations
 from ragtrace_prometheus.exposition import PlainRegistry
 from ragtrace_prometheus.families import Family
 from ragtrace_prometheus.labels import Caps
-from ragtrace_prometheus.requests import RequestNote, Requests, note
+from ragtrace_prometheus.requests import FeedbackNote, RequestNote, Requests, note
 from ragtrace_prometheus.watcher import JudgeLimits, Watcher
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class PrometheusSink(Collector):
                 raise SettingError(f"PROMETHEUS_MULTIPROC_DIR is {path!r}, which cannot be used: {error}") from None
         self._closed = False
         self._reset()
-        self._queue: Background[RequestNote | str] = Background("ragtrace-counts", self._work, _BOUNDS)
+        self._queue: Background[RequestNote | FeedbackNote] = Background("ragtrace-counts", self._work, _BOUNDS)
         self.registry = registry or PlainRegistry()
         try:
             self.registry.register(self)
@@ -131,9 +131,9 @@ class PrometheusSink(Collector):
         except Exception:  # noqa: BLE001 a trace may hold anything
             self._failures += 1
 
-    def observe_feedback(self, value: str) -> None:
-        """Note a user's feedback: `up` or `down`; everything else is `other`."""
-        self._queue.put(value)
+    def observe_feedback(self, value: str, score: float | None = None, category: str | None = None) -> None:
+        """Note a user's feedback: `up` or `down`, everything else is `other`; its score, and its category."""
+        self._queue.put(FeedbackNote(value, score, category))
 
     def __call__(self, evaluation: Evaluation) -> None:
         """Count an evaluation."""
@@ -145,7 +145,7 @@ class PrometheusSink(Collector):
         with self._lock:
             self._evaluations.count_duration(evaluator, seconds)
 
-    def _work(self, items: list[RequestNote | str]) -> float | None:
+    def _work(self, items: list[RequestNote | FeedbackNote]) -> float | None:
         """Count. Where there are several processes, write this one's file when it is due, and return the seconds until
         it is due again."""
         self._count(items)
@@ -161,11 +161,11 @@ class PrometheusSink(Collector):
             self._write()
         return self._due - time.monotonic()
 
-    def _count(self, items: list[RequestNote | str]) -> None:
+    def _count(self, items: list[RequestNote | FeedbackNote]) -> None:
         with self._lock:
             for item in items:
                 try:
-                    if isinstance(item, str):
+                    if isinstance(item, FeedbackNote):
                         self._requests.count_feedback(item)
                     else:
                         self._requests.count(item)

@@ -257,6 +257,8 @@ feedback = Table(
     Column("key", String(16)),
     Column("source", String(100)),
     Column("created", Float(53), nullable=False),
+    Column("score", Float(53)),  # on the application's own scale
+    Column("category", String(100)),
 )
 
 items = Table(  # the review queue; one row for each requested review

@@ -49,6 +49,8 @@ class Rows:
     words: tuple[str, str, str] | None
     """None in a store with a key."""
     scores: list[ScoreRows]
+    is_late: bool = False
+    """Further scores of a trace that is stored already; without one they are left out."""
 
 
 def prepare_rows(keys: Keys | None, evaluations: Iterable[Evaluation], now: float) -> list[Rows]:
@@ -60,7 +62,10 @@ def prepare_rows(keys: Keys | None, evaluations: Iterable[Evaluation], now: floa
             continue
         rows = _rows(keys, evaluation, now)
         first = by_span.setdefault(rows.span, rows)
-        if first is not rows:
+        if first.is_late and not rows.is_late:
+            rows.scores += first.scores
+            by_span[rows.span] = rows
+        elif first is not rows:
             first.scores += rows.scores
     for rows in by_span.values():  # of several scores of the same version the first counts
         rows.scores = list({(s["evaluator"], s["version"]): (s, d) for s, d in reversed(rows.scores)}.values())[::-1]
@@ -84,7 +89,8 @@ def _rows(keys: Keys | None, evaluation: Evaluation, now: float) -> Rows:
     size = sum(len(part.encode("utf-8", "surrogatepass")) for part in texts.values() if part)
     row = _trace_row(keys, evaluation, trace_id, now) | {"size": size}
     new_scores = [_score_rows(keys, score, trace_id, now) for score in evaluation.scores]
-    return Rows((trace_id, row["span_id"]), row, seal_columns(keys, trace_id, texts), words, new_scores)
+    content = seal_columns(keys, trace_id, texts)
+    return Rows((trace_id, row["span_id"]), row, content, words, new_scores, evaluation.is_late)
 
 
 def _trace_row(keys: Keys | None, evaluation: Evaluation, trace_id: str, now: float) -> dict[str, Any]:
@@ -181,6 +187,7 @@ def write_rows(connection: Connection, rows: Sequence[Rows]) -> int:
     if not rows:
         return 0
     lock(connection, _LOCK)
+    rows = _without_strays(connection, rows)
     stored = _stored_ids(connection, rows)
     new = [each for each in rows if each.span not in stored]
     ids = stored | _new_ids(connection, new)
@@ -199,6 +206,27 @@ def write_rows(connection: Connection, rows: Sequence[Rows]) -> int:
         connection, [each.trace for each in new], [(each.trace, s) for each, pairs in new_scores for s, _ in pairs]
     )
     return sum(1 for each, pairs in new_scores if pairs or each.span not in stored)
+
+
+def _without_strays(connection: Connection, rows: Sequence[Rows]) -> list[Rows]:
+    """The rows without late ones whose trace is not stored. A late one without a span id gets that of its trace."""
+    late = sorted({each.span[0] for each in rows if each.is_late})
+    if not late:
+        return list(rows)
+    spans: dict[str, list[str]] = {}
+    for part in chunks(late):
+        query = select(traces.c.trace_id, traces.c.span_id).where(traces.c.trace_id.in_(part)).order_by(traces.c.id)
+        for trace_id, span_id in connection.execute(query):
+            spans.setdefault(trace_id, []).append(span_id)
+    kept = []
+    for each in rows:
+        trace_id, span_id = each.span
+        if each.is_late and not any(span_id == stored for stored in spans.get(trace_id, ())):
+            if span_id.strip("0") or trace_id not in spans:
+                continue
+            each.span = (trace_id, spans[trace_id][-1])
+        kept.append(each)
+    return kept
 
 
 def _stored_ids(connection: Connection, rows: Sequence[Rows]) -> dict[Span, int]:

@@ -60,7 +60,10 @@ def mask_trace(stored: StoredTrace) -> StoredTrace:
         stored,
         evaluation=evaluation,
         history=tuple((when, masked(score)) for when, score in stored.history),
-        feedback=tuple(replace(f, comment=_mask(f.comment), source=_mask(f.source)) for f in stored.feedback),
+        feedback=tuple(
+            replace(f, comment=_mask(f.comment), source=_mask(f.source), category=_mask(f.category))
+            for f in stored.feedback
+        ),
     )
 
 

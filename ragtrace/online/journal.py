@@ -76,6 +76,8 @@ class Journal:
         """Append an evaluation. Never raises."""
         try:
             with self._lock:
+                if evaluation.is_late:
+                    return  # a line is a request
                 if evaluation.status == "dropped":
                     self._dropped[evaluation.reason or "unknown"] += 1
                 else:

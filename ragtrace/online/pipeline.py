@@ -21,6 +21,7 @@ from ragtrace.background import Background, Bounds, after_fork
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, under
 from ragtrace.online.breaker import Breaker, Runners
 from ragtrace.online.child_thread import suppress_tracing
+from ragtrace.online.code_scores import CodeScores
 from ragtrace.online.counts import Counts, Stats, Tally, inputs_of
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Decision, Sampler, joint, ratio
@@ -116,6 +117,8 @@ class Pipeline:
         self._may_divide = not any(check.asks_judge or inspect.iscoroutinefunction(check.fn) for check in evaluators)
         self._environment = dict(environment or {})
         self._queue = Background("ragtrace-worker", self._work, self.limits, session=self._open_runners)
+        self.code_scores = CodeScores(self._deliver)
+        """The scores that the application's code gives."""
         self._reset()
         after_fork(self._reset)
 
@@ -156,6 +159,7 @@ class Pipeline:
     def _submit(self, trace: Trace, decision: Decision) -> bool:
         for observe in self._observers:
             observe(trace, decision)
+        self.code_scores.observe(trace, decision)
         inputs = inputs_of(trace)
         size = _size_of(trace) if decision.keep else 0
         with self._queue.lock:
@@ -265,6 +269,7 @@ class Pipeline:
         except Exception:  # noqa: BLE001 an error in the cause rule must not cost the scores
             _log.exception("ragtrace: finding the cause of trace %032x failed", trace.trace_id)
             self._count_internal_error()
+        scores = (*scores, *self.code_scores.take(trace.trace_id))
         return Evaluation(trace, scores, "error" if failed else "scored", cause, lag)
 
     def _deliver(self, evaluation: Evaluation) -> None:
@@ -300,7 +305,8 @@ class Pipeline:
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until everything accepted so far is evaluated and delivered; False after `timeout` seconds."""
-        return self._queue.flush(timeout)
+        until = time.monotonic() + timeout
+        return self._queue.flush(timeout) and self.code_scores.flush(max(0.0, until - time.monotonic()))
 
     @property
     def is_loaded(self) -> bool:
@@ -323,6 +329,7 @@ class Pipeline:
         self._deliver_notices()
         for item in (*unfinished, *rest):
             self._drop(item, "shutdown")
+        self.code_scores.close()
         return not unfinished and not rest
 
     def counts(self) -> Mapping[str, Counts]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -42,7 +43,8 @@ def add_feedback(store: Store, message: Feedback, now: float | None = None, poli
     content = {"trace_id": message.trace_id, "source": message.source}
     with store.writing() as connection:
         columns = store.seal(message.trace_id, {"comment": message.comment})
-        row = {**content, "thumbs": message.thumbs, "created": message.created}
+        said = {"thumbs": message.thumbs, "score": message.score, "category": message.category}
+        row = {**content, **said, "created": message.created}
         connection.execute(insert(feedback).values(**row, **columns))
         query = select(traces.c.id).where(trace_is(message.trace_id)).order_by(traces.c.id.desc())
         ids = list(connection.scalars(query))
@@ -62,10 +64,14 @@ def _checked(message: Feedback, now: float) -> Feedback:
     if message.thumbs not in (None, -1, 0, 1):
         raise DataError("invalid thumbs in feedback: expected -1, 0 or 1")
     comment = (message.comment or "").strip()[:_COMMENT] or None
-    if message.thumbs is None and comment is None:
-        raise DataError("the feedback is empty: expected thumbs or a comment")
+    if message.score is not None and not math.isfinite(message.score):
+        raise DataError(f"invalid score in feedback: expected a finite number, not {message.score}")
+    category = (message.category or "").strip()[:100] or None
+    if message.thumbs is None and message.score is None and category is None and comment is None:
+        raise DataError("the feedback is empty: expected thumbs, a score, a category or a comment")
     source = message.source[:100] if message.source else None
-    return replace(message, trace_id=trace_id, comment=comment, source=source, created=message.created or now)
+    created = message.created or now
+    return replace(message, trace_id=trace_id, comment=comment, source=source, category=category, created=created)
 
 
 def _has_room(connection: Connection, policy: Policy, trace: int, now: float) -> bool:

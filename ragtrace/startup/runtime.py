@@ -16,7 +16,7 @@ from ragtrace.background import after_fork
 from ragtrace.evaluation import Evaluator
 from ragtrace.online.counts import Counts
 from ragtrace.online.pipeline import Pipeline
-from ragtrace.records import Feedback
+from ragtrace.records import Feedback, Score
 from ragtrace.settings import Settings
 from ragtrace.tracing import manual, recorder
 from ragtrace.tracing.content import ContentPolicy
@@ -38,7 +38,7 @@ class _Metrics(Protocol):
 
     def close(self) -> None: ...
 
-    def observe_feedback(self, value: str) -> None: ...
+    def observe_feedback(self, value: str, score: float | None = ..., category: str | None = ...) -> None: ...
 
 
 class _Journal(Protocol):
@@ -176,10 +176,15 @@ class Runtime:
             return False
         metrics, sink = self._parts.metrics, self._parts.feedback
         if metrics is not None:
-            metrics.observe_feedback({1: "up", -1: "down"}.get(message.thumbs or 0, "other"))
+            value = {1: "up", -1: "down"}.get(message.thumbs or 0, "other")
+            metrics.observe_feedback(value, message.score, message.category)
         if sink is not None:
             sink(message)
         return metrics is not None or sink is not None
+
+    def score(self, trace_id: int, score: Score) -> bool:
+        """Take a score from code. False if too many wait, or the runtime is closed. See `ragtrace.score`."""
+        return not self._closed and self.pipeline.code_scores.add(trace_id, score)
 
     def close(self, timeout: float | None = None) -> bool:
         """Stop: remove the instrumentation, end open requests, evaluate waiting requests for up to `timeout` seconds,

@@ -25,21 +25,21 @@ Attachment: TypeAlias = Token[Context]
 """What `detach` takes back."""
 
 
-def context_with(run: Run) -> Context:
-    """The current context with the run's span as its current span."""
-    if run.place is None:
-        run.place = Place(run)
-    return otel.set_span_in_context(run.span, Context({**otel_context.get_current(), _PLACE: run.place}))
-
-
 def attach(run: Run | None) -> Attachment | None:
     """Make the run's span the current one. Returns None if it is already, and for no run."""
     if run is None:
         return None
-    place = otel_context.get_current().get(_PLACE)
-    if place is not None and place is run.place:
+    base = otel_context.get_current()
+    place = run.place
+    if place is None:
+        place = run.place = Place(run)
+    elif base.get(_PLACE) is place:
         return None
-    return otel_context.attach(context_with(run))
+    origin, context = place.latest
+    if origin is not base:
+        context = otel.set_span_in_context(run.span, Context({**base, _PLACE: place}))
+        place.latest = (base, context)
+    return otel_context.attach(context)
 
 
 def detach(token: Attachment | None) -> None:

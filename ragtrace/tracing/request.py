@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, Span, SpanContext
 
 from ragtrace import semconv
@@ -113,12 +114,15 @@ class Place:
     live as long as they do.
     """
 
-    __slots__ = ("_run", "outside", "span_context")
+    __slots__ = ("_run", "latest", "outside", "span_context")
 
     def __init__(self, run: Run) -> None:
         self._run = weakref.ref(run)
         self.span_context: SpanContext = run.span.get_span_context()
         self.outside: Span = run.request.outside
+        self.latest: tuple[Context | None, Context] = (None, Context())
+        """A context, and the one that was made of it with the run's span as its current span: the steps of a chain all
+        start from the same one."""
 
     @property
     def run(self) -> Run | None:

@@ -33,6 +33,7 @@ EXPORTS = {
         "init",
         "request",
         "retriever",
+        "score",
         "shutdown",
         "tool",
     ],

@@ -44,17 +44,20 @@ _ANSWER: dict[str, dict[str, object]] = {kind: {} for kind in _FILES.values()}
 
 
 class FeedbackIn(Body):
-    """What a user of the application said of an answer: thumbs, a comment, or both."""
+    """What a user of the application said of an answer: at least one of thumbs, score, category and comment."""
 
     trace_id: TraceId
     thumbs: Thumbs | None = None
+    score: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    category: Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")] | None = None
     comment: Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00]*$")] | None = None
     source: Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")] | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> FeedbackIn:
-        if self.thumbs is None and not (self.comment or "").strip():
-            raise ValueError("give thumbs or a comment")
+        has_words = (self.comment or "").strip() or (self.category or "").strip()
+        if self.thumbs is None and self.score is None and not has_words:
+            raise ValueError("give thumbs, a score, a category or a comment")
         return self
 
 
@@ -115,7 +118,8 @@ class ExportQuery(BaseModel):
 def give_feedback(request: Request, user: GivesFeedback, payload: FeedbackIn) -> Kept:
     """Keep what a user of the application said. Needs a token with the scope `feedback`."""
     audit.note(request, object=payload.trace_id, thumbs=payload.thumbs)
-    entry = Feedback(payload.trace_id, payload.thumbs, payload.comment, payload.source or user.name)
+    said = {"score": payload.score, "category": payload.category}
+    entry = Feedback(payload.trace_id, payload.thumbs, payload.comment, payload.source or user.name, **said)
     policy = settings_of(request).policy
     return Kept(stored=feedback.add_feedback(store_of(request), entry, policy=policy))
 

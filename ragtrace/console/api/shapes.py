@@ -100,6 +100,8 @@ class FeedbackOut(BaseModel):
     """What a user of the application said."""
 
     thumbs: int | None
+    score: float | None
+    category: str | None
     comment: str | None
     source: str | None
     created: float

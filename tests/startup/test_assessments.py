@@ -1,0 +1,191 @@
+"""`ragtrace.score` and `ragtrace.feedback`: what an application passes on of its answers."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragtrace
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Evaluation, Score, Trace
+from ragtrace.testing import Capture
+
+Start = Callable[..., ragtrace.Runtime]
+
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def quick(trace: Trace) -> float:
+    """Always passes."""
+    return 1.0
+
+
+@evaluator(needs={"answer"})
+def slow(trace: Trace) -> float:
+    """Takes half a second."""
+    time.sleep(0.5)
+    return 1.0
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    def init(**options: Any) -> ragtrace.Runtime:
+        own = {"langchain": False, "llama_index": False, "sample_per_second": 0, "evaluators": [quick]}
+        return ragtrace.init(**{**own, **options})
+
+    yield init
+    ragtrace.shutdown(1.0)
+
+
+def ask() -> str:
+    """One request by hand; its trace id."""
+    with ragtrace.request("How long?", metadata={"app": "pumps"}) as request:
+        request.answered("For 24 months.", model="gpt-4o", usage={"input_tokens": 3, "output_tokens": 4})
+    return request.trace_id
+
+
+def own_scores(evaluations: list[Evaluation]) -> list[Score]:
+    return [score for each in evaluations for score in each.scores if score.name not in ("quick", "slow")]
+
+
+def read_spans(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_score_before_the_evaluation_leaves_with_it(start: Start, tmp_path: Path) -> None:
+    """A score that comes while its request runs or waits is on the root span, in the same evaluation."""
+    capture = Capture()
+    start(spans_file=str(tmp_path / "spans.jsonl"), evaluators=[slow], sinks=[capture])
+    with ragtrace.request("How long?") as request:
+        request.answered("For 24 months.")
+        assert ragtrace.score(request.trace_id, "helpful", True, explanation="clicked")
+    assert ragtrace.score(int(request.trace_id, 16), "Star rating", 4, label="good")
+    assert ragtrace.flush(30)
+    (evaluation,) = capture.evaluations
+    assert [(s.name, s.value, s.label) for s in own_scores([evaluation])] == [
+        ("helpful", 1.0, None),
+        ("star_rating", 4.0, "good"),
+    ]
+    (root,) = [span for span in read_spans(tmp_path / "spans.jsonl") if span["name"].startswith("invoke_workflow")]
+    assert root["attributes"]["gen_ai.evaluation.helpful.score"] == 1.0
+    assert root["attributes"]["gen_ai.evaluation.star_rating.label"] == "good"
+
+
+def test_a_late_score_leaves_on_a_linked_span(start: Start, tmp_path: Path) -> None:
+    """A score that comes after the evaluation is on one span that is linked to the root, in the metrics, the store and
+    the sinks; it counts as no request."""
+    capture = Capture()
+    path, store = tmp_path / "spans.jsonl", tmp_path / "logs.db"
+    runtime = start(spans_file=str(path), prometheus_port=0, store=f"sqlite:///{store}", sinks=[capture])
+    trace_id = ask()
+    assert ragtrace.flush(30)
+    assert ragtrace.score(trace_id, "rating", 0.25, "fail", "too short")
+    assert ragtrace.flush(30)
+    late = capture.evaluations[-1]
+    assert (late.is_late, late.trace.facts.app, late.trace.facts.model) == (True, "pumps", "gpt-4o")
+    spans = read_spans(path)
+    (root,) = [span for span in spans if span["name"].startswith("invoke_workflow")]
+    (own,) = [span for span in spans if span["name"] == "evaluation"]
+    assert own["attributes"]["gen_ai.evaluation.rating.score"] == 0.25
+    assert own["parent_id"] == root["span_id"]
+    rows = sqlite3.connect(store).execute("select evaluator, value, label from scores order by evaluator").fetchall()
+    assert rows == [("quick", 1.0, "pass"), ("rating", 0.25, "fail")]
+    metrics = _scrape(runtime)
+    assert 'ragtrace_evaluations_total{app="rag",env="dev",evaluator="rating",verdict="fail"' in metrics
+    assert "ragtrace_evaluation_lag_seconds_count" in metrics
+    assert [line for line in metrics.splitlines() if line.startswith("ragtrace_evaluation_lag_seconds_count")][
+        0
+    ].endswith("1.0")
+
+
+def _scrape(runtime: ragtrace.Runtime) -> str:
+    import urllib.request
+
+    assert runtime.metrics_url is not None
+    with urllib.request.urlopen(runtime.metrics_url, timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def test_a_request_that_is_not_sampled_can_be_scored(start: Start) -> None:
+    """A score of a request that is not evaluated leaves alone, with the request's span."""
+    capture = Capture()
+    start(sample=0.0, sample_errors=False, sinks=[capture])
+    trace_id = ask()
+    assert ragtrace.score(trace_id, "rating", 1)
+    (evaluation,) = capture.wait(1)
+    assert f"{evaluation.trace.trace_id:032x}" == trace_id
+    assert evaluation.trace.span_id
+
+
+def test_a_score_of_another_process_is_delivered_at_the_end(start: Start) -> None:
+    """A score whose request this process does not know waits, and is delivered without a span at the latest at the end."""
+    capture = Capture()
+    start(sinks=[capture])
+    assert ragtrace.score("1" * 32, "rating", 1)
+    assert ragtrace.flush(10)
+    assert capture.evaluations == []
+    ragtrace.shutdown(5)
+    (evaluation,) = capture.evaluations
+    assert (evaluation.is_late, evaluation.trace.span_id) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense", "rating", 1),
+        ("", "rating", 1),
+        ("0" * 32, "rating", 1),
+        (None, "rating", 1),
+        (2**200, "rating", 1),
+        ("1" * 32, "", 1),
+        ("1" * 32, "!?", 1),
+        ("1" * 32, 7, 1),
+        ("1" * 32, "rating", float("nan")),
+        ("1" * 32, "rating", "high"),
+        ("1" * 32, "rating", object()),
+        ("1" * 32, "rating", None),
+    ],
+)
+def test_scores_that_are_none(start: Start, arguments: Any) -> None:
+    """An invalid trace id, name or value is refused, and raises nothing."""
+    start()
+    assert ragtrace.score(*arguments) is False
+
+
+def test_feedback_with_a_score_and_a_category(start: Start, tmp_path: Path) -> None:
+    """A score and a category of feedback are stored, and counted under bounded labels."""
+    from ragtrace.chatlogs.store import open_store
+
+    runtime = start(store=f"sqlite:///{tmp_path / 'logs.db'}", prometheus_port=0)
+    trace_id = ask()
+    assert ragtrace.flush(30)
+    assert ragtrace.feedback(trace_id, score=4, category="helpful")
+    for i in range(30):
+        assert ragtrace.feedback(trace_id, category=f"word {i}")
+    assert ragtrace.flush(30)
+    store = open_store(f"sqlite:///{tmp_path / 'logs.db'}")
+    (row,) = store.search().rows
+    first = store.load(row.id).feedback[0]
+    store.close()
+    assert (first.thumbs, first.score, first.category) == (None, 4.0, "helpful")
+    metrics = _scrape(runtime)
+    assert 'ragtrace_feedback_score_bucket{app="rag",env="dev",le="4.0"} 1.0' in metrics
+    assert 'category="helpful"} 1.0' in metrics
+    assert 'category="other"} 11.0' in metrics
+
+
+def test_feedback_that_is_none(start: Start) -> None:
+    """Without a valid trace id, or without anything said, feedback is False."""
+    assert ragtrace.feedback("1" * 32, thumbs=1) is False
+    start(prometheus_port=0)
+    assert ragtrace.feedback("nonsense") is False
+    assert ragtrace.feedback("nonsense", thumbs=1) is False
+    assert ragtrace.feedback("1" * 32) is False
+    assert ragtrace.feedback("1" * 32, comment="  ") is False
+    assert ragtrace.feedback("1" * 32, thumbs="sideways") is False
+    assert ragtrace.feedback("1" * 32, thumbs=-1) is True
