@@ -102,6 +102,6 @@ def _feedback(connection: Connection, keys: Keys | None, trace_id: str) -> tuple
     messages = []
     for row in connection.execute(query).mappings():
         comment = unseal_columns(keys, trace_id, row, ("comment",))["comment"]
-        said = {name: row[name] for name in ("thumbs", "source", "created", "score", "category")}
-        messages.append(Feedback(trace_id, comment=comment, **said))
+        values = {name: row[name] for name in ("thumbs", "source", "created", "score", "category")}
+        messages.append(Feedback(trace_id, comment=comment, **values))
     return tuple(messages)

@@ -218,15 +218,15 @@ def _without_strays(connection: Connection, rows: Sequence[Rows]) -> list[Rows]:
         query = select(traces.c.trace_id, traces.c.span_id).where(traces.c.trace_id.in_(part)).order_by(traces.c.id)
         for trace_id, span_id in connection.execute(query):
             spans.setdefault(trace_id, []).append(span_id)
-    kept = []
+    stored_rows = []
     for each in rows:
         trace_id, span_id = each.span
         if each.is_late and not any(span_id == stored for stored in spans.get(trace_id, ())):
             if span_id.strip("0") or trace_id not in spans:
                 continue
             each.span = (trace_id, spans[trace_id][-1])
-        kept.append(each)
-    return kept
+        stored_rows.append(each)
+    return stored_rows
 
 
 def _stored_ids(connection: Connection, rows: Sequence[Rows]) -> dict[Span, int]:

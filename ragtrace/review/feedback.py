@@ -43,8 +43,8 @@ def add_feedback(store: Store, message: Feedback, now: float | None = None, poli
     content = {"trace_id": message.trace_id, "source": message.source}
     with store.writing() as connection:
         columns = store.seal(message.trace_id, {"comment": message.comment})
-        said = {"thumbs": message.thumbs, "score": message.score, "category": message.category}
-        row = {**content, **said, "created": message.created}
+        values = {"thumbs": message.thumbs, "score": message.score, "category": message.category}
+        row = {**content, **values, "created": message.created}
         connection.execute(insert(feedback).values(**row, **columns))
         query = select(traces.c.id).where(trace_is(message.trace_id)).order_by(traces.c.id.desc())
         ids = list(connection.scalars(query))

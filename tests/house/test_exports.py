@@ -97,7 +97,7 @@ FIELDS = {
         "output_tokens",
         "cost",
     ],
-    "Evaluation": ["trace", "scores", "status", "cause", "lag", "reason"],
+    "Evaluation": ["trace", "scores", "status", "cause", "lag", "reason", "is_late"],
     "Trace": [
         "trace_id",
         "span_id",

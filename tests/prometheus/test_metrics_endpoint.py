@@ -671,7 +671,7 @@ def busy(sink: PrometheusSink, rounds: int = 3) -> None:
         trace = make_trace(trace_id=i + 1, documents=documents, duration=1.5e7 * i, facts=facts)
         sink.observe_request(trace, Decision(i != 1, 0.5, "ratio"))
         sink.observe_duration("length", 0.02)
-        sink.observe_feedback("up")
+        sink.observe_feedback("up", 4.0, "helpful")
         judged = {"failures": ("retrieval",), "model": "judge", "cost": 0.1}
         failed = Score("length", 0.1, "fail", sampling_probability=1e-9, **judged)  # type: ignore[arg-type]
         sink(Evaluation(trace, (Score("length", 0.7, "pass"), failed, Score("length", error="timeout")), cause="none"))
