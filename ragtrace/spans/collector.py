@@ -39,6 +39,7 @@ _MAX_SCOPES = 1_000
 _REASONS = ("traces", "bytes", "open_spans", "expired", "failed")
 _SWEEP = 30.0
 _MAX_CALLS = 2_000
+_PLAIN_SIZE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +226,14 @@ class SpanCollector:
         return self._queue.put(_Candidate(node, key, time.monotonic()), delay=self._limits.settle) is None
 
     def _keep(self, span: Any, local: LocalTrace, is_part: bool) -> None:
-        values = attributes_of(span).values() if is_part else ()
-        size = 1_000 + sum(len(value) for value in values if isinstance(value, (str, tuple)))
+        size = _size_of(span) if is_part else _PLAIN_SIZE
         local.touched = time.monotonic()
         with self._lock:
             local.ended.append(span)
             local.size += size
             self._bytes += size
             self._locals[id(local)] = local
-            while len(self._locals) > self._limits.traces or (
-                self._bytes > self._limits.bytes and len(self._locals) > 1
-            ):
+            while len(self._locals) > self._limits.traces or self._bytes > self._limits.bytes:
                 self._lost["traces" if len(self._locals) > self._limits.traces else "bytes"] += 1
                 self._drop(next(iter(self._locals.values())))
 
@@ -274,9 +272,12 @@ class SpanCollector:
         for key, request in requests.items():
             # Also a root that nobody announced, because another library's span above it seemed to be the root.
             if key == item.key or key not in local.announced:
-                local.announced.add(key)
-                self._hand_on(request)
+                if request.root.facts is None and local.containers:
+                    self._deliver(key, None)  # what is left beside workflows that were handed on before
+                else:
+                    self._hand_on(request)
                 self._forget(local, request)
+        local.announced.discard(item.key)
         if not local.open:
             self._close(local)
 
@@ -294,10 +295,19 @@ class SpanCollector:
         self._deliver(_key(request.root.record), trace)
 
     def _forget(self, local: LocalTrace, request: RequestSpans) -> None:
-        """Drop the spans of a request but its root, which tells later parts beside it whose they are."""
-        ids = {node.record.span_id for node in request.members()}
+        """Drop the spans of a request: the span of a connection above it may stay open for days."""
+        ids = {request.root.record.span_id, *(node.record.span_id for node in request.members())}
+        present = local.ended
+        count = len(present)
+        others = [span for span in present[:count] if span.context.span_id not in ids]
+        freed = sum(_size_of(span) for span in present[:count] if span.context.span_id in ids)
         with self._lock:
-            local.ended = [span for span in local.ended if span.context.span_id not in ids]
+            if local.ended is not present or id(local) not in self._locals:
+                return  # it was given up in between
+            local.ended = [*others, *present[count:]]
+            freed = min(freed, local.size)
+            local.size -= freed
+            self._bytes -= freed
 
     def _close(self, local: LocalTrace) -> None:
         with self._lock:
@@ -351,6 +361,12 @@ class SpanCollector:
         with self._lock:
             lost = {reason: self._lost[reason] for reason in _REASONS}
             return CollectorStats(self._requests, len(self._locals), self._bytes, lost)
+
+
+def _size_of(span: Any) -> int:
+    """About how many bytes a span keeps alive."""
+    values = attributes_of(span).values()
+    return _PLAIN_SIZE + sum(len(value) for value in values if isinstance(value, (str, tuple)))
 
 
 def _key(record: SpanRecord) -> SpanKey:

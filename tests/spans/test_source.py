@@ -151,6 +151,8 @@ def test_a_chain_below_a_server_does_not_wait_for_the_server() -> None:
         assert len(application.traces) == n + 1
     assert application.traces[-1].facts.name == "rag 2"
     assert application.traces[-1].facts.output_tokens == 9
+    application.span("ChatCompletion", CLIENT, CALL, server)  # gives the conversation a title
+    assert application.source.stats().kept_bytes < 2_000  # and nothing of what was handed on
     server.end()
     assert len(application.traces) == 3
 
@@ -241,6 +243,17 @@ def test_open_traces_are_bounded(limits: CollectorLimits, reason: str) -> None:
     for root in roots:
         root.end()
     assert len(application.exporter.get_finished_spans()) >= 1_000
+
+
+def test_one_trace_is_bounded_too() -> None:
+    """A script whose span stays open while it makes thousands of calls does not fill the memory."""
+    application = Application(limits=CollectorLimits(bytes=100_000, settle=0.02))
+    script = application.start("main", "app")
+    for _ in range(1_000):
+        application.span("embed", CLIENT, {"openinference.span.kind": "EMBEDDING", "input.value": "x" * 1_000}, script)
+    stats = application.source.stats()
+    assert stats.kept_bytes <= 100_000
+    assert stats.lost["bytes"] > 0
 
 
 def test_thousands_at_once() -> None:
