@@ -12,6 +12,7 @@ from ragtrace.records import Document
 from ragtrace.spans import dialects, texts
 from ragtrace.spans.span_record import SpanRecord
 from ragtrace.text.sanitizer import dumps
+from ragtrace.tracing.providers import provider_name
 from ragtrace.tracing.request import MODEL_CALLS
 
 _MAX_DOCUMENTS = 1_000
@@ -265,9 +266,10 @@ def _read_model(facts: SpanFacts, record: SpanRecord) -> None:
     """Model, provider, tokens and response id."""
     attributes = record.attributes
     usage = texts.plain(attributes.get(dialects.LANGFUSE_USAGE)) or {}
+    provider = _first(attributes, dialects.PROVIDERS) or _metadata_value(attributes, "ls_provider")
     values = {
         semconv.REQUEST_MODEL: _request_model(attributes),
-        semconv.PROVIDER: _first(attributes, dialects.PROVIDERS) or _metadata_value(attributes, "ls_provider"),
+        semconv.PROVIDER: None if provider is None else provider_name(str(provider)),
         semconv.RESPONSE_ID: _response_id(attributes),
         semconv.INPUT_TOKENS: _count(attributes, dialects.INPUT_TOKENS, usage, dialects.USAGE_INPUT),
         semconv.OUTPUT_TOKENS: _count(attributes, dialects.OUTPUT_TOKENS, usage, dialects.USAGE_OUTPUT),
