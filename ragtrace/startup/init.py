@@ -82,7 +82,7 @@ def init(
             before.adopt(checks)
             return before
         if before is not None:
-            before.close()
+            before.close(before.settings.exit_seconds)  # without time for the old one to load its models
         settings, remove_spending = _shared_budget(settings, checks)
         if settings.embedding_model:  # one that cannot be loaded is an error at start, not one on every score
             from ragtrace.models.embedding import get_embedder
@@ -106,7 +106,7 @@ def _idle(settings: Settings) -> Runtime:
         if before is not None and before.adopt is not None:
             return before
         if before is not None:
-            before.close()
+            before.close(before.settings.exit_seconds)  # without time for the old one to load its models
         on_off.switch(False)
         runtime = Runtime(settings, Pipeline((), sampler=sampling.ratio(0.0)), Parts())
         running.set_current(runtime)
