@@ -62,12 +62,13 @@ def shown_documents(root: Run) -> tuple[Document, ...]:
     """The fragments' documents whose text is in the messages of a model that was called directly, each once. Where the
     question of their retrieval is there as well, it is the request's question: the message is the whole prompt."""
     messages = "\n".join(message.text for message in root.messages)
+    prompt = root.query or ""
     documents: dict[str, Document] = {}
     for fragment in root.request.fragments:
         matches = [document for document in _documents_of(fragment) if _probe(document) in messages]
         documents.update((document.id, document) for document in matches)
-        if matches and fragment.query and fragment.query in (root.query or ""):
-            root.query = fragment.query
+        if matches and fragment.query and fragment.query in prompt:
+            root.query = fragment.query  # of several the latest: an earlier one belongs to an earlier question
     return tuple(documents.values())
 
 

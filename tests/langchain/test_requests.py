@@ -51,6 +51,14 @@ def test_five_questions_step_by_step_are_five_requests(recorded: Recorded, confi
     assert sampled == ["chat"] * 5
 
 
+def test_an_earlier_question_in_the_same_thread(recorded: Recorded, config: Any) -> None:
+    """Where an earlier question is a part of this one, and found the same documents, the question is still this one."""
+    Fixed(documents=DOCUMENTS[:2]).invoke("pump", config)
+    ask_step_by_step("How long is a pump covered?", config)
+    (trace,) = recorded.traces
+    assert (trace.query, [d.id for d in trace.documents]) == ("How long is a pump covered?", ["d0", "d1"])
+
+
 async def test_the_same_in_a_task(recorded: Recorded, config: Any) -> None:
     """Awaited one after the other, the steps give the same."""
     documents = await Fixed().ainvoke("How long?", config)
