@@ -110,7 +110,7 @@ def leaks() -> list[dict[str, Any]]:
 
 
 def blindness() -> list[dict[str, Any]]:
-    return [*_absence(), *_evaluators(), *_pipeline(), *_judge(), *_exports()]
+    return [*_absence(), *_gone(), *_evaluators(), *_pipeline(), *_judge(), *_exports()]
 
 
 def _absence() -> list[dict[str, Any]]:
@@ -137,6 +137,32 @@ def _absence() -> list[dict[str, Any]]:
             },
         ),
         test(
+            "every run of the only evaluator fails",
+            [
+                SAMPLED,
+                counter("ragtrace_evaluations_total", [(2, 0), (3, 1)], evaluator="faithfulness", verdict="error"),
+            ],
+            fires(stalled, "3h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
+        ),
+        test(
+            "requests are sampled and none is evaluated, not even an error; then they are",
+            [SAMPLED, *evaluated([(2, 1, 0.1), (2, 0, 0), (2, 1, 0.1)])],
+            silent(stalled, "2h"),
+            fires(stalled, "3h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
+            silent(stalled, "5h"),
+        ),
+        test(
+            "no evaluation at all, and no series of one",
+            [SAMPLED],
+            fires(stalled, "2h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
+        ),
+    ]
+
+
+def _gone() -> list[dict[str, Any]]:
+    """An application that reports no longer."""
+    return [
+        test(
             "one of two applications is gone",
             [BUILD, gauge("ragtrace_build_info", "1x24 _x40", version="1", app="gone")],
             silent("RagtraceApplicationGone", "2h"),
@@ -156,26 +182,6 @@ def _absence() -> list[dict[str, Any]]:
             [BUILD, gauge("ragtrace_build_info", "1x24 _x1 1x40", version="1", app="gone")],
             silent("RagtraceApplicationGone", "2h15m"),
             silent("RagtraceApplicationGone", "5h"),
-        ),
-        test(
-            "every run of the only evaluator fails",
-            [
-                SAMPLED,
-                counter("ragtrace_evaluations_total", [(2, 0), (3, 1)], evaluator="faithfulness", verdict="error"),
-            ],
-            fires(stalled, "3h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
-        ),
-        test(
-            "requests are sampled and none is evaluated, not even an error; then they are",
-            [SAMPLED, *evaluated([(2, 1, 0.1), (2, 0, 0), (2, 1, 0.1)])],
-            silent(stalled, "2h"),
-            fires(stalled, "3h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
-            silent(stalled, "5h"),
-        ),
-        test(
-            "no evaluation at all, and no series of one",
-            [SAMPLED],
-            fires(stalled, "2h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
         ),
     ]
 

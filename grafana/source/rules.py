@@ -57,7 +57,7 @@ def safety() -> list[Rule]:
     return rules
 
 
-SEEN = "app:ragtrace_build_info:seen"
+PRESENCE = "app:ragtrace_build_info:seen"
 LEAST_RUNS = 10
 """The least number of an evaluator's runs in half an hour that say whether it works."""
 
@@ -72,7 +72,7 @@ def _absence() -> list[Rule]:
     sampled = 'sum by (app, env) (increase(ragtrace_sampling_decisions_total{decision="sampled"}[30m]))'
     evaluated = 'sum by (app, env) (increase(ragtrace_evaluations_total{verdict!="error"}[30m]))'
     return [
-        recorded(SEEN, "group by (app, env) (ragtrace_build_info)"),
+        recorded(PRESENCE, "group by (app, env) (ragtrace_build_info)"),
         alert(
             "RagtraceTelemetryAbsent",
             "absent(ragtrace_build_info)",
@@ -82,7 +82,7 @@ def _absence() -> list[Rule]:
         ),
         alert(
             "RagtraceApplicationGone",
-            f"last_over_time({SEEN}[7d]) unless on (app, env) {SEEN}",
+            f"last_over_time({PRESENCE}[7d]) unless on (app, env) {PRESENCE}",
             "ticket",
             "{{ $labels.app }}: reported in the last seven days and no longer does",
             wait="15m",
