@@ -12,8 +12,10 @@ chunks. So the functions in which LangChain itself enters a run are wrapped:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import logging
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
@@ -24,7 +26,10 @@ from ragtrace.tracing import current
 from ragtrace.tracing.request import Run
 from ragtrace_langchain.switch import switch
 
+_log = logging.getLogger(__name__)
 _Function = Callable[..., Any]
+_Hook = Callable[[Any], bool]
+"""Wraps what a module defines; False where it does not define it."""
 _CONFIG_MODULES = (
     "langchain_core.runnables.config",
     "langchain_core.runnables.base",  # before 0.3.30 it has the function's name itself, as the next two have
@@ -46,16 +51,32 @@ def wrap_runs() -> None:
     nothing. To be called once."""
     import wrapt
 
-    for name in _CONFIG_MODULES:
-        wrapt.when_imported(name)(_wrap_config_context)
+    hooks: list[tuple[str, _Hook]] = [(name, _wrap_config_context) for name in _CONFIG_MODULES]
     for name, class_name, methods in _METHODS:
-        wrapt.when_imported(name)(functools.partial(_wrap_methods, class_name=class_name, methods=methods))
+        hooks.append((name, functools.partial(_wrap_methods, class_name=class_name, methods=methods)))
+    for name, hook in hooks:
+        wrapt.when_imported(name)(functools.partial(_try, hook))
 
 
-def _wrap_config_context(module: Any) -> None:
+def _try(hook: _Hook, module: Any) -> None:
+    """Wrap what a module defines. A module that is being imported at this moment, because it has imported LangChain's
+    callbacks, may not define it yet: then before the first run. Never raises: the application imports the module."""
+    try:
+        if not hook(module):
+            switch.at_first_run.append(functools.partial(_try_again, hook, module))
+    except Exception:  # noqa: BLE001 see above
+        _log.warning("ragtrace: spans of HTTP clients will not hang below those of %s", module.__name__, exc_info=True)
+
+
+def _try_again(hook: _Hook, module: Any) -> None:
+    with contextlib.suppress(Exception):
+        hook(module)
+
+
+def _wrap_config_context(module: Any) -> bool:
     original = getattr(module, "_set_config_context", None)
     if original is None or getattr(original, "_is_ragtrace", False):
-        return
+        return original is not None
 
     @functools.wraps(original)
     def set_config_context(config: Any, *args: Any) -> Any:
@@ -65,6 +86,7 @@ def _wrap_config_context(module: Any) -> None:
 
     set_config_context._is_ragtrace = True  # type: ignore[attr-defined]
     module._set_config_context = set_config_context
+    return True
 
 
 def _attach_run_of(config: Any) -> None:
@@ -79,12 +101,15 @@ def _attach_run_of(config: Any) -> None:
         handler.recorder.failed("set_config_context")
 
 
-def _wrap_methods(module: Any, *, class_name: str, methods: tuple[str, ...]) -> None:
+def _wrap_methods(module: Any, *, class_name: str, methods: tuple[str, ...]) -> bool:
     owner = getattr(module, class_name, None)
+    if owner is None:
+        return False
     for name in methods:
         original = vars(owner).get(name)
         if original is not None:
             setattr(owner, name, _wrapped(name, original))
+    return True
 
 
 def _wrapped(name: str, original: _Function) -> _Function:

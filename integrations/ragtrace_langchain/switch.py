@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from ragtrace.tracing.adapters import instrumented_by
@@ -14,9 +16,16 @@ class HandlerSwitch:
     others: tuple[tuple[str, str], ...] = ()
     """Instrumentors of other libraries (module, class)."""
 
+    def __init__(self) -> None:
+        self.at_first_run: list[Callable[[], None]] = []
+        """What is done before the next run, once."""
+
     def get(self) -> Any:
         """Returns the handler, the same one in every thread and task; None while another library traces LangChain.
         LangChain calls this before every run."""
+        while self.at_first_run:
+            with contextlib.suppress(IndexError):  # another thread was faster
+                self.at_first_run.pop()()
         return None if self.handler is None or instrumented_by(self.others) else self.handler
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import threading
+import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -27,6 +29,8 @@ from opentelemetry import trace as otel
 from opentelemetry.sdk.trace import ReadableSpan
 
 from ragtrace_langchain import RagtraceLangChainInstrumentor
+from ragtrace_langchain.current_span import _try, _wrap_methods
+from ragtrace_langchain.switch import switch
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
 from tests.tracing.web import Web, traced_web
@@ -196,6 +200,22 @@ def test_langchain_concurrent_requests_keep_their_own_spans(recorded: Recorded, 
     for span in calls:
         by_trace.setdefault(span.context.trace_id, []).append(path_of(span))
     assert [sorted(paths) for paths in by_trace.values()] == [sorted(BELOW_CHAIN)] * 10
+
+
+def test_langchain_modules_that_are_still_being_imported() -> None:
+    """A module that does not define its class yet is wrapped before the first run; its import is not disturbed."""
+
+    class BaseRetriever:
+        def invoke(self, query: str) -> str:
+            return query
+
+    original, module = BaseRetriever.invoke, types.ModuleType("half_imported")
+    _try(functools.partial(_wrap_methods, class_name="BaseRetriever", methods=("invoke",)), module)
+    module.BaseRetriever = BaseRetriever  # type: ignore[attr-defined]
+    switch.get()
+    assert BaseRetriever.invoke is not original
+    assert BaseRetriever().invoke("How long?") == "How long?"
+    assert switch.at_first_run == []
 
 
 def test_langgraph_nodes(recorded: Recorded, web: Web) -> None:
