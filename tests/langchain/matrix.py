@@ -199,11 +199,11 @@ TAIL = """## What is not captured
   is called directly. Below an engine the text is the root's.
 - **LlamaIndex: which of several tools' documents were removed.** An engine inside an agent whose postprocessors leave
   nothing counts as a search without a result only if it was the only search.
-- **LlamaIndex: HTTP spans below the span of a model whose answer is streamed.** They hang below the request's span, which
-  is the current one while the stream is read. A plain call has its own span.
+- **LlamaIndex: HTTP spans below the span of a model whose answer is streamed.** They hang below the request's span,
+  which is the current one while the stream is read. A plain call has its own span.
 - **LangChain: HTTP spans below the right component**, where the handler is passed by hand (no span is made current), in
-  the own code of the legacy `Chain` classes, and of models' `astream` in the oldest releases: there the span above is the
-  current one.
+  the own code of the legacy `Chain` classes, and of models' `astream` in the oldest releases: there the span above is
+  the current one.
 - **A question that takes several model calls without a chain around them**, e.g. one that rewrites it first: each call
   that answers is a request. A model call that only asks for tools is not. A chain, a graph or a function recorded by
   hand around them makes them one.
