@@ -20,20 +20,23 @@ from dataclasses import dataclass, field, replace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from ragtrace import semconv
-from ragtrace.records import Trace
+from ragtrace.records import Trace, has_text
 from ragtrace.spans import dialects, origins
 from ragtrace.spans.duplicates import Duplicates
-from ragtrace.spans.span_facts import SpanFacts, facts_of
+from ragtrace.spans.span_facts import SpanFacts, facts_of, prompt_of
 from ragtrace.spans.span_record import SpanRecord
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.tracing import timing
 from ragtrace.tracing.finish import complete, trace_of
+from ragtrace.tracing.model_messages import ModelMessage
 from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run
 
 CONTAINERS = frozenset({semconv.OP_WORKFLOW, semconv.OP_AGENT, dialects.TASK})
 _PARTS = frozenset({semconv.OP_RETRIEVAL, semconv.OP_RERANK, semconv.OP_EMBEDDINGS, semconv.OP_TOOL, *MODEL_CALLS})
+_RETRIEVALS = (semconv.OP_RETRIEVAL, semconv.OP_RERANK)
 _ENTRIES = ("SERVER", "CONSUMER")
 _MAX_DEPTH = 1_000
+_MINUTE = 60 * 10**9
 
 
 @dataclass(slots=True, eq=False)
@@ -74,6 +77,8 @@ class RequestSpans:
 
     root: Node
     beside: list[Node] = field(default_factory=list)
+    fragments: Sequence[Run] = ()
+    """Of a model that was called by itself: the latest retrievals that were called by themselves before it."""
 
     def members(self) -> Iterator[Node]:
         """All spans of the request but its root."""
@@ -96,11 +101,20 @@ def requests_in(spans: Iterable[SpanRecord], duplicates: Duplicates | None = Non
     """The requests in these spans that have ended, in the order of their ends. `duplicates` remembers what other lists
     held; a request that two libraries traced is then counted once although its spans come in two lists."""
     records = {(each.trace_id, each.span_id): each for each in spans if not each.scope.startswith(dialects.OWN_SCOPE)}
-    nodes = _tree([*records.values()], duplicates or Duplicates())
-    groups = _groups(nodes)
+    memory = duplicates or Duplicates()
     requests: list[RequestSpans] = []
-    for anchor, containers, parts in groups:
-        requests += _requests_below(anchor, containers, parts)
+    for anchor, containers, parts in _groups(_tree([*records.values()], memory)):
+        below = _requests_below(anchor, containers, parts)
+        if not below:
+            facts = [(node, node.facts) for node in parts]
+            memory.retrievals += [
+                _run(node, each, Request(), None) for node, each in facts if each and _has_texts(each)
+            ]
+        for request in below:
+            if request.root.operation in MODEL_CALLS:
+                start = request.root.record.started
+                request.fragments = [r for r in memory.retrievals if start - _MINUTE < r.started < start]
+        requests += below
     ended = [each for each in requests if each.root.record.ended]
     return sorted(ended, key=lambda request: request.root.record.ended)
 
@@ -192,6 +206,10 @@ def _requests_below(anchor: Node | None, containers: Sequence[Node], parts: Sequ
     return [RequestSpans(last, [part for part in parts if part is not last])]
 
 
+def _has_texts(facts: SpanFacts) -> bool:
+    return facts.operation in _RETRIEVALS and has_text(facts.documents or ())
+
+
 def _is_fragment(node: Node) -> bool:
     """Whether a workflow is only a parser, a template or an indexing job that the application calls by itself."""
     operations = {each.operation for each in node.below()} - {dialects.STEP, dialects.TASK, None}
@@ -216,6 +234,9 @@ def trace_from(request: RequestSpans, sanitizer: Sanitizer) -> Trace:
         _add(node, state, runs, run)
     if root.operation in MODEL_CALLS:
         state.model_calls.append(run)
+        if request.fragments and not state.retrieved:
+            state.fragments = request.fragments
+            run.messages = (ModelMessage("user", prompt_of(root.record.attributes)),)
     if run.query is None:
         run.query = _question(state, members, facts)
     complete(run)

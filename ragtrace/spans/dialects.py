@@ -131,6 +131,11 @@ FRAMEWORK_METADATA: Final = ("ls_", "langgraph_", "lc_", "__", "checkpoint_", "i
 """Beginnings of metadata keys that a framework writes."""
 FRAMEWORK_TAGS: Final = ("seq:step", "map:key", "graph:step")
 
+PROMPTS: Final = (semconv.SYSTEM_INSTRUCTIONS, semconv.INPUT_MESSAGES, LANGFUSE_INPUT)
+"""Attributes of a model call with what the model was shown."""
+FLAT_PROMPTS: Final = (f"{semconv.OI_INPUT_MESSAGES}.", f"{LEGACY_PROMPT}.")
+"""Beginnings of such attributes, one for each field of each message."""
+
 # --- texts in JSON -------------------------------------------------------------------------------
 QUESTION_KEYS: Final = (
     "inputs", "question", "query", "query_str", "user_msg", "input", "message", "user_input", "user_query",

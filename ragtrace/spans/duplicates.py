@@ -11,9 +11,11 @@ from ragtrace import semconv
 from ragtrace.spans import dialects
 from ragtrace.spans.span_facts import SpanFacts
 from ragtrace.spans.span_record import SpanRecord
+from ragtrace.tracing.request import Run
 
 _CALLS = 2_000
 """Model calls that are remembered, the latest."""
+_RETRIEVALS = 200
 _SLACK = 5_000_000
 """Nanoseconds by which an inner call may begin earlier or end later than the outer one: clocks are read in turn."""
 
@@ -31,6 +33,9 @@ class Duplicates:
     """Remembers the libraries and the latest model calls of a stream of spans. Not thread-safe."""
 
     def __init__(self) -> None:
+        self.retrievals: deque[Run] = deque(maxlen=_RETRIEVALS)
+        """The latest retrievals that were called by themselves: a model that is called after them was shown their
+        chunks where its messages hold them."""
         self._best: dict[str, tuple[int, str]] = {}
         self._calls: deque[_Call] = deque()
         self._by_text: dict[tuple[bytes, str], deque[_Call]] = {}

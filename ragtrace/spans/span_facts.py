@@ -235,6 +235,16 @@ def _legacy_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | N
     return texts.user_text(read), texts.assistant_text(written) if written else None
 
 
+def prompt_of(attributes: Mapping[str, Any]) -> str:
+    """All texts that a model was shown, line by line."""
+    shown = [
+        value
+        for key, value in attributes.items()
+        if key in dialects.PROMPTS or (key.startswith(dialects.FLAT_PROMPTS) and isinstance(value, str))
+    ]
+    return "\n".join(texts.strings_in(shown))
+
+
 def _flat_messages(attributes: Mapping[str, Any], prefix: str, infix: str) -> list[dict[str, Any]]:
     """Messages with one attribute for each field. A part of a list of contents is a text of its own."""
     messages: list[dict[str, Any]] = []

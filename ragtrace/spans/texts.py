@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ragtrace.records import Document
@@ -133,6 +133,16 @@ def assistant_text(messages: Any) -> str | None:
     items = value if isinstance(value, list) else [value]
     text = message_text(items, _ASSISTANTS)
     return text if text is not None or not any(isinstance(item, Mapping) for item in items) else ""
+
+
+def strings_in(value: Any, depth: int = 0) -> Iterator[str]:
+    """All texts in a value, JSON or not."""
+    value = plain(value)
+    if isinstance(value, str):
+        yield value
+    elif depth < _DEPTH and isinstance(value, (Mapping, list, tuple)):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from strings_in(item, depth + 1)
 
 
 def documents_in(value: Any) -> tuple[Document, ...] | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.spans.applications import PASSAGES
 from tests.spans.carried import PAGE, facts, table, traces_by_case
 from tests.spans.golden_spans import golden_files, golden_spans
+from tests.spans.model_server import ANSWER, QUESTION
 
 WITHOUT_REQUESTS = {
     "llama_index-opentelemetry": {"query", "stream", "error", "chat"},  # a retrieval alone
@@ -51,3 +53,12 @@ def test_usage_is_counted_once() -> None:
         [trace] = traces_by_case(f"openai-{library}")["server"]
         assert (trace.facts.input_tokens, trace.facts.output_tokens) == (80, 18)
         assert trace.facts.name == "POST /ask"
+
+
+@pytest.mark.parametrize("library", ["openinference", "traceloop", "langfuse"])
+def test_a_model_called_by_itself_was_shown_the_chunks_in_its_messages(library: str) -> None:
+    """Step by step, as tutorials do, the question is one request with the chunks of the retriever before it."""
+    [trace] = traces_by_case(f"langchain-{library}")["steps"]
+    assert (trace.query, trace.answer) == (QUESTION, ANSWER)
+    assert [document.content for document in trace.documents] == list(PASSAGES.values())
+    assert trace.facts.chunks_of_earlier_turns is False
