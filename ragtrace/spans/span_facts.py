@@ -237,12 +237,12 @@ def _legacy_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | N
 
 def prompt_of(attributes: Mapping[str, Any]) -> str:
     """All texts that a model was shown, line by line."""
-    shown = [
+    prompts = [
         value
         for key, value in attributes.items()
         if key in dialects.PROMPTS or (key.startswith(dialects.FLAT_PROMPTS) and isinstance(value, str))
     ]
-    return "\n".join(texts.strings_in(shown))
+    return "\n".join(texts.strings_in(prompts))
 
 
 def _flat_messages(attributes: Mapping[str, Any], prefix: str, infix: str) -> list[dict[str, Any]]:
