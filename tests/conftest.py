@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -80,11 +81,18 @@ class Recorded:
 
 
 @pytest.fixture
-def recorded() -> Recorded:
+def recorded() -> Iterator[Recorded]:
+    """Spans and traces in memory. What a test records is valid against OpenTelemetry's schemas, or the test fails."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return Recorded(provider, exporter, Gathering())
+    yield Recorded(provider, exporter, Gathering())
+    if find_spec("jsonschema") is None:  # the oldest supported releases are tested without it
+        return
+    from tests.genai_schemas import violations
+
+    errors = [error for span in exporter.get_finished_spans() for error in violations(span.attributes or {})]
+    assert not errors
 
 
 @pytest.fixture(autouse=True)
