@@ -59,17 +59,23 @@ def note(root: Run) -> None:
 
 
 def shown_documents(root: Run) -> tuple[Document, ...]:
-    """The fragments' documents whose text is in the messages of a model that was called directly, each once. Where the
-    question of their retrieval is there as well, it is the request's question: the message is the whole prompt."""
+    """The fragments' documents whose text is in the messages of a model that was called directly, each text once: it is
+    that of the latest retrieval that found it. Where the question of a retrieval is there as well, it is the request's
+    question, for the message is the whole prompt; again the latest counts, an earlier one may be a part of it."""
     messages = "\n".join(message.text for message in root.messages)
-    prompt = root.query or ""
-    documents: dict[str, Document] = {}
-    for fragment in root.request.fragments:
-        matches = [document for document in _documents_of(fragment) if _probe(document) in messages]
-        documents.update((document.id, document) for document in matches)
-        if matches and fragment.query and fragment.query in prompt:
-            root.query = fragment.query  # of several the latest: an earlier one belongs to an earlier question
-    return tuple(documents.values())
+    prompt, question = root.query or "", None
+    texts: set[str] = set()
+    groups: list[list[Document]] = []
+    for fragment in reversed(root.request.fragments):
+        group = []
+        for document in _documents_of(fragment):
+            if document.content not in texts and _probe(document) in messages:
+                texts.add(document.content)
+                group.append(document)
+        groups.append(group)
+        if group and question is None and fragment.query and fragment.query in prompt:
+            root.query = question = fragment.query
+    return tuple(document for group in reversed(groups) for document in group)
 
 
 def _documents_of(fragment: Run) -> Sequence[Document]:

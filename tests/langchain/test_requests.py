@@ -52,8 +52,10 @@ def test_five_questions_step_by_step_are_five_requests(recorded: Recorded, confi
 
 
 def test_an_earlier_question_in_the_same_thread(recorded: Recorded, config: Any) -> None:
-    """Where an earlier question is a part of this one, and found the same documents, the question is still this one."""
-    Fixed(documents=DOCUMENTS[:2]).invoke("pump", config)
+    """Where an earlier question is a part of this one, and found the same texts under other ids, question and documents
+    are still this one's."""
+    same = [Document(page_content=document.page_content, id=f"other-{document.id}") for document in DOCUMENTS[:2]]
+    Fixed(documents=same).invoke("pump", config)
     ask_step_by_step("How long is a pump covered?", config)
     (trace,) = recorded.traces
     assert (trace.query, [d.id for d in trace.documents]) == ("How long is a pump covered?", ["d0", "d1"])
