@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import SpanKind, set_span_in_context
 
+import ragtrace
 from ragtrace import sampling
 from ragtrace.evaluation import evaluator
 from ragtrace.online.pipeline import Pipeline
@@ -405,3 +406,24 @@ def test_content_that_stayed_with_the_library() -> None:
     assert application.source.stats().requests == 1
     assert pipeline.counts()["present"].eligible == 0
     pipeline.close(5)
+
+
+@pytest.mark.parametrize("source", ["auto", "spans", "callbacks"])
+def test_init_reads_the_spans_of_the_applications_provider(source: str) -> None:
+    """`ragtrace.init` evaluates other libraries' spans by itself; `source="callbacks"` leaves them alone."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    processors = provider._active_span_processor._span_processors
+    evaluations: list[Evaluation] = []
+    runtime = ragtrace.init(
+        tracer_provider=provider, evaluators=[present], sinks=[evaluations.append], source=source, sample_per_second=0
+    )
+    provider.get_tracer(OI).start_span("rag", attributes=CHAIN).end()
+    assert runtime.flush(10)
+    [span] = exporter.get_finished_spans()
+    is_read = source != "callbacks"
+    assert (dict(span.attributes or {}).get("gen_ai.evaluation.present.score") == 1.0) == is_read
+    assert len(evaluations) == is_read
+    assert (runtime.spans.requests if is_read else runtime.spans) == (1 if is_read else None)
+    runtime.close()
+    assert provider._active_span_processor._span_processors == processors
