@@ -207,6 +207,12 @@ TAIL = """## What is not captured
 - **A question that takes several model calls without a chain around them**, e.g. one that rewrites it first: each call
   that answers is a request. A model call that only asks for tools is not. A chain, a graph or a function recorded by
   hand around them makes them one.
+- **Data of images, sounds and files** of more than 16,384 characters of base64, or where texts are redacted: half an
+  image shows nothing, and no redaction can read one. The part is there, with its modality and type.
+- **LlamaIndex: the further choices of a streamed answer.** Its classes pass on the first one alone.
+- **The vectors of embeddings.** The span has their number and size, and the texts.
+- **Scores of documents that have none.** LangChain's retrievers give no scores; where OpenInference's attributes are
+  switched off, Phoenix shows no documents for such a retrieval, for it requires a score of each.
 - **The order in which several retrievers' documents were shown** is the order of their retrieval: prompts do not say.
 """
 
