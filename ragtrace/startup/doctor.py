@@ -84,7 +84,7 @@ def _other_tracers() -> Iterator[Finding]:
             version = importlib.metadata.version(distribution)
         except importlib.metadata.PackageNotFoundError:
             continue
-        detail = f"{version} is installed; ragtrace does not trace while it is active, to record nothing twice"
+        detail = f"{version} is installed; while it is active, ragtrace evaluates its spans and records none itself"
         yield Finding(distribution, "ok", detail)
 
 
