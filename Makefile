@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope
 EXTRAS = langchain,llama-index,otlp,prometheus,models,console,serve
 
-.PHONY: demo test fast lint docs train data clean
+.PHONY: demo test fast lint compat docs train data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ragtrace demo $(DEMO)
@@ -33,6 +33,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The capture tests with the oldest and the newest release of each framework: make compat COMPAT=langchain-oldest
+compat: $(VENV)/.test
+	$(BIN)/python tools/compat.py $(COMPAT)
 
 docs: $(VENV)/.test
 	$(BIN)/python docs/generate.py

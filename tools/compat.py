@@ -1,0 +1,146 @@
+"""Runs the capture tests with the oldest and the newest supported release of each framework: `make compat`.
+
+Each combination has an environment of its own under build/compat, with the project and the releases of the combination;
+all other packages have the releases of the environment that runs this program. The table of results goes to standard
+output and, with --write, to docs/compatibility.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "compat"
+PAGE = ROOT / "docs" / "compatibility.md"
+TOOLS = ("pytest", "pytest-asyncio", "pytest-timeout", "hypothesis", "jsonschema", "numpy", "opentelemetry-util-genai")
+"""What the capture tests need beside the project and a framework."""
+VARIED = re.compile(
+    "langchain|langgraph|langsmith|llama|workflows|opentelemetry|protobuf|grpcio|packaging|tenacity|wrapt|zipp|typing"
+    "|importlib|anthropic|openai|cohere|litellm|ragtrace|pip$|setuptools$",
+    re.IGNORECASE,
+)
+"""Packages of which an older framework may need another release than this environment has."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Releases that are tested together."""
+
+    name: str
+    releases: tuple[str, ...]
+    tests: tuple[str, ...]
+    shown: tuple[str, ...]
+    """Distributions whose releases stand in the table."""
+
+
+_LANGCHAIN = ("langchain-core", "langgraph")
+_LLAMA_INDEX = ("llama-index-core", "llama-index-instrumentation", "llama-index-workflows")
+COMBINATIONS = (
+    Combination(
+        "langchain-oldest",
+        ("langchain-core==0.3.0", "langgraph==0.2.28", "langgraph-checkpoint==1.0.12", "langsmith==0.1.147"),
+        tuple(f"tests/langchain/test_{name}.py" for name in ("handler", "golden", "requests", "usage")),
+        _LANGCHAIN,
+    ),
+    Combination("langchain-newest", ("langchain-core<2", "langgraph", "langchain"), ("tests/langchain",), _LANGCHAIN),
+    Combination(
+        "llama-index-oldest",
+        ("llama-index-core==0.12.45",),
+        tuple(f"tests/llama_index/test_{name}.py" for name in ("traps", "spans", "overrides", "replies")),
+        _LLAMA_INDEX,
+    ),
+    Combination("llama-index-newest", ("llama-index-core<0.15",), ("tests/llama_index",), _LLAMA_INDEX),
+    Combination(
+        "opentelemetry-oldest",
+        ("opentelemetry-sdk==1.39.0", "opentelemetry-instrumentation==0.60b0", "langchain-core<2", "langgraph"),
+        ("tests/otlp/test_hold.py", "tests/otlp/test_otlp_wire.py", "tests/langchain/test_golden.py"),
+        ("opentelemetry-sdk", "opentelemetry-instrumentation"),
+    ),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Return 0 if the tests of all chosen combinations passed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"combinations (all): {', '.join(c.name for c in COMBINATIONS)}")
+    parser.add_argument("--write", action="store_true", help=f"write the table to {PAGE.relative_to(ROOT)}")
+    options = parser.parse_args(arguments)
+    chosen = [c for c in COMBINATIONS if not options.names or c.name in options.names]
+    rows = [_run(combination) for combination in chosen]
+    table = "\n".join(("| combination | releases | result |", "|---|---|---|", *rows))
+    print(table)
+    if options.write:
+        PAGE.write_text(f"{_HEAD}\n{table}\n")
+    return int(any("failed" in row for row in rows))
+
+
+_HEAD = """# Compatibility
+
+`make compat` installs the project with the oldest and the newest supported release of each framework, each in an
+environment of its own, and runs the capture tests there. The lower bounds in `pyproject.toml` are the oldest releases
+here; tests that use what a framework has only since later are not run with them. All other tests run with the newest
+releases that can be installed together.
+"""
+
+
+def _run(combination: Combination) -> str:
+    folder = BUILD / combination.name
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    if error := _install(combination, python):
+        return f"| {combination.name} | {', '.join(combination.releases)} | failed to install: {error} |"
+    releases = subprocess.run(
+        [python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    shown = ", ".join(line.replace("==", " ") for line in releases if line.split("==")[0] in combination.shown)
+    tests = subprocess.run(
+        # Old frameworks warn of new libraries below them.
+        [python, "-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider", *combination.tests],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (folder / "tests.log").write_text(tests.stdout + tests.stderr)
+    return f"| {combination.name} | {shown} | {_summary(tests.stdout, folder)} |"
+
+
+def _install(combination: Combination, python: Path) -> str:
+    """Install the project and the releases; the last line of an error, or an empty text."""
+    constraints = python.parent.parent / "constraints.txt"
+    installed = importlib.metadata.distributions()
+    pins = [f"{d.name}=={d.version}\n" for d in installed if d.name and not VARIED.match(d.name)]
+    constraints.write_text("".join(pins))
+    project = f"{ROOT}[otlp,prometheus]"
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--constraint", constraints]
+    done = subprocess.run(
+        [*command, "--editable", project, *combination.releases, *TOOLS],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PIP_NO_INPUT": "1"},
+    )
+    return done.stderr.strip().splitlines()[-1] if done.returncode else ""
+
+
+def _summary(output: str, folder: Path) -> str:
+    last = next((line for line in reversed(output.splitlines()) if re.search(r"\d+ (passed|failed|error)", line)), "")
+    counts = ", ".join(re.findall(r"\d+ (?:passed|failed|errors?|skipped)", last))
+    return counts if counts and "error" not in counts else f"failed ({folder.relative_to(ROOT) / 'tests.log'})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
