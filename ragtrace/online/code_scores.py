@@ -105,6 +105,8 @@ class CodeScores:
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Deliver the scores of all finished requests; False after `timeout` seconds."""
+        if not self._waiting and not self._queue.waiting and not self._queue.running:
+            return True  # starts no thread where no score was given
         self._flushing = True
         try:
             self._queue.wake()

@@ -109,6 +109,7 @@ def _idle(settings: Settings) -> Runtime:
             before.close(before.settings.exit_seconds)  # without time for the old one to load its models
         on_off.switch(False)
         runtime = Runtime(settings, Pipeline((), sampler=sampling.ratio(0.0)), Parts())
+        runtime.take_score = lambda _trace_id, _score: False
         running.set_current(runtime)
     return runtime
 

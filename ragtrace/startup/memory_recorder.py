@@ -43,6 +43,8 @@ class Recording:
         self._traces: list[Trace] = []
         self._evaluations: dict[int, Evaluation] = {}
         """By the trace's place."""
+        self._code_scores: dict[int, list[Score]] = {}
+        """By trace id: what `ragtrace.score` gave."""
         self.feedback: list[Feedback] = []
         """What `ragtrace.feedback` was told."""
 
@@ -58,6 +60,12 @@ class Recording:
             self._traces.append(trace)
         return True
 
+    def add_score(self, trace_id: int, score: Score) -> bool:
+        """Keep a score that the application's code gives."""
+        with _lock:
+            self._code_scores.setdefault(trace_id, []).append(score)
+        return True
+
     def use(self, evaluators: Sequence[str | Evaluator]) -> None:
         """Evaluate with these from now on. `ragtrace.init` calls it with its own while a recording is active."""
         self._evaluators = _load(evaluators)
@@ -69,6 +77,7 @@ class Recording:
             self._exporter.clear()
             self._traces.clear()
             self._evaluations.clear()
+            self._code_scores.clear()
             self.feedback.clear()
 
     # --- what a test reads -----------------------------------------------------------------------
@@ -81,11 +90,12 @@ class Recording:
 
     @property
     def evaluations(self) -> list[Evaluation]:
-        """The evaluation of each request."""
+        """The evaluation of each request, with the scores that code gave it."""
         for place, trace in enumerate(self.traces):
             if place not in self._evaluations:
                 self._evaluations[place] = _evaluate(trace, self._evaluators)
-        return list(self._evaluations.values())
+        own = self._code_scores
+        return [replace(e, scores=(*e.scores, *own.get(e.trace.trace_id, ()))) for e in self._evaluations.values()]
 
     @property
     def scores(self) -> list[Score]:
@@ -124,7 +134,7 @@ def record(
     capture = ContentPolicy.of(True, openinference=True, tags=frozenset(), sanitizer=Sanitizer(None))
     parts = Parts(telemetry=_Memory(_provider(recording)), feedback=_FeedbackList(recording.feedback))
     runtime = Runtime(settings, Pipeline((), sampler=sampling.ratio(0.0)), parts)
-    runtime.adopt = recording.use
+    runtime.adopt, runtime.take_score = recording.use, recording.add_score
     before, consumer, was_on = running.current(), recorder.current_consumer(), on_off.switch(True)
     running.instrument(runtime, True, capture)
     recorder.set_consumer(recording)

@@ -102,6 +102,8 @@ class Runtime:
         self.adopt: Callable[[Sequence[Evaluator]], None] | None = None
         """Set while a test records (see `ragtrace.testing.record`): `init` gives its evaluators here, and starts
         nothing."""
+        self.take_score: Callable[[int, Score], bool] = pipeline.code_scores.add
+        """Takes a score that code gives; False if it is lost."""
         self._parts = parts
         self._closed = False
         self._ends_the_process = False
@@ -184,7 +186,7 @@ class Runtime:
 
     def score(self, trace_id: int, score: Score) -> bool:
         """Take a score from code. False if too many wait, or the runtime is closed. See `ragtrace.score`."""
-        return not self._closed and self.pipeline.code_scores.add(trace_id, score)
+        return not self._closed and self.take_score(trace_id, score)
 
     def close(self, timeout: float | None = None) -> bool:
         """Stop: remove the instrumentation, end open requests, evaluate waiting requests for up to `timeout` seconds,

@@ -82,6 +82,7 @@ if not {argument!r}:
 FakeListChatModel(responses=["x"]).invoke("q", config={{"callbacks": [RagtraceCallbackHandler()]}})
 MockLLM().complete("q")
 assert ragtrace.feedback("0" * 32, thumbs=1) is False
+assert ragtrace.score("0" * 32, "clicked", 1.0) is False
 assert ragtrace.flush() is True
 assert runtime.flush() is True
 assert (runtime.metrics_url, runtime.export, dict(runtime.counts())) == (None, None, {{}})
@@ -130,6 +131,7 @@ def test_a_recording_has_spans_traces_and_scores() -> None:
         chain.invoke("first")
         chain.invoke("second")
         assert ragtrace.feedback(recording.traces[0].trace_id, thumbs="down")
+        assert ragtrace.score(recording.traces[1].trace_id, "clicked", 1.0)
         assert ragtrace.flush()
         assert set(threading.enumerate()) == before
     chain.invoke("third")
@@ -140,11 +142,14 @@ def test_a_recording_has_spans_traces_and_scores() -> None:
     assert [(s.name, s.label) for s in recording.scores] == [
         ("good", "pass"),
         ("looping_compression_ratio", "pass"),
-    ] * 2
+        ("good", "pass"),
+        ("looping_compression_ratio", "pass"),
+        ("clicked", None),
+    ]
     names = [span.name for span in recording.spans]
     assert names == ["retrieval One", "chat FakeListChatModel", "invoke_workflow app"] * 2
     root = recording.spans[-1].attributes or {}
-    assert root["gen_ai.evaluation.good.score"] == 1.0
+    assert root["gen_ai.evaluation.good.score"] == root["gen_ai.evaluation.clicked.score"] == 1.0
     assert root["input.value"] == "second"
     assert [message.thumbs for message in recording.feedback] == [-1]
     recording.clear()
