@@ -28,13 +28,13 @@ def test_genai_names_are_those_of_opentelemetry() -> None:
 
 
 def test_names_stand_in_one_module() -> None:
-    """No other module of ours writes an attribute name as a string."""
+    """Attribute names are strings in two modules alone: what ragtrace writes, and what it reads of other libraries."""
     pattern = re.compile(
         r"""["'](gen_ai\.(?!evaluation["'])|openinference\.|ragtrace\.(?:evaluation|sampling|failure|retrieval)\.)"""
     )
     for folder in ("ragtrace", "integrations", "exporters"):
         for path in (ROOT / folder).rglob("*.py"):
-            if path.name != "semconv.py":
+            if path.name not in {"semconv.py", "dialects.py"}:
                 text = re.sub(r'""".*?"""', "", path.read_text(encoding="utf-8"), flags=re.S)
                 assert not pattern.search(
                     text.replace('"openinference.project.name"', "").replace('("openinference.instrumentation', "")
