@@ -47,7 +47,7 @@ def prompt_of(serialized: Any, inputs: Any) -> PromptTemplate | None:
     kwargs = serialized.get("kwargs") if isinstance(serialized, Mapping) else None
     if not isinstance(kwargs, Mapping):
         return None
-    templates = list(_templates(serialized, 0))
+    templates = _templates_of(serialized)
     fixed = kwargs.get("partial_variables")
     fixed = fixed if isinstance(fixed, Mapping) else {}
     names = kwargs.get("input_variables")
@@ -56,6 +56,21 @@ def prompt_of(serialized: Any, inputs: Any) -> PromptTemplate | None:
         inputs = {names[0]: inputs} if len(names) == 1 else {}
     variables = {**fixed, **{str(name): inputs[name] for name in names if name in inputs}}
     return PromptTemplate("\n".join(templates) or None, variables) if templates or variables else None
+
+
+_TEMPLATES = 256
+"""Prompts whose templates are remembered."""
+_remembered: dict[int, tuple[Any, list[str]]] = {}
+"""By the identity of what LangChain serialized: it hands the same object to each run of a prompt."""
+
+
+def _templates_of(serialized: Any) -> list[str]:
+    entry = _remembered.get(id(serialized))
+    if entry is None or entry[0] is not serialized:
+        if len(_remembered) >= _TEMPLATES:
+            _remembered.clear()
+        entry = _remembered[id(serialized)] = serialized, list(_templates(serialized, 0))
+    return entry[1]
 
 
 def _templates(serialized: Any, depth: int) -> Iterator[str]:

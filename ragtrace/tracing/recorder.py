@@ -31,6 +31,7 @@ from ragtrace.tracing.context_values import Provenance, describe
 from ragtrace.tracing.finish import complete, trace_of
 from ragtrace.tracing.fragments import FRAGMENTS, is_request, note
 from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run
+from ragtrace.tracing.span_writer import write_attributes
 
 _log = logging.getLogger(__name__)
 _CLIENT = frozenset({semconv.OP_RETRIEVAL, semconv.OP_EMBEDDINGS, semconv.OP_CHAT, semconv.OP_TEXT, semconv.OP_RERANK})
@@ -288,7 +289,7 @@ class Recorder:
         self, run: Run, error: BaseException | str | None, cancelled: bool, finished: int | None = None
     ) -> None:
         if run.recording:
-            run.span.set_attributes(span_attributes(self.capture, run, cancelled))
+            write_attributes(run.span, span_attributes(self.capture, run, cancelled))
             if error is not None:
                 mark_failed(run.span, error, self.capture)
         finished = finished or _end_of(run)
