@@ -196,6 +196,10 @@ class Traffic:
         self.add("ragtrace_cost_usd_total", spent, component="generation", model=model)
         for value, part, worse in (("up", 0.02, 0.015), ("down", 0.004, 0.012), ("other", 0.001, 0.001)):
             self.add("ragtrace_feedback_total", self.share(fine, part, worse), value=value)
+        self.add("ragtrace_feedback_categories_total", self.share(fine, 0.002, 0.008), category="wrong")
+        scored = self.share(fine, 0.01)
+        ratings = self._draw(scored, np.array([1] * 12), np.array([3] * 6 + [1] * 6))
+        self.history.histogram("ragtrace_feedback_score", TENTHS, ratings, mids, **self.base)
         # All failed requests are evaluated, and a share of the others.
         self.evaluated = self.random.binomial(fine, self.p)
         for decision, stratum, events in (
@@ -319,6 +323,10 @@ class Traffic:
             self.add("ragtrace_pipeline_dropped_total", events, reason=reason)
             self.add("ragtrace_evaluations_dropped_total", events, reason=reason)
         self.add("ragtrace_internal_errors_total", nothing)
+        self.history.gauge("ragtrace_span_source_open_traces", nothing, **self.base)
+        self.add("ragtrace_span_source_lost_total", nothing, reason="expired")
+        for reason in ("timeout", "error"):
+            self.add("ragtrace_redaction_failures_total", nothing, reason=reason)
         self.add("ragtrace_label_overflow_total", nothing)
         self.history.gauge("ragtrace_build_info", 1, **self.base, version="0.1.0")
         ago = self.history.times[-1] - self.history.times

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import socket
 import sys
 import time
 import urllib.request
@@ -121,13 +122,19 @@ def _start(options: argparse.Namespace, board: boards.DemoBoard) -> Any:
         "store": options.store or "",
     }
     settings |= {"otlp_endpoint": options.otlp} if options.otlp else {"spans_file": options.spans}
+    port = options.metrics_port
+    if not _is_free(port):
+        print(f"port {port} is taken; /metrics uses a free port")
+        port = 0
+    return ragtrace.init(**settings, prometheus_port=port)
+
+
+def _is_free(port: int) -> bool:
     try:
-        return ragtrace.init(**settings, prometheus_port=options.metrics_port)
-    except SettingError as error:
-        if "prometheus_port" not in str(error) or not options.metrics_port:
-            raise
-        print(f"port {options.metrics_port} is taken; /metrics uses a free port")
-        return ragtrace.init(**settings, prometheus_port=0)
+        with socket.create_server(("127.0.0.1", port)):
+            return True
+    except OSError:
+        return False
 
 
 def _model(options: argparse.Namespace) -> Model | None:

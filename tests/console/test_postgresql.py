@@ -22,7 +22,8 @@ def store(postgresql: Server) -> Iterator[Store]:
     opened.close()
 
 
-test_open = test_access.test_an_open_console_takes_changes_from_programs_and_from_its_own_pages
+test_open = test_access.test_changes_need_the_csrf_token_at_a_console_without_users_too
+test_key = test_access.test_two_browsers_cannot_use_one_key
 test_session = test_access.test_a_session_ends_when_it_is_idle_and_in_any_case
 test_ends = test_access.test_sessions_end_at_logout_with_the_password_and_when_the_user_is_disabled
 test_attempts = test_access.test_five_wrong_passwords_from_one_address_are_enough

