@@ -49,7 +49,7 @@ class Catalogue:
         self.feedback = counter("feedback", "What users said of answers.", "value")
         self.feedback_score = histogram("feedback_score", "Scores that users gave to answers.", _FEEDBACK_SCORES)
         self.feedback_categories = counter(
-            "feedback_categories", "What users said, by the application's words.", "category"
+            "feedback_categories", "Users' feedback, by the category that the application gave.", "category"
         )
 
     def _add_evaluation_metrics(self, thresholds: set[float]) -> None:

@@ -100,7 +100,10 @@ class Processes:
         self._file = -1
 
     def enter(self, work: Callable[[bool], R]) -> R:
-        """Do `work` while no other process enters; it is told whether this process is the first. Raises OSError."""
+        """Call `work` with whether this process is the first one, and let no other process enter meanwhile.
+
+        Returns what `work` returns. Raises OSError.
+        """
         with self._locked(fcntl.LOCK_EX):
             first = not self._company and not any(file.alive for file in self._others(self._name))
             if first:

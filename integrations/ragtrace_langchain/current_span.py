@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 _Function = Callable[..., Any]
 _Hook = Callable[[Any], bool]
 """Wraps what a module defines; False where it does not define it."""
+_Attach = Callable[[tuple[Any, ...], dict[str, Any]], current.Attachment | None]
+"""Prepares the context for a call with these arguments; what it returns is detached after the call."""
 _CONFIG_MODULES = (
     "langchain_core.runnables.config",
     "langchain_core.runnables.base",  # before 0.3.30 it has the function's name itself, as the next two have
@@ -117,9 +119,7 @@ def _wrapped(name: str, original: _Function) -> _Function:
         return _entered_async_stream(original)
     if inspect.isgeneratorfunction(original):
         return _entered_stream(original)
-    if name.startswith("_"):
-        return _ainside_run(original) if inspect.iscoroutinefunction(original) else _inside_run(original)
-    return _aentered(original) if inspect.iscoroutinefunction(original) else _entered(original)
+    return _entered(original, _attach_run if name.startswith("_") else _expect_start)
 
 
 # --- a run that has started: its manager is an argument ------------------------------------------------
@@ -134,55 +134,38 @@ def _run_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run | None:
     return handler.recorder.get(run_id) if handler is not None and run_id is not None else None
 
 
-def _inside_run(original: _Function) -> _Function:
-    @functools.wraps(original)
-    def inside(self: Any, *args: Any, **kwargs: Any) -> Any:
-        token = current.attach(_run_of(args, kwargs))
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            current.detach(token)
-
-    return inside
-
-
-def _ainside_run(original: _Function) -> _Function:
-    @functools.wraps(original)
-    async def inside(self: Any, *args: Any, **kwargs: Any) -> Any:
-        token = current.attach(_run_of(args, kwargs))
-        try:
-            return await original(self, *args, **kwargs)
-        finally:
-            current.detach(token)
-
-    return inside
+def _attach_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> current.Attachment | None:
+    return current.attach(_run_of(args, kwargs))
 
 
 # --- a run that the function itself starts -------------------------------------------------------------
 
 
-def _expect_start() -> current.Attachment | None:
+def _expect_start(*_arguments: object) -> current.Attachment | None:
     return current.expect_start() if switch.handler is not None else None
 
 
-def _entered(original: _Function) -> _Function:
+# --- the wrappers --------------------------------------------------------------------------------------
+
+
+def _entered(original: _Function, attach: _Attach) -> _Function:
+    if inspect.iscoroutinefunction(original):
+
+        @functools.wraps(original)
+        async def aentered(self: Any, *args: Any, **kwargs: Any) -> Any:
+            token = attach(args, kwargs)
+            try:
+                return await original(self, *args, **kwargs)
+            finally:
+                current.detach(token)
+
+        return aentered
+
     @functools.wraps(original)
     def entered(self: Any, *args: Any, **kwargs: Any) -> Any:
-        token = _expect_start()
+        token = attach(args, kwargs)
         try:
             return original(self, *args, **kwargs)
-        finally:
-            current.detach(token)
-
-    return entered
-
-
-def _aentered(original: _Function) -> _Function:
-    @functools.wraps(original)
-    async def entered(self: Any, *args: Any, **kwargs: Any) -> Any:
-        token = _expect_start()
-        try:
-            return await original(self, *args, **kwargs)
         finally:
             current.detach(token)
 

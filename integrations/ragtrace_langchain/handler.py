@@ -380,7 +380,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
             read_result(run, output)
-        # The tool failed, and the error was handled: the model is told what happened.
+        # LangChain caught the tool's error and gives its message to the model as the tool's result.
         is_failure = getattr(output, "status", None) == "error"
         self._recorder.end(run_id, error="tool_error" if is_failure else None)
 

@@ -59,17 +59,18 @@ def prompt_of(serialized: Any, inputs: Any) -> PromptTemplate | None:
 
 
 _TEMPLATES = 256
-"""Prompts whose templates are remembered."""
-_remembered: dict[int, tuple[Any, list[str]]] = {}
-"""By the identity of what LangChain serialized: it hands the same object to each run of a prompt."""
+"""Prompts whose templates are cached at most."""
+_template_cache: dict[int, tuple[Any, list[str]]] = {}
+"""By the identity of the serialized prompt: LangChain passes the same object to each run of a prompt. The entry holds
+the object, so that no other one gets its identity."""
 
 
 def _templates_of(serialized: Any) -> list[str]:
-    entry = _remembered.get(id(serialized))
+    entry = _template_cache.get(id(serialized))
     if entry is None or entry[0] is not serialized:
-        if len(_remembered) >= _TEMPLATES:
-            _remembered.clear()
-        entry = _remembered[id(serialized)] = serialized, list(_templates(serialized, 0))
+        if len(_template_cache) >= _TEMPLATES:
+            _template_cache.clear()
+        entry = _template_cache[id(serialized)] = serialized, list(_templates(serialized, 0))
     return entry[1]
 
 

@@ -116,7 +116,7 @@ class Tracer:
             self.recorder.end(id_, error="tool_error" if getattr(result, "is_error", False) is True else None)
 
     def _exit_inner(self, id_: str, result: Any) -> None:
-        """Handles the end of a span that is none of ours."""
+        """Handles the end of a LlamaIndex span that has no span of ragtrace."""
         above = self.recorder.near(id_)
         if above is None:
             pass

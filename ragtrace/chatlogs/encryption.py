@@ -10,29 +10,17 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ragtrace.errors import SettingError, StoreError
+from ragtrace.settings.section import read_secret
 
 _NONCE = 12
 
 
 def read_keys(name: str) -> str | None:
-    """Reads the keys that the setting `store_key` names: the value of the environment variable of that name, else the
-    content of the file. None for an empty name. Raises SettingError if there is neither; the message contains no
-    key."""
-    if not name:
-        return None
-    if name in os.environ:
-        return os.environ[name]
-    try:
-        return Path(name).read_text(encoding="ascii")
-    except (OSError, ValueError):
-        raise SettingError(
-            "store_key names neither an environment variable that is set nor a readable file; set it to the name of "
-            "one of them, not to the key itself"
-        ) from None
+    """The keys that the setting `store_key` names; None for an empty name. Raises what `read_secret` raises."""
+    return read_secret("store_key", name)
 
 
 class Keys:

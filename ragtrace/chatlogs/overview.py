@@ -103,8 +103,7 @@ def overview(store: Store, since: float, until: float, app: str = "", buckets: i
     """
     if not since < until:
         raise SettingError(f"the period ends before it begins: since is {since!r}, until is {until!r}")
-    step = next((s for s in STEPS if (until - since) / s <= _POINTS), STEPS[-1])
-    first, last = math.floor(since / step) * step, math.ceil(until / step) * step
+    step, first, last = _whole_steps(since, until)
     width = step * max(1, math.ceil((last - first) / step / max(1, buckets)))
     of_app = [sums.c.app == app] if app else []
     with store.reading() as connection:
@@ -230,11 +229,16 @@ def _groups(totals: _Sums, position: int) -> tuple[Group, ...]:
 
 
 def pass_rates(store: Store, since: float, until: float, app: str = "") -> dict[str, Estimate | None]:
-    """Each evaluator's weighted share of passes from `since` to `until` (Unix times), to the nearest stretch of about a
-    seventh of it. `app` selects one application; empty for all."""
-    step = next((step for step in reversed(STEPS) if step <= (until - since) / 7), STEPS[0])
-    first, last = round(since / step) * step, round(until / step) * step
-    where = [sums.c.kind == "rate", _within(step, first, last), *([sums.c.app == app] if app else [])]
+    """Each evaluator's weighted share of passes from `since` to `until` (Unix times), extended to whole steps as
+    `overview` does it. `app` selects one application; empty for all."""
+    step, first, last = _whole_steps(since, until)
+    where = [sums.c.kind == "rate", or_(*_longest_steps(step, first, last)), *([sums.c.app == app] if app else [])]
     with store.reading() as connection:
         rates = _read(connection, where, None, ("name",))
     return {name: values.rate() for (name,), values in rates.items()}
+
+
+def _whole_steps(since: float, until: float) -> tuple[int, int, int]:
+    """The shortest step that divides the period into no more than _POINTS, and the period's ends at whole steps."""
+    step = next((s for s in STEPS if (until - since) / s <= _POINTS), STEPS[-1])
+    return step, math.floor(since / step) * step, math.ceil(until / step) * step

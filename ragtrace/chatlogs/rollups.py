@@ -65,8 +65,11 @@ def _span(trace: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _cause_probabilities(scored: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[tuple[Any, Any], float]:
-    """By span the probability with which its cause was found: that of the evaluator that told it, the likeliest where
-    several did. An evaluator may see a share of the requests only. Causes that no evaluator tells are not here."""
+    """The probability with which the cause of each span was evaluated, by span.
+
+    It is the probability of the evaluator whose score has the cause, because an evaluator may score only a share of the
+    requests. Where several scores have it, it is the largest of theirs. A span is missing where no score has its cause.
+    """
     probabilities: dict[tuple[Any, Any], float] = {}
     for trace, score in scored:
         if score["cause"] and score["cause"] in (trace["cause"], _TELLS.get(trace["cause"])):

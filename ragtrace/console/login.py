@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ragtrace.console")
 _KEY_SECONDS = 86_400.0
+"""How long the key in a local address can sign in."""
 router = APIRouter(include_in_schema=False)
 Stranger = Annotated["access.Identity | None", Depends(identity)]
 

@@ -100,8 +100,8 @@ class ProcessRunner:
         send(self._connection, Preparation(names=self._names))
 
     def wait_until_ready(self) -> None:
-        """Start the child if there is none, and wait until its models are loaded. Raises ConnectionError where that
-        fails."""
+        """Start the child unless it runs already, and wait until its models are loaded. Raises ConnectionError if it
+        does not start."""
         with self._lock:
             self._prepare()
 

@@ -66,12 +66,10 @@ def suppress_tracing() -> None:
     """
     context.attach(context.set_value(context._SUPPRESS_INSTRUMENTATION_KEY, True))
     _own.is_suppressed = True
-    with _patching:
-        if _thread.start is not _start_thread:
-            _thread.start, _pool.submit = _start_thread, _submit
+    # Without a lock, which a fork could leave locked: a second thread would do the same once more.
+    _thread.start, _pool.submit = _start_thread, _submit
 
 
-_patching = threading.Lock()
 _thread: Any = threading.Thread
 _pool: Any = ThreadPoolExecutor
 _original_start, _original_submit = _thread.start, _pool.submit

@@ -198,3 +198,20 @@ _CONVERTERS: Mapping[Any, Callable[[Any, str], Any]] = {
     frozenset[str]: lambda value, where: frozenset(_names(value, where)),
     Mapping[str, str]: _mapping,
 }
+
+
+def read_secret(setting: str, name: str) -> str | None:
+    """The secret that a setting names: the value of the environment variable `name`, else the content of the file.
+
+    None for an empty name. Raises SettingError if there is neither; the message does not contain `name`, which may be
+    the secret itself.
+    """
+    if not name:
+        return None
+    try:
+        return os.environ[name] if name in os.environ else Path(name).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise SettingError(
+            f"{setting} names neither an environment variable that is set nor a readable file; set it to the name of "
+            "one of them, not to the key itself"
+        ) from None

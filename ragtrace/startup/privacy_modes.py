@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from ragtrace import plugins
 from ragtrace.errors import SettingError
 from ragtrace.settings import Settings
+from ragtrace.settings.section import read_secret
 from ragtrace.startup.requirements import require
 from ragtrace.text.limited_redaction import TimeLimited
 from ragtrace.text.redaction import MODES, KeyedHash, mask_pii, replace_spans
@@ -69,16 +68,9 @@ def _resolve(name: str) -> Callable[[str], str]:
 
 
 def _key(settings: Settings) -> bytes | None:
-    name = settings.redact_key
-    if not name:
+    text = read_secret("redact_key", settings.redact_key)
+    if text is None:
         return None
-    try:
-        text = os.environ[name] if name in os.environ else Path(name).read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        raise SettingError(
-            "redact_key names neither an environment variable that is set nor a readable file; set it to the name of "
-            "one of them, not to the key itself"
-        ) from None
     if len(text.strip()) < _SHORTEST_KEY:
         raise SettingError(f"the key that redact_key names is too short: give {_SHORTEST_KEY} characters or more")
     return text.strip().encode()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from ragtrace.background import after_fork
+from ragtrace.text.sanitizer import RedactionTimeoutError
 
 
 class TimeLimited:
@@ -84,10 +85,6 @@ class TimeLimited:
                     call.error = error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
                 self._running = None
             call.done.set()
-
-
-class RedactionTimeoutError(Exception):
-    """The application's redaction function did not return in time."""
 
 
 _PATIENCE = 4

@@ -22,6 +22,10 @@ _MAX_JSON = 16_384
 _FAILED = "[redaction failed]"
 
 
+class RedactionTimeoutError(Exception):
+    """The application's redaction function did not return in time."""
+
+
 class RedactionFailures:
     """Numbers of texts that could not be redacted, by reason: `timeout` or `error`."""
 
@@ -39,7 +43,7 @@ class RedactionFailures:
                 "ragtrace: the redact function failed (%s). Texts that it does not redact are not exported. Further "
                 "failures are only counted.", type(error).__name__
             )  # fmt: skip
-        self.by_reason["timeout" if type(error).__name__ == "RedactionTimeoutError" else "error"] += 1
+        self.by_reason["timeout" if isinstance(error, RedactionTimeoutError) else "error"] += 1
 
 
 @dataclass(frozen=True, slots=True)

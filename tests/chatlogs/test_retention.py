@@ -188,17 +188,20 @@ def test_the_judge_forgets_with_the_user(
 
 def test_files_with_texts_are_their_owner_s_alone(tmp_path: Path) -> None:
     """Spans, the report file and what it exports have mode 0600; a file that is there keeps its mode."""
-    os.umask(0o022)
-    for name in ("new", "old"):
-        path = tmp_path / name
-        if name == "old":
-            path.touch(0o644)
-        create_private(path)
-        with open(path, "a", opener=private_opener) as file:
-            file.write("text")
-        assert path.stat().st_mode & 0o777 == (0o644 if name == "old" else 0o600)
-    JsonLinesSpanExporter(tmp_path / "spans.jsonl").shutdown()
-    replace_file(tmp_path / "result.json", lambda part: part.write_text("{}"))
+    before = os.umask(0o022)
+    try:
+        for name in ("new", "old"):
+            path = tmp_path / name
+            if name == "old":
+                path.touch(0o644)
+            create_private(path)
+            with open(path, "a", opener=private_opener) as file:
+                file.write("text")
+            assert path.stat().st_mode & 0o777 == (0o644 if name == "old" else 0o600)
+        JsonLinesSpanExporter(tmp_path / "spans.jsonl").shutdown()
+        replace_file(tmp_path / "result.json", lambda part: part.write_text("{}"))
+    finally:
+        os.umask(before)
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("spans.jsonl", "result.json")} == {0o600}
 
 

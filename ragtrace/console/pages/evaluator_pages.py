@@ -87,7 +87,7 @@ def evaluators(request: Request, user: Viewer) -> Response:
         }
         for name in ordered(list(stored))
     ]
-    return render(request, "evaluators.html.j2", rows=rows, rates=pass_rates(store, now - 6.5 * 86_400, now + 43_200))
+    return render(request, "evaluators.html.j2", rows=rows, rates=pass_rates(store, now - 7 * 86_400, now))
 
 
 @router.get("/evaluators/{name}")

@@ -51,7 +51,7 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
     range = range if range in RANGES else _DEFAULT
     since = now - RANGES[range]
     figures_ = _begun(figures.overview(store, since, now, app[:200]), now)
-    before = figures.pass_rates(store, since - RANGES[range], since, app[:200])
+    before = figures.pass_rates(store, figures_.since - RANGES[range], figures_.since, app[:200])
     cards = _cards(store, figures_, before, {"range": range, "app": app} if app else {"range": range})
     return render(
         request,
