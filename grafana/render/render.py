@@ -9,7 +9,7 @@ size of the pictures.
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import json
 import subprocess
 import sys
@@ -24,13 +24,8 @@ END = 1_772_467_200 - 8 * 60
 
 
 def simulation() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("ragtrace_simulate", HERE.parent / "simulate.py")
-    if spec is None or spec.loader is None:
-        raise ImportError("grafana/simulate.py is missing")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    sys.path.append(str(HERE.parent))
+    return importlib.import_module("simulate")
 
 
 def smaller(path: Path) -> None:

@@ -131,6 +131,8 @@ class Pipeline:
         self._runners: dict[int, Runners] = {}  # by thread
         self._batches: dict[int, Sequence[_Item]] = {}
         """The batch of each thread that evaluates. `close` takes away those that are not done in time."""
+        self._is_cut = False
+        """Whether `close` has taken the batches away: a batch that begins later is dropped too."""
 
     def start(self) -> None:
         """Start the workers now, so that the first request does not wait for it. Otherwise `submit` does it."""
@@ -192,7 +194,14 @@ class Pipeline:
 
     def _work(self, items: Sequence[_Item]) -> None:
         thread = threading.get_ident()
-        self._batches[thread] = items
+        with self._queue.lock:
+            is_cut = self._is_cut
+            if not is_cut:
+                self._batches[thread] = items
+        if is_cut:
+            for item in items:
+                self._drop(item, "shutdown")
+            return
         try:
             self._deliver_notices()
             while rest := self._batches.get(thread):
@@ -326,6 +335,7 @@ class Pipeline:
         with self._queue.lock:
             unfinished = [item for items in self._batches.values() for item in items]
             self._batches.clear()
+            self._is_cut = True
         self._deliver_notices()
         for item in (*unfinished, *rest):
             self._drop(item, "shutdown")

@@ -358,6 +358,30 @@ def test_close_evaluates_what_waits_and_drops_the_rest(opened: list[Pipeline], c
     assert pipeline.counts()["blocks"] == Counts(4, 0, 0, 0, 4)
 
 
+def test_a_batch_that_begins_after_close_is_dropped_and_counted(
+    opened: list[Pipeline], capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that left the queue and is not begun when close stops waiting is neither evaluated nor forgotten."""
+    taken, release, ended = threading.Event(), threading.Event(), threading.Event()
+    work = Pipeline._work
+
+    def late(self: Pipeline, items: Sequence[Any]) -> None:
+        taken.set()
+        release.wait(10)
+        work(self, items)
+        ended.set()
+
+    monkeypatch.setattr(Pipeline, "_work", late)
+    pipeline = make(opened, [length], capture, limits=Limits(batch=2, wait=0.0))
+    pipeline.submit(make_trace())
+    assert taken.wait(5)
+    pipeline.close(0.05)
+    release.set()
+    assert ended.wait(10)
+    assert [(e.status, e.reason) for e in capture.evaluations] == [("dropped", "shutdown")]
+    assert pipeline.counts()["length"] == Counts(1, 0, 0, 0, 1)
+
+
 def test_slow_evaluations_are_delivered_in_smaller_portions(
     opened: list[Pipeline], capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
