@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -19,15 +20,20 @@ from ragtrace.background import after_fork
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-_BATCH = 32
-"""Items sent in one request: putting the parts together and writing them out is one piece of work under the lock."""
+_BATCH = 512
+"""Items that leave the queue together, as in the SDK."""
+_PART = 32
+"""Items sent in one request while few wait: putting the parts together and writing them out is one piece of work under
+the interpreter's lock."""
+_SHARE = 4
+"""Under pressure a request takes every fourth of the items that wait: each request costs several turns of the lock."""
 _PAUSE = 0.0001
 """Seconds that the exporter's own thread steps aside after every _STRIDE items. Encoding holds the interpreter's lock,
 and a thread that computes gives it up after 5 ms only: 512 spans at once, the SDK's default, stall every request for as
 long as their encoding takes."""
 _STRIDE = 8
-"""Fewer would hold the lock for a shorter time, and be too slow: a thread that stepped aside may wait 5 ms for its next
-turn where the application computes without a break."""
+"""A thread that stepped aside may wait 5 ms for its next turn where the application computes without a break. So it
+steps aside only while less than a batch waits: what a full queue drops is worse than a request that waits."""
 _LOG_EVERY = 60.0
 _QUEUE = 4_096
 _DELAY = 1_000
@@ -53,8 +59,9 @@ class ExportStats:
 class _Paced(Sequence[T]):
     """A batch that lets others run between two of its items: exporters encode while they iterate."""
 
-    def __init__(self, items: Sequence[T]) -> None:
+    def __init__(self, items: Sequence[T], is_urgent: Callable[[], bool]) -> None:
         self._items = items
+        self._is_urgent = is_urgent
 
     def __len__(self) -> int:
         return len(self._items)
@@ -65,7 +72,7 @@ class _Paced(Sequence[T]):
     def __iter__(self) -> Iterator[T]:
         for i, item in enumerate(self._items, 1):
             yield item
-            if i % _STRIDE == 0:
+            if i % _STRIDE == 0 and not self._is_urgent():
                 time.sleep(_PAUSE)
 
 
@@ -81,42 +88,70 @@ class CountingExporter(Generic[T]):
         self._optional = optional
         self.is_unsupported = False
         """Whether the backend has no place for optional items."""
-        self._exported = 0
-        self._failed: Counter[str] = Counter()
+        self.backlog: Callable[[], int] = lambda: 0
+        """How many items wait for an export after this one."""
         self._logged_at = 0.0
         self._stopped = False
+        self._reset_counts()
         after_fork(self._reset_counts)
 
     def _reset_counts(self) -> None:
         # In a forked child: the parent reports what was counted before the fork; a second report would double it.
+        self._lock = threading.Lock()
         self._exported = 0
-        self._failed = Counter()
+        self._under_way = 0
+        self._failed: Counter[str] = Counter()
 
     def export(self, batch: Sequence[T]) -> Any:
-        """Export a batch with the inner exporter; its result."""
+        """Export a batch with the inner exporter, in several requests where it may take its time; the result of the
+        first request that failed, else of the last."""
+        results = [self._export_part(part) for part in self._parts(batch)]
+        return next((result for result in results if not _is_success(result)), results[-1] if results else None)
+
+    def _parts(self, batch: Sequence[T]) -> Iterator[Sequence[T]]:
+        """The requests of a batch. In the processor's thread they are small, and pause, until many items wait."""
+        if not threading.current_thread().name.startswith("OtelBatch"):
+            yield batch
+            return
+        sent = 0
+        while sent < len(batch):
+            size = max(_PART, self.backlog() // _SHARE)
+            yield _Paced(batch[sent : sent + size], lambda: self.backlog() >= len(batch))
+            sent += size
+
+    def _export_part(self, part: Sequence[T]) -> Any:
         if self.is_unsupported:
             return type(self._failure).SUCCESS
         if self._stopped:
-            self._note("shutdown", len(batch))
+            self._note("shutdown", len(part))
             return self._failure
-        if threading.current_thread().name.startswith("OtelBatch"):
-            batch = _Paced(batch)
+        self._under_way = len(part)
         start = time.monotonic()
         _attempt.exporter = self
+        reason = ""
         try:
-            result = self._inner.export(batch)
-        except Exception as error:
-            name = type(error).__name__
-            self._note("timeout" if "Timeout" in name else name, len(batch))
-            raise
+            result = self._inner.export(part)
+        except Exception as error:  # noqa: BLE001 the parts that follow are exported all the same
+            result, reason = self._failure, "timeout" if "Timeout" in type(error).__name__ else type(error).__name__
         finally:
             _attempt.exporter = None
-        if getattr(result, "name", "SUCCESS") == "SUCCESS":
-            self._exported += len(batch)
-        elif not self.is_unsupported:
-            late = time.monotonic() - start >= _timeout_of(self._inner) * 0.95
-            self._note("shutdown" if self._stopped else "timeout" if late else "rejected", len(batch))
+        late = time.monotonic() - start >= _timeout_of(self._inner) * 0.95
+        reason = reason or ("shutdown" if self._stopped else "timeout" if late else "rejected")
+        self._settle(_is_success(result), reason)
         return result
+
+    def _settle(self, is_exported: bool, reason: str) -> None:
+        """Count the request that is under way, unless `abandon` has done so."""
+        with self._lock:
+            count, self._under_way = self._under_way, 0
+        if is_exported:
+            self._exported += count
+        elif count and not self.is_unsupported:
+            self._note(reason, count)
+
+    def abandon(self) -> None:
+        """Count a request that has not ended as `timeout`: nobody waits for it any more."""
+        self._settle(False, "timeout")
 
     def note_answer(self, status: Any) -> bool:
         """Note the status of the backend's answer. True where optional items end because of it."""
@@ -143,6 +178,11 @@ class CountingExporter(Generic[T]):
         """The counts so far."""
         return ExportStats(self._exported, dict(self._failed))
 
+    def lose(self, count: int) -> None:
+        """Count items that were left in the queue at the end as `shutdown`."""
+        if count:
+            self._note("shutdown", count)
+
     def stop(self) -> None:
         """Send nothing more: what comes is counted as `shutdown`, a retry that waits is ended."""
         self._stopped = True
@@ -159,14 +199,27 @@ class CountingExporter(Generic[T]):
         return bool(flush(timeout_millis)) if flush is not None else True
 
 
-class _DropCounter:
+class _Queue(deque[T]):
+    """The queue of the SDK's batch processor, with a count of the items that were taken out of it."""
+
+    removals = 0
+
+    def pop(self) -> T:  # type: ignore[override]  # the SDK gives no index
+        """Take the oldest item. Counted first: a count of drops that is read meanwhile must not be too large."""
+        self.removals += 1
+        return super().pop()
+
+
+class _DropCounter(Generic[T]):
     """Counts the items that a full queue of the SDK's batch processor drops."""
 
     _variables: ClassVar[str]
     """How the names of its environment variables begin."""
 
-    def __init__(self, exporter: CountingExporter[Any]) -> None:
-        self.dropped = 0
+    def __init__(self, exporter: CountingExporter[T]) -> None:
+        self._exporter = exporter
+        self._queue: _Queue[T] | None = None
+        self._reset_counts()
         after_fork(self._reset_counts)
         usual = {"max_queue_size": _QUEUE, "schedule_delay_millis": _DELAY, "max_export_batch_size": _BATCH}
         # The SDK reads what is None from the environment, and tells of a value that is no number.
@@ -179,40 +232,75 @@ class _DropCounter:
         except ValueError as error:
             _log.warning("ragtrace: %s* is not used, because %s", self._variables, error)
             super().__init__(exporter, **usual)  # type: ignore[call-arg]
+        self._count_queue()
+
+    def _count_queue(self) -> None:
+        """Have the SDK's processor use a queue that counts; there is no public way."""
+        processor = getattr(self, "_batch_processor", None)
+        if isinstance(queue := getattr(processor, "_queue", None), deque):
+            self._queue = processor._queue = _Queue(queue, queue.maxlen)  # type: ignore[union-attr]
+            self._exporter.backlog = self._queue.__len__
 
     def _variable(self, argument: str) -> str:
         return self._variables + argument.removesuffix("_millis").upper()
 
     def _reset_counts(self) -> None:
-        self.dropped = 0
+        self._lock = threading.Lock()
+        self._accepted = self._dropped = 0
+        if self._queue is not None:
+            self._queue.clear()
+            self._queue.removals = 0
 
     def _count(self) -> None:
-        """Called before each item: the SDK drops the oldest one if the queue is full."""
-        queue = getattr(getattr(self, "_batch_processor", None), "_queue", None)
-        if queue is not None and len(queue) == queue.maxlen:
-            self.dropped += 1
+        """Called after each item that was put into the queue; the SDK drops the oldest one of a full queue."""
+        with self._lock:
+            self._accepted += 1
+
+    @property
+    def dropped(self) -> int:
+        """Items that the full queue dropped, or that came after the shutdown."""
+        accepted = self._accepted  # read in this order, what moves meanwhile makes the result smaller, never larger
+        if self._queue is not None:
+            waiting = len(self._queue)
+            self._dropped = max(self._dropped, accepted - waiting - self._queue.removals)
+        return self._dropped
+
+    def abandon(self) -> None:
+        """Count what is left after the end: the request under way, and the items in the queue."""
+        self._exporter.abandon()
+        count = 0
+        with contextlib.suppress(IndexError):
+            while self._queue:
+                self._queue.pop()
+                count += 1
+        self._exporter.lose(count)
 
 
-class PacedSpanProcessor(_DropCounter, BatchSpanProcessor):
+class PacedSpanProcessor(_DropCounter[ReadableSpan], BatchSpanProcessor):
     """The SDK's span processor with a count of dropped spans."""
 
     _variables = "OTEL_BSP_"
 
     def on_end(self, span: ReadableSpan) -> None:
         """Queue the span."""
-        self._count()
         super().on_end(span)
+        if span.context is not None and span.context.trace_flags.sampled:  # the SDK leaves others out
+            self._count()
 
 
-class PacedLogRecordProcessor(_DropCounter, BatchLogRecordProcessor):
+class PacedLogRecordProcessor(_DropCounter[Any], BatchLogRecordProcessor):
     """The SDK's log processor with a count of dropped events."""
 
     _variables = "OTEL_BLRP_"
 
     def on_emit(self, log_record: Any) -> None:
         """Queue the event."""
-        self._count()
         super().on_emit(log_record)
+        self._count()
+
+
+def _is_success(result: Any) -> bool:
+    return getattr(result, "name", "SUCCESS") == "SUCCESS"
 
 
 def quiet(logger_names: Sequence[str]) -> None:

@@ -142,13 +142,24 @@ def _otlp(signal: Signal, target: OtlpTarget) -> Any:
         base = endpoint.rstrip("/").removesuffix("/v1/traces")
         options["endpoint"] = f"{base}/v1/{signal}"
     try:
-        return _load(signal, _PROTOCOLS[protocol])(**options)
+        exporter = _load(signal, _PROTOCOLS[protocol])
+        if protocol != "grpc" and not any(name in os.environ for name in _credential_providers(signal)):
+            from ragtrace_otlp.http_session import BoundedSession
+
+            options["session"] = BoundedSession()
+        return exporter(**options)
     except (ModuleNotFoundError, LookupError) as error:
         raise MissingExtraError(
             f"opentelemetry-exporter-{_PROTOCOLS[protocol].replace('_', '-')}",
             "otlp",
             f"Exporting over OTLP ({protocol})",
         ) from error
+
+
+def _credential_providers(signal: Signal) -> tuple[str, str]:
+    """Variables that name a package which makes the session of the HTTP exporter."""
+    prefix = "OTEL_PYTHON_EXPORTER_OTLP_HTTP"
+    return f"{prefix}_CREDENTIAL_PROVIDER", f"{prefix}_{signal.upper()}_CREDENTIAL_PROVIDER"
 
 
 def _protocol(signal: Signal, endpoint: str) -> str:

@@ -139,6 +139,9 @@ class Telemetry:
             _within(_STOP_SECONDS, self.tracer_provider.shutdown)
         if self.event_exporter is not None:
             _within(_STOP_SECONDS, self.logger_provider.shutdown)
+        for processor in (self.processor, self.event_processor):
+            if processor is not None:
+                processor.abandon()
 
     @property
     def undelivered(self) -> int:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import itertools
+import socket
 import ssl
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from concurrent import futures
@@ -85,6 +88,29 @@ def http_server(
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextlib.contextmanager
+def slow_server(answer: bytes) -> Iterator[int]:
+    """A server that takes every connection and answers byte by byte, ten in a second, without an end; with an empty
+    answer never. Its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve(connection: socket.socket) -> None:
+            with contextlib.suppress(OSError), connection:
+                for byte in itertools.cycle(answer) if answer else ():
+                    connection.sendall(bytes([byte]))
+                    time.sleep(0.1)
+                while connection.recv(65_536):
+                    pass
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=serve, args=listening.accept()[:1], daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield listening.getsockname()[1]
 
 
 @contextlib.contextmanager

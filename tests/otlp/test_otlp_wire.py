@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from ragtrace import semconv
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace_otlp import set_up
-from tests.otlp.receivers import Received, grpc_server, http_server, plain
+from tests.otlp.receivers import Received, grpc_server, http_server, plain, slow_server
 
 
 @pytest.fixture
@@ -182,6 +183,40 @@ def test_a_silent_endpoint_does_not_hold_the_end_up(protocol: str) -> None:
     stats = telemetry.stats()
     assert stats.spans is not None
     assert stats.spans.exported == 0
+
+
+SLOW = {
+    "HTTP, never": ("http", "http/protobuf", b""),
+    "HTTP, the head byte by byte": ("http", "http/protobuf", b"HTTP/1.1 200 OK\r\nX: " + b"x" * 10_000),
+    "HTTP, the body byte by byte": ("http", "http/protobuf", b"HTTP/1.1 200 OK\r\n\r\n"),
+    "HTTPS, the handshake byte by byte": ("https", "http/protobuf", b"\x16\x03\x03\x3f\xff\x02\x00\x3f\xf0"),
+    "gRPC, never": ("http", "grpc", b""),
+    "gRPC, byte by byte": ("http", "grpc", b"\x00\x00\x00\x04" + bytes(50)),
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_a_collector_without_an_end_is_given_up(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint that answers byte by byte, or never, costs each request the exporter's timeout and no more: the next
+    one is tried while the application runs. At the end every span is in a counter."""
+    scheme, protocol, answer = SLOW[kind]
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    with slow_server(answer) as port:
+        telemetry = set_up(app="a", env="b", endpoint=f"{scheme}://127.0.0.1:{port}", protocol=protocol, events=False)
+        tracer = telemetry.tracer_provider.get_tracer("t")
+        for _ in range(6_000):
+            tracer.start_span("s").end()
+        exporter = telemetry.span_exporter
+        assert exporter is not None
+        deadline = time.monotonic() + 60
+        while sum(exporter.stats().failed.values()) < 600 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert sum(exporter.stats().failed.values()) >= 600
+        assert exporter.stats().failed.keys() <= {"timeout", "rejected"}
+        telemetry.close(0.2)
+    stats = exporter.stats()
+    assert stats.exported == 0
+    assert telemetry.stats().spans_dropped + sum(stats.failed.values()) == 6_000
 
 
 def test_header_names_may_be_written_as_people_write_them(grpc_receiver: tuple[str, Received]) -> None:
