@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, or_, select, text, update
+from sqlalchemy import Connection, Select, delete, literal, or_, select, text, update
 
 from ragtrace.chatlogs import engine as engines
 from ragtrace.chatlogs import schema_upgrade
 from ragtrace.chatlogs.encryption import Keys, user_keys
-from ragtrace.chatlogs.reader import CONTENT, DETAILS, parse_attributes
+from ragtrace.chatlogs.reader import CONTENT, DETAILS, TOPIC, TOPIC_SEAL, parse_attributes
 from ragtrace.chatlogs.retention import rewrite_files
-from ragtrace.chatlogs.schema import contents, details, feedback, meta, reviews, scores, traces
+from ragtrace.chatlogs.schema import contents, details, feedback, meta, reviews, scores, topics, traces
 from ragtrace.chatlogs.store import Store, register_key, registered_keys
 from ragtrace.errors import SettingError
 
@@ -22,6 +22,7 @@ _TABLES: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
     (details, "score", DETAILS),
     (reviews, "id", ("comment", "corrected")),
     (feedback, "id", ("comment",)),
+    (topics, "id", TOPIC),
 )
 """Tables with content, each with its primary key and its columns of texts."""
 
@@ -86,9 +87,12 @@ def _encrypt_table(store: Store, keys: Keys, table: Any, primary_key: str, names
 
 
 def _with_trace_id(table: Any) -> Select[Any]:
-    """Selects the rows of a table, and as `of` the trace id that their content is bound to."""
+    """Selects the rows of a table, and as `of` the trace id that their content is bound to; topics belong to no
+    trace."""
     if table is feedback:
         return select(table, table.c.trace_id.label("of"))
+    if table is topics:
+        return select(table, literal(TOPIC_SEAL).label("of"))
     query = select(table, traces.c.trace_id.label("of"))
     if table is details:
         return query.join(scores, scores.c.id == table.c.score).join(traces, traces.c.id == scores.c.trace)

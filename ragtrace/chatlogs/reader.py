@@ -16,6 +16,9 @@ from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Sc
 
 CONTENT = ("query", "answer", "reference", "documents", "attributes")
 DETAILS = ("explanation", "evidence")
+TOPIC = ("name", "centre")
+TOPIC_SEAL = "topics"
+"""What the content of topics is bound to when it is encrypted, in the place of a trace id."""
 
 
 def read_trace(connection: Connection, keys: Keys | None, trace_id: str | int) -> StoredTrace | None:

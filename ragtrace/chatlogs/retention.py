@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from ragtrace.chatlogs import full_text
 from ragtrace.chatlogs.encryption import user_keys
-from ragtrace.chatlogs.schema import contents, feedback, lowest_id, reviews, scores, sums, traces
+from ragtrace.chatlogs.schema import contents, feedback, lowest_id, reviews, scores, sums, topics, trace_topics, traces
 from ragtrace.chatlogs.spill import Spill, spill_path
 from ragtrace.errors import StoreError
 
@@ -134,6 +134,8 @@ def remove(connection: Connection, ids: Sequence[int]) -> Removal:
         connection.execute(delete(feedback).where(feedback.c.trace_id.in_(hexes))).rowcount,
     )
     connection.execute(delete(traces).where(traces.c.id.in_(ids)))  # deletes the rest by foreign keys
+    # The name of a topic has words of its questions.
+    connection.execute(delete(topics).where(~exists().where(trace_topics.c.topic == topics.c.id)))
     return removal
 
 
@@ -167,7 +169,7 @@ def rewrite_files(store: Store) -> None:
     try:
         if not store.sqlite:
             with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                for table in ("contents", "details", "traces", "scores", "feedback", "reviews", "search"):
+                for table in ("contents", "details", "traces", "scores", "feedback", "reviews", "topics", "search"):
                     connection.execute(text(f"VACUUM FULL {table}"))
             return
         with store.writing() as connection:

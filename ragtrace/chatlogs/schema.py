@@ -1,7 +1,7 @@
 """The tables. One description for SQLite and PostgreSQL; `migrations/` brings older files here, step by step.
 
-Times are Unix seconds. Content that may quote a user is only in `contents`, `details`, `reviews` and `feedback`: there
-it is encrypted if the store has a key, and deleted on request.
+Times are Unix seconds. Content that may quote a user is only in `contents`, `details`, `reviews`, `feedback` and
+`topics`: there it is encrypted if the store has a key, and deleted on request.
 
 A trace's id grows with the request's start, not with the time of storing: "newest first" is the descending order of
 ids, a period is a range of ids, and every index that ends in the trace's id serves both. `traces.stored` is the time of
@@ -340,6 +340,27 @@ sums = Table(  # sums for the overview: one row for each value of the columns be
     Column("w2v2", Float, nullable=False),
 )
 
+topics = Table(  # groups of similar questions; see `ragtrace.topics`
+    "topics",
+    metadata,
+    _id(),
+    Column("name", Text),  # words of masked questions
+    Column("centre", Text),  # base64 of float32
+    Column("sealed", LargeBinary),
+    Column("key", String(16)),
+    Column("model", String(200), nullable=False),  # the embedding model, whose centres alone can be compared
+    Column("size", Integer, nullable=False),  # questions that the centre is the mean of
+    Column("created", Float(53), nullable=False),
+)
+
+trace_topics = Table(  # one row for each question that was looked at
+    "trace_topics",
+    metadata,
+    _of("traces", "trace", primary_key=True),
+    # None: it fits no topic.
+    Column("topic", _Id, ForeignKey("topics.id", ondelete="SET NULL")),
+)
+
 meta = Table(  # facts about the store; `key:<id>` is a key that has encrypted content
     "meta",
     metadata,
@@ -368,3 +389,4 @@ Index(
 Index(None, items.c.state, items.c.priority)
 Index(None, reviews.c.created)
 Index(None, reviews.c.item)
+Index(None, trace_topics.c.topic, trace_topics.c.trace)

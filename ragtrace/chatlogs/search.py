@@ -244,6 +244,12 @@ def _parse_place(after: str | None) -> tuple[int | None, int]:
 # --- what a page shows ---------------------------------------------------------------------------------------
 
 
+def summaries(store: Store, ids: Sequence[int]) -> tuple[TraceSummary, ...]:
+    """Reads the rows of traces by the store's ids, in their order; without those that are not stored."""
+    with store.reading() as connection:
+        return _rows(store, connection, ids)
+
+
 def _rows(store: Store, connection: Connection, ids: Sequence[int]) -> tuple[TraceSummary, ...]:
     """Reads the rows of these traces, in their order."""
     if not ids:

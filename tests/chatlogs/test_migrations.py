@@ -43,7 +43,7 @@ def test_the_newest_is_named() -> None:
     """`migrating.HEAD` is the last one of the migrations, and each has one before it."""
     script = ScriptDirectory.from_config(schema_upgrade._config())
     assert script.get_heads() == [schema_upgrade.HEAD]
-    assert [r.revision for r in script.walk_revisions()] == ["0003", "0002", "0001"]
+    assert [r.revision for r in script.walk_revisions()] == ["0004", "0003", "0002", "0001"]
 
 
 def test_the_migrations_make_what_the_code_expects(store: Store) -> None:

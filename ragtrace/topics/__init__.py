@@ -1,0 +1,1 @@
+"""Groups the stored questions by topic, and says which topics fail."""

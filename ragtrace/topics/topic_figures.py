@@ -1,0 +1,202 @@
+"""Computes how often the questions of each topic fail in a period, why, and how that moved."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, and_, func, select
+
+from ragtrace.chatlogs.filters import higher_is_better
+from ragtrace.chatlogs.schema import lowest_id, scores, trace_topics, traces
+from ragtrace.errors import SettingError
+from ragtrace.statistics import Estimate, Sums, weight_of
+from ragtrace.statistics.differences import ShareDifference, independent_difference
+from ragtrace.statistics.significance import holm
+from ragtrace.topics.grouper import load_names
+from ragtrace.topics.knowledge_gaps import GAP_CAUSES
+
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
+
+MOST_ROWS = 50_000
+"""Most questions of a period that are read, the newest ones."""
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One topic in a period."""
+
+    id: int | None
+    """None for the questions that fit no topic."""
+    name: str
+    questions: int
+    """Questions in the store."""
+    requests: float
+    """Estimated number of requests: the sum of 1/p."""
+    failures: Estimate | None
+    """Weighted share of failures among passes and failures of the evaluator; None without either."""
+    before: Estimate | None
+    """The same in as long a time before."""
+    change: ShareDifference | None
+    """From then to now; None without one of them."""
+    verdict: str
+    """`worse` or `better` where the change is beyond chance, corrected for the number of topics (Holm); else empty."""
+    part: float
+    """Share of the topic in all failures, weighted, in [0, 1]."""
+    causes: tuple[tuple[str, float], ...]
+    """Causes of bad answers by estimated number of requests, most frequent first."""
+    gaps: int
+    """Questions to which the retrieval found nothing that answers."""
+    worst: tuple[int, ...]
+    """The store's ids of failures, those with the worst value first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReport:
+    """All topics in a period."""
+
+    since: float
+    until: float
+    evaluator: str
+    total: Estimate | None
+    """Weighted share of failures of all questions that were grouped."""
+    topics: tuple[TopicRow, ...]
+    """Worst first, by the lower end of the interval; the questions that fit no topic last."""
+    grouped: int
+    """Questions of the period that were grouped."""
+    stored: int
+    """Questions of the period in the store."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The sums of one topic."""
+
+    verdicts: Sums = field(default_factory=Sums)
+    questions: int = 0
+    requests: float = 0.0
+    causes: defaultdict[str, Sums] = field(default_factory=lambda: defaultdict(Sums))
+    gaps: int = 0
+    failures: list[tuple[float, int]] = field(default_factory=list)
+    """(badness, id of the trace)"""
+
+    def add(self, row: Any, sign: int) -> None:
+        self.questions += 1
+        self.requests += weight_of(row.probability)[0]
+        self.gaps += row.cause in GAP_CAUSES
+        if row.cause and row.cause != "none":
+            # The cause comes from an evaluator that may score only a share of the requests.
+            self.causes[row.cause].add(1.0, row.scored if row.score_cause else row.probability)
+        if row.label is not None:
+            self.verdicts.add(float(row.label == "fail"), row.scored)
+        if row.label == "fail":
+            self.failures.append((-sign * (0.0 if row.value is None else row.value), row.id))
+
+
+def topic_report(
+    store: Store, since: float, until: float, evaluator: str, app: str = "", *, worst: int = 3
+) -> TopicReport:
+    """Computes the figures of all topics from `since` to `until` (Unix times) by the verdicts of one evaluator. `app`
+    selects one application; empty for all. `worst` is the number of failures to name for each topic.
+
+    Reads at most the `MOST_ROWS` newest questions of the period, and as many before. Raises SettingError unless `since`
+    is before `until`.
+    """
+    if not since < until:
+        raise SettingError(f"the period ends before it begins: since is {since!r}, until is {until!r}")
+    with store.reading() as connection:
+        sign = 1 if higher_is_better(connection, evaluator) else -1
+        now = _tally(_rows(connection, since, until, evaluator, app), sign)
+        before = _tally(_rows(connection, since - (until - since), since, evaluator, app), sign)
+        stored = connection.scalar(select(func.count()).select_from(traces).where(*_within(since, until, app))) or 0
+    names = load_names(store)
+    total = Sums()
+    for tally in now.values():
+        total += tally.verdicts
+    rows = [_row(key, names, tally, before.get(key), total.wv, worst) for key, tally in now.items()]
+    rows = sorted(_with_verdicts(rows), key=lambda row: (row.id is None, -_badness(row), row.name))
+    grouped = sum(tally.questions for tally in now.values())
+    return TopicReport(since, until, evaluator, total.rate(), tuple(rows), grouped, stored)
+
+
+def _within(since: float, until: float, app: str) -> list[Any]:
+    within = [traces.c.id >= lowest_id(since), traces.c.started >= since]
+    within += [traces.c.id < lowest_id(until + 1), traces.c.started < until]
+    return [*within, traces.c.app == app] if app else within
+
+
+def _rows(connection: Connection, since: float, until: float, evaluator: str, app: str) -> Iterator[Any]:
+    """One row for each grouped question, with its newest verdict of the evaluator; `label` is None without one."""
+    newest = (
+        select(traces.c.id, traces.c.probability, traces.c.cause, trace_topics.c.topic)
+        .join(trace_topics, trace_topics.c.trace == traces.c.id)
+        .where(*_within(since, until, app))
+        .order_by(traces.c.id.desc())
+        .limit(MOST_ROWS)
+        .subquery()
+    )
+    has_verdict = and_(
+        scores.c.trace == newest.c.id, scores.c.evaluator == evaluator, scores.c.label.in_(("pass", "fail"))
+    )
+    query = select(
+        newest,
+        scores.c.label,
+        scores.c.value,
+        scores.c.cause.label("score_cause"),
+        scores.c.probability.label("scored"),
+    ).outerjoin(scores, has_verdict)
+    latest: Any = None
+    for row in connection.execute(query.order_by(newest.c.id.desc(), scores.c.id)):
+        if latest is not None and latest.id != row.id:
+            yield latest
+        latest = row
+    if latest is not None:
+        yield latest
+
+
+def _tally(rows: Iterator[Any], sign: int) -> dict[int | None, _Tally]:
+    tallies: defaultdict[int | None, _Tally] = defaultdict(_Tally)
+    for row in rows:
+        tallies[row.topic].add(row, sign)
+    return tallies
+
+
+def _row(  # noqa: PLR0917 a row's columns
+    topic: int | None, names: Mapping[int, str], now: _Tally, before: _Tally | None, total: float, worst: int
+) -> TopicRow:
+    failures, earlier = now.verdicts.rate(), before.verdicts.rate() if before is not None else None
+    causes = sorted(((name, sums.w) for name, sums in now.causes.items()), key=lambda pair: -pair[1])
+    return TopicRow(
+        topic,
+        "fits no topic" if topic is None else names.get(topic, "unnamed"),
+        now.questions,
+        now.requests,
+        failures,
+        earlier,
+        independent_difference(earlier, failures) if earlier is not None and failures is not None else None,
+        "",
+        now.verdicts.wv / total if total else 0.0,
+        tuple(causes),
+        now.gaps,
+        tuple(trace for _, trace in heapq.nlargest(worst, now.failures)),
+    )
+
+
+def _with_verdicts(rows: Sequence[TopicRow]) -> list[TopicRow]:
+    corrected = iter(holm([row.change.p for row in rows if row.change is not None]))
+    result = []
+    for row in rows:
+        if row.change is not None and next(corrected) < _LEVEL:
+            row = replace(row, verdict="worse" if row.change.value > 0 else "better")  # noqa: PLW2901
+        result.append(row)
+    return result
+
+
+def _badness(row: TopicRow) -> float:
+    """The lower end of the interval, so that what certainly fails comes first."""
+    return -1.0 if row.failures is None else row.failures.interval[0] if row.failures.interval else row.failures.value

@@ -1,0 +1,224 @@
+"""Questions get topics, and topics stay."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from sqlalchemy import func, select
+
+from ragtrace.chatlogs.key_change import rekey
+from ragtrace.chatlogs.retention import Retention, delete_user, prune
+from ragtrace.chatlogs.schema import topics, trace_topics, traces
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.records import Evaluation, Facts
+from ragtrace.testing import make_trace
+from ragtrace.topics.grouper import MOST_TOPICS, Grouper, GroupingProgress, load_names, load_topics, progress
+from tests.topics.questions import CHECK, DAY, NOW, SUBJECTS, WordEmbedder, asked, fill, question
+
+EVEN = dict.fromkeys(SUBJECTS, (20, 0))
+
+
+def _grouper(store: Store) -> Grouper:
+    return Grouper(store, embedder=WordEmbedder())
+
+
+def _topic_of(store: Store) -> dict[int, int | None]:
+    """The topic of each trace, by the number in its trace id."""
+    query = select(traces.c.trace_id, trace_topics.c.topic).join(trace_topics, trace_topics.c.trace == traces.c.id)
+    with store.reading() as connection:
+        return {int(trace, 16) - 1: topic for trace, topic in connection.execute(query)}
+
+
+def test_each_subject_is_a_topic(store: Store) -> None:
+    """Twenty questions of each of four subjects make four topics, named by their words."""
+    fill(store, EVEN)
+    assert progress(store, NOW) == GroupingProgress(0, 80)
+    assert _grouper(store).update(NOW) == 80
+    assert progress(store, NOW) == GroupingProgress(80, 0)
+    of = _topic_of(store)
+    groups = [{of[n] for n in range(start, start + 20)} for start in range(0, 80, 20)]
+    assert [len(group) for group in groups] == [1] * 4
+    assert len(set.union(*groups)) == 4
+    names = load_names(store)
+    for subject, group in zip(SUBJECTS, groups, strict=True):
+        (topic,) = group
+        assert topic is not None
+        assert set(names[topic].split(", ")) <= set(SUBJECTS[subject].split())
+
+
+def test_topics_stay_from_day_to_day(store: Store) -> None:
+    """What comes later goes to yesterday's topics, whose ids and names do not change; a process that starts anew finds
+    them; each question is embedded once."""
+    first = fill(store, EVEN)
+    _grouper(store).update(NOW)
+    names, before = load_names(store), _topic_of(store)
+    fill(store, EVEN, first, started=NOW + DAY)
+    later = _grouper(store)
+    assert later.update(NOW + DAY + 60) == 80
+    assert load_names(store) == names
+    of = _topic_of(store)
+    assert {n: of[n] for n in before} == before
+    assert all(of[n] == of[n - first] for n in range(first, first + 80))
+    assert later._embedder.embedded == 80  # type: ignore[union-attr]
+
+
+def test_a_new_subject_becomes_a_topic(store: Store) -> None:
+    """What fits no topic becomes one as soon as there is enough of it, and only that."""
+    some = {name: EVEN[name] for name in ("refund", "parcel", "password")}
+    first = fill(store, some)
+    grouper = _grouper(store)
+    grouper.update(NOW)
+    names = load_names(store)
+    assert len(names) == 3
+    first = fill(store, {"warranty": (3, 0)}, first)
+    grouper.update(NOW)
+    assert load_names(store) == names
+    fill(store, {"warranty": (9, 0)}, first)
+    grouper.update(NOW)
+    fresh = {topic: name for topic, name in load_names(store).items() if topic not in names}
+    assert len(fresh) == 1
+    assert {_topic_of(store)[n] for n in range(60, 72)} == set(fresh)
+    assert {topic: name for topic, name in load_names(store).items() if topic in names} == names
+
+
+def test_a_centre_settles(store: Store) -> None:
+    """It moves with the first questions of its topic only."""
+    first = fill(store, {"refund": (150, 0), "parcel": (20, 0)})
+    grouper = _grouper(store)
+    grouper.update(NOW)
+    largest = max(load_topics(store, "words"), key=lambda topic: topic.size)
+    assert largest.size == 150
+    first = fill(store, {"refund": (60, 0)}, first)
+    grouper.update(NOW)
+    settled = max(load_topics(store, "words"), key=lambda topic: topic.size)
+    assert settled.size == 210
+    fill(store, {"refund": (60, 0)}, first)
+    grouper.update(NOW)
+    after = max(load_topics(store, "words"), key=lambda topic: topic.size)
+    assert (after.size, after.centre.tolist()) == (210, settled.centre.tolist())
+
+
+def test_topics_are_bounded(store: Store) -> None:
+    """However many subjects there are."""
+    evaluations = [asked(n, f"subject{n % 70} matter{n % 70} thing{n % 70} no{n}", False) for n in range(70 * 6)]
+    store.write(evaluations, [CHECK])
+    grouper = _grouper(store)
+    grouper.update(NOW)
+    grouper.update(NOW)
+    assert 40 <= len(load_names(store)) <= MOST_TOPICS
+
+
+def test_names_are_masked(store: Store) -> None:
+    """Personal data in every question of a topic is no word of its name."""
+    mail, iban = "jane.doe@example.org", "DE89 3704 0044 0532 0130 00"
+    store.write([asked(n, f"refund money card {mail} {iban} no{n}", False) for n in range(10)], [CHECK])
+    _grouper(store).update(NOW)
+    (name,) = load_names(store).values()
+    assert set(name.split(", ")) == {"refund", "money", "card"}
+
+
+def test_an_empty_question_has_no_topic(store: Store) -> None:
+    """And is not looked at again."""
+    store.write([asked(n, " ", False) for n in range(8)], [CHECK])
+    grouper = _grouper(store)
+    assert grouper.update(NOW) == 8
+    assert grouper.update(NOW) == 0
+    assert load_names(store) == {}
+
+
+def test_what_is_deleted_leaves_no_name(tmp_path: object, store: Store) -> None:
+    """A topic ends with its last question: by age, and when its user is forgotten."""
+    mine = [
+        Evaluation(
+            make_trace(question("refund", n), trace_id=n + 1, span_id=1, started=NOW - n, facts=Facts(user_id="ann")),
+            (),
+        )
+        for n in range(10)
+    ]
+    store.write(mine)
+    fill(store, {"parcel": (10, 0)}, 20, started=NOW - 20 * DAY)
+    fill(store, {"password": (10, 0)}, 40)
+    _grouper(store).update(NOW)
+    assert len(load_names(store)) == 3
+    delete_user(store, "ann", rewrite=False)
+    assert len(load_names(store)) == 2
+    prune(store, Retention(days=10), NOW)
+    (name,) = load_names(store).values()
+    assert "password" in name
+
+
+def test_a_topic_that_nobody_asks_for_ends(store: Store) -> None:
+    """After ninety days without a question there is room for another one."""
+    fill(store, {"refund": (10, 0)})
+    grouper = _grouper(store)
+    grouper.update(NOW)
+    assert len(load_names(store)) == 1
+    fill(store, {"parcel": (10, 0)}, 20, started=NOW + 91 * DAY)
+    grouper.update(NOW + 91 * DAY + 60)
+    (name,) = load_names(store).values()
+    assert "parcel" in name
+    with store.reading() as connection:
+        assert connection.scalar(select(func.count()).select_from(trace_topics)) == 20
+
+
+def test_an_encrypted_store_has_encrypted_topics(store_url: str) -> None:
+    """Neither name nor centre is readable in the tables; a new key reads them, the old one does not matter any more."""
+    keys = [base64.b64encode(letter * 32).decode() for letter in (b"a", b"b")]
+    store = open_store(store_url, key=keys[0])
+    fill(store, {"refund": (10, 0)})
+    _grouper(store).update(NOW)
+    names = load_names(store)
+    assert len(names) == 1
+    with store.reading() as connection:
+        row = connection.execute(select(topics)).mappings().one()
+    assert (row["name"], row["centre"]) == (None, None)
+    assert b"refund" not in bytes(row["sealed"])
+    store.close()
+    rekey(store_url, f"{keys[1]},{keys[0]}", rewrite=False)
+    store = open_store(store_url, key=keys[1])
+    assert load_names(store) == names
+    store.close()
+
+
+def test_it_runs_in_the_background(store: Store) -> None:
+    """The thread groups what is there, and ends when it is told to."""
+    import time
+
+    fill(store, {"refund": (10, 0)}, started=time.time() - 60)
+    with Grouper(store, every=0.05, embedder=WordEmbedder()) as grouper:
+        end = time.monotonic() + 20
+        while not load_names(store) and time.monotonic() < end:
+            time.sleep(0.02)
+    assert load_names(store)
+    assert not grouper._thread.is_alive()
+
+
+def test_the_embedded_model_tells_subjects_apart(store: Store) -> None:
+    """With real vectors: questions in other words are of one topic."""
+    pytest.importorskip("onnxruntime")
+    refund = (
+        "When do I get my refund?",
+        "How long does a refund take?",
+        "My refund has not arrived yet",
+        "Has the refund been sent?",
+        "I am still waiting for the refund",
+        "When is the refund on my card?",
+    )
+    login = (
+        "I forgot my password",
+        "How do I reset my password?",
+        "The password reset link does not work",
+        "Change my password please",
+        "My new password is not accepted",
+        "Where can I reset the password?",
+    )
+    store.write([asked(n, text, False) for n, text in enumerate((*refund, *login))], [CHECK])
+    Grouper(store).update(NOW)
+    of = _topic_of(store)
+    assert len({of[n] for n in range(6)}) == 1
+    assert len({of[n] for n in range(6, 12)}) == 1
+    assert of[0] != of[6]
+    names = load_names(store)
+    assert "refund" in names[of[0]]  # type: ignore[index]
+    assert "password" in names[of[6]]  # type: ignore[index]
