@@ -11,11 +11,13 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ragtrace._version import __version__
 from ragtrace.errors import RagtraceError, SettingError
+from ragtrace.reporting import terminal
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,23 +26,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: success · 1: success, but unreadable input was left out, or an evaluator has no value · 2: error · 3: success,
     but a mean is worse than `--fail-under` allows."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["demo"]:  # the demo has its own parser
-        return _guarded(lambda: _demo(arguments[1:]))
-    options = _parser().parse_args(arguments)
-    return _guarded(lambda: int(options.run(options)))
+    terminal.accept_every_character()
+    return terminal.written(lambda: _guarded(arguments))
 
 
-def _guarded(command: object) -> int:
+def _guarded(arguments: list[str]) -> int:
     try:
-        return int(command())  # type: ignore[operator]
+        if arguments[:1] == ["demo"]:  # the demo has its own parser
+            return _demo(arguments[1:])
+        options = _parser().parse_args(arguments)
+        return int(options.run(options))
     except RagtraceError as error:
         print(f"ragtrace: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `ragtrace eval … | head`
-        sys.stderr.close()
-        return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,8 +153,12 @@ def _eval(options: argparse.Namespace) -> int:
     )
     keep = options.report is not None or bool(limits)
     started = time.time()
-    with _progress(options.file) as progress:
-        out = sys.stdout if options.out == "-" else Path(options.out)
+    to_stdout = options.out == "-"
+    if to_stdout:
+        terminal.write_utf8()
+    # In a terminal, scores and a progress bar on the same lines would be unreadable.
+    with _progress(None if to_stdout and sys.stdout.isatty() else options.file) as progress:
+        out = sys.stdout if to_stdout else Path(options.out)
         outcome = evaluate(plan, out, keep=keep, progress=progress)
     resumed = f" ({outcome.resumed} of them in an earlier run)" if outcome.resumed else ""
     left_out = f"{len(outcome.errors)} unreadable lines were left out"
@@ -180,7 +184,7 @@ def _eval(options: argparse.Namespace) -> int:
     options_names = {name.strip() for name in options.evaluators.split(",")}
     required = [check.name for name, check in zip(plan.names, outcome.checks, strict=False) if name in options_names]
     empty = outcome.figures.without_value(required)
-    print("\n".join(outcome.figures.lines()), file=sys.stderr)
+    print("\n".join(outcome.figures.lines(terminal.width(sys.stderr))), file=sys.stderr)
     for line in [*empty, *short]:
         print(f"ragtrace eval: {line}", file=sys.stderr)
     if short:
@@ -208,9 +212,9 @@ def _number(name: str, value: str) -> float:
 
 
 @contextlib.contextmanager
-def _progress(path: Path) -> Iterator[Callable[[int], None] | None]:
-    """Shows a progress bar with rate and remaining time if standard error is a terminal."""
-    if not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
+def _progress(path: Path | None) -> Iterator[Callable[[int], None] | None]:
+    """Shows a progress bar with rate and remaining time for this data set, if standard error is a terminal."""
+    if path is None or not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
         yield None
         return
     from rich.console import Console
@@ -226,7 +230,8 @@ def _progress(path: Path) -> Iterator[Callable[[int], None] | None]:
         TimeRemainingColumn(),
     )
     start, done = time.monotonic(), 0
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    # redirect_stdout would send the scores to standard error.
+    with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as bar:
         task = bar.add_task("evaluating", total=sum(1 for _ in read(path)), rate="")
 
         def advance(rows: int) -> None:
@@ -241,7 +246,8 @@ def _compare(options: argparse.Namespace) -> int:
     from ragtrace.reporting.comparison import comparison_table
     from ragtrace.reporting.files import read_run
 
-    print(comparison_table(read_run(options.first), read_run(options.second)))
+    table = comparison_table(read_run(options.first), read_run(options.second), columns=terminal.width())
+    print(table)
     return 0
 
 
@@ -261,7 +267,7 @@ def _report(options: argparse.Namespace) -> int:
         from ragtrace.reporting.live_html import write_live
 
         print(f"ragtrace report: the page is {write_live(report, options.html)}", file=sys.stderr)
-    print(live_text.as_json(report) if options.json else live_text.as_text(report))
+    print(live_text.as_json(report) if options.json else live_text.as_text(report, terminal.width()))
     return 1 if report.damaged else 0
 
 
@@ -272,14 +278,26 @@ def _evaluators(options: argparse.Namespace) -> int:
     rows = [plugins.describe(plugins.load(name)) for name in plugins.builtin_names()]
     rows = [row for row in rows if all(word in " ".join(map(str, row.values())).lower() for word in words)]
     if not rows:
-        raise SettingError(f"no evaluator has {' and '.join(map(repr, words))} in its name, method or description")
+        similar = [name for word in words for name in plugins.similar_names(word, plugins.builtin_names())]
+        hint = f"; did you mean {' or '.join(similar)}?" if similar else ""
+        raise SettingError(
+            f"no evaluator has {' and '.join(map(repr, words))} in its name, method or description{hint}"
+        )
     if options.json:
         print(json.dumps(rows, indent=1))
         return 0
+    columns = terminal.width()
     for row in rows:
-        needs = ", ".join(row["needs"])
-        print(f"{row['name']:32} {row['method']:6} {needs:28} {_first_sentence(str(row['description']))}")
+        print("\n".join(_evaluator_lines(row, columns)))
     return 0
+
+
+def _evaluator_lines(row: Mapping[str, Any], columns: int | None) -> list[str]:
+    """One line for a file or a pipe; in a terminal the description stands below the name."""
+    needs, text = ", ".join(row["needs"]), _first_sentence(str(row["description"]))
+    if columns is None:
+        return [f"{row['name']:32} {row['method']:6} {needs:28} {text}"]
+    return terminal.fitted([f"{row['name']}  ({row['method']}; needs {needs})", f"  {text}"], columns)
 
 
 def _first_sentence(text: str) -> str:
@@ -296,6 +314,6 @@ def _doctor(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([{"what": f.what, "state": f.state, "detail": f.detail} for f in findings], indent=1))
     else:
-        for finding in findings:
-            print(f"{finding.state:8} {finding.what:36} {finding.detail}")
+        lines = [f"{finding.state:8} {finding.what:36} {finding.detail}" for finding in findings]
+        print("\n".join(terminal.fitted(lines, terminal.width())))
     return 2 if any(finding.state == "wrong" for finding in findings) else 0

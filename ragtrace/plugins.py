@@ -6,7 +6,7 @@ import difflib
 import importlib
 import importlib.metadata
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -117,6 +117,22 @@ def load(name: str, settings: Settings | None = None) -> Evaluator:
     return check if settings is None else configure(check, settings)
 
 
+def load_all(items: Iterable[str | Evaluator], settings: Settings | None = None) -> list[Evaluator]:
+    """The evaluators of these names; those that are evaluators already stay as they are.
+
+    Raises one SettingError that names every item that cannot be loaded.
+    """
+    checks, problems = [], []
+    for item in items:
+        try:
+            checks.append(load(item, settings) if isinstance(item, str) else item)
+        except SettingError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingError("; ".join(dict.fromkeys(problems)))
+    return checks
+
+
 def _load(name: str) -> Evaluator:
     target = BUILT_IN.get(name) or (name if ":" in name else None)
     if target is not None:
@@ -127,10 +143,16 @@ def _load(name: str) -> Evaluator:
             return _as_evaluator(points[name].load(), name)
         except ImportError as error:
             raise SettingError(f"the evaluator {name!r} ({points[name].value}) cannot be imported: {error}") from error
-    names = sorted({*BUILT_IN, *points})
-    matches = difflib.get_close_matches(name, names, n=3)
-    hint = f"did you mean {' or '.join(matches)}?" if matches else f"known are {', '.join(names)}, or module:attribute"
-    raise SettingError(f"there is no evaluator {name!r}; {hint}")
+    matches = similar_names(name, [*BUILT_IN, *points])
+    listing = "`ragtrace evaluators` lists them; or give module:attribute"
+    raise SettingError(
+        f"there is no evaluator {name!r}; " + (f"did you mean {' or '.join(matches)}?" if matches else listing)
+    )
+
+
+def similar_names(name: str, names: Iterable[str]) -> list[str]:
+    """At most three of the names, those that resemble `name` most."""
+    return difflib.get_close_matches(name.lower(), sorted(set(names)), n=3)
 
 
 def resolve(target: str, setting: str) -> Any:

@@ -48,6 +48,7 @@ MODULES = {
     "prometheus/test_processes.py": "process",
     "prometheus/test_servers.py": "server",
     "prometheus/test_sharing.py": "server",
+    "reporting/test_terminal.py": "process",
     "review/test_webhooks.py": "server",
     "startup/test_assessments.py": "server",
     "startup/test_ends.py": "process",

@@ -75,7 +75,7 @@ def product_modules(root: Path = ROOT) -> dict[str, Module]:
 
 def files_below(folder: Path) -> Iterator[Module]:
     """Yields the Python files of a folder; their names are their paths."""
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(path for path in folder.rglob("*.py") if "node_modules" not in path.parts):
         yield Module(str(path.relative_to(folder.parent)), path, path.read_text(encoding="utf-8"))
 
 

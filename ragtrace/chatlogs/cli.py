@@ -63,13 +63,18 @@ def add_store_option(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def open_store_of(options: argparse.Namespace) -> Iterator[Store]:
-    """Opens the store of the option --store, or of the setting; closes it at the end. Raises SettingError if neither
-    names a store."""
+def open_store_of(options: argparse.Namespace, *, create: bool = False) -> Iterator[Store]:
+    """Opens the store of the option --store, or of the setting; closes it at the end.
+
+    Raises SettingError if neither names a store, and without `create` if the file does not exist: a mistyped name must
+    not become an empty store."""
+    from ragtrace.chatlogs import engine
     from ragtrace.chatlogs.store import open_store
 
     url, key = _address(options)
-    store = open_store(url, key=key)
+    if create and (file := engine.missing_file(engine.parse_url(url))) is not None:
+        print(f"ragtrace: the store {file} does not exist; it is created", file=sys.stderr)
+    store = open_store(url, key=key, create=create)
     try:
         yield store
     finally:
@@ -90,7 +95,7 @@ def _address(options: argparse.Namespace) -> tuple[str, str | None]:
 def _ingest(options: argparse.Namespace) -> int:
     from ragtrace.chatlogs.ingest import ingest
 
-    with open_store_of(options) as store:
+    with open_store_of(options, create=True) as store:
         result = ingest(options.file, store, data=options.data, app=options.app)
     counts = f"{result.done} lines stored, {result.new} of them new, {len(result.errors)} lines left out"
     print(f"ragtrace ingest: {counts}", file=sys.stderr)

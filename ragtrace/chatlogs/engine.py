@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -59,6 +60,27 @@ def parse_url(address: str) -> URL:
             raise MissingExtraError("psycopg", "postgres", "A store in PostgreSQL") from None
         return url.set(drivername="postgresql+psycopg")
     raise SettingError(f"the address of the store begins with {kind}://; give sqlite:///FILE or postgresql://HOST/NAME")
+
+
+def missing_file(url: URL) -> Path | None:
+    """The file of SQLite that the store is, if it does not exist."""
+    file = Path(str(url.database))
+    return None if url.get_backend_name() != "sqlite" or file.exists() else file
+
+
+def require_file(url: URL) -> None:
+    """Raises SettingError if the store is a file of SQLite that does not exist; it names files beside it with a similar
+    name."""
+    file = missing_file(url)
+    if file is None:
+        return
+    siblings = [path.name for path in file.parent.glob(f"*{file.suffix}")] if file.parent.is_dir() else []
+    similar = [str(file.parent / name) for name in difflib.get_close_matches(file.name, siblings, n=3, cutoff=0.0)]
+    hint = f"did you mean {' or '.join(similar)}?" if similar else "check the name."
+    raise SettingError(
+        f"the store {file} does not exist; {hint} An application creates its store with its first request, and "
+        "`ragtrace serve --create` creates an empty one"
+    )
 
 
 def create_store_engine(url: URL) -> Engine:

@@ -155,12 +155,13 @@ def _identity(path: str | None) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def open_store(url: str, *, key: str | None = None, upgrade: bool = True) -> Store:
+def open_store(url: str, *, key: str | None = None, upgrade: bool = True, create: bool = True) -> Store:
     """Opens a store, and creates or upgrades its tables if necessary.
 
     `url` is `sqlite:///FILE`, the path of a file, or `postgresql://USER:PASSWORD@HOST/NAME`. `key` contains one or more
     keys (see `encryption.Keys`) that encrypt the content; opening a new store with a key makes it an encrypted one.
-    With `upgrade=False` a store of an older version is refused instead of changed.
+    With `upgrade=False` a store of an older version is refused instead of changed; with `create=False` a file that does
+    not exist is refused instead of created.
 
     Raises SettingError for an invalid address, a store of a newer version, and a missing or wrong key; StoreError if
     the database does not answer; MissingExtraError if a package is missing.
@@ -169,6 +170,8 @@ def open_store(url: str, *, key: str | None = None, upgrade: bool = True) -> Sto
     if keys is not None:
         _require_cryptography()
     address = engines.parse_url(url)
+    if not create:
+        engines.require_file(address)
     store = Store(engines.create_store_engine(address), engines.display_name(address), keys)
     with ExitStack() as undo:
         undo.callback(store.close)

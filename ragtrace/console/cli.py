@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import getpass
 import logging
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ragtrace.chatlogs.cli import add_store_option, open_store_of
 from ragtrace.errors import MissingExtraError, SettingError
 
 if TYPE_CHECKING:
@@ -23,7 +22,8 @@ _ROLES = ("viewer", "reviewer", "admin")
 def add_commands(commands: Any) -> None:
     """Add them to the parser of `ragtrace`."""
     serve = commands.add_parser("serve", help="serve the console: chat logs for review, in a browser")
-    _with_store(serve)
+    add_store_option(serve)
+    serve.add_argument("--create", action="store_true", help="begin with an empty store if the file does not exist")
     # Without an argument the environment applies, then the table [console] of ragtrace.toml, then the default shown.
     serve.add_argument("--host", help="listen on this address (127.0.0.1)")
     serve.add_argument("--port", type=int, help="listen on this port (8400); 0 takes any free one")
@@ -51,10 +51,6 @@ def add_commands(commands: Any) -> None:
     _tokens(commands.add_parser("token", help="manage API tokens").add_subparsers(required=True, metavar="ACTION"))
 
 
-def _with_store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--store", default="", metavar="URL", help="file or URL of the store (the setting store)")
-
-
 def _users(actions: Any) -> None:
     for name, run, text in (
         ("add", _user_add, "add a user; prompts for the password"),
@@ -76,7 +72,7 @@ def _users(actions: Any) -> None:
             action.add_argument("role", choices=_ROLES)
         if name in {"add", "password"}:
             action.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
-        _with_store(action)
+        add_store_option(action)
         action.set_defaults(run=run, action=name)
 
 
@@ -95,26 +91,7 @@ def _tokens(actions: Any) -> None:
     revoke.add_argument("id", type=int)
     revoke.set_defaults(run=_token_revoke)
     for action in (add, listing, revoke):
-        _with_store(action)
-
-
-@contextlib.contextmanager
-def opened(options: argparse.Namespace) -> Iterator[Store]:
-    """The store that `--store` names, or the setting; its key comes from the setting `store_key`, never from the
-    command line, where others see it."""
-    from ragtrace import settings
-    from ragtrace.chatlogs.encryption import read_keys
-    from ragtrace.chatlogs.store import open_store
-
-    settings_ = settings.load()
-    url = options.store or settings_.store
-    if not url:
-        raise SettingError("no store is configured; give --store URL or the setting store")
-    store = open_store(url, key=read_keys(settings_.store_key))
-    try:
-        yield store
-    finally:
-        store.close()
+        add_store_option(action)
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -138,12 +115,11 @@ def _serve(options: argparse.Namespace) -> int:
     )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of each table that a new store gets
-    with opened(options) as store:
+    with open_store_of(options, create=options.create) as store:
         if _is_empty(store):
             logging.getLogger("ragtrace.console").warning(
-                "ragtrace console: the store %s holds no logs. If it should, check --store: a file that does not exist "
-                "is created", store.name
-            )  # fmt: skip
+                "ragtrace console: the store %s holds no logs. If it should, check --store", store.name
+            )
         serve(store, settings, options.tls_certificate, options.tls_key)
     return 0
 
@@ -160,7 +136,7 @@ def _is_empty(store: Store) -> bool:
 def _user_add(options: argparse.Namespace) -> int:
     from ragtrace.console import accounts
 
-    with opened(options) as store:
+    with open_store_of(options, create=True) as store:
         account = accounts.add(store, options.name, options.role, _password(options))
         _audited(store, "user.add", account.name, role=account.role)
     print(f"ragtrace: {account.name} may sign in, as {account.role}")
@@ -170,7 +146,7 @@ def _user_add(options: argparse.Namespace) -> int:
 def _user_list(options: argparse.Namespace) -> int:
     from ragtrace.console import accounts
 
-    with opened(options) as store, store.reading() as connection:
+    with open_store_of(options) as store, store.reading() as connection:
         for account in accounts.everybody(connection):
             state = "disabled" if account.disabled else "active"
             print(f"{account.name:32} {account.role:10} {account.sign_in:10} {state}")
@@ -180,7 +156,7 @@ def _user_list(options: argparse.Namespace) -> int:
 def _user_disable(options: argparse.Namespace) -> int:
     from ragtrace.console import accounts
 
-    with opened(options) as store:
+    with open_store_of(options) as store:
         accounts.set_disabled(store, options.name, options.action == "disable")
         _audited(store, f"user.{options.action}", options.name)
     return 0
@@ -189,7 +165,7 @@ def _user_disable(options: argparse.Namespace) -> int:
 def _user_role(options: argparse.Namespace) -> int:
     from ragtrace.console import accounts
 
-    with opened(options) as store:
+    with open_store_of(options) as store:
         accounts.set_role(store, options.name, options.role)
         _audited(store, "user.change", options.name, role=options.role)
     return 0
@@ -198,7 +174,7 @@ def _user_role(options: argparse.Namespace) -> int:
 def _user_password(options: argparse.Namespace) -> int:
     from ragtrace.console import accounts
 
-    with opened(options) as store:
+    with open_store_of(options) as store:
         accounts.set_password(store, options.name, _password(options))
         _audited(store, "user.password", options.name)
     return 0
@@ -208,7 +184,7 @@ def _user_link(options: argparse.Namespace) -> int:
     from ragtrace.console import accounts
     from ragtrace.console.login import local_address
 
-    with opened(options) as store:
+    with open_store_of(options) as store:
         with store.reading() as connection:
             if accounts.exist(connection):
                 raise SettingError("the console has users: sign in with a name and a password")
@@ -233,7 +209,7 @@ def _token_add(options: argparse.Namespace) -> int:
     from ragtrace.console import tokens
 
     scopes = [scope.strip() for scope in options.scopes.split(",") if scope.strip()]
-    with opened(options) as store:
+    with open_store_of(options) as store:
         token, secret = tokens.add(store, options.name, options.user, scopes, options.days or None)
         _audited(store, "token.add", str(token.id), user=token.user_name, scopes=",".join(sorted(token.scopes)))
     print("ragtrace: keep this token; it is not shown again", file=sys.stderr)
@@ -244,7 +220,7 @@ def _token_add(options: argparse.Namespace) -> int:
 def _token_list(options: argparse.Namespace) -> int:
     from ragtrace.console import tokens
 
-    with opened(options) as store:
+    with open_store_of(options) as store:
         for token in tokens.every(store):
             state = "revoked" if token.revoked else "expired" if (token.expires or 9e99) < time.time() else "good"
             until = time.strftime("%Y-%m-%d", time.gmtime(token.expires)) if token.expires else "no end"
@@ -256,7 +232,7 @@ def _token_list(options: argparse.Namespace) -> int:
 def _token_revoke(options: argparse.Namespace) -> int:
     from ragtrace.console import tokens
 
-    with opened(options) as store:
+    with open_store_of(options) as store:
         tokens.revoke(store, options.id)
         _audited(store, "token.revoke", str(options.id))
     return 0

@@ -88,7 +88,7 @@ def _scored(batch: Sequence[Item], result: Future[Scores]) -> ScoredBatch:
 
 
 def _load(names: Sequence[str], settings: Settings) -> list[Evaluator]:
-    return [plugins.load(name, settings) for name in names]
+    return plugins.load_all(names, settings)
 
 
 def _score_by_name(names: Sequence[str], settings: Settings, batch: Sequence[Item]) -> Scores:

@@ -94,7 +94,7 @@ def evaluate(
     start = time.monotonic()
     settings = plan.settings or load()
     names = plan.names
-    checks = tuple(plugins.load(name) for name in names)
+    checks = tuple(plugins.load_all(names))
     unused: dict[str, Any] = {}
     items = _with_perturbed(read(plan.path, plan.columns, unused=unused), plan.perturb)
     head = list(islice(items, _HEAD))
@@ -103,7 +103,7 @@ def evaluate(
         print(f"ragtrace eval: {note}", file=errors or sys.stderr)
     if not names:
         names = tuple(suitable(rows))
-        checks = tuple(plugins.load(name) for name in names)
+        checks = tuple(plugins.load_all(names))
     count = plan.jobs or (os.cpu_count() or 1)
     parallel = count > 1 and (len(head) == _HEAD or plan.jobs > 1)
     target = out if isinstance(out, Path) else None

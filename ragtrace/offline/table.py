@@ -49,10 +49,11 @@ class RunFigures:
         for name, value in seconds.items():
             self.figures.setdefault(name, EvaluatorFigures()).seconds += value
 
-    def lines(self) -> list[str]:
-        """The table: a line of column names, and a line for each evaluator. A refusal has neither value nor verdict."""
+    def lines(self, columns: int | None = None) -> list[str]:
+        """The table: a line of column names, and a line for each evaluator; or a paragraph for each evaluator if the
+        terminal has too few `columns`. A refusal has neither value nor verdict."""
         rows = [_HEAD, *(_row(name, figures) for name, figures in self.figures.items())]
-        return table(rows, right=range(1, len(_HEAD)))
+        return table(rows, range(1, len(_HEAD)), columns)
 
     def without_value(self, required: Sequence[str]) -> list[str]:
         """A sentence for each evaluator that has neither values nor verdicts, although it failed or is required: an

@@ -10,6 +10,7 @@ from statistics import fmean
 from ragtrace.errors import DataError
 from ragtrace.reporting.formats import table
 from ragtrace.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result, label_of, value_of
+from ragtrace.reporting.terminal import fitted
 from ragtrace.statistics import intervals, significance
 
 BETTER, WORSE, NOTHING = "better", "worse", "no difference shown"
@@ -152,8 +153,9 @@ def _with_verdict(d: Difference, higher: bool) -> Difference:
     return replace(d, verdict=BETTER if good else WORSE)
 
 
-def comparison_table(a: EvaluationRun, b: EvaluationRun, seed: int = 0) -> str:
-    """The comparison as text for a terminal, without a final newline. Raises the errors of `compare`."""
+def comparison_table(a: EvaluationRun, b: EvaluationRun, seed: int = 0, columns: int | None = None) -> str:
+    """The comparison as text without a final newline, for a terminal with so many columns (None: as many as needed).
+    Raises the errors of `compare`."""
     comparison = compare(a, b, seed)
     head = ("metric", "n", "A", "B", "B - A", "95 % interval", "p (Holm)", "lost/won", "B is")
     rows = [head, *(_cells(d) for d in comparison.differences)]
@@ -163,14 +165,14 @@ def comparison_table(a: EvaluationRun, b: EvaluationRun, seed: int = 0) -> str:
         f"rows in both {comparison.matched} · only in A {comparison.only_a} · only in B {comparison.only_b}"
         + (f" · same id, other question {comparison.changed} (left out)" if comparison.changed else ""),
         "",
-        *table(rows, right=range(1, len(head) - 1)),
+        *table(rows, range(1, len(head) - 1), columns),
         *(f"{d.metric}: {d.note}" for d in comparison.differences if d.note),
         *(f"{name}: only in {side}" for name, side in _unshared(a, b)),
         "",
         f"p: paired permutation test ({_DRAWS:,} draws), corrected for {tests} metrics (Holm).",
         "lost/won: rows that pass in A only / in B only. Without a significant difference, A and B may still differ.",
     ]
-    return "\n".join(lines)
+    return "\n".join(fitted(lines, columns))
 
 
 def _cells(d: Difference) -> tuple[str, ...]:

@@ -41,10 +41,16 @@ def moment(seconds: float) -> str:
         return f"{seconds:.0f} s"
 
 
-def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), columns: int | None = None) -> list[str]:
     """Rows of equal length as lines with aligned columns. The columns whose indices are in `right` are aligned at their
-    right edge, the others at their left one."""
+    right edge, the others at their left one.
+
+    The first row is the head. If the lines would be longer than `columns`, each row is a paragraph instead: its first
+    cell, and below it a line for each other cell with its name."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    if columns is not None and sum(widths) + 2 * (len(widths) - 1) > columns:
+        head, *body = rows
+        return [line for row in body for line in _paragraph(head, row)]
     return [
         "  ".join(
             cell.rjust(width) if i in right else cell.ljust(width)
@@ -52,6 +58,10 @@ def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[st
         ).rstrip()
         for row in rows
     ]
+
+
+def _paragraph(head: Sequence[str], row: Sequence[str]) -> list[str]:
+    return [row[0], *(f"  {name}: {cell}" for name, cell in zip(head[1:], row[1:], strict=True))]
 
 
 def json_value(value: Any) -> Any:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from ragtrace.reporting.formats import NONE, json_value, moment, table
 from ragtrace.reporting.live import AppReport, EvaluatorRow, LiveReport
+from ragtrace.reporting.terminal import fitted
 from ragtrace.statistics import Estimate
 
-_HEAD = ("evaluator", "evaluated", "effective", "coverage", "pass rate (95 %)", "before", "score (95 %)", "before")
+_HEAD = (
+    "evaluator", "evaluated", "effective", "coverage", "pass rate (95 %)", "before", "score (95 %)", "score before"
+)  # fmt: skip
 
 
-def as_text(report: LiveReport) -> str:
-    """The report as lines of text."""
+def as_text(report: LiveReport, columns: int | None = None) -> str:
+    """The report as lines of text, for a terminal with so many columns (None: as many as needed)."""
     lines = [verdict(report), f"{moment(report.since)} to {moment(report.until)}", *notes(report)]
     for app in report.apps:
-        lines += ["", *_app(app)]
-    return "\n".join(clean(line) for line in lines)
+        lines += ["", *_app(app, columns)]
+    return "\n".join(fitted([clean(line) for line in lines], columns))
 
 
 def verdict(report: LiveReport) -> str:
@@ -34,10 +38,17 @@ def verdict(report: LiveReport) -> str:
     if not rows:
         return f"No verdict: no evaluator passes or fails answers ({based})"
     if len(young) == len(rows):
-        return f"No verdict yet: fewer than 300 effective evaluations to compare with ({based})"
-    return f"Not worse: no rise of failures in {len(rows) - len(young)} of {len(rows)} evaluators ({based})" + (
-        f"; too few to compare with for {', '.join(sorted(set(young))[:5])}" if young else ""
+        return f"No verdict yet: fewer than 300 effective evaluations to compare with ({based}). {_lowest(rows)}"
+    return (
+        f"Not worse: no rise of failures in {len(rows) - len(young)} of {len(rows)} evaluators ({based})"
+        + (f"; too few to compare with for {', '.join(sorted(set(young))[:5])}" if young else "")
+        + f". {_lowest(rows)}"
     )
+
+
+def _lowest(rows: Sequence[EvaluatorRow]) -> str:
+    row = min(rows, key=lambda row: row.now.passes.value if row.now.passes is not None else math.inf)
+    return f"Lowest pass rate: {row.app}: {row.evaluator} {rate(row.now.passes)}"
 
 
 def _rise(row: EvaluatorRow) -> str:
@@ -142,9 +153,10 @@ def clean(line: str) -> str:
     )
 
 
-def _app(app: AppReport) -> Iterator[str]:
+def _app(app: AppReport, columns: int | None) -> Iterator[str]:
     yield f"{app.name}: {summary(app)}"
-    yield from (f"  {line}" for line in table([_HEAD, *(_cells(row) for row in app.rows)]))
+    rows = [_HEAD, *(_cells(row) for row in app.rows)]
+    yield from (f"  {line}" for line in table(rows, columns=None if columns is None else columns - 2))
     for row in app.rows:
         yield from _details(row)
     if app.causes:

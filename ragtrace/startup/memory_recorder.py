@@ -153,7 +153,7 @@ def record(
 def _load(evaluators: Sequence[str | Evaluator]) -> list[Evaluator]:
     from ragtrace import plugins
 
-    return [plugins.load(each) if isinstance(each, str) else each for each in evaluators]
+    return plugins.load_all(evaluators)
 
 
 def _provider(recording: Recording) -> TracerProvider:

@@ -22,17 +22,17 @@ def make_suite(settings: Settings) -> list[Evaluator]:
     """The evaluators of the settings. Raises SettingError for one that does not exist and for a name that is there
     twice."""
     pairs = evaluator_shares(settings.evaluators)
-    checks = [_with_share(_evaluator(item), share) for item, share in pairs] if pairs else _default_suite()
+    checks = _with_shares(pairs) if pairs else _default_suite()
     _check_unique(checks)
     return checks
 
 
-def _evaluator(item: Any) -> Evaluator:
-    if isinstance(item, Evaluator):
-        return item
-    if isinstance(item, str):
-        return plugins.load(item)
-    raise SettingError(f"evaluators has {item!r}, a {type(item).__name__}; give a name or an evaluator")
+def _with_shares(pairs: Sequence[tuple[Any, float]]) -> list[Evaluator]:
+    for item, _ in pairs:
+        if not isinstance(item, (str, Evaluator)):
+            raise SettingError(f"evaluators has {item!r}, a {type(item).__name__}; give a name or an evaluator")
+    checks = plugins.load_all(item for item, _ in pairs)
+    return [_with_share(check, share) for check, (_, share) in zip(checks, pairs, strict=True)]
 
 
 def _with_share(check: Evaluator, share: float) -> Evaluator:

@@ -157,6 +157,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     store = open_store("s.db")
     _filled(store)
     store.close()
+    open_store("s.db").close()
     assert main(["store", "forget-user", "anna", "--store", "s.db"]) == 0
     assert "10 traces, 10 scores, 10 reviews, 10 feedback, 0 spilled removed" in (report := capsys.readouterr()).out
     assert "not reached: spans" in report.err
@@ -179,6 +180,7 @@ def test_the_judge_forgets_with_the_user(
     ledger.put("key", "annamark said so")
     ledger.settle(ledger.reserve(NANO // 2), NANO // 2)
     assert b"annamark" in b"".join(file.read_bytes() for file in tmp_path.glob("judge.db*"))
+    open_store("s.db").close()
     assert main(["store", "forget-user", "anna", "--store", "s.db"]) == 0
     assert "all 1 remembered answers of judge.db removed" in capsys.readouterr().out
     assert ledger.get("key") is None

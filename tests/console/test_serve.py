@@ -257,9 +257,10 @@ def process(store: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 
 def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    """It says where it listens, makes the store, answers, logs no query, and ends cleanly with SIGTERM."""
+    """With --create it makes the store; it says where it listens, answers, logs no query, and ends cleanly with
+    SIGTERM."""
     file = str(tmp_path / "logs.db")
-    with process(file) as (running, address, logged), httpx.Client(follow_redirects=True) as browser:
+    with process(file, "--create") as (running, address, logged), httpx.Client(follow_redirects=True) as browser:
         assert browser.get(address).status_code == 200
         base = address.partition("/login")[0]
         assert browser.get(base + "/healthz").json() == {"status": "ok"}
@@ -277,6 +278,7 @@ def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
 
 def test_serve_says_what_is_wrong(tmp_path: Path) -> None:
     """A port that is taken, no store, half a configuration: a sentence and exit code 2, no traceback."""
+    open_store(str(tmp_path / "logs.db")).close()
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
