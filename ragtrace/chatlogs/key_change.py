@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, delete, literal, or_, select, text, u
 from ragtrace.chatlogs import engine as engines
 from ragtrace.chatlogs import schema_upgrade
 from ragtrace.chatlogs.encryption import Keys, user_keys
-from ragtrace.chatlogs.reader import CONTENT, DETAILS, TOPIC, TOPIC_SEAL, parse_attributes
+from ragtrace.chatlogs.reader import CONTENT, DETAILS, REVIEW, TOPIC, TOPIC_SEAL, parse_attributes
 from ragtrace.chatlogs.retention import rewrite_files
 from ragtrace.chatlogs.schema import contents, details, feedback, meta, reviews, scores, topics, traces
 from ragtrace.chatlogs.store import Store, register_key, registered_keys
@@ -20,7 +20,7 @@ _BATCH = 200
 _TABLES: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
     (contents, "trace", CONTENT),
     (details, "score", DETAILS),
-    (reviews, "id", ("comment", "corrected")),
+    (reviews, "id", REVIEW),
     (feedback, "id", ("comment",)),
     (topics, "id", TOPIC),
 )

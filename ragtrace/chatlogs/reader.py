@@ -16,6 +16,7 @@ from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Sc
 
 CONTENT = ("query", "answer", "reference", "documents", "attributes")
 DETAILS = ("explanation", "evidence")
+REVIEW = ("comment", "corrected", "answers", "evidence")
 TOPIC = ("name", "centre")
 TOPIC_SEAL = "topics"
 """What the content of topics is bound to when it is encrypted, in the place of a trace id."""

@@ -277,6 +277,7 @@ items = Table(  # the review queue; one row for each requested review
     Column("locked_by", _Id, ForeignKey("users.id", ondelete="SET NULL")),
     Column("locked_until", Float(53)),
     Column("skip_reason", String(200)),
+    Column("queue", _Id),  # of `queue_schema.queues`, which are never deleted; None: for everybody
     UniqueConstraint("trace", "slot"),
 )
 
@@ -289,6 +290,8 @@ reviews = Table(
     Column("user", _Id, ForeignKey("users.id", ondelete="SET NULL")),
     Column("comment", Text),
     Column("corrected", Text),  # the expected answer: a reference from then on
+    Column("answers", Text),  # JSON: by question of one's own
+    Column("evidence", Text),  # JSON: [Evidence], the parts of the answer that this person marked as wrong
     Column("sealed", LargeBinary),
     Column("key", String(16)),
     Column("source", String(100), nullable=False),  # console, api, import
@@ -330,14 +333,7 @@ sums = Table(  # sums for the overview: one row for each value of the columns be
     Column("name", String(100), primary_key=True),
     Column("version", String(100), primary_key=True),
     # The fields of `ragtrace.statistics.Sums`.
-    Column("count", Float, nullable=False),
-    Column("clipped", Float, nullable=False),
-    Column("w", Float, nullable=False),
-    Column("w2", Float, nullable=False),
-    Column("wv", Float, nullable=False),
-    Column("wv2", Float, nullable=False),
-    Column("w2v", Float, nullable=False),
-    Column("w2v2", Float, nullable=False),
+    *(Column(name, Float, nullable=False) for name in ("count", "clipped", "w", "w2", "wv", "wv2", "w2v", "w2v2")),
 )
 
 topics = Table(  # groups of similar questions; see `ragtrace.topics`

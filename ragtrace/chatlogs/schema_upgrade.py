@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest migration, which this version of ragtrace reads and writes."""
 _LOCK = 7_236_871_041
 """PostgreSQL's advisory lock for creating and changing tables."""

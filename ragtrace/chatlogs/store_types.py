@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ragtrace.records import Evaluation, Feedback, Score, Trace
+from ragtrace.records import Evaluation, Evidence, Feedback, Score, Trace
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}\Z")
 
@@ -114,6 +114,8 @@ class Task:
     """Why it was picked, one of `ragtrace.review.policy.REASONS`."""
     locked_until: float
     slot: int = 0
+    queue: str = ""
+    """The named queue that it is in; empty for the queue of everybody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,10 @@ class Review:
     seconds: float | None = None
     created: float = 0.0
     source: str = "console"
+    answers: Mapping[str, str | float] = field(default_factory=dict)
+    """By question of one's own (see `ragtrace.review.own_questions`): a category, a number or a text."""
+    evidence: tuple[Evidence, ...] = ()
+    """The parts of the answer that this person marked as wrong, in order: `unsupported` or `contradicted`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from ragtrace.chatlogs.engine import chunks, lock
 from ragtrace.chatlogs.schema import items, meta, reviews, traces
-from ragtrace.review import topics
+from ragtrace.review import named_queues, topics
 from ragtrace.review.policy import CERTAIN, RANDOM, TOPIC, Policy, draw, load_policy
 from ragtrace.review.rules import pick_traces
 
@@ -49,6 +49,7 @@ def fill(store: Store, policy: Policy | None = None, now: float | None = None) -
         if sample is not None and _watermark(connection) == sample.since:  # else another process has drawn meanwhile
             count += enqueue(connection, RANDOM, sample.traces, policy, now, sample.probability)
             _set_watermark(connection, sample.until)
+        named_queues.route(store, connection, now)
     return count
 
 

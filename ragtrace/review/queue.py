@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select, update
 
+from ragtrace.chatlogs.queue_schema import queues
 from ragtrace.chatlogs.schema import items, reviews, traces, users
 from ragtrace.chatlogs.store_types import Task
 from ragtrace.errors import DataError
 from ragtrace.review.fill_queue import Filler, fill
+from ragtrace.review.named_queues import is_for
 from ragtrace.review.policy import REASONS, Policy
 from ragtrace.review.verdicts import submit
 from ragtrace.review.weights import load_verdicts
@@ -46,46 +48,59 @@ __all__ = [
     "fill",
     "load_verdicts",
     "next_task",
+    "previous_review",
     "release",
+    "release_all",
     "skip",
     "submit",
 ]
 
 LOCK = 900.0
 """Seconds for which a reviewer holds a log; a later review of it is still accepted."""
-_TASK = (items.c.id, items.c.trace, traces.c.trace_id, items.c.reason, items.c.slot)
+_TASK = select(
+    items.c.id, items.c.trace, traces.c.trace_id, items.c.reason, items.c.slot, queues.c.name.label("queue")
+).select_from(items.join(traces, traces.c.id == items.c.trace).outerjoin(queues, queues.c.id == items.c.queue))
 _UNLOCKED = {"locked_by": None, "locked_until": None}
 
 
 def next_task(
-    store: Store, user: int, now: float | None = None, *, lock: float = LOCK, but: int | None = None
+    store: Store,
+    user: int,
+    now: float | None = None,
+    *,
+    lock: float = LOCK,
+    but: int | None = None,
+    queue: str = "",
 ) -> Task | None:
     """Locks the next log for this reviewer for `lock` seconds; a log that they hold already comes first. None if
-    nothing waits for them. `but` is an item to pass over: the console fetches the log after the one on screen.
+    nothing waits for them. `but` is an item to pass over: the console fetches the log after the one on screen. `queue`
+    names the queue to take from; empty for all queues that are open to this reviewer.
 
-    A reviewer never gets a log that somebody else holds, that they have reviewed, or that they hold in its other slot.
+    A reviewer never gets a log that somebody else holds, that they have reviewed, that they hold in its other slot, or
+    whose queue is assigned to others.
     """
     now = time.time() if now is None else now
     with store.writing() as connection:
         # Two windows of one reviewer must not get both slots of a log at the same time.
         connection.execute(select(users.c.id).where(users.c.id == user).with_for_update(key_share=True))
-        row = _held_item(connection, user, now, but) or _free_item(connection, user, now)
+        row = _held_item(connection, user, now, but, queue) or _free_item(connection, user, now, queue)
         if row is None:
             return None
         until = now + lock
         connection.execute(update(items).where(items.c.id == row.id).values(locked_by=user, locked_until=until))
-    return Task(row.id, row.trace, row.trace_id, row.reason, until, row.slot)
+    return Task(row.id, row.trace, row.trace_id, row.reason, until, row.slot, row.queue or "")
 
 
-def _held_item(connection: Connection, user: int, now: float, but: int | None) -> Any | None:
-    query = select(*_TASK).join(traces, traces.c.id == items.c.trace)
-    query = query.where(items.c.state == "open", items.c.locked_by == user, items.c.locked_until >= now)
+def _held_item(connection: Connection, user: int, now: float, but: int | None, queue: str) -> Any | None:
+    query = _TASK.where(items.c.state == "open", items.c.locked_by == user, items.c.locked_until >= now)
     if but is not None:
         query = query.where(items.c.id != but)
+    if queue:
+        query = query.where(queues.c.name == queue)
     return connection.execute(query.order_by(items.c.id).limit(1)).first()
 
 
-def _free_item(connection: Connection, user: int, now: float) -> Any | None:
+def _free_item(connection: Connection, user: int, now: float, queue: str) -> Any | None:
     other = items.alias("other")
     has_review = exists(select(reviews.c.id).where(reviews.c.trace == items.c.trace, reviews.c.user == user))
     locked = (other.c.state == "open") & (other.c.locked_by == user) & (other.c.locked_until >= now)
@@ -93,14 +108,14 @@ def _free_item(connection: Connection, user: int, now: float) -> Any | None:
         select(other.c.id).where(other.c.trace == items.c.trace, other.c.id != items.c.id, locked)
     )
     query = (
-        select(*_TASK)
-        .join(traces, traces.c.id == items.c.trace)
-        .where(
+        _TASK.where(
             items.c.state == "open",
             or_(items.c.locked_until.is_(None), items.c.locked_until < now),
             or_(items.c.assigned.is_(None), items.c.assigned == user),
+            is_for(user),
             ~has_review,
             ~holds_other_slot,
+            *([queues.c.name == queue] if queue else []),
         )
         .order_by(items.c.priority.desc(), items.c.id.desc())
         .limit(1)
@@ -123,6 +138,24 @@ def skip(store: Store, item: int, user: int, reason: str, now: float | None = No
 def release(store: Store, item: int, user: int) -> bool:
     """Returns a log to the queue. False if this reviewer does not hold it."""
     return _update(store, item, items.c.locked_by == user, _UNLOCKED)
+
+
+def release_all(store: Store, user: int) -> int:
+    """Returns every log that this reviewer holds to its queue; the number of them."""
+    with store.writing() as connection:
+        own = (items.c.locked_by == user) & (items.c.state == "open")
+        return connection.execute(update(items).where(own).values(**_UNLOCKED)).rowcount
+
+
+def previous_review(store: Store, user: int, trace_id: str = "") -> str | None:
+    """The trace id of this person's newest review; with `trace_id` of the newest one before that log's. None without
+    such a review."""
+    query = select(traces.c.trace_id, reviews.c.created).join(traces, traces.c.id == reviews.c.trace)
+    query = query.where(reviews.c.user == user).order_by(reviews.c.created.desc(), reviews.c.id.desc()).limit(1)
+    with store.reading() as connection:
+        own = connection.execute(query.where(traces.c.trace_id == trace_id)).first() if trace_id else None
+        row = connection.execute(query if own is None else query.where(reviews.c.created < own.created)).first()
+    return None if row is None else str(row.trace_id)
 
 
 def assign(store: Store, item: int, user: int | None) -> bool:

@@ -15,7 +15,8 @@ from sqlalchemy import select, text, update
 
 from ragtrace.chatlogs import engine, schema_upgrade
 from ragtrace.chatlogs.key_change import rekey
-from ragtrace.chatlogs.schema import bucket, contents, metadata, scores
+from ragtrace.chatlogs.queue_schema import metadata
+from ragtrace.chatlogs.schema import bucket, contents, scores
 from ragtrace.chatlogs.search import find
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.chatlogs.store_types import Filter
@@ -43,7 +44,7 @@ def test_the_newest_is_named() -> None:
     """`migrating.HEAD` is the last one of the migrations, and each has one before it."""
     script = ScriptDirectory.from_config(schema_upgrade._config())
     assert script.get_heads() == [schema_upgrade.HEAD]
-    assert [r.revision for r in script.walk_revisions()] == ["0004", "0003", "0002", "0001"]
+    assert [r.revision for r in script.walk_revisions()] == ["0005", "0004", "0003", "0002", "0001"]
 
 
 def test_the_migrations_make_what_the_code_expects(store: Store) -> None:

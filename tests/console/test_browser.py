@@ -372,8 +372,30 @@ def test_undo(browser: Any, waiting: Store) -> None:
         tab.close()
 
 
+def test_undo_after_a_reload(browser: Any, waiting: Store) -> None:
+    """The way back is the server's: after a reload u leads to the last log, and from there to the one before it."""
+    with served(waiting) as url:
+        tab = Tab(browser, url, waiting)
+        page = tab.open("/review")
+        seen = []
+        for _ in range(2):
+            seen.append(page.get_attribute("[data-task]", "data-trace"))
+            page.keyboard.press("1")
+            page.keyboard.press("Enter")
+            another(page, seen[-1])
+            settled(page)
+        page.reload()
+        for trace in reversed(seen):
+            page.keyboard.press("u")
+            page.wait_for_selector(f"[data-trace='{trace}']")
+            page.wait_for_load_state()
+            assert page.locator("input:checked").count() == 1
+        tab.check()
+        tab.close()
+
+
 def test_the_last_one(browser: Any, waiting: Store) -> None:
-    """After it the page says so, and stands on the server's side as well."""
+    """After it the page says so, and stands on the server's side as well; u leads back from there, d ends the day."""
     with served(waiting) as url:
         tab = Tab(browser, url, waiting)
         page = tab.open("/review")
@@ -386,6 +408,12 @@ def test_the_last_one(browser: Any, waiting: Store) -> None:
             another(page, trace)
             settled(page)
         assert "That was the last one" in page.inner_text("main")
+        page.keyboard.press("u")
+        page.wait_for_selector(f"[data-trace='{trace}']")
+        page.wait_for_load_state()
+        page.keyboard.press("d")
+        page.wait_for_url("**/review/done")
+        assert "Done for today" in page.inner_text("h1")
         assert sum(states["open"] + states["locked"] for states in queue.count_items(waiting).values()) <= 4
         tab.check()
         tab.close()

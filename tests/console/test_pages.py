@@ -465,7 +465,8 @@ def test_review_without_script(tmp_path: Path) -> None:
         "do": "submit",
     }
     kept = here.post("/review", data=said)
-    assert (kept.status_code, kept.headers["location"]) == (303, f"/review?last={first['trace']}")
+    assert (kept.status_code, kept.headers["location"]) == (303, "/review")
+    assert f"/review?trace={first['trace']}" in here.get("/review").text  # the way back
     second = Read(here.get("/review").text).form("data-review")
     assert second["trace"] != first["trace"]
     stored = store.get(first["trace"])

@@ -13,7 +13,7 @@ from ragtrace.console.access import Admin, Reviewer, Viewer, settings_of, store_
 from ragtrace.console.api.inputs import Body, Evaluator, Id, Long, Short, TraceId, Unix
 from ragtrace.console.problems import Problem
 from ragtrace.review import agreement as agreements
-from ragtrace.review import queue
+from ragtrace.review import queue as review_queue
 
 router = APIRouter(prefix="/api", tags=["reviews"])
 Item = Annotated[int, Path(ge=1, le=2**53 - 1)]
@@ -69,13 +69,17 @@ class AgreementPeriod(BaseModel):
 @router.get("/review/queue")
 def get_queue(request: Request, user: Viewer) -> dict[str, dict[str, int]]:
     """How many logs wait, by reason and state."""
-    return queue.count_items(store_of(request))
+    return review_queue.count_items(store_of(request))
 
 
 @router.post("/review/next")
-def next_review(request: Request, user: Reviewer) -> Next:
+def next_review(
+    request: Request,
+    user: Reviewer,
+    queue: Annotated[Short, Query(description="A named queue; empty: all that are open to this reviewer")] = "",
+) -> Next:
     """The log that this reviewer judges next, held for them for a quarter of an hour."""
-    task = queue.next_task(store_of(request), user.id)
+    task = review_queue.next_task(store_of(request), user.id, queue=queue)
     audit.note(request, object=task.trace_id if task else None)
     return Next(task=task)
 
@@ -93,13 +97,13 @@ def submit_review(request: Request, user: Reviewer, payload: Submission) -> Subm
         payload.trace_id, verdicts, payload.comment, payload.corrected, seconds=payload.seconds, source="api"
     )
     task = payload.trace_id if payload.item is None else Task(payload.item, stored.id, payload.trace_id, "", 0.0)
-    return Submitted(review=queue.submit(store, task, review, user.id))
+    return Submitted(review=review_queue.submit(store, task, review, user.id))
 
 
 @router.post("/review/{item}/skip", status_code=204)
 def skip_review(request: Request, user: Reviewer, item: Item, why: Skip) -> None:
     """Take a log out of the queue unjudged."""
-    if not queue.skip(store_of(request), item, user.id, why.reason):
+    if not review_queue.skip(store_of(request), item, user.id, why.reason):
         raise Problem(
             409, "The log was not skipped", "It is not open, or another reviewer holds it. Take the next one."
         )
@@ -108,14 +112,14 @@ def skip_review(request: Request, user: Reviewer, item: Item, why: Skip) -> None
 @router.post("/review/{item}/release", status_code=204)
 def release_review(request: Request, user: Reviewer, item: Item) -> None:
     """Give a log back to the queue."""
-    if not queue.release(store_of(request), item, user.id):
+    if not review_queue.release(store_of(request), item, user.id):
         raise Problem(409, "The log was not released", "You do not hold it. Take the next one.")
 
 
 @router.post("/review/fill")
 def fill_queue(request: Request, user: Admin) -> Picked:
     """Bring logs into the queue now, instead of at the next hour."""
-    picked = queue.fill(store_of(request), settings_of(request).policy)
+    picked = review_queue.fill(store_of(request), settings_of(request).policy)
     audit.note(request, picked=picked)
     return Picked(picked=picked)
 

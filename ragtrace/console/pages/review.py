@@ -1,21 +1,21 @@
-"""`/review`: one log at a time. The form works by itself; script fetches the next log in advance, and sends verdicts
-while that one is already shown."""
+"""`/review`: one log at a time, of all queues or of one. The form works by itself; script fetches the next log in
+advance, and sends verdicts while that one is already shown."""
 
 from __future__ import annotations
 
-import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from sqlalchemy import func, select
-from starlette.datastructures import FormData
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.store_types import Review, StoredTrace, Task, Verdict, is_trace_id
+from ragtrace.chatlogs.store_types import Review, StoredTrace, Task
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Admin, Reviewer, User, settings_of, store_of
 from ragtrace.console.pages import trace_view as cases
@@ -23,12 +23,12 @@ from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, ask
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.pages.traces import load_limits
 from ragtrace.console.problems import Problem
-from ragtrace.errors import DataError
-from ragtrace.review import queue
+from ragtrace.review import named_queues
+from ragtrace.review import queue as review_queue
+from ragtrace.review.named_queues import NamedQueue
 
 router = APIRouter()
 _DAY = 86_400.0
-_LONGEST = 100_000
 FOLDED_FROM = 5
 """The question from which on they are folded away."""
 
@@ -49,36 +49,50 @@ class Progress:
 
 
 @router.get("/review")
-def review(request: Request, user: Reviewer, trace: str = "", main: str = "", last: str = "") -> Response:
-    """The log that comes next, or one that was chosen."""
-    store, now = store_of(request), time.time()
-    task, stored = (None, visible_content.get_trace(request, user, trace)) if trace else _next(request, user, now)
+def review(request: Request, user: Reviewer, trace: str = "", main: str = "", queue: str = "") -> Response:
+    """The log that comes next, of all queues or of one; or a log that was chosen."""
+    store = store_of(request)
+    queues = named_queues.load(store, user.id)
+    if queue and queue not in {one.name for one in queues}:
+        raise Problem(404, "There is no such queue for you", "It does not exist, is closed, or has other reviewers.")
+    task, stored = (None, visible_content.get_trace(request, user, trace)) if trace else _next(request, user, queue)
     context: dict[str, Any] = {"case": None, "task": None}
     if stored is not None:
-        context = _context(request, user, task, stored, main)
-    if last and not trace and is_trace_id(last):
-        context["before"] = last
-    context = {"before": "", "why_empty": _why_empty(store), "progress": _progress(request, user, now), **context}
-    return render(request, "review.html.j2", **context)
+        context = _context(request, user, task, stored, main, queues)
+    return render(
+        request,
+        "review.html.j2",
+        **context,
+        before=review_queue.previous_review(store, user.id, trace.lower()),
+        why_empty=_why_empty(store),
+        progress=_progress(request, user, time.time()),
+        queues=queues,
+        queue=queue,
+        query=urlencode({name: value for name, value in (("queue", queue), ("main", main)) if value}),
+    )
 
 
 @router.get("/review/next")
-def following(request: Request, user: Reviewer, skip: int, main: str = "") -> Response:
+def following(request: Request, user: Reviewer, skip: int, main: str = "", queue: str = "") -> Response:
     """The log after the one that is shown, as a part of a page."""
-    task, stored = _next(request, user, time.time(), skip)
+    task, stored = _next(request, user, queue, skip)
     if stored is None:
-        return render(request, "review_end.html.j2")
-    return render(request, "review_task.html.j2", **_context(request, user, task, stored, main))
+        return render(request, "review_end.html.j2", queue=queue)
+    queues = named_queues.load(store_of(request), user.id)
+    context = _context(request, user, task, stored, main, queues)
+    return render(request, "review_task.html.j2", **context, queue=queue)
 
 
-def _next(request: Request, user: User, now: float, but: int | None = None) -> tuple[Task | None, StoredTrace | None]:
-    task = queue.next_task(store_of(request), user.id, now, but=but)
+def _next(request: Request, user: User, queue: str, but: int | None = None) -> tuple[Task | None, StoredTrace | None]:
+    task = review_queue.next_task(store_of(request), user.id, but=but, queue=queue)
     if task is not None and task.item == but:  # its lock has expired, and nothing else waits
         task = None
     return task, visible_content.find_trace(request, user, task.trace) if task is not None else None
 
 
-def _context(request: Request, user: User, task: Task | None, stored: StoredTrace, main: str) -> dict[str, Any]:
+def _context(  # noqa: PLR0917 what the page shows
+    request: Request, user: User, task: Task | None, stored: StoredTrace, main: str, queues: Sequence[NamedQueue]
+) -> dict[str, Any]:
     store = store_of(request)
     trace_id = f"{stored.trace.trace_id:032x}"
     audit.note(request, object=trace_id)
@@ -99,6 +113,7 @@ def _context(request: Request, user: User, task: Task | None, stored: StoredTrac
         "folded_from": FOLDED_FROM,
         "open": any(ask.earlier_label for ask in questions[FOLDED_FROM - 1 :]),
         "shown_at": f"{time.time():.3f}",
+        "instructions": next((one.instructions for one in queues if task and one.name == task.queue), ""),
     }
 
 
@@ -129,7 +144,7 @@ def _descriptions(store: Store) -> dict[str, str]:
 
 def _progress(request: Request, user: User, now: float) -> Progress:
     store = store_of(request)
-    waiting = sum(states["open"] for states in queue.count_items(store, now).values())
+    waiting = sum(states["open"] for states in review_queue.count_items(store, now).values())
     reviews = schema.reviews.c
     query = select(func.count(), func.count().filter(reviews.user == user.id)).where(
         reviews.created >= now - now % _DAY
@@ -147,73 +162,34 @@ def _why_empty(store: Store) -> str:
     return "All picked logs are judged, or other reviewers hold them. More logs are picked as traffic comes in."
 
 
-@router.post("/review")
-async def judge(request: Request, user: Reviewer) -> Response:
-    """Keep a verdict, skip a log, or give it back."""
-    from starlette.concurrency import run_in_threadpool
-
-    form = await request.form(max_fields=300, max_files=0)
-    return await run_in_threadpool(_judge, request, user, form)
-
-
-def _judge(request: Request, user: User, form: FormData) -> Response:
-    store, action = store_of(request), _field(form, "do")
-    trace_id, item = _field(form, "trace"), _number(_field(form, "item"))
-    audit.note(request, object=trace_id if is_trace_id(trace_id) else None, did=action[:10])
-    if action == "release" and item is not None:
-        queue.release(store, item, user.id)
-        return JSONResponse({"released": True})
-    if action == "skip" and item is not None:
-        if not queue.skip(store, item, user.id, _field(form, "reason")):
-            raise Problem(409, "The log was not skipped", "Another reviewer holds it now. Take the next one.")
-        return _done(request, "skipped", "")
-    stored = visible_content.get_trace(request, user, trace_id)
-    task: Task | str = trace_id
-    if item is not None:
-        task = Task(item, stored.id, trace_id, "", 0.0)
-    queue.submit(store, task, _review(trace_id, form), user.id)
-    return _done(request, "saved", trace_id)
-
-
-def _review(trace_id: str, form: FormData) -> Review:
-    verdicts = tuple(
-        Verdict(name[2:], value)
-        for name, value in form.multi_items()
-        if name.startswith("v-") and isinstance(value, str)
-    )
-    comment, corrected = _field(form, "comment").strip() or None, _field(form, "corrected").strip() or None
-    if not (verdicts or comment or corrected):
-        raise DataError("nothing was said of this log: choose pass or fail, or write something")
-    return Review(trace_id, verdicts, comment, corrected, seconds=_seconds(form))
-
-
-def _seconds(form: FormData) -> float | None:
-    """From sight to verdict: as the page measured it, else since it was made."""
-    measured, start = _number(_field(form, "seconds"), float), _number(_field(form, "shown"), float)
-    seconds = measured if measured is not None else time.time() - start if start is not None else None
-    return seconds if seconds is not None and math.isfinite(seconds) and 0 <= seconds < _DAY else None
-
-
-def _field(form: FormData, name: str) -> str:
-    value = form.get(name)
-    return value[:_LONGEST] if isinstance(value, str) else ""
-
-
-def _number(text: str, kind: type[Any] = int) -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        return None
-
-
-def _done(request: Request, what: str, trace_id: str) -> Response:
-    if "application/json" in request.headers.get("accept", ""):
-        return JSONResponse({what: trace_id})
-    return RedirectResponse(f"/review?last={trace_id}" if trace_id else "/review", 303)
-
-
 @router.post("/review/fill")
 def pick(request: Request, user: Admin) -> Response:
     """Bring logs into the queue now."""
-    audit.note(request, picked=queue.fill(store_of(request), settings_of(request).policy))
+    audit.note(request, picked=review_queue.fill(store_of(request), settings_of(request).policy))
     return RedirectResponse("/review", 303)
+
+
+# --- done for today ---------------------------------------------------------------------------------------------------
+
+
+@router.get("/review/done")
+def done(request: Request, user: Reviewer) -> Response:
+    """What this person reviewed today, and what still waits."""
+    now = time.time()
+    reviews, traces = schema.reviews, schema.traces
+    query = select(traces.c.trace_id, reviews.c.seconds, reviews.c.created, reviews.c.id)
+    query = query.join(traces, traces.c.id == reviews.c.trace)
+    query = query.where(reviews.c.user == user.id, reviews.c.created >= now - now % _DAY)
+    with store_of(request).reading() as connection:
+        rows = connection.execute(query.order_by(reviews.c.created.desc(), reviews.c.id.desc())).all()
+        table = schema.verdicts
+        count = select(table.c.label, func.count()).where(table.c.review.in_([row.id for row in rows]))
+        labels = {row[0]: row[1] for row in connection.execute(count.group_by(table.c.label))}
+    return render(
+        request,
+        "review_done.html.j2",
+        rows=rows[:100],
+        seconds=sum(row.seconds or 0.0 for row in rows),
+        labels=[(name, sign, text, labels[name]) for name, sign, text in CHOICES if name in labels],
+        progress=_progress(request, user, now),
+    )

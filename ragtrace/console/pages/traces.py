@@ -23,6 +23,8 @@ from ragtrace.console.pages.filters import RANGE_NAMES, chosen
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.problems import Problem
 from ragtrace.errors import SettingError
+from ragtrace.review import named_queues
+from ragtrace.review.named_queues import NamedQueue
 
 router = APIRouter()
 LABELS = (
@@ -67,6 +69,7 @@ def traces(request: Request, user: Viewer) -> Response:
         views=_views(store, user),
         ranges=RANGE_NAMES,
         labels=LABELS,
+        queues=_open_queues(store, user),
     )
 
 
@@ -95,7 +98,13 @@ def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> 
         reviews=visible_content.find_reviews(request, user, stored),
         backend=cases.trace_link(settings_of(request).trace_url, f"{stored.trace.trace_id:032x}"),
         may_review=user.may("reviewer"),
+        queues=_open_queues(store_of(request), user),
     )
+
+
+def _open_queues(store: Store, user: User) -> list[NamedQueue]:
+    """The queues that this user may send logs to."""
+    return [queue for queue in named_queues.load(store) if not queue.closed] if user.may("reviewer") else []
 
 
 def _link_facts(stored: StoredTrace) -> dict[str, str]:

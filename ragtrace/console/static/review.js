@@ -7,6 +7,7 @@ let unsaved = 0;
 let since = 0;
 let held = 0;  // the item that was fetched in advance
 
+const here = (trace = "") => `/review?${[trace && `trace=${trace}`, work.dataset.query].filter(Boolean).join("&")}`;
 const current = () => work.querySelector("[data-task]");
 const form = () => work.querySelector("[data-review]");
 const asks = () => [...work.querySelectorAll("[data-ask]")];
@@ -34,7 +35,7 @@ const chosen = () => Math.max(0, asks().findIndex((ask) => ask.classList.contain
 async function fetchNext() {
   const item = current()?.dataset.task;
   if (!item || item === "0") return null;
-  const response = await fetch(`/review/next?skip=${encodeURIComponent(item)}`, { headers: { Accept: "text/html" } });
+  const response = await fetch(`/review/next?skip=${encodeURIComponent(item)}&${work.dataset.query}`, { headers: { Accept: "text/html" } });
   if (!response.ok) throw new Error(String(response.status));
   const html = await response.text();
   held = Number(/data-task="(\d+)"/.exec(html)?.[1] ?? 0);
@@ -96,7 +97,7 @@ async function submit(event) {
     return say("First press 1 or 2, or write something.", true);
   }
   const body = new URLSearchParams(data);
-  const old = { html: work.innerHTML, trace: current().dataset.trace };
+  const old = { trace: current().dataset.trace };
   const next = current().dataset.task === "0" ? null : prefetched;
   unsaved++;
   const stored = send(body);
@@ -104,13 +105,13 @@ async function submit(event) {
     const failed = await stored;
     unsaved--;
     if (failed) return say(`Not saved: ${failed}`, true);
-    return location.assign("/review");
+    return location.assign(here());
   }
   const html = await next;
   if (html === null) {  // it could not be fetched in advance
     const failed = await stored;
     unsaved--;
-    return failed ? say(`Not saved: ${failed}`, true) : location.assign("/review");
+    return failed ? say(`Not saved: ${failed}`, true) : location.assign(here());
   }
   show(html);
   performance.mark("ragtrace-next");
@@ -121,17 +122,15 @@ async function submit(event) {
     const place = work.querySelector("[data-state]");
     say(`The last one was not saved (${failed}). `, true);
     const link = document.createElement("a");
-    link.href = `/review?trace=${old.trace}`;
+    link.href = here(old.trace);
     link.textContent = "Judge it again";
     place?.append(link);
     return;
   }
-  if (action === "submit") {
-    count();
-    const last = document.querySelector("[data-last]");
-    last.href = `/review?trace=${old.trace}`;
-    last.closest("p").hidden = false;
-  }
+  if (action === "submit") count();
+  const last = document.querySelector("[data-last]");
+  last.href = here(old.trace);
+  last.closest("p").hidden = false;
   say(action === "submit" ? "saved" : "skipped");
 }
 
@@ -165,7 +164,12 @@ work.addEventListener("click", (event) => {
 function undo() {
   const link = document.querySelector("[data-last]");
   if (unsaved) say("The last one is being saved; try again in a moment.", true);
-  else if (link) location.assign(link.href);
+  else if (link && !link.closest("p").hidden) location.assign(link.href);
+}
+
+function endDay() {
+  if (unsaved) say("The last one is being saved; try again in a moment.", true);
+  else document.querySelector("[data-done-form] button").click();
 }
 
 function unfold(name, field) {
@@ -189,7 +193,14 @@ addEventListener("keydown", (event) => {
     form()?.requestSubmit();
     return event.preventDefault();
   }
-  if (field || event.ctrlKey || event.metaKey || !form()) return;
+  if (field || event.ctrlKey || event.metaKey) return;
+  if (event.key === "u" || event.key === "d") {
+    if (event.key === "u") undo();
+    else endDay();
+    event.stopImmediatePropagation();
+    return event.preventDefault();
+  }
+  if (!form()) return;
   const ask = asks()[chosen()];
   if (/^[1-4]$/.test(event.key) && ask) {
     const radio = ask.querySelectorAll("input")[Number(event.key) - 1];
@@ -203,7 +214,6 @@ addEventListener("keydown", (event) => {
   else if (event.key === "e") unfold("[data-corrected]", "#corrected");
   else if (event.key === "s") unfold("[data-skip]", "#reason");
   else if (event.key === "h") reveal();
-  else if (event.key === "u") undo();
   else if (event.key === "m") { const more = work.querySelector("[data-review] > details:has([data-ask])"); if (more) more.open = !more.open; }
   else return;
   event.preventDefault();

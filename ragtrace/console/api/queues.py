@@ -1,0 +1,130 @@
+"""Named queues: who judges which logs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, Field, StringConstraints
+
+from ragtrace.chatlogs.store_types import Filter
+from ragtrace.console import audit
+from ragtrace.console.access import Admin, Reviewer, store_of
+from ragtrace.console.api.inputs import Body, Evaluator, Short, TraceId
+from ragtrace.review import named_queues
+from ragtrace.review.named_queues import NamedQueue
+
+router = APIRouter(prefix="/api", tags=["reviews"])
+Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
+QueueName = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
+Instructions = Annotated[str, StringConstraints(max_length=2_000, pattern=r"^[^\x00]*$")]
+Assignees = Annotated[list[Short], Field(max_length=200)]
+
+
+class QueueFilter(Body):
+    """Waiting logs that match all of it come into the queue; empty: only logs that somebody sends."""
+
+    app: Short = ""
+    env: Short = ""
+    model: Short = ""
+    prompt_version: Short = ""
+    cause: Short = ""
+    evaluator: Evaluator | None = None
+    label: Short = ""
+
+    def as_filter(self) -> Filter:
+        """The same as the store takes it."""
+        return Filter(**{name: value for name, value in self.model_dump().items() if value})
+
+
+class QueueOut(BaseModel):
+    """A named queue as it stands."""
+
+    name: str
+    instructions: str
+    filter: QueueFilter
+    assignees: tuple[str, ...]
+    """Empty: every reviewer."""
+    closed: bool
+    waiting: int
+    done: int
+
+
+class QueueIn(Body):
+    """A new queue."""
+
+    name: Name
+    instructions: Instructions = ""
+    filter: QueueFilter = Field(default_factory=QueueFilter)
+    assignees: Assignees = Field(default_factory=list, description="Names of its reviewers; empty for every reviewer")
+
+
+class QueueChange(Body):
+    """What changes of a queue; what is left out stays."""
+
+    instructions: Instructions | None = None
+    filter: QueueFilter | None = None
+    assignees: Assignees | None = None
+    closed: bool | None = None
+
+
+class Logs(Body):
+    """Logs for a queue."""
+
+    trace_ids: Annotated[list[TraceId], Field(min_length=1, max_length=named_queues.MOST)]
+
+
+class Sent(BaseModel):
+    """How many logs wait in the queue because of it."""
+
+    sent: int
+
+
+def _out(queue: NamedQueue) -> QueueOut:
+    fields = {name: value for name in named_queues.FILTER_FIELDS if (value := getattr(queue.filter, name))}
+    values = {name: getattr(queue, name) for name in QueueOut.model_fields if name != "filter"}
+    return QueueOut(**values, filter=QueueFilter(**fields))
+
+
+@router.get("/review/queues")
+def list_queues(request: Request, user: Reviewer) -> list[QueueOut]:
+    """All named queues. A log in none of them is for every reviewer."""
+    return [_out(queue) for queue in named_queues.load(store_of(request))]
+
+
+@router.post("/review/queues", status_code=201)
+def add_queue(request: Request, user: Admin, payload: QueueIn) -> QueueOut:
+    """A new queue; waiting logs that match its filter come into it at once."""
+    audit.note(request, object=payload.name, assignees=len(payload.assignees))
+    return _out(
+        named_queues.create(
+            store_of(request),
+            payload.name,
+            instructions=payload.instructions,
+            filter=payload.filter.as_filter(),
+            assignees=payload.assignees,
+        )
+    )
+
+
+@router.patch("/review/queues/{name}")
+def change_queue(request: Request, user: Admin, name: QueueName, payload: QueueChange) -> QueueOut:
+    """Change a queue. The waiting logs of a closed one are everybody's again."""
+    audit.note(request, object=name, changed=sorted(payload.model_fields_set))
+    changed = named_queues.change(
+        store_of(request),
+        name,
+        instructions=payload.instructions,
+        filter=payload.filter.as_filter() if payload.filter is not None else None,
+        assignees=payload.assignees,
+        closed=payload.closed,
+    )
+    return _out(changed)
+
+
+@router.post("/review/queues/{name}/logs")
+def send_logs(request: Request, user: Reviewer, name: QueueName, payload: Logs) -> Sent:
+    """Put stored logs into a queue. One that was judged already waits for one more review, by somebody else."""
+    sent = named_queues.send(store_of(request), name, payload.trace_ids)
+    audit.note(request, object=name, sent=sent)
+    return Sent(sent=sent)

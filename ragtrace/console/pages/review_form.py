@@ -1,0 +1,91 @@
+"""What the form of `/review` sends: a verdict, a log that is skipped or given back, or the end of the day's work."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from ragtrace.chatlogs.store_types import Review, Task, Verdict, is_trace_id
+from ragtrace.console import audit, visible_content
+from ragtrace.console.access import Reviewer, User, store_of
+from ragtrace.console.problems import Problem
+from ragtrace.errors import DataError
+from ragtrace.review import queue
+
+router = APIRouter()
+_DAY = 86_400.0
+_LONGEST = 100_000
+
+
+@router.post("/review")
+async def judge(request: Request, user: Reviewer) -> Response:
+    """Keep a verdict, skip a log, give it back, or end the day's work."""
+    form = await request.form(max_fields=500, max_files=0)
+    return await run_in_threadpool(_judge, request, user, form)
+
+
+def _judge(request: Request, user: User, form: FormData) -> Response:
+    store, action = store_of(request), _field(form, "do")
+    trace_id, item = _field(form, "trace"), _number(_field(form, "item"))
+    audit.note(request, object=trace_id if is_trace_id(trace_id) else None, did=action[:10])
+    if action == "done":
+        queue.release_all(store, user.id)
+        return RedirectResponse("/review/done", 303)
+    if action == "release" and item is not None:
+        queue.release(store, item, user.id)
+        return JSONResponse({"released": True})
+    if action == "skip" and item is not None:
+        if not queue.skip(store, item, user.id, _field(form, "reason")):
+            raise Problem(409, "The log was not skipped", "Another reviewer holds it now. Take the next one.")
+        return _next_page(request, form, {"skipped": ""})
+    stored = visible_content.get_trace(request, user, trace_id)
+    task: Task | str = trace_id
+    if item is not None:
+        task = Task(item, stored.id, trace_id, "", 0.0)
+    queue.submit(store, task, _review(trace_id, form), user.id)
+    return _next_page(request, form, {"saved": trace_id})
+
+
+def _review(trace_id: str, form: FormData) -> Review:
+    verdicts = tuple(
+        Verdict(name[2:], value)
+        for name, value in form.multi_items()
+        if name.startswith("v-") and isinstance(value, str)
+    )
+    comment, corrected = _field(form, "comment").strip() or None, _field(form, "corrected").strip() or None
+    if not (verdicts or comment or corrected):
+        raise DataError("nothing was said of this log: choose pass or fail, or write something")
+    return Review(trace_id, verdicts, comment, corrected, seconds=_seconds(form))
+
+
+def _seconds(form: FormData) -> float | None:
+    """From sight to verdict: as the page measured it, else since it was made."""
+    measured, start = _number(_field(form, "seconds"), float), _number(_field(form, "shown"), float)
+    seconds = measured if measured is not None else time.time() - start if start is not None else None
+    return seconds if seconds is not None and math.isfinite(seconds) and 0 <= seconds < _DAY else None
+
+
+def _field(form: FormData, name: str) -> str:
+    value = form.get(name)
+    return value[:_LONGEST] if isinstance(value, str) else ""
+
+
+def _number(text: str, kind: type[Any] = int) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        return None
+
+
+def _next_page(request: Request, form: FormData, result: dict[str, str]) -> Response:
+    if "application/json" in request.headers.get("accept", ""):
+        return JSONResponse(result)
+    query = urlencode({name: value for name in ("queue", "main") if (value := _field(form, name))})
+    return RedirectResponse(f"/review?{query}" if query else "/review", 303)

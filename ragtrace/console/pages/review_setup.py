@@ -1,0 +1,98 @@
+"""`/review/queues`, for admins: named queues, with their reviewers and filters. And logs that are sent there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.responses import RedirectResponse, Response
+
+from ragtrace.chatlogs import search
+from ragtrace.chatlogs.store_types import Filter
+from ragtrace.console import accounts, audit
+from ragtrace.console.access import Admin, Reviewer, store_of
+from ragtrace.console.options import ROLES
+from ragtrace.console.pages.template_filters import render
+from ragtrace.console.pages.traces import LABELS
+from ragtrace.console.problems import Problem
+from ragtrace.review import named_queues
+
+router = APIRouter()
+_SETUP = "/review/queues"
+
+
+@router.get("/review/queues")
+def setup(request: Request, user: Admin) -> Response:
+    """All queues, and a form for a new one."""
+    store = store_of(request)
+    with store.reading() as connection:
+        people = [
+            account.name
+            for account in accounts.everybody(connection)
+            if not account.disabled and ROLES.index(account.role) >= ROLES.index("reviewer")
+        ]
+    return render(
+        request,
+        "review_setup.html.j2",
+        queues=named_queues.load(store),
+        people=people,
+        choices=search.choices(store),
+        labels=LABELS,
+        filter_fields=named_queues.FILTER_FIELDS,
+    )
+
+
+@router.post("/review/queues")
+async def save_queue(request: Request, user: Admin) -> Response:
+    """A new queue, or a change of one that is there."""
+    form = await request.form(max_fields=300, max_files=0)
+    return await run_in_threadpool(_save_queue, request, _fields(form), _texts(form, "assignee"))
+
+
+def _save_queue(request: Request, fields: Mapping[str, str], assignees: list[str]) -> Response:
+    store, name, do = store_of(request), fields.get("name", "").strip(), fields.get("do", "add")
+    audit.note(request, object=name[:100], did=do[:10])
+    if do in ("close", "open"):
+        named_queues.change(store, name, closed=do == "close")
+        return RedirectResponse(_SETUP, 303)
+    values = {field: fields.get(field, "") for field in named_queues.FILTER_FIELDS if fields.get(field)}
+    save = named_queues.change if do == "change" else named_queues.create
+    save(
+        store,
+        name,
+        instructions=fields.get("instructions", ""),
+        filter=Filter(**values),  # type: ignore[arg-type]  # they are texts
+        assignees=assignees,
+    )
+    return RedirectResponse(_SETUP, 303)
+
+
+@router.post("/review/send")
+async def send(request: Request, user: Reviewer) -> Response:
+    """Puts the logs of a list, or the one of a page, into a queue."""
+    form = await request.form(max_fields=named_queues.MOST + 20, max_files=0)
+    return await run_in_threadpool(_send, request, _fields(form), _texts(form, "trace"))
+
+
+def _send(request: Request, fields: Mapping[str, str], traces: list[str]) -> Response:
+    queue = fields.get("queue", "")
+    if not queue:
+        raise Problem(422, "No queue was chosen", "Go back and choose the queue that the logs are for.")
+    sent = named_queues.send(store_of(request), queue, traces)
+    audit.note(request, object=queue, sent=sent)
+    return RedirectResponse(fields.get("back", "") if _is_own(fields.get("back", "")) else "/review", 303)
+
+
+def _is_own(address: str) -> bool:
+    """Whether an address is one of the list's or of a trace's pages."""
+    return address.startswith(("/traces?", "/traces/")) and "\\" not in address and address.isprintable()
+
+
+def _fields(form: FormData) -> dict[str, str]:
+    return {name: value for name, value in form.multi_items() if isinstance(value, str)}
+
+
+def _texts(form: FormData, name: str) -> list[str]:
+    return [value for value in form.getlist(name) if isinstance(value, str)]

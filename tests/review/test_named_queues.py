@@ -1,0 +1,193 @@
+"""Named queues: which logs come into them, and who gets them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import update
+
+from ragtrace.chatlogs.schema import items, users
+from ragtrace.chatlogs.store import Store
+from ragtrace.chatlogs.store_types import Filter
+from ragtrace.errors import DataError
+from ragtrace.records import Facts
+from ragtrace.review import named_queues
+from ragtrace.review.policy import Policy
+from ragtrace.review.queue import fill, load_verdicts, next_task, previous_review, release_all, skip, submit
+from tests.review.review_data import NOW, evaluation, fill_store, good, judge_all, people, queued, review, scored
+
+ALL = Policy(quota=100, random=1.0, worst=0, threshold=0, disagreement=0, topics=0, feedback=0, double=0)
+
+
+def _two_apps(store: Store) -> None:
+    """Ten logs of each of two applications, all of them in the queue."""
+    made = [
+        evaluation(i, scored(good, i / 20), facts=Facts(app=("shop", "desk")[i % 2], model="m"), query=f"question {i}")
+        for i in range(20)
+    ]
+    store.write(made, [good], now=NOW - 60)
+    fill(store, ALL, NOW)
+
+
+def _apps(store: Store, user: int, queue: str = "") -> list[str]:
+    """The applications of the logs that a reviewer gets, until none is left."""
+    names = []
+    while (task := next_task(store, user, NOW, queue=queue)) is not None:
+        stored = store.get(task.trace)
+        assert stored is not None
+        names.append(stored.trace.facts.app)
+        submit(store, task, review(task.trace_id), user, NOW)
+    return names
+
+
+def test_a_filter_brings_waiting_logs_into_a_queue(store: Store) -> None:
+    """Those that wait when the queue is created, and those that come later; only its assignees get them."""
+    anna, ben = people(store, "anna", "ben")
+    _two_apps(store)
+    made = named_queues.create(store, "shop", filter=Filter(app="shop"), assignees=["anna"], now=NOW)
+    assert (made.waiting, made.assignees) == (10, ("anna",))
+    assert set(_apps(store, ben)) == {"desk"}
+    assert _apps(store, anna, "shop") == ["shop"] * 10
+    later = [evaluation(i, scored(good, 0.5), facts=Facts(app="shop"), seed=1) for i in range(5)]
+    store.write(later, [good], now=NOW + 4_000)
+    fill(store, ALL, NOW + 8_000)
+    assert named_queues.find(store, "shop").waiting == 5
+    assert next_task(store, ben, NOW + 8_000) is None
+    task = next_task(store, anna, NOW + 8_000)
+    assert task is not None
+    assert task.queue == "shop"
+
+
+def test_a_queue_without_assignees_is_for_everybody(store: Store) -> None:
+    """Without a named queue in the request a reviewer gets all that is open to them."""
+    (anna,) = people(store, "anna")
+    _two_apps(store)
+    named_queues.create(store, "shop", filter=Filter(app="shop"), now=NOW)
+    assert sorted(_apps(store, anna)) == ["desk"] * 10 + ["shop"] * 10
+
+
+def test_closing_a_queue_frees_its_logs(store: Store) -> None:
+    """They are everybody's again, no log comes there any more, and opening it takes them back."""
+    people(store, "anna")
+    (ben,) = people(store, "ben")
+    _two_apps(store)
+    named_queues.create(store, "shop", filter=Filter(app="shop"), assignees=["anna"], now=NOW)
+    assert named_queues.change(store, "shop", closed=True).waiting == 0
+    fill(store, ALL, NOW + 60)
+    assert named_queues.find(store, "shop").waiting == 0
+    assert len([task for task in [next_task(store, ben, NOW)] if task]) == 1
+    release_all(store, ben)
+    assert named_queues.load(store, ben) == ()
+    assert named_queues.change(store, "shop", closed=False).waiting == 10
+    with pytest.raises(DataError, match="no queue 'legal'"):
+        named_queues.change(store, "legal", closed=True)
+
+
+def test_logs_are_sent_by_hand(store: Store) -> None:
+    """A waiting log moves, a new one waits, a reviewed one waits for one more person: none of it changes a weight."""
+    anna, ben = people(store, "anna", "ben")
+    _two_apps(store)
+    first = next_task(store, anna, NOW)
+    assert first is not None
+    submit(store, first, review(first.trace_id), anna, NOW)
+    waiting = next(row.trace_id for row in queued(store) if row.state == "open")
+    named_queues.create(store, "legal", now=NOW)
+    fresh = fill_store(store, [0.3], seed=7)
+    before = [(row.trace, row.weight) for row in load_verdicts(store)]
+    sent = [first.trace_id, waiting, next(iter(fresh)), "f" * 32]
+    assert named_queues.send(store, "legal", sent, NOW) == 3
+    assert named_queues.send(store, "legal", sent, NOW) == 0
+    assert [(row.trace, row.weight) for row in load_verdicts(store)] == before
+    assert len(judge_queue(store, anna)) == 2
+    assert judge_queue(store, ben) == [first.trace_id]
+    named_queues.change(store, "legal", closed=True)
+    with pytest.raises(DataError, match="is closed"):
+        named_queues.send(store, "legal", [waiting], NOW)
+
+
+def judge_queue(store: Store, user: int) -> list[str]:
+    """What a reviewer gets of the queue `legal`."""
+    done = []
+    while (task := next_task(store, user, NOW, queue="legal")) is not None:
+        submit(store, task, review(task.trace_id), user, NOW)
+        done.append(task.trace_id)
+    return done
+
+
+def test_queues_that_cannot_be(store: Store) -> None:
+    """Each is refused with what is wrong, and leaves nothing."""
+    people(store, "anna")
+    with store.writing() as connection:
+        connection.execute(users.insert(), [{"name": "vera", "role": "viewer", "created": NOW}])
+        connection.execute(users.insert(), [{"name": "old", "role": "admin", "created": NOW, "disabled": True}])
+    for values, message in (
+        ({"name": " "}, "name of the queue is invalid"),
+        ({"name": "a/b"}, "name of the queue is invalid"),
+        ({"assignees": ["vera"]}, "'vera' cannot review"),
+        ({"assignees": ["old"]}, "'old' cannot review"),
+        ({"assignees": ["anna", "nobody"]}, "'nobody' cannot review"),
+        ({"filter": Filter(text="secret")}, "cannot filter by text"),
+        ({"filter": Filter(label="fail")}, "label without an evaluator"),
+        ({"instructions": "x" * 2_001}, "2001 characters"),
+    ):
+        with pytest.raises(DataError, match=message):
+            named_queues.create(store, **{"name": "legal", **values})
+    assert named_queues.load(store) == ()
+    named_queues.create(store, "legal")
+    with pytest.raises(DataError, match="there is a queue 'legal' already"):
+        named_queues.create(store, "legal")
+
+
+def test_the_way_back(store: Store) -> None:
+    """From each review to the one before it, by the same person."""
+    anna, ben = people(store, "anna", "ben")
+    _two_apps(store)
+    assert previous_review(store, anna) is None
+    done = judge_all(store, anna, lambda _trace: "fail", NOW, 1) + judge_all(
+        store, anna, lambda _trace: "fail", NOW + 1, 1
+    )
+    judge_all(store, ben, lambda _trace: "fail", NOW + 2, 3)
+    assert previous_review(store, anna) == done[1]
+    assert previous_review(store, anna, done[1]) == done[0]
+    assert previous_review(store, anna, done[0]) is None
+    other = next(row.trace_id for row in queued(store) if row.trace_id not in done)
+    assert previous_review(store, anna, other) == done[1]
+
+
+def test_the_end_of_a_day_gives_back_what_one_holds(store: Store) -> None:
+    """All of it, of all queues, and nothing of others."""
+    anna, ben = people(store, "anna", "ben")
+    _two_apps(store)
+    first = next_task(store, anna, NOW)
+    assert first is not None
+    assert next_task(store, anna, NOW, but=first.item) is not None
+    assert next_task(store, ben, NOW) is not None
+    assert release_all(store, anna) == 2
+    assert release_all(store, anna) == 0
+    assert sum(row.locked_by is not None for row in queued(store)) == 1
+
+
+def test_a_skipped_log_can_be_sent_again(store: Store) -> None:
+    """In a further slot: why it was skipped stays."""
+    (anna,) = people(store, "anna")
+    _two_apps(store)
+    task = next_task(store, anna, NOW)
+    assert task is not None
+    assert skip(store, task.item, anna, "cannot tell", NOW)
+    named_queues.create(store, "hard")
+    assert named_queues.send(store, "hard", [task.trace_id], NOW) == 1
+    again = next_task(store, anna, NOW, queue="hard")
+    assert again is not None
+    assert (again.trace, again.slot, again.reason) == (task.trace, 1, "requested")
+
+
+def test_a_locked_log_stays_where_it_is(store: Store) -> None:
+    """Routing leaves alone what somebody is looking at; after that it comes."""
+    (anna,) = people(store, "anna")
+    _two_apps(store)
+    with store.writing() as connection:
+        connection.execute(update(items).values(locked_by=anna, locked_until=NOW + 900))
+    assert named_queues.create(store, "shop", filter=Filter(app="shop"), now=NOW).waiting == 0
+    fill(store, replace(ALL, random=0.0), NOW + 901)
+    assert named_queues.find(store, "shop").waiting == 10
