@@ -7,7 +7,14 @@ from typing import Any
 
 from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.content_blocks import parts_of, result_content, text_or_parts
-from ragtrace.tracing.model_messages import ModelMessage, Part, ReasoningPart, ToolCallPart, ToolResultPart
+from ragtrace.tracing.model_messages import (
+    ModelMessage,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from ragtrace.tracing.provider_replies import finish_reason
 
 ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
@@ -39,6 +46,9 @@ def _content(message: Any, content: Any, extra: Any) -> str | list[Part]:
         parts = [part for part in parts if not isinstance(part, ToolCallPart) or part.kind == "server"]
     reasoning = [] if any(isinstance(part, ReasoningPart) for part in parts) else _reasoning(extra)
     audio = parts_of({"type": "audio", **extra["audio"]}) if isinstance(_get(extra, "audio"), Mapping) else []
+    if not parts and isinstance(refusal := _get(extra, "refusal"), str) and refusal:
+        parts = [TextPart(refusal)]
+        content = refusal
     if not reasoning and not audio and not calls:
         if not parts and content and not isinstance(content, (str, list)):
             return sendable(content)

@@ -7,6 +7,8 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing.content_blocks import parts_of
+from ragtrace.tracing.model_messages import TextPart
 from ragtrace.tracing.provider_replies import token_counts, write_counts
 from ragtrace.tracing.request import Request, Run
 from ragtrace_langchain.chat_messages import replies_of
@@ -65,15 +67,31 @@ def _origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_of(value: Any) -> str:
-    """Returns the text of a message, of message parts, or of any other value."""
+    """Returns the text of a message, of message parts, or of any other value: a list of texts is no message."""
     if isinstance(value, str):
         return value
     content = getattr(value, "content", value)
     if isinstance(content, str):
-        return content
-    if isinstance(content, (list, tuple)) and content and all(isinstance(p, (str, Mapping)) for p in content):
-        return "".join(p if isinstance(p, str) else str(p.get("text") or p.get("content") or "") for p in content)
+        return content or _refusal(value)
+    if isinstance(content, (list, tuple)) and content and (content is not value or all(map(_is_block, content))):
+        return content_text(content)
     return "" if content is None else sendable(content)
+
+
+def content_text(content: Any) -> str:
+    """Returns the text in a message's content; what the model thought and what its provider's tools found is none."""
+    return "".join(part.text for part in parts_of(content) if isinstance(part, TextPart))
+
+
+def _is_block(item: Any) -> bool:
+    return isinstance(item, Mapping) and isinstance(item.get("type"), str)
+
+
+def _refusal(message: Any) -> str:
+    """Returns OpenAI's refusal to answer, which stands beside an empty content."""
+    extra = getattr(message, "additional_kwargs", None)
+    refusal = extra.get("refusal") if isinstance(extra, Mapping) else None
+    return refusal if isinstance(refusal, str) else ""
 
 
 def read_reply(run: Run, response: Any, openinference: bool) -> None:

@@ -313,7 +313,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
             # OpenAI's Responses API streams lists of parts, of which the first are empty.
-            self._recorder.chunk(run, token if isinstance(token, str) else conversion.text_of(token or ""))
+            self._recorder.chunk(run, token if isinstance(token, str) else conversion.content_text(token))
 
     @_quiet
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:

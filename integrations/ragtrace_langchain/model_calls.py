@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ragtrace import semconv
@@ -12,18 +14,21 @@ from ragtrace.tracing.model_messages import PromptTemplate, ToolDefinition
 from ragtrace.tracing.parameters import request_attributes, server_attributes
 from ragtrace.tracing.providers import provider_attributes
 
+_MODEL_ID = re.compile(r"model_id='([^']+)'")
+
 
 def model_attributes(
     serialized: Any, metadata: Mapping[str, Any], parameters: Mapping[str, Any], openinference: bool
 ) -> Attributes:
     """Returns a model's attributes before it answers. Parameters are read by name only: others may hold credentials."""
     attributes: Attributes = {}
-    model = metadata.get("ls_model_name") or parameters.get("model_name") or parameters.get("model")
+    model = metadata.get("ls_model_name") or _model_of(parameters, serialized)
     if isinstance(model, str) and model:
         attributes[semconv.REQUEST_MODEL] = model
         if openinference:
             attributes[semconv.OI_MODEL] = model
-    attributes.update(provider_attributes(metadata.get("ls_provider"), openinference))
+    provider = metadata.get("ls_provider") or _provider_of(parameters)
+    attributes.update(provider_attributes(provider, openinference))
     standard = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens", "stop")}
     attributes.update(request_attributes((parameters, standard), attributes.get(semconv.REQUEST_MODEL), openinference))
     own = serialized.get("kwargs") if isinstance(serialized, Mapping) else None
@@ -31,9 +36,35 @@ def model_attributes(
     return attributes
 
 
+def _model_of(parameters: Mapping[str, Any], serialized: Any) -> Any:
+    """Returns a model's name from its settings, or from the text of a ChatHuggingFace, for a class that names none."""
+    for name in ("model_name", "model", "model_id", "repo_id"):
+        if isinstance(value := parameters.get(name), str) and value:
+            return value
+    if not isinstance(serialized, Mapping) or serialized.get("name") != "ChatHuggingFace":
+        return None
+    match = _MODEL_ID.search(str(serialized.get("repr")))
+    return match and match[1]
+
+
+def _provider_of(parameters: Mapping[str, Any]) -> str | None:
+    """Returns the provider in LangChain's type of a model, e.g. `openai-chat`."""
+    kind = parameters.get("_type")
+    return kind.removesuffix("-chat").replace("-", "_") if isinstance(kind, str) else None
+
+
 def tools_of(parameters: Mapping[str, Any]) -> list[ToolDefinition]:
-    """Returns the definitions of the tools that the model may call."""
-    return tool_definitions(parameters.get("tools") or parameters.get("functions"))
+    """Returns the definitions of the tools that the model may call, also of tools that were bound as they are."""
+    tools = parameters.get("tools") or parameters.get("functions")
+    if not isinstance(tools, (list, tuple)) or all(isinstance(tool, Mapping) for tool in tools):
+        return tool_definitions(tools)
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+
+    definitions: list[Any] = []
+    for tool in tools:
+        with suppress(Exception):  # no tool that LangChain knows
+            definitions.append(tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool))
+    return tool_definitions(definitions)
 
 
 def tool_of(serialized: Any, name: str) -> ToolDefinition:

@@ -13,6 +13,7 @@ _QUERY_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt
 _STRUCTURED_KEYS = ("structured_response", "parsed")
 """Answers in the form that the application asked for: an agent's, and a model's beside its raw message."""
 _ANSWER_KEYS = ("answer", "output", "result", "response", "output_text", "text", "content", "generation")
+_USERS = ("user", "human")
 _MAX_CHARS = 100_000
 """Characters of inputs whose names say nothing, written as JSON."""
 
@@ -25,9 +26,10 @@ def query_of(inputs: Any) -> str | None:
     if isinstance(inputs, Mapping):
         return _query_of_fields(inputs)
     if isinstance(inputs, (list, tuple)):
-        return _last_text(inputs, ("user", "human")) or _written(inputs)
+        is_several = len(inputs) > 1 and inputs[0] not in _USERS and all(isinstance(i, str) for i in inputs)
+        return _written(inputs) if is_several else _last_text(inputs, _USERS) or _written(inputs)
     if hasattr(inputs, "to_messages"):
-        return _last_text(inputs.to_messages(), ("user", "human"))
+        return _last_text(inputs.to_messages(), _USERS)
     if hasattr(inputs, "content") or hasattr(inputs, "page_content"):
         return text_of(inputs) or None if hasattr(inputs, "content") else None
     if hasattr(inputs, "resume") and hasattr(inputs, "goto"):
@@ -38,7 +40,7 @@ def query_of(inputs: Any) -> str | None:
 
 def _query_of_fields(inputs: Mapping[Any, Any]) -> str | None:
     if inputs.get("messages"):
-        question = _last_text(inputs["messages"], ("user", "human"))
+        question = _last_text(inputs["messages"], _USERS)
         if question:
             return question
     for key in _QUERY_KEYS:
@@ -98,7 +100,14 @@ def _answer_of_fields(outputs: Mapping[Any, Any]) -> str | None:
             return answer_of(outputs[key])
     if outputs.get("messages"):
         return _last_answer(outputs["messages"])
-    return sendable(dict(outputs))
+    return sendable({key: _shown(value) for key, value in outputs.items()})
+
+
+def _shown(value: Any) -> Any:
+    """Returns the texts of messages among several outputs; any other value as it is."""
+    if isinstance(value, (list, tuple)) and value and hasattr(value[0], "content"):
+        return [_shown(item) for item in value]
+    return text_of(value) if hasattr(value, "content") else value
 
 
 def _last_answer(messages: Any) -> str | None:

@@ -24,9 +24,18 @@ def read_call(run: Run, text: Any, kwargs: Mapping[str, Any], openinference: boo
         run.attributes[semconv.TOOL_CALL_ID] = str(call_id)
 
 
+def _text_of_command(command: Any) -> str:
+    """Returns what a tool answers that directs a graph: the texts of its tool messages, or the command itself."""
+    update = getattr(command, "update", None)
+    messages = update.get("messages") if isinstance(update, Mapping) else None
+    items = messages if isinstance(messages, (list, tuple)) else ()
+    texts = [text_of(item) for item in items if hasattr(item, "tool_call_id")]
+    return "\n".join(texts) if texts else text_of(command)
+
+
 def read_result(run: Run, output: Any) -> None:
     """Reads a tool's result, and the documents in it."""
-    run.answer = text_of(getattr(output, "content", output))
+    run.answer = _text_of_command(output) if hasattr(output, "goto") else text_of(getattr(output, "content", output))
     if documents := documents_of_tool(output):
         run.documents = documents
         run.request.passed.append((len(run.request.model_calls), documents))

@@ -60,6 +60,8 @@ def _parts(message: Any, extra: Mapping[str, Any]) -> list[Part]:
         content = getattr(message, "content", None)
         blocks = [content] if isinstance(content, str) and content else []
     parts = [part for block in blocks for part in _block(block)]
+    if not parts and isinstance(refusal := extra.get("refusal"), str) and refusal:
+        parts = [TextPart(refusal)]  # of OpenAI's Responses API
     if not any(isinstance(part, ReasoningPart) for part in parts):
         parts = [*_reasoning(extra), *parts]
     if not any(isinstance(part, ToolCallPart) for part in parts):

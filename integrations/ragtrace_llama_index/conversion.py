@@ -12,7 +12,7 @@ from inspect import BoundArguments
 from typing import Any
 
 from ragtrace.records import Document
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import fields_of, sendable
 from ragtrace.tracing import adapters
 
 _QUERY_KEYS = (
@@ -28,6 +28,8 @@ _QUERY_KEYS = (
 )
 _RUN_OPTIONS = frozenset({"max_iterations", "early_stopping_method"})
 """Fields of an agent's start event that ask nothing."""
+_ONLY_INPUT = frozenset({"0", "input"})
+"""What a tool's only input is called: the first one without a name, or LlamaIndex's own name for it."""
 _ANSWER_KEYS = ("answer", "response", "output", "result", "text", "content")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
 _CONTROL_FLOW = frozenset({"WorkflowDone", "WaitingForEvent"})
@@ -45,6 +47,7 @@ _ROLES = (
     ("BaseNodePostprocessor", "postprocessor"),
     ("BaseLLM", "model"),
     ("BaseEmbedding", "embedding"),
+    ("BaseSparseEmbedding", "embedding"),
     ("BaseTool", "tool"),
     ("NodeParser", "parser"),
     ("TransformComponent", "ingestion"),
@@ -181,8 +184,11 @@ def answer_of(result: Any) -> str | None:
     """Returns the answer in a result, or None when there is no answer, or not yet."""
     if result is None or isinstance(result, str):
         return result
-    if hasattr(result, "response_gen") and not isinstance(getattr(result, "response", None), str):
+    # LlamaIndex's response with an object answers None for every name that it does not have.
+    if getattr(result, "response_gen", None) is not None and not isinstance(getattr(result, "response", None), str):
         return getattr(result, "response_txt", None)
+    if (own := _object_of(result)) is not None:
+        return sendable(own)
     if getattr(result, "structured_response", None) is not None:
         return sendable(result.structured_response)
     if hasattr(result, "response"):
@@ -194,6 +200,16 @@ def answer_of(result: Any) -> str | None:
     if isinstance(result, Mapping):
         return sendable(dict(result))
     return _written(fields) if has_base(result, "StopEvent") else text_of(result)
+
+
+def _object_of(result: Any) -> object | None:
+    """Returns the object of the application in a tool's result, or in the response to a call of one tool; LlamaIndex
+    writes it as Python does."""
+    sources = getattr(result, "sources", None)
+    output = sources[0] if isinstance(sources, list) and len(sources) == 1 else result
+    own = getattr(output, "raw_output", None)
+    is_text = output is not result and getattr(result, "response", None) != getattr(output, "content", None)
+    return own if not is_text and fields_of(own) is not None else None
 
 
 def is_stream(value: Any) -> bool:
@@ -209,7 +225,9 @@ def text_of(value: Any) -> str | None:
         return None
     blocks = getattr(value, "blocks", None)
     if isinstance(blocks, list):
-        return "\n".join(b.text for b in blocks if isinstance(getattr(b, "text", None), str))
+        text = "\n".join(b.text for b in blocks if isinstance(getattr(b, "text", None), str))
+        refusal = None if text else (getattr(value, "additional_kwargs", None) or {}).get("refusal")
+        return refusal if isinstance(refusal, str) else text
     return sendable(value)
 
 
@@ -299,7 +317,7 @@ def documents_within(value: Any) -> list[Document]:
 
 
 def tool_input(bound: BoundArguments) -> str:
-    """Returns the input of a tool: its only text, or its arguments as JSON."""
+    """Returns the input of a tool: its arguments as JSON, or the text that is its only input."""
     values: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         if isinstance(value, dict) and name == "kwargs":
@@ -311,10 +329,16 @@ def tool_input(bound: BoundArguments) -> str:
     # An agent passes its own context to a tool that requests it.
     values = {k: v for k, v in values.items() if type(v).__name__ != "Context"}
     if len(values) == 1:
-        only = next(iter(values.values()))
-        if isinstance(only, str):
+        name, only = next(iter(values.items()))
+        if isinstance(only, str) and name in _ONLY_INPUT:
             return only
     return sendable(values)
+
+
+def tool_output(result: Any) -> str | None:
+    """Returns what a tool gave: its text, or its object as JSON."""
+    own = _object_of(result)
+    return text_of(result) if own is None else sendable(own)
 
 
 def is_cancellation(error: BaseException) -> bool:
@@ -334,8 +358,11 @@ def number_of(instance: Any, *names: str) -> int | None:
 
 
 def embedding_size(result: Any) -> int | None:
-    """Returns the number of dimensions of an embedding, or of the first one of a batch."""
+    """Returns the number of dimensions of an embedding, or of the first one of a batch; None for sparse ones, which are
+    mappings of their entries alone."""
     try:  # lists, or numpy's arrays
+        if isinstance(result, Mapping) or isinstance(result[0], Mapping):
+            return None
         return len(result[0]) if hasattr(result[0], "__len__") else len(result)
     except (IndexError, KeyError, TypeError):
         return None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace import semconv
+from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.content import Attributes
 from ragtrace.tracing.content_blocks import parts_of, tool_definitions
 from ragtrace.tracing.model_messages import ModelMessage, PromptTemplate, ToolDefinition
@@ -149,6 +150,8 @@ def read_reply(run: Run, response: Any, openinference: bool) -> None:
     message = getattr(response, "message", None)
     if message is not None:
         run.reply = [message_of(message, run.finish_reason), *_further_choices(getattr(response, "raw", None))]
+        if run.state.is_object and (calls := run.reply[0].calls):
+            run.answer = sendable(calls[-1].arguments)
         if len(run.reply) > 1:
             run.attributes[semconv.FINISH_REASONS] = tuple(m.finish_reason for m in run.reply if m.finish_reason)
 

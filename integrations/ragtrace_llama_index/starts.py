@@ -20,6 +20,8 @@ _BUILDERS = frozenset({"build_index_from_nodes", "insert_nodes", "ainsert_nodes"
 _RUN_ARGUMENTS = frozenset({"kwargs", "ctx", "stepwise", "checkpoint_callback", "memory"})
 """Arguments of `Workflow.run` in llama-index-workflows 1 that are no inputs."""
 _INDICES = "llama_index.core.indices."
+_OBJECT_STREAMS = frozenset({"stream_call", "astream_call"})
+_PROGRAM_MODULE = "llama_index.core.program."
 
 
 class ComponentCall(NamedTuple):
@@ -72,6 +74,32 @@ def _builds_index() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _is_program() -> bool:
+    """Returns True where LlamaIndex fills in an object from the stream of the call that starts now."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name in _OBJECT_STREAMS and str(frame.f_globals.get("__name__")).startswith(_PROGRAM_MODULE):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _program(tracer: SpanOpener, call: ComponentCall) -> None:
+    """Starts a call that asks a model and uses the tool that it names: the request, where nothing is above it. Inside
+    of another one it is internal, and inside of a structured model it is that model's call."""
+    if call.parent is not None and tracer.recorder.follow(call.id_, call.parent):
+        return
+    around = tracer.open_streams.around()
+    if around is not None:
+        tracer.recorder.follow(call.id_, around.key)
+        return
+    run = tracer.start(call, semconv.OP_WORKFLOW, call.method)
+    if run is not None:
+        run.attributes[semconv.WORKFLOW_NAME] = call.method
+        run.query = conversion.query_of(conversion.argument(call.bound, "user_msg"))
+        run.request.preparation = run.parent is None and _builds_index()
 
 
 def is_custom(id_: str, instance: Any) -> bool:
@@ -184,8 +212,11 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
     if capture.spans or capture.events:
         run.tools = models.tools_of(conversion.argument(call.bound, "tools"))
     run.messages = messages_of(conversion.first_argument(call.bound))
+    if run.parent is not None and run.parent.name in _PROGRAMS and run.parent.query is None:
+        run.parent.query = last_question(run.messages)
     if run.parent is None:
         run.request.preparation = _builds_index()
+        run.state.is_object = "stream" in call.method and _is_program()
         run.query = last_question(run.messages)
 
 
@@ -240,6 +271,7 @@ Start = Callable[[SpanOpener, ComponentCall], None]
 _CHATS = ("chat", "achat", "stream_chat", "astream_chat")
 _COMPLETIONS = ("complete", "acomplete", "stream_complete", "astream_complete")
 _EMBEDDED = ("query_embedding", "text_embedding", "text_embedding_batch")
+_PROGRAMS = ("structured_predict", "astructured_predict", "predict_and_call", "apredict_and_call")
 _COMPONENTS: tuple[tuple[str, tuple[str, ...], Start], ...] = (
     ("engine", ("query", "aquery"), _root),
     ("chat_engine", _CHATS, _root),
@@ -250,6 +282,7 @@ _COMPONENTS: tuple[tuple[str, tuple[str, ...], Start], ...] = (
     ("retriever", ("retrieve", "aretrieve"), _retrieval),
     ("reranker", ("_postprocess_nodes", "_apostprocess_nodes"), _rerank),
     ("model", (*_CHATS, *_COMPLETIONS), _model),
+    ("model", _PROGRAMS, _program),
     ("embedding", tuple(f"{a}get_{what}" for a in ("", "a") for what in _EMBEDDED), _embedding),
     ("tool", ("call", "acall", "__call__"), _tool),
     ("ingestion", ("run", "arun", "__call__", "acall"), _ingestion),

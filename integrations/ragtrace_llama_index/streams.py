@@ -46,6 +46,8 @@ class ModelCall:
     """The key under which LlamaIndex reports the chunks: the call's own, or that of a call inside it."""
     chunks: deque[Any] = field(default_factory=lambda: deque(maxlen=4))
     """The latest chunks of the stream. The reason of its end and its usage can be in different ones of the last."""
+    is_object: bool = False
+    """The call streams an object of the application: the arguments of the tool that it calls are its answer."""
     inner: Hashable = None
     """The call that started last inside this one."""
 

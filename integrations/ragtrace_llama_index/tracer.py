@@ -148,7 +148,7 @@ class Tracer:
             if size is not None:
                 run.attributes[semconv.EMBEDDING_DIMENSIONS] = size
         elif run.operation == semconv.OP_TOOL:
-            run.answer = conversion.text_of(result)
+            run.answer = conversion.tool_output(result)
             documents = conversion.documents_within(getattr(result, "raw_output", None))
             if documents:
                 run.documents = documents

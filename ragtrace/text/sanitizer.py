@@ -6,12 +6,15 @@ Span attributes, status, exceptions, explanations, events, ids and files all tak
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import logging
 import math
 import traceback
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from ragtrace.background import after_fork
@@ -154,9 +157,29 @@ def sendable(value: object, limit: int = 1_000_000) -> str:
 def _as_text(value: object) -> str:
     try:
         plain = value if isinstance(value, (dict, list, tuple)) else _plain_of(value)
-        return str(value) if plain is None else json.dumps(plain, ensure_ascii=False, default=_fallback)
+        if plain is None:
+            return str(value)
+        return plain if isinstance(plain, str) else _as_json(plain)
     except Exception:  # noqa: BLE001 cycles, objects whose repr raises: a name is better than nothing
         return f"<{type(value).__name__}>"
+
+
+def _as_json(value: Any) -> str:
+    """A value as JSON that every parser reads, in its own letters."""
+    try:
+        return _encode_text(value)
+    except (TypeError, ValueError):  # a key that is no text; NaN or an infinity
+        return _encode_text(_with_text_keys(finite(value)))
+
+
+def _with_text_keys(value: Any) -> Any:
+    """A value whose mappings have texts as keys: JSON has no others."""
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else _as_text(key): _with_text_keys(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_text_keys(item) for item in value]
+    plain = _plain_of(value)
+    return value if plain is None else _with_text_keys(plain)
 
 
 def fields_of(value: object) -> dict[str, Any] | None:
@@ -167,8 +190,15 @@ def fields_of(value: object) -> dict[str, Any] | None:
 
 
 def _plain_of(value: object) -> Any:
-    """What a dataclass or a pydantic object holds: its fields, or the value of a root model; None for other values."""
+    """What a dataclass or a pydantic object holds: its fields, or the value of a root model; the value of an
+    enumeration, the items of a set or a deque, a time in ISO format; None for other values."""
     kind = type(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (set, frozenset, deque)):
+        return list(value)
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
     if dataclasses.is_dataclass(kind) and kind.__str__ is object.__str__:
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
     if not (getattr(kind.__str__, "__module__", None) or "").startswith("pydantic."):
@@ -188,6 +218,7 @@ def _fallback(value: object) -> Any:
 
 _encode = json.JSONEncoder(default=_fallback, allow_nan=False).encode
 """json.dumps makes an encoder anew for each call with a default."""
+_encode_text = json.JSONEncoder(default=_fallback, allow_nan=False, ensure_ascii=False).encode
 
 
 def dumps(value: object) -> str:

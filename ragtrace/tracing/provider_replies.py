@@ -212,6 +212,8 @@ def _add_cached_tokens(fields: Mapping[str, Any], counts: Counts) -> None:
     total = counts.get(semconv.OI_TOKENS_TOTAL)
     if apart or read < cached or total == read + counts.get(semconv.OUTPUT_TOKENS, 0) + cached:
         counts[semconv.INPUT_TOKENS] = read + cached
+        if total is not None:  # it may be that of the tokens beside the cache
+            counts[semconv.OI_TOKENS_TOTAL] = max(total, read + cached + counts.get(semconv.OUTPUT_TOKENS, 0))
 
 
 def _by_modality(details: Any) -> dict[str, Any]:

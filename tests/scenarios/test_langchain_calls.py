@@ -1,0 +1,397 @@
+"""Ways of calling LangChain and LangGraph: each is one request, with the user's question and the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, TypedDict
+
+import pydantic
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import (
+    HumanInTheLoopMiddleware,
+    ModelFallbackMiddleware,
+    SummarizationMiddleware,
+    ToolRetryMiddleware,
+)
+from langchain.agents.structured_output import ToolStrategy
+from langchain_classic.agents import AgentExecutor, create_react_agent, create_tool_calling_agent
+from langchain_classic.chains import ConversationalRetrievalChain, LLMChain, RetrievalQA, SequentialChain
+from langchain_classic.output_parsers import OutputFixingParser
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.output_parsers import JsonOutputParser, PydanticToolsParser, StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
+from langchain_core.runnables import (
+    ConfigurableField,
+    Runnable,
+    RunnableBranch,
+    RunnableGenerator,
+    RunnableLambda,
+    RunnableParallel,
+    RunnablePassthrough,
+    chain,
+)
+from langchain_core.runnables.config import ContextThreadPoolExecutor
+from langchain_core.tools import create_retriever_tool, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.func import entrypoint, task
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, RetryPolicy, Send
+
+from tests.conftest import Recorded
+from tests.scenarios.expectations import Scenario, check
+from tests.scenarios.scripted_chat import Shelf, call, chat, fail, search, stream
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::RuntimeWarning")
+PROMPT = ChatPromptTemplate.from_template("{q}")
+DOWN = ConnectionError("down")
+ONCE: tuple[tuple[str, str], ...] = (("q?", "yes"),)
+
+
+class Joke(pydantic.BaseModel):
+    """A joke."""
+
+    setup: str
+
+
+class Subjects(TypedDict):
+    subjects: list[str]
+    jokes: Annotated[list[str], lambda left, right: left + right]
+
+
+def ask(model: Any) -> Runnable[Any, Any]:
+    return PROMPT | model | StrOutputParser()
+
+
+def again(model: Any) -> Any:
+    return model.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
+
+
+def agent(*replies: Any, tools: Any = (search,), **options: Any) -> Any:
+    return create_agent(chat(*replies), tools=list(tools), **options)
+
+
+def graph(node: Callable[[Any], Any], state: Any = MessagesState, **options: Any) -> Any:
+    builder = StateGraph(state)
+    builder.add_node("node", node, **options)
+    builder.add_edge(START, "node")
+    return builder.compile()
+
+
+def answering(model: Any) -> Callable[[Any], Any]:
+    """A node that asks a model."""
+    return lambda state: {"messages": [model.invoke(state["messages"])]}
+
+
+def executor(create: Callable[..., Any], *replies: Any, **options: Any) -> AgentExecutor:
+    classic = ChatPromptTemplate.from_messages([("human", "{input}"), MessagesPlaceholder("agent_scratchpad")])
+    react = PromptTemplate.from_template("{tools} {tool_names} {input} {agent_scratchpad}")
+    prompt = react if create is create_react_agent else classic
+    return AgentExecutor(agent=create(chat(*replies), [search], prompt), tools=[search], **options)
+
+
+async def read(chunks: Any) -> list[Any]:
+    return [chunk async for chunk in chunks]
+
+
+def in_threads(question: str) -> str:
+    """Asks a model in two threads that LangChain's own executor starts."""
+    with ContextThreadPoolExecutor(2) as pool:
+        return " ".join(pool.map(lambda i: str(chat("yes").invoke(i).content), ["a", "b"]))
+
+
+def upper(pieces: Iterator[str]) -> Iterator[str]:
+    for piece in pieces:
+        yield piece.upper()
+
+
+def fanned_out() -> Any:
+    """A graph that sends each subject to a node of its own."""
+    model = chat("joke")
+    builder = StateGraph(Subjects)
+    builder.add_node("one", lambda state: {"jokes": [model.invoke(state["subject"]).content]})
+    builder.add_conditional_edges(START, lambda state: [Send("one", {"subject": s}) for s in state["subjects"]])
+    return builder.compile().invoke({"subjects": ["a", "b"], "jokes": []})
+
+
+def handed_over() -> Any:
+    """Two agents of a graph; the first one's tool hands over to the second."""
+
+    @tool
+    def to_bob() -> Command[str]:
+        """Hand over."""
+        done = ToolMessage("Bob goes on.", tool_call_id="c1")
+        return Command(goto="bob", graph=Command.PARENT, update={"messages": [done]})
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("alice", agent(call("to_bob"), tools=[to_bob], name="alice"))
+    builder.add_node("bob", agent("yes", name="bob"))
+    builder.add_edge(START, "alice")
+    return builder.compile().invoke({"messages": "q?"})
+
+
+def approved() -> None:
+    """An agent whose tool a person approves."""
+    asking = HumanInTheLoopMiddleware(interrupt_on={"search": {"allowed_decisions": ["approve"], "description": "ok?"}})
+    helper = agent(call("search", q="x"), "yes", middleware=[asking], checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "approved-1"}}
+    helper.invoke({"messages": "q?"}, config)
+    helper.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
+
+
+def flaky() -> Any:
+    """A tool that works at its second call."""
+    calls: list[str] = []
+
+    @tool
+    def unsure(q: str) -> str:
+        """Fail once."""
+        calls.append(q)
+        if len(calls) < 2:
+            raise ValueError(q)
+        return "fine"
+
+    retry = ToolRetryMiddleware(max_retries=1, initial_delay=0, jitter=False)
+    return agent(call("unsure", q="x"), "yes", tools=[unsure], middleware=[retry]).invoke({"messages": "q?"})
+
+
+def retried_node() -> Any:
+    model, failures = chat("yes"), [DOWN]
+
+    def node(state: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return {"messages": [model.invoke(state["messages"])]}
+
+    policy = RetryPolicy(initial_interval=0.001, retry_on=ConnectionError)
+    return graph(node, retry_policy=policy).invoke({"messages": "q?"})
+
+
+def functional() -> Any:
+    """LangGraph's functional interface."""
+    model = chat("yes")
+
+    @task
+    def asked(question: str) -> str:
+        return str(model.invoke(question).content)
+
+    @entrypoint()
+    def flow(question: str) -> str:
+        return str(asked(question).result())
+
+    return flow.invoke("q?")
+
+
+@chain
+def pipe(question: str) -> str:
+    return str(chat("yes").invoke(question).content)
+
+
+APPROVAL = '{"action_requests": [{"name": "search", "args": {"q": "x"}, "description": "ok?"}], "review_configs": '
+APPROVAL += '[{"action_name": "search", "allowed_decisions": ["approve"]}]}'
+SUMMARY = SummarizationMiddleware(model=chat("in short"), trigger=("messages", 2), keep=("messages", 1))
+CHAINS = {
+    "retry": Scenario(lambda: again(chat(DOWN, "yes")).invoke("q?"), ONCE, "workflow chat! chat"),
+    "retry in a chain": Scenario(
+        lambda: ask(again(chat(DOWN, "yes"))).invoke({"q": "q?"}), ONCE, "workflow chat! chat"
+    ),
+    "retries that end": Scenario(
+        lambda: again(chat(DOWN)).invoke("q?"), (("q?", ""),), "workflow! chat! chat!", error="ConnectionError"
+    ),
+    "fallback": Scenario(lambda: chat(DOWN).with_fallbacks([chat("yes")]).invoke("q?"), ONCE, "workflow chat! chat"),
+    "fallback, streamed": Scenario(
+        lambda: list(stream(DOWN).with_fallbacks([stream("yes")]).stream("q?")), ONCE, "workflow chat! chat"
+    ),
+    "structured output": Scenario(
+        lambda: (chat(call("Joke", setup="s")).bind_tools([Joke]) | PydanticToolsParser(tools=[Joke])).invoke("q?"),
+        (("q?", '[{"setup": "s"}]'),), "workflow chat",
+    ),
+    "structured output beside the raw message": Scenario(
+        lambda: chat(call("Joke", setup="s")).with_structured_output(Joke, include_raw=True).invoke("q?"),
+        (("q?", '{"setup": "s"}'),), "workflow chat",
+    ),
+    "parser that fails": Scenario(
+        lambda: (PROMPT | chat("no JSON") | JsonOutputParser()).invoke({"q": "q?"}), (("q?", "no JSON"),),
+        "workflow! chat", error="OutputParserException",
+    ),
+    "parser that asks again": Scenario(
+        lambda: (PROMPT | chat("no JSON") | OutputFixingParser.from_llm(chat('{"a": 1}'), JsonOutputParser())).invoke(
+            {"q": "q?"}), (("q?", '{"a": 1}'),), "workflow chat chat",
+    ),
+    "prompt that lacks a variable": Scenario(
+        lambda: ask(chat("yes")).invoke({"other": "q?"}), (("q?", ""),), "workflow!", error="KeyError"
+    ),
+    "generator after the model": Scenario(
+        lambda: list((ask(stream("yes sir")) | RunnableGenerator(upper)).stream({"q": "q?"})), (("q?", "YES SIR"),),
+        "workflow chat",
+    ),
+    "two branches at once": Scenario(
+        lambda: RunnableParallel(a=chat("A"), b=chat("B")).invoke("q?"), (("q?", '{"a": "A", "b": "B"}'),),
+        "workflow chat chat",
+    ),
+    "branch by condition": Scenario(
+        lambda: RunnableBranch((lambda text: "?" in text, chat("yes")), chat("no")).invoke("q?"), ONCE, "workflow chat"
+    ),
+    "passed on and assigned": Scenario(
+        lambda: RunnablePassthrough.assign(context=lambda x: Shelf().invoke(x["question"])).assign(
+            answer=ChatPromptTemplate.from_template("{context} {question}") | chat("yes")).invoke({"question": "q?"}),
+        ONCE, "workflow retrieval chat", documents=("d1", "d2"),
+    ),
+    "configured alternative": Scenario(
+        lambda: ask(chat("no").configurable_alternatives(ConfigurableField(id="model"), b=chat("yes"))).with_config(
+            configurable={"model": "b"}).invoke({"q": "q?"}), ONCE, "workflow chat",
+    ),
+    "decorated function": Scenario(lambda: pipe.invoke("q?"), ONCE, "workflow chat"),
+    "threads of LangChain's executor": Scenario(
+        lambda: RunnableLambda(in_threads).invoke("q?"), (("q?", "yes yes"),), "workflow chat chat"
+    ),
+    "batch": Scenario(
+        lambda: ask(chat("yes")).batch([{"q": "1"}, {"q": "2"}], {"max_concurrency": 1}), (("1", "yes"), ("2", "yes")),
+        "workflow workflow chat chat",
+    ),
+    "batch with a failure": Scenario(
+        lambda: ask(chat("yes", DOWN)).batch([{"q": "1"}, {"q": "2"}], {"max_concurrency": 1}, return_exceptions=True),
+        (("1", "yes"), ("2", "")), "workflow workflow! chat chat!",
+    ),
+    "two prompts to one model": Scenario(
+        lambda: chat("one", "two").generate([[HumanMessage("1")], [HumanMessage("2")]]), (("1", "one"), ("2", "two")),
+        "chat chat",
+    ),
+    "stream of events": Scenario(
+        lambda: asyncio.run(read(ask(stream("yes")).astream_events({"q": "q?"}, version="v2"))), ONCE, "workflow chat"
+    ),
+    "tool at the end of a chain": Scenario(
+        lambda: (chat(call("search", q="x")) | RunnableLambda(lambda m: m.tool_calls[0]) | search).invoke("q?"),
+        (("q?", "result for x"),), "workflow chat tool",
+    ),
+    "tool without a chain": Scenario(lambda: search.invoke("x"), (), "tool"),
+    "RetrievalQA": Scenario(
+        lambda: RetrievalQA.from_chain_type(
+            llm=chat("yes"), retriever=Shelf(),
+            chain_type_kwargs={"prompt": PromptTemplate.from_template("{context} {question}")}).invoke({"query": "q?"}),
+        ONCE, "workflow retrieval chat", documents=("d1", "d2"),
+    ),
+    "ConversationalRetrievalChain": Scenario(
+        lambda: ConversationalRetrievalChain.from_llm(chat("alone?", "yes"), Shelf()).invoke(
+            {"question": "q?", "chat_history": [("hi", "hello")]}),
+        ONCE, "workflow chat retrieval chat", documents=("d1", "d2"),
+    ),
+    "SequentialChain": Scenario(
+        lambda: SequentialChain(
+            chains=[LLMChain(llm=chat("S"), prompt=PromptTemplate.from_template("{title}"), output_key="synopsis"),
+                    LLMChain(llm=chat("R"), prompt=PromptTemplate.from_template("{synopsis}"), output_key="review")],
+            input_variables=["title"], output_variables=["synopsis", "review"]).invoke({"title": "q?"}),
+        (("q?", '{"synopsis": "S", "review": "R"}'),), "workflow chat chat",
+    ),
+}  # fmt: skip
+AGENTS = {
+    "two tools at once": Scenario(
+        lambda: agent(AIMessage("", tool_calls=[{"name": "search", "args": {"q": q}, "id": q} for q in "ab"]),
+                      "yes").invoke({"messages": "q?"}), ONCE, "agent chat tool tool chat",
+    ),
+    "tool that fails": Scenario(
+        lambda: agent(call("fail", q="x"), tools=[fail]).invoke({"messages": "q?"}), (("q?", ""),), "agent! chat tool!",
+        error="ValueError",
+    ),
+    "tool that does not exist": Scenario(
+        lambda: agent(call("nothing", q="x"), "yes").invoke({"messages": "q?"}), ONCE, "agent chat chat"
+    ),
+    "arguments that the tool refuses": Scenario(
+        lambda: agent(call("search", other="x"), "yes").invoke({"messages": "q?"}), ONCE, "agent chat tool! chat"
+    ),
+    "tool tried again": Scenario(flaky, ONCE, "agent chat tool! tool chat"),
+    "other model where one fails": Scenario(
+        lambda: agent(DOWN, middleware=[ModelFallbackMiddleware(chat("yes"))]).invoke({"messages": "q?"}), ONCE,
+        "agent chat! chat",
+    ),
+    "long conversation in short": Scenario(
+        lambda: agent("yes", middleware=[SUMMARY]).invoke({"messages": [("user", "1"), ("ai", "2"), ("user", "q?")]}),
+        ONCE, "agent chat chat",
+    ),
+    "object as the answer": Scenario(
+        lambda: agent(call("Joke", setup="s"), response_format=ToolStrategy(Joke)).invoke({"messages": "q?"}),
+        (("q?", '{"setup": "s"}'),), "agent chat",
+    ),
+    "retriever as a tool": Scenario(
+        lambda: agent(call("shelf", query="x"), "yes", tools=[create_retriever_tool(Shelf(), "shelf", "Books.")]
+                      ).invoke({"messages": "q?"}), ONCE, "agent chat tool retrieval chat", documents=("d1", "d2"),
+    ),
+    "streamed, asynchronous": Scenario(
+        lambda: asyncio.run(read(create_agent(stream(call("search", q="x"), "yes"), tools=[search]).astream(
+            {"messages": [("user", "q?")]}, stream_mode="messages"))), ONCE, "agent chat tool chat",
+    ),
+    "approved by a person": Scenario(
+        approved, (("q?", APPROVAL), ('{"decisions": [{"type": "approve"}]}', "yes")), "agent chat agent tool chat"
+    ),
+    "handed over": Scenario(handed_over, ONCE, "workflow agent chat tool agent chat"),
+    "executor that calls tools": Scenario(
+        lambda: executor(create_tool_calling_agent, call("search", q="x"), "yes").invoke({"input": "q?"}), ONCE,
+        "agent chat tool chat",
+    ),
+    "executor that reasons": Scenario(
+        lambda: list(executor(create_react_agent, "Thought: x\nAction: search\nAction Input: x",
+                              "Thought: I now know\nFinal Answer: yes").stream({"input": "q?"})), ONCE,
+        "agent chat tool chat",
+    ),
+}  # fmt: skip
+GRAPHS = {
+    "each subject to a node of its own": Scenario(
+        fanned_out, (('["a", "b"]', '{"subjects": ["a", "b"], "jokes": ["joke", "joke"]}'),), "workflow chat chat"
+    ),
+    "graph inside a graph": Scenario(
+        lambda: list(graph(graph(answering(chat("yes")))).stream({"messages": "q?"}, subgraphs=True)), ONCE,
+        "workflow chat",
+    ),
+    "functional interface": Scenario(functional, ONCE, "workflow chat"),
+    "node tried again": Scenario(retried_node, ONCE, "workflow chat"),
+    "node that fails": Scenario(
+        lambda: graph(answering(chat(DOWN))).invoke({"messages": "q?"}), (("q?", ""),), "workflow! chat!",
+        error="ConnectionError",
+    ),
+    "batch of a graph": Scenario(
+        lambda: graph(answering(chat("yes"))).batch([{"messages": "1"}, {"messages": "2"}], {"max_concurrency": 1}),
+        (("1", "yes"), ("2", "yes")), "workflow chat workflow chat",
+    ),
+    "several modes of streaming": Scenario(
+        lambda: list(graph(answering(stream("yes"))).stream({"messages": "q?"}, stream_mode=["updates", "messages"])),
+        ONCE, "workflow chat",
+    ),
+}  # fmt: skip
+SCENARIOS = {**CHAINS, **AGENTS, **GRAPHS}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_each_way_of_calling_is_what_the_user_asked(langchain: Recorded, name: str) -> None:
+    """Each request has its question, its answer, its documents and its error; each model, tool and retriever that was
+    called has a span, a failed one the status of a failure; nothing else is counted."""
+    check(SCENARIOS[name], langchain)
+
+
+@pytest.mark.parametrize("ways", [("invoke", "invoke"), ("invoke", "stream")])
+def test_no_span_stays_current(langchain: Recorded, ways: tuple[str, str]) -> None:
+    """After a graph has been run twice, no span is current, and the second run is a trace of its own."""
+    from opentelemetry import trace
+
+    runnable = graph(answering(stream("yes")))
+    for way in ways:
+        list(getattr(runnable, way)({"messages": "q?"}))
+        assert not trace.get_current_span().get_span_context().is_valid
+    assert len({span.context.trace_id for span in langchain.spans}) == 2
+
+
+def test_what_a_tool_answers_that_directs_a_graph(langchain: Recorded) -> None:
+    """The result of a tool that returns a command is the text of its message."""
+    handed_over()
+    (span,) = langchain.named("execute_tool")
+    assert (span.attributes or {})["gen_ai.tool.call.result"] == "Bob goes on."
+
+
+def test_metadata_of_each_call_in_a_batch(langchain: Recorded) -> None:
+    """In a batch, synchronous or not, each request has the conversation and the user of its own configuration."""
+    configs: Any = [{"metadata": {"session_id": f"s{i}", "user_id": f"u{i}", "plan": i}} for i in (1, 2)]
+    questions = [{"q": "1"}, {"q": "2"}]
+    ask(chat("yes")).batch(questions, configs)
+    asyncio.run(ask(chat("yes")).abatch(questions, configs))
+    told = [(trace.query, trace.facts.session_id, trace.facts.user_id) for trace in langchain.traces]
+    assert sorted(told) == [("1", "s1", "u1"), ("1", "s1", "u1"), ("2", "s2", "u2"), ("2", "s2", "u2")]

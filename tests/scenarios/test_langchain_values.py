@@ -1,0 +1,301 @@
+"""Values of every type that pass through LangChain, and what models, tools and prompts say of themselves."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import json
+import math
+import pathlib
+import uuid
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.output_parsers import CommaSeparatedListOutputParser
+from langchain_core.outputs import LLMResult
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import StructuredTool, tool
+from opentelemetry import context as otel_context
+from opentelemetry.sdk.trace import ReadableSpan
+
+from ragtrace import semconv
+from ragtrace_langchain import RagtraceCallbackHandler
+from tests.conftest import Recorded
+from tests.scenarios.scripted_chat import chat
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclass
+class Place:
+    name: str
+    floor: int
+
+
+def attributes_of(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+VALUES: dict[str, tuple[Any, Any]] = {
+    "a set": ({1}, [1]),
+    "a deque": (deque([1, 2]), [1, 2]),
+    "an enumeration": (Colour.RED, "red"),
+    "a dataclass": (Place("shelf", 2), {"name": "shelf", "floor": 2}),
+    "a date": (datetime.date(2026, 1, 2), "2026-01-02"),
+    "a time": (datetime.datetime(2026, 1, 2, 3, 4), "2026-01-02T03:04:00"),
+    "a duration": (datetime.timedelta(seconds=3), "0:00:03"),
+    "a UUID": (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    "a decimal number": (decimal.Decimal("1.50"), "1.50"),
+    "a path": (pathlib.PurePosixPath("/a"), "/a"),
+    "no number": (math.nan, "nan"),
+    "an infinite number": (-math.inf, "-inf"),
+    "a key that is no text": ({(1, 2): "pair", None: 0}, {"[1, 2]": "pair", "None": 0}),
+    "an enumeration as key": ({Colour.RED: {3}}, {"red": [3]}),
+    "a message": (HumanMessage("hi"), "hi"),
+    "messages": ([HumanMessage("hi"), AIMessage("ho")], ["hi", "ho"]),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_of_every_type_are_valid_json(langchain: Recorded, name: str) -> None:
+    """Among several outputs, each value is JSON that every parser reads, and says what the value is."""
+    value, expected = VALUES[name]
+    RunnableLambda(lambda _: {"first": value, "second": 1}).invoke("q?")
+    answer = langchain.traces[0].answer
+    assert json.loads(answer, parse_constant=pytest.fail) == {"first": expected, "second": 1}
+
+
+ANSWERS: dict[str, tuple[Any, str]] = {
+    "texts": (["red", "green"], '["red", "green"]'),
+    "objects": ([{"a": 1}], '[{"a": 1}]'),
+    "numbers": ([1, 2], "[1, 2]"),
+    "blocks of a message": ([{"type": "text", "text": "A"}, {"type": "text", "text": "B"}], "AB"),
+    "a set": ({"only"}, '["only"]'),
+    "an enumeration": (Colour.RED, "red"),
+    "a truth": (True, "True"),
+    "nothing": (None, ""),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_and_results_that_are_no_text(langchain: Recorded, name: str) -> None:
+    """A list is an answer, or a tool's result, as JSON: its items are neither lost nor run together."""
+    value, expected = ANSWERS[name]
+
+    @tool
+    def give(q: str) -> Any:
+        """Give it."""
+        return value
+
+    RunnableLambda(lambda _: value).invoke("q?")
+    give.invoke("x")
+    assert langchain.traces[0].answer == expected
+    if value is not None:
+        assert attributes_of(langchain.named("execute_tool")[0])[semconv.TOOL_RESULT] == expected
+
+
+def test_a_parser_that_returns_a_list(langchain: Recorded) -> None:
+    """The answer of a chain that ends with a list is the list."""
+    (chat("red, green") | CommaSeparatedListOutputParser()).invoke("q?")
+    assert langchain.traces[0].answer == '["red", "green"]'
+
+
+QUESTIONS: dict[str, tuple[Any, str]] = {
+    "texts": (["a", "b"], '["a", "b"]'),
+    "texts under a known name": ({"question": ["a", "b"]}, '["a", "b"]'),
+    "one text": (["a"], "a"),
+    "a message as a pair": (("user", "a"), "a"),
+    "messages as pairs": ([("system", "s"), ("user", "a"), ("ai", "b")], "a"),
+    "a message as a mapping of parts": (
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image", "url": "x"}]}]}, "a"
+    ),
+    "beside a conversation": ({"query": "a", "chat_history": [HumanMessage("before")]}, "a"),
+    "a number": ({"question": 5}, "5"),
+    "nothing": ({}, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_in_every_form(langchain: Recorded, name: str) -> None:
+    """The user's words are the question, whatever they are in."""
+    inputs, expected = QUESTIONS[name]
+    RunnableLambda(lambda _: "yes").invoke(inputs)
+    assert langchain.traces[0].query == expected
+
+
+REPLIES = {
+    "searched by the provider": (
+        AIMessage([
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "p"}},
+            {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"type": "web_search_result"}]},
+            {"type": "text", "text": "It is big."},
+        ]), "It is big.",
+    ),
+    "thought before": (
+        AIMessage([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "It is big."}]), "It is big."
+    ),
+    "refused, as Responses has it": (AIMessage([{"type": "refusal", "refusal": "I cannot."}]), "I cannot."),
+    "refused, as Chat Completions has it": (AIMessage("", additional_kwargs={"refusal": "I cannot."}), "I cannot."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_the_answer_is_what_the_model_said(langchain: Recorded, name: str) -> None:
+    """Thoughts and what the provider's tools found are no part of the answer; a refusal is the answer."""
+    reply, expected = REPLIES[name]
+    chat(reply).invoke("q?")
+    (span,) = langchain.spans
+    parts = json.loads(attributes_of(span)[semconv.OUTPUT_MESSAGES])[0]["parts"]
+    assert parts[-1] == {"type": "text", "content": expected}
+    assert langchain.traces[0].answer == expected
+
+
+# --- callbacks that other libraries' tests call directly -------------------------------------------
+
+
+@pytest.fixture
+def handler(recorded: Recorded) -> RagtraceCallbackHandler:
+    return RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)
+
+
+def model_call(handler: RagtraceCallbackHandler, serialized: Any = None, **parameters: Any) -> None:
+    key = uuid.uuid4()
+    handler.on_chat_model_start(
+        serialized or {}, [[HumanMessage("q?")]], run_id=key, name="model", invocation_params=parameters
+    )
+    generation: Any = {"text": "yes"}
+    handler.on_llm_end(LLMResult(generations=[[generation]]), run_id=key)
+
+
+@pytest.mark.parametrize(
+    ("kind", "provider"),
+    [
+        ("openai-chat", "openai"),
+        ("openai", "openai"),
+        ("azure-openai-chat", "azure.ai.openai"),
+        ("anthropic-chat", "anthropic"),
+        ("bedrock-chat", "aws.bedrock"),
+        (None, None),
+    ],
+)
+def test_the_provider_in_a_models_type(
+    recorded: Recorded, handler: RagtraceCallbackHandler, kind: str | None, provider: str | None
+) -> None:
+    """Where LangChain does not name the provider, its type of the model does."""
+    model_call(handler, model="gpt-4", _type=kind)
+    (span,) = recorded.spans
+    told = attributes_of(span)
+    assert (told[semconv.REQUEST_MODEL], told.get(semconv.PROVIDER)) == ("gpt-4", provider)
+
+
+HUGGING_FACE = {
+    "lc": 1,
+    "type": "not_implemented",
+    "id": ["langchain_huggingface", "chat_models", "huggingface", "ChatHuggingFace"],
+    "repr": "ChatHuggingFace(llm=HuggingFacePipeline(model_id='Qwen/Qwen2.5'), model_id='Qwen/Qwen2.5')",
+    "name": "ChatHuggingFace",
+}
+
+
+@pytest.mark.parametrize(
+    ("serialized", "parameters"),
+    [(HUGGING_FACE, {}), ({}, {"model_id": "Qwen/Qwen2.5"}), ({}, {"repo_id": "Qwen/Qwen2.5"})],
+)
+def test_models_of_hugging_face(
+    recorded: Recorded, handler: RagtraceCallbackHandler, serialized: Any, parameters: Any
+) -> None:
+    """The model is known where only the settings, or the text of the object, have its name."""
+    model_call(handler, serialized, **parameters)
+    assert attributes_of(recorded.spans[0])[semconv.REQUEST_MODEL] == "Qwen/Qwen2.5"
+
+
+def look(at: str) -> str:
+    """Look at it."""
+    return at
+
+
+SCHEMA = {"name": "look", "description": "Look at it.", "parameters": {"type": "object"}}
+TOOLS: dict[str, Any] = {
+    "a tool": StructuredTool.from_function(look),
+    "a function": look,
+    "OpenAI's form": {"type": "function", "function": SCHEMA},
+    "a bare schema": SCHEMA,
+    "Anthropic's form": {"name": "look", "description": "Look at it.", "input_schema": {"type": "object"}},
+    "Gemini's form": {"function_declarations": [SCHEMA]},
+}
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_tools_in_every_form(langchain: Recorded, name: str) -> None:
+    """A tool that was bound as it is has the definition that it has in a provider's form."""
+    chat("yes").bind(tools=[TOOLS[name]]).invoke("q?")
+    (definition,) = json.loads(attributes_of(langchain.spans[0])[semconv.TOOL_DEFINITIONS])
+    assert (definition["type"], definition["name"], definition["description"]) == ("function", "look", "Look at it.")
+    assert definition["parameters"]["type"] == "object"
+
+
+def test_what_is_no_tool(langchain: Recorded) -> None:
+    """A tool of an unknown kind is left out, the others stay."""
+    chat("yes").bind(tools=[3, object(), TOOLS["a bare schema"]]).invoke("q?")
+    assert len(json.loads(attributes_of(langchain.spans[0])[semconv.TOOL_DEFINITIONS])) == 1
+
+
+USAGE: dict[str, tuple[Any, dict[str, int]]] = {
+    "Bedrock's Converse": (
+        {"input_tokens": 10, "output_tokens": 20, "total_tokens": 35,
+         "input_token_details": {"cache_creation": 3, "cache_read": 2}}, {"prompt": 15, "completion": 20, "total": 35},
+    ),
+    "Bedrock's InvokeModel, whose total has no cache": (
+        {"input_tokens": 5, "output_tokens": 10, "total_tokens": 15,
+         "input_token_details": {"cache_creation": 20, "cache_read": 10}},
+        {"prompt": 35, "completion": 10, "total": 45},
+    ),
+    "nothing used": (
+        {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}, {"prompt": 0, "completion": 0, "total": 0}
+    ),
+    "an empty cache": (
+        {"input_tokens": 10, "output_tokens": 20, "total_tokens": 30, "input_token_details": {"cache_read": 0}},
+        {"prompt": 10, "completion": 20, "total": 30},
+    ),
+    "no details": (
+        {"input_tokens": 10, "output_tokens": 20, "total_tokens": 30, "input_token_details": {}},
+        {"prompt": 10, "completion": 20, "total": 30},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", USAGE)
+def test_totals_hold_what_they_are_made_of(langchain: Recorded, name: str) -> None:
+    """Input tokens hold the cached ones, and the total both sides."""
+    usage, expected = USAGE[name]
+    chat(AIMessage("yes", usage_metadata=usage)).invoke("q?")
+    told = attributes_of(langchain.spans[0])
+    assert {kind: told.get(f"llm.token_count.{kind}") for kind in expected} == expected
+
+
+def test_an_end_in_another_context(recorded: Recorded, handler: RagtraceCallbackHandler) -> None:
+    """A chain whose end is reported in another context than its start ends, and leaves no context behind."""
+    import contextvars
+
+    before, key = otel_context.get_current(), uuid.uuid4()
+    handler.on_chain_start({"id": ["RunnableSequence"]}, {"topic": "otters"}, run_id=key)
+    contextvars.copy_context().run(handler.on_chain_end, {"output": "yes"}, run_id=key)
+    assert [(trace.query, trace.answer) for trace in recorded.traces] == [("otters", "yes")]
+    assert otel_context.get_current() is before
+    handler.on_chain_end({"output": "again"}, run_id=key)
+    assert len(recorded.traces) == len(recorded.spans) == 1
+
+
+def test_the_same_run_twice(recorded: Recorded, handler: RagtraceCallbackHandler) -> None:
+    """A run whose start is reported twice is one span."""
+    key = uuid.uuid4()
+    for _ in range(2):
+        handler.on_llm_start({}, ["q?"], run_id=key, name="model")
+    handler.on_llm_error(ValueError("x"), run_id=key)
+    assert [span.name for span in recorded.spans] == ["text_completion model"]

@@ -1,0 +1,315 @@
+"""Ways of calling LlamaIndex: each is one request, with the user's question and the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from llama_index.core import PromptTemplate, SummaryIndex
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.indices.query.query_transform import HyDEQueryTransform
+from llama_index.core.postprocessor import LLMRerank
+from llama_index.core.program import FunctionCallingProgram
+from llama_index.core.query_engine import (
+    CustomQueryEngine,
+    RouterQueryEngine,
+    TransformQueryEngine,
+)
+from llama_index.core.schema import TextNode
+from llama_index.core.selectors import LLMSingleSelector
+from llama_index.core.tools import FunctionTool, QueryEngineTool
+from pydantic import BaseModel
+from workflows import Context, Workflow, step
+from workflows.events import Event, StartEvent, StopEvent
+from workflows.retry_policy import ConstantDelayRetryPolicy
+
+from ragtrace import semconv
+from tests.conftest import Recorded
+from tests.scenarios.expectations import Scenario, check
+from tests.scenarios.function_model import ScriptedModel, calls, engine, index, model, user
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+PROMPT = PromptTemplate("Say {x}")
+OBJECT: tuple[tuple[str, str], ...] = (("Say it", '{"setup": "s"}'),)
+ONCE: tuple[tuple[str, str], ...] = (("q?", "yes"),)
+BOTH = ("d1", "d2")
+DOWN = ConnectionError("down")
+
+
+class Joke(BaseModel):
+    """A joke."""
+
+    setup: str
+
+
+def joking() -> ScriptedModel:
+    return model(calls("Joke", setup="s"))
+
+
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+def broken(a: int) -> int:
+    """Fail."""
+    raise ValueError(a)
+
+
+def run(agent: Any, question: Any = "q?", **options: Any) -> Any:
+    async def ask() -> Any:
+        return await agent.run(question, **options)
+
+    return asyncio.run(ask())
+
+
+def function_agent(*replies: Any, tools: Any = (add,), **options: Any) -> FunctionAgent:
+    return FunctionAgent(tools=list(tools), llm=model(*replies), **options)
+
+
+async def read(chunks: AsyncIterator[Any]) -> list[Any]:
+    return [chunk async for chunk in chunks]
+
+
+async def read_objects() -> Any:
+    return await read(await joking().astream_structured_predict(Joke, PROMPT, x="it"))
+
+
+class Custom(CustomQueryEngine):
+    """An engine of the application."""
+
+    def custom_query(self, query_str: str) -> str:
+        return str(model("yes").complete(query_str).text)
+
+
+class Piece(Event):
+    text: str
+
+
+class Parallel(Workflow):
+    """Asks a model about each input in a step of its own."""
+
+    @step
+    async def spread(self, ctx: Context, ev: StartEvent) -> Piece | None:
+        await ctx.store.set("count", len(ev.inputs))
+        for text in ev.inputs:
+            ctx.send_event(Piece(text=text))
+        return None
+
+    @step(num_workers=3)
+    async def ask(self, ev: Piece) -> Event:
+        await model("m").achat(user(ev.text))
+        return Event(text=ev.text)
+
+    @step
+    async def join(self, ctx: Context, ev: Event) -> StopEvent | None:
+        events = ctx.collect_events(ev, [Event] * await ctx.store.get("count"))
+        return None if events is None else StopEvent(result=", ".join(sorted(e.text for e in events)))
+
+
+class Inner(Workflow):
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        return StopEvent(result=str((await model("yes").achat(user(ev.q))).message.content))
+
+
+class Outer(Workflow):
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        return StopEvent(result=await Inner().run(q=ev.q))
+
+
+class Again(Workflow):
+    """Fails at the first try."""
+
+    @step(retry_policy=ConstantDelayRetryPolicy(delay=0.001, maximum_attempts=2))
+    async def only(self, ev: StartEvent) -> StopEvent:
+        if not getattr(self, "tried", False):
+            self.tried = True
+            raise DOWN
+        return StopEvent(result="yes")
+
+
+def workflow(kind: Callable[..., Workflow], **inputs: Any) -> Any:
+    async def start() -> Any:
+        return await kind().run(**inputs)
+
+    return asyncio.run(start())
+
+
+def routed() -> Any:
+    tool = QueryEngineTool.from_defaults(engine("yes"), name="shelf", description="Books.")
+    selector = LLMSingleSelector.from_defaults(llm=model('[{"choice": 1, "reason": "r"}]'))
+    return RouterQueryEngine(selector, [tool], llm=model("yes")).query("q?")
+
+
+def handed_over() -> Any:
+    first = FunctionAgent(
+        name="a", description="A.", tools=[add], llm=model(calls("handoff", to_agent="b", reason="r")),
+        can_handoff_to=["b"],
+    )  # fmt: skip
+    second = FunctionAgent(name="b", description="B.", tools=[add], llm=model("yes"))
+    return run(AgentWorkflow(agents=[first, second], root_agent="a"))
+
+
+TWO = [TextNode(text="Paris is big.", id_="d1"), TextNode(text="Rome is old.", id_="d2")]
+MODELS = {
+    "predict": Scenario(lambda: model("yes").predict(PROMPT, x="it"), (("Say it", "yes"),), "chat"),
+    "predict, streamed": Scenario(
+        lambda: list(model("yes sir").stream(PROMPT, x="it")), (("Say it", "yes sir"),), "chat"
+    ),
+    "object": Scenario(lambda: joking().structured_predict(Joke, PROMPT, x="it"), OBJECT, "workflow chat tool"),
+    "object, asynchronous": Scenario(
+        lambda: asyncio.run(joking().astructured_predict(Joke, PROMPT, x="it")), OBJECT, "workflow chat tool"
+    ),
+    "object, streamed": Scenario(
+        lambda: list(joking().stream_structured_predict(Joke, PROMPT, x="it")), OBJECT, "chat"
+    ),
+    "object, streamed, asynchronous": Scenario(lambda: asyncio.run(read_objects()), OBJECT, "chat"),
+    "object that fails": Scenario(
+        lambda: model(DOWN).structured_predict(Joke, PROMPT, x="it"), (("Say it", ""),), "workflow! chat!",
+        error="ConnectionError",
+    ),
+    "structured model": Scenario(
+        lambda: joking().as_structured_llm(Joke).chat(user("q?")), (("q?", '{"setup":"s"}'),), "chat tool"
+    ),
+    "program of functions": Scenario(
+        lambda: FunctionCallingProgram.from_defaults(output_cls=Joke, prompt=PROMPT, llm=joking())(x="it"), OBJECT,
+        "workflow chat tool",
+    ),
+    "predict and call": Scenario(
+        lambda: model(calls("add", a=1, b=2)).predict_and_call([FunctionTool.from_defaults(add)], user_msg="q?"),
+        (("q?", "3"),), "workflow chat tool",
+    ),
+    "chat with tools": Scenario(
+        lambda: model(calls("add", a=1, b=2)).chat_with_tools([FunctionTool.from_defaults(add)], user_msg="q?"), (),
+        "chat",
+    ),
+    "refusal": Scenario(
+        lambda: model(ChatMessage(role="assistant", content="", additional_kwargs={"refusal": "No."})).chat(user("q?")),
+        (("q?", "No."),), "chat",
+    ),
+    "tool alone": Scenario(lambda: FunctionTool.from_defaults(add).call(a=1, b=2), (), "tool"),
+}  # fmt: skip
+ENGINES = {
+    "summary index": Scenario(
+        lambda: SummaryIndex(TWO).as_query_engine(llm=model("yes")).query("q?"), ONCE, "workflow retrieval chat", BOTH
+    ),
+    "tree": Scenario(
+        lambda: engine("yes", response_mode="tree_summarize").query("q?"), ONCE, "workflow retrieval chat", BOTH
+    ),
+    "refined": Scenario(
+        lambda: engine("no", "yes", response_mode="refine").query("q?"), ONCE, "workflow retrieval chat chat", BOTH
+    ),
+    "object of the application": Scenario(
+        lambda: engine(calls("Joke", setup="s"), output_cls=Joke).query("q?"), (("q?", '{"setup": "s"}'),),
+        "workflow retrieval chat tool", BOTH,
+    ),
+    "structured model": Scenario(
+        lambda: index().as_query_engine(llm=joking().as_structured_llm(Joke)).query("q?"),
+        (("q?", '{"setup": "s"}'),), "workflow retrieval chat tool", BOTH,
+    ),
+    "hypothetical document": Scenario(
+        lambda: TransformQueryEngine(engine("yes"), HyDEQueryTransform(llm=model("Paris"))).query("q?"), ONCE,
+        "workflow chat retrieval chat", BOTH,
+    ),
+    "reranked by a model": Scenario(
+        lambda: engine("yes", node_postprocessors=[LLMRerank(llm=model("Doc: 2, Relevance: 9"), top_n=1)]).query("q?"),
+        ONCE, "workflow retrieval rerank chat chat", ("d2",),
+    ),
+    "routed": Scenario(routed, ONCE, "workflow chat retrieval chat", BOTH),
+    "engine of the application": Scenario(lambda: Custom().query("q?"), ONCE, "workflow completion"),
+    "question condensed": Scenario(
+        lambda: index().as_chat_engine(chat_mode="condense_question", llm=model("alone?", "yes")).chat(
+            "q?", chat_history=[*user("before"), ChatMessage(role="assistant", content="Paris")]),
+        ONCE, "workflow chat retrieval chat", BOTH,
+    ),
+}  # fmt: skip
+AGENTS = {
+    "function agent": Scenario(
+        lambda: run(function_agent(calls("add", a=1, b=2), "yes")), ONCE, "agent chat tool chat"
+    ),
+    "two tools at once": Scenario(
+        lambda: run(function_agent(calls("add", "add", a=1, b=2), "yes")), ONCE, "agent chat tool tool chat"
+    ),
+    "tool that fails": Scenario(
+        lambda: run(function_agent(calls("broken", a=1), "yes", tools=[broken])), ONCE, "agent chat tool! chat"
+    ),
+    "tool that does not exist": Scenario(
+        lambda: run(function_agent(calls("nothing", a=1), "yes")), ONCE, "agent chat chat"
+    ),
+    "tool that answers": Scenario(
+        lambda: run(function_agent(
+            calls("add", a=1, b=2), tools=[FunctionTool.from_defaults(add, return_direct=True)])),
+        (("q?", "3"),), "agent chat tool",
+    ),
+    "too many turns": Scenario(
+        lambda: run(function_agent(calls("add", a=1, b=2)), max_iterations=2), (("q?", ""),),
+        "agent! chat tool chat", error="WorkflowRuntimeError",
+    ),
+    "model that fails": Scenario(
+        lambda: run(function_agent(DOWN)), (("q?", ""),), "agent! chat!", error="ConnectionError"
+    ),
+    "earlier turns": Scenario(
+        lambda: run(function_agent("yes"), chat_history=[*user("before")]), ONCE, "agent chat"
+    ),
+    "agent that reasons": Scenario(
+        lambda: run(ReActAgent(tools=[add], llm=model(
+            'Thought: x\nAction: add\nAction Input: {"a": 1, "b": 2}', "Thought: done\nAnswer: yes"))), ONCE,
+        "agent chat tool chat",
+    ),
+    "handed over": Scenario(handed_over, ONCE, "workflow agent chat tool agent chat"),
+}  # fmt: skip
+WORKFLOWS = {
+    "steps at once": Scenario(
+        lambda: workflow(Parallel, inputs=["a", "b", "c"]), (('["a", "b", "c"]', "a, b, c"),), "workflow chat chat chat"
+    ),
+    "workflow inside a workflow": Scenario(lambda: workflow(Outer, q="q?"), ONCE, "workflow chat"),
+    "step tried again": Scenario(lambda: workflow(Again, q="q?"), ONCE, "workflow"),
+}
+SCENARIOS = {**MODELS, **{f"engine: {k}": v for k, v in ENGINES.items()}, **AGENTS, **WORKFLOWS}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_each_way_of_calling_is_what_the_user_asked(llama_index: Recorded, name: str) -> None:
+    """Each request has its question, its answer, its documents and its error; each model, tool and retriever that was
+    called has a span, a failed one the status of a failure; nothing else is counted."""
+    check(SCENARIOS[name], llama_index)
+
+
+def test_arguments_of_tools_are_objects(llama_index: Recorded) -> None:
+    """The arguments are JSON with their names, also of a tool with one text; its result is the object as JSON."""
+    FunctionTool.from_defaults(lambda setup: Joke(setup=setup), name="joke").call(setup="s")
+    told: dict[str, Any] = dict(llama_index.spans[0].attributes or {})
+    assert json.loads(told[semconv.TOOL_ARGUMENTS]) == json.loads(told[semconv.TOOL_RESULT]) == {"setup": "s"}
+
+
+class Sparse(BaseSparseEmbedding):
+    """Knows one word of each text."""
+
+    def _get_query_embedding(self, query: str) -> dict[int, float]:
+        return {1: 0.5}
+
+    async def _aget_query_embedding(self, query: str) -> dict[int, float]:
+        return {1: 0.5}
+
+    def _get_text_embedding(self, text: str) -> dict[int, float]:
+        return {1: 0.5, 2: 0.1}
+
+    async def _aget_text_embedding(self, text: str) -> dict[int, float]:
+        return {1: 0.5}
+
+
+def test_sparse_embeddings(llama_index: Recorded) -> None:
+    """A sparse embedding has a span with its texts, and no size: it names its entries alone."""
+    Sparse(model_name="sparse-1").get_text_embedding_batch(["a", "b"])
+    asyncio.run(Sparse(model_name="sparse-1").aget_query_embedding("q"))
+    told = [dict(span.attributes or {}) for span in llama_index.spans]
+    assert [span.name for span in llama_index.spans] == ["embeddings sparse-1"] * 2
+    assert [each["embedding.embeddings.0.embedding.text"] for each in told] == ["a", "q"]
+    assert not any(semconv.EMBEDDING_DIMENSIONS in each for each in told)
