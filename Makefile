@@ -34,7 +34,7 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The capture tests with the oldest and the newest release of each framework: make compat COMPAT=langchain-oldest
+# The oldest and the newest release of each framework and of Phoenix and MLflow: make compat COMPAT=langchain-oldest
 compat: $(VENV)/.test
 	$(BIN)/python tools/compat.py $(COMPAT)
 

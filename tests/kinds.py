@@ -28,6 +28,7 @@ KINDS = {
 }
 MODULES = {
     "applications": "process",
+    "backends": "server",
     "chatlogs/test_crash.py": "process",
     "console": "console",
     "console/test_browser.py": "browser",

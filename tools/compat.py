@@ -1,8 +1,9 @@
-"""Runs the capture tests with the oldest and the newest supported release of each framework: `make compat`.
+"""Runs the tests with the oldest and the newest supported release of each framework and backend: `make compat`.
 
-Each combination has an environment of its own under build/compat, with the project and the releases of the combination;
-all other packages have the releases of the environment that runs this program. The table of results goes to standard
-output and, with --write, to docs/compatibility.md.
+Each combination has an environment of its own under build/compat. A framework's environment has the project and the
+releases of the combination; all other packages have the releases of the environment that runs this program, and the
+capture tests run there. A backend's environment has the server alone; the tests run in the environment of this program
+and start that server. The table of results goes to standard output and, with --write, to docs/compatibility.md.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import sys
 import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "compat"
 PAGE = ROOT / "docs" / "compatibility.md"
+BEGIN = "<!-- table: begin -->\n"
+END = "<!-- table: end -->"
 TOOLS = ("pytest", "pytest-asyncio", "pytest-timeout", "hypothesis", "jsonschema", "numpy", "opentelemetry-util-genai")
 """What the capture tests need beside the project and a framework."""
 VARIED = re.compile(
@@ -40,6 +44,8 @@ class Combination:
     tests: tuple[str, ...]
     shown: tuple[str, ...]
     """Distributions whose releases stand in the table."""
+    server: str = ""
+    """Of a backend: the program of its server, which the tests start. They find it by `RAGTRACE_TEST_<SERVER>`."""
 
 
 _LANGCHAIN = ("langchain-core", "langgraph")
@@ -51,7 +57,12 @@ COMBINATIONS = (
         tuple(f"tests/langchain/test_{name}.py" for name in ("handler", "golden", "requests", "usage")),
         _LANGCHAIN,
     ),
-    Combination("langchain-newest", ("langchain-core<2", "langgraph", "langchain"), ("tests/langchain",), _LANGCHAIN),
+    Combination(
+        "langchain-newest",
+        ("langchain-core<2", "langgraph", "langchain", "langchain-classic"),
+        ("tests/langchain",),
+        _LANGCHAIN,
+    ),
     Combination(
         "llama-index-oldest",
         ("llama-index-core==0.12.45",),
@@ -65,6 +76,17 @@ COMBINATIONS = (
         ("tests/otlp/test_hold.py", "tests/otlp/test_otlp_wire.py", "tests/langchain/test_golden.py"),
         ("opentelemetry-sdk", "opentelemetry-instrumentation"),
     ),
+    Combination(
+        "opentelemetry-newest",
+        ("opentelemetry-sdk", "opentelemetry-instrumentation", "langchain-core<2", "langgraph"),
+        ("tests/otlp/test_hold.py", "tests/otlp/test_otlp_wire.py", "tests/langchain/test_golden.py"),
+        ("opentelemetry-sdk", "opentelemetry-instrumentation"),
+    ),
+    # The oldest releases are the first ones that show costs (Phoenix), and users and cached tokens (MLflow).
+    Combination("phoenix-oldest", ("arize-phoenix==11.0.0",), ("tests/backends",), ("arize-phoenix",), "phoenix"),
+    Combination("phoenix-newest", ("arize-phoenix",), ("tests/backends",), ("arize-phoenix",), "phoenix"),
+    Combination("mlflow-oldest", ("mlflow==3.12.0",), ("tests/backends",), ("mlflow",), "mlflow"),
+    Combination("mlflow-newest", ("mlflow",), ("tests/backends",), ("mlflow",), "mlflow"),
 )
 
 
@@ -75,24 +97,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help=f"write the table to {PAGE.relative_to(ROOT)}")
     options = parser.parse_args(arguments)
     chosen = [c for c in COMBINATIONS if not options.names or c.name in options.names]
-    rows = [_run(combination) for combination in chosen]
-    table = "\n".join(("| combination | releases | result |", "|---|---|---|", *rows))
+    rows = ["| combination | releases | result |", "|---|---|---|"]
+    for combination in chosen:
+        rows.append(_run(combination))
+        print(rows[-1], file=sys.stderr, flush=True)
+    table = "\n".join(rows)
     print(table)
     if options.write:
-        PAGE.write_text(f"{_HEAD}\n{table}\n")
+        before, _, rest = PAGE.read_text().partition(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}{datetime.now(UTC):%Y-%m-%d}\n\n{table}\n\n{END}{rest.partition(END)[2]}")
     return int(any("failed" in row for row in rows))
 
 
-_HEAD = """# Compatibility
-
-`make compat` installs the project with the oldest and the newest supported release of each framework, each in an
-environment of its own, and runs the capture tests there. The lower bounds in `pyproject.toml` are the oldest releases
-here; tests that use what a framework has only since later are not run with them. All other tests run with the newest
-releases that can be installed together.
-"""
-
-
 def _run(combination: Combination) -> str:
+    print(f"{combination.name}: installing", file=sys.stderr, flush=True)
     folder = BUILD / combination.name
     python = folder / "bin" / "python"
     if not python.exists():
@@ -106,33 +124,31 @@ def _run(combination: Combination) -> str:
         check=True,
     ).stdout.splitlines()
     shown = ", ".join(line.replace("==", " ") for line in releases if line.split("==")[0] in combination.shown)
-    tests = subprocess.run(
-        # Old frameworks warn of new libraries below them.
-        [python, "-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider", *combination.tests],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    print(f"{combination.name}: testing {shown}", file=sys.stderr, flush=True)
+    # Old frameworks warn of new libraries below them, which is no failure here.
+    command = ["-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider", *combination.tests]
+    environment = dict(os.environ)
+    if server := combination.server:
+        python, command = Path(sys.executable), [*command, "-k", server]
+        environment[f"RAGTRACE_TEST_{server.upper()}"] = str(folder / "bin" / server)
+    tests = subprocess.run([python, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     (folder / "tests.log").write_text(tests.stdout + tests.stderr)
     return f"| {combination.name} | {shown} | {_summary(tests.stdout, folder)} |"
 
 
 def _install(combination: Combination, python: Path) -> str:
-    """Install the project and the releases; the last line of an error, or an empty text."""
-    constraints = python.parent.parent / "constraints.txt"
-    installed = importlib.metadata.distributions()
-    pins = [f"{d.name}=={d.version}\n" for d in installed if d.name and not VARIED.match(d.name)]
-    constraints.write_text("".join(pins))
-    project = f"{ROOT}[otlp,prometheus]"
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--constraint", constraints]
-    done = subprocess.run(
-        [*command, "--editable", project, *combination.releases, *TOOLS],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PIP_NO_INPUT": "1"},
-    )
+    """Install the releases, and beside a framework the project; the last line of an error, or an empty text."""
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if combination.server:
+        command += combination.releases
+    else:
+        constraints = python.parent.parent / "constraints.txt"
+        installed = importlib.metadata.distributions()
+        pins = [f"{d.name}=={d.version}\n" for d in installed if d.name and not VARIED.match(d.name)]
+        constraints.write_text("".join(pins))
+        project = f"{ROOT}[otlp,prometheus]"
+        command += ["--constraint", constraints, "--editable", project, *combination.releases, *TOOLS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PIP_NO_INPUT": "1"})
     return done.stderr.strip().splitlines()[-1] if done.returncode else ""
 
 

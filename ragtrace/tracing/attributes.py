@@ -38,11 +38,12 @@ _MAX_VARIABLE = 1_000
 def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attributes:
     """In the order in which a span's limit would drop them: first what matters least."""
     attributes: Attributes = {}
+    documents = None
     if run.documents is not None:
         prefix = semconv.OI_RERANK_OUT if run.operation == semconv.OP_RERANK else semconv.OI_DOCUMENTS
-        attributes.update(document_attributes(capture, run.documents, prefix))
+        attributes, documents = document_attributes(capture, run.documents, prefix)
     if run.candidates is not None:
-        attributes.update(document_attributes(capture, run.candidates, semconv.OI_RERANK_IN))
+        attributes.update(document_attributes(capture, run.candidates, semconv.OI_RERANK_IN)[0])
     attributes.update(capture.sanitizer.attributes(run.attributes))
     if run.first_chunk:
         attributes[semconv.REQUEST_STREAM] = True
@@ -50,7 +51,7 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
     if cancelled:
         attributes[semconv.CANCELLED] = True
     attributes.update(run.request.common)
-    attributes.update(_content(capture, run, cancelled, attributes.get(semconv.RETRIEVAL_DOCUMENTS)))
+    attributes.update(_content(capture, run, cancelled, documents))
     if capture.openinference:
         if (call_id := attributes.get(semconv.TOOL_CALL_ID)) is not None:
             attributes[semconv.OI_TOOL_ID] = call_id
@@ -82,6 +83,8 @@ def _model_call(capture: ContentPolicy, run: Run, answer: str | None, cancelled:
     attributes: Attributes = {}
     if capture.openinference and run.finish_reason:
         attributes[semconv.OI_FINISH_REASON] = capture.text(run.finish_reason)
+    if capture.openinference and (model := run.attributes.get(semconv.RESPONSE_MODEL)):
+        attributes[semconv.OI_MODEL] = capture.text(model)  # backends know its price, and none of a deployment's name
     if isinstance(version := run.request.prompt_version, (str, int, float)) and version != "":
         attributes[semconv.PROMPT_VERSION] = capture.sanitizer.text(version, 256)
         if capture.openinference:

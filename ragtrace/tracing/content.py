@@ -86,10 +86,14 @@ _DOCUMENT_KEYS = {
 
 def document_attributes(
     capture: ContentPolicy, documents: Sequence[Document], prefix: str = semconv.OI_DOCUMENTS
-) -> Attributes:
-    """Documents as OpenTelemetry's one JSON string and, beside it, as OpenInference's flat attributes."""
+) -> tuple[Attributes, str]:
+    """Documents as OpenTelemetry's one JSON string and, beside it, as OpenInference's flat attributes.
+
+    Also returns them as JSON for OpenInference's output of a retriever. There a text is called `page_content`, as
+    LangChain calls it: MLflow's pages draw documents only under this name.
+    """
     attributes: Attributes = {}
-    items = []
+    items, outputs = [], []
     keys = _DOCUMENT_KEYS[prefix] if capture.openinference else ()
     for i, document in enumerate(documents):
         # Written piece by piece: a chunk's text is escaped once, and its metadata written once for both forms.
@@ -102,21 +106,21 @@ def document_attributes(
             attributes[flat[0]] = identity
             if document.score is not None:
                 attributes[flat[1]] = document.score
+        end = "}"
         if capture.spans:
-            text = capture.text(document.content)
-            item += f', "content": {quoted(text)}'
-            metadata = _metadata(capture, document)
-            if metadata:
-                item += f', "metadata": {metadata}'
+            text, metadata = capture.text(document.content), _metadata(capture, document)
+            end = f'{quoted(text)}, "metadata": {metadata}}}' if metadata else f"{quoted(text)}}}"
+            outputs.append(f'{item}, "page_content": {end}')
+            end = f', "content": {end}'
             if flat is not None:
                 attributes[flat[2]] = text
                 if metadata:
                     attributes[flat[3]] = metadata
-        items.append(item + "}")
+        items.append(item + end)
     if prefix != semconv.OI_RERANK_IN:
         attributes[semconv.RETRIEVAL_DOCUMENTS] = f"[{', '.join(items)}]"
         attributes[semconv.DOCUMENTS_COUNT] = len(documents)
-    return attributes
+    return attributes, f"[{', '.join(outputs)}]"
 
 
 def _metadata(capture: ContentPolicy, document: Document) -> str:

@@ -60,7 +60,7 @@ WITH_CONTENT = [
             "openinference.span.kind": "RETRIEVER",
             "input.value": "How long?",
             "input.mime_type": "text/plain",
-            "output.value": DOCUMENTS_JSON,
+            "output.value": DOCUMENTS_JSON.replace('"content"', '"page_content"'),
             "output.mime_type": "application/json",
             "retrieval.documents.0.document.id": "d0",
             "retrieval.documents.0.document.score": 0.9,

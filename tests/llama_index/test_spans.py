@@ -71,7 +71,10 @@ GOLDEN = (
                 "openinference.span.kind": "RETRIEVER",
                 "input.value": QUESTION,
                 "input.mime_type": "text/plain",
-                "output.value": DOCUMENTS,
+                "output.value": [
+                    {"page_content" if key == "content" else key: value for key, value in document.items()}
+                    for document in DOCUMENTS
+                ],
                 "output.mime_type": "application/json",
                 "retrieval.documents.0.document.id": "n0",
                 "retrieval.documents.0.document.score": 0.9,
@@ -104,7 +107,7 @@ GOLDEN = (
                 "output.value": ANSWER,
                 "output.mime_type": "text/plain",
                 "openinference.span.kind": "LLM",
-                "llm.model_name": "speaker-1",
+                "llm.model_name": "speaker-1-0613",
                 "llm.token_count.prompt": 40,
                 "llm.token_count.completion": 7,
                 "llm.token_count.total": 47,

@@ -1,0 +1,151 @@
+"""Starts real Phoenix and MLflow servers on the loopback interface, each from an environment that `make compat` made.
+
+An environment variable (`Backend.variable`) names the program of a server; without it the tests that ask for the server
+are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.applications.processes import free_port
+
+START = 180.0
+"""Seconds within which a server is up, on the slowest machine: the first start creates its tables."""
+ARRIVAL = 60.0
+"""Seconds within which a server shows what it accepted."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """How a server is started."""
+
+    variable: str
+    """Environment variable with the path of its program."""
+    arguments: tuple[str, ...]
+    """In which {port}, {other_port} and {folder} stand for two free ports and an empty folder."""
+    environment: dict[str, str]
+    """In the same form."""
+    health: str
+    """Path that answers once the server is up."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Headers that its OTLP endpoint requires."""
+
+
+PHOENIX = Backend(
+    variable="RAGTRACE_TEST_PHOENIX",
+    arguments=("serve",),
+    environment={
+        "PHOENIX_HOST": "127.0.0.1",
+        "PHOENIX_PORT": "{port}",
+        "PHOENIX_GRPC_PORT": "{other_port}",
+        "PHOENIX_WORKING_DIR": "{folder}",
+        "PHOENIX_TELEMETRY_ENABLED": "false",
+        "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false",
+        "PHOENIX_DISABLE_AGENT_ASSISTANT": "true",
+        "PHOENIX_AGENTS_DISABLE_BASH": "true",
+        "PHOENIX_AGENTS_DISABLE_WEB_ACCESS": "true",
+    },
+    health="/healthz",
+)
+MLFLOW = Backend(
+    variable="RAGTRACE_TEST_MLFLOW",
+    arguments=(
+        *("server", "--host", "127.0.0.1", "--port", "{port}", "--workers", "1"),
+        *("--backend-store-uri", "sqlite:///{folder}/mlflow.db", "--artifacts-destination", "{folder}/artifacts"),
+    ),
+    environment={"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"},
+    health="/health",
+    headers={"x-mlflow-experiment-id": "0"},
+)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs."""
+
+    url: str
+    headers: dict[str, str]
+    """Headers that its OTLP endpoint requires."""
+
+    def get(self, path: str) -> Any:
+        """Return the decoded answer to `GET path`."""
+        return self._ask(urllib.request.Request(self.url + path))
+
+    def post(self, path: str, body: Any) -> Any:
+        """Return the decoded answer to `POST path`, with the body as JSON."""
+        headers = {"Content-Type": "application/json"}
+        return self._ask(urllib.request.Request(self.url + path, json.dumps(body).encode(), headers))
+
+    @staticmethod
+    def _ask(request: urllib.request.Request) -> Any:
+        try:
+            with urllib.request.urlopen(request, timeout=ARRIVAL) as response:
+                return json.loads(response.read() or b"null")
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{request.full_url} answered {error.code}: {error.read()[:2000]!r}") from error
+
+    @staticmethod
+    def wait_for(read: Callable[[], Any], complete: Callable[[Any], bool]) -> Any:
+        """Return what `read` returns as soon as it is complete: servers show later what they accepted."""
+        deadline = time.monotonic() + ARRIVAL
+        while not complete(value := read()):
+            assert time.monotonic() < deadline, f"not complete: {value!r}"[:5000]
+            time.sleep(0.5)
+        return value
+
+
+@contextmanager
+def running(backend: Backend, program: Path) -> Iterator[Server]:
+    """Start a server with an empty database, and end it."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        port = free_port()
+        values = {"port": str(port), "other_port": str(free_port()), "folder": folder}
+        variables = {name: value.format(**values) for name, value in backend.environment.items()}
+        # Python's own variables belong to the environment of the tests, and OpenTelemetry's to the application.
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "OTEL_", "VIRTUAL_ENV"))}
+        inherited["PATH"] = os.pathsep.join((str(program.parent), inherited["PATH"]))
+        log = Path(folder, "server.log")
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [program, *(argument.format(**values) for argument in backend.arguments)],
+                cwd=folder,
+                env={**inherited, **variables},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        server = Server(f"http://127.0.0.1:{port}", backend.headers)
+        try:
+            _wait_until_up(server.url + backend.health, process, log)
+            yield server
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            finally:
+                process.kill()
+
+
+def _wait_until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            pass
+        assert process.poll() is None, log.read_text()[-5000:]
+        assert time.monotonic() < deadline, log.read_text()[-5000:]
+        time.sleep(0.5)
