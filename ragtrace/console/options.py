@@ -73,6 +73,8 @@ class ConsoleSettings:
     """Where an activated calibration is written, for the pipeline to load."""
     policy: Policy = field(default_factory=Policy)
     """Which logs come to review, and how many."""
+    topics: bool = True
+    """Whether `ragtrace serve` groups questions by topic in the background; needs the extra `models`."""
     oidc: Oidc | None = None
 
     @property

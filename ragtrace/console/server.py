@@ -7,7 +7,7 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -21,6 +21,7 @@ from ragtrace.console.options import ConsoleSettings
 from ragtrace.errors import SettingError
 from ragtrace.review import notices, webhooks
 from ragtrace.review.queue import Filler
+from ragtrace.topics.grouper import Grouper
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -63,7 +64,7 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
             _log.info("ragtrace console: %s", address)
         if not settings.loopback and not certificate and not settings.url.startswith("https://"):
             _log.warning("ragtrace console: without https, passwords can be read on the way; see docs/console.md")
-        with Filler(store, settings.policy), _telling(store):
+        with Filler(store, settings.policy), Grouper(store) if settings.topics else nullcontext(), _telling(store):
             server.run(sockets=[listening])
 
 

@@ -18,13 +18,14 @@ from sqlalchemy import select
 
 from ragtrace.chatlogs import full_text, search
 from ragtrace.chatlogs.schema import reviews, users, verdicts
-from ragtrace.chatlogs.store_types import Filter, Page, Review, StoredTrace, Verdict
+from ragtrace.chatlogs.store_types import Filter, Page, Review, StoredTrace, TraceSummary, Verdict
 from ragtrace.console import attempts
 from ragtrace.console.access import User, settings_of, store_of
 from ragtrace.console.masks import mask_review, mask_row, mask_trace
 from ragtrace.console.problems import Problem
 from ragtrace.review import dataset_export
 from ragtrace.text.redaction import mask_pii
+from ragtrace.topics.knowledge_gaps import ALL_TOPICS, KnowledgeGap, TopicChoice, knowledge_gaps
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -102,6 +103,22 @@ def _only_visible(store: Store, page: Page, phrases: Sequence[Sequence[str]]) ->
         if full_text.contains(entry, phrases):
             rows.append(row)
     return Page(tuple(rows), page.after if rows else None, None)
+
+
+def find_summaries(request: Request, user: User, ids: Sequence[int]) -> tuple[TraceSummary, ...]:
+    """Rows of traces by the store's ids, in their order."""
+    rows = search.summaries(store_of(request), ids)
+    return rows if may_read_personal_data(request, user) else tuple(map(mask_row, rows))
+
+
+def find_gaps(
+    request: Request, user: User, since: float, until: float, app: str, *, topics: TopicChoice = ALL_TOPICS
+) -> list[KnowledgeGap]:
+    """The questions that the documents do not answer; see `knowledge_gaps`."""
+    gaps = knowledge_gaps(store_of(request), since, until, app, topics)
+    if may_read_personal_data(request, user):
+        return gaps
+    return [replace(gap, question=mask_pii(gap.question), document=mask_pii(gap.document)) for gap in gaps]
 
 
 def find_reviews(request: Request, user: User, stored: StoredTrace) -> tuple[Review, ...]:

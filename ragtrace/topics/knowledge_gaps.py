@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import select
 
@@ -22,6 +22,9 @@ GAP_CAUSES = ("nothing_retrieved", "irrelevant_context", "right_refusal")
 to answer because none is."""
 MOST_GAPS = 2_000
 """Most requests that are read, the newest ones."""
+TopicChoice = int | None | Literal["all"]
+"""The id of a topic, None for the questions that fit none, or `all`."""
+ALL_TOPICS: TopicChoice = "all"
 _COLUMNS = (traces.c.id, traces.c.trace_id, traces.c.started, traces.c.app, traces.c.cause, traces.c.probability)
 
 
@@ -48,10 +51,10 @@ class KnowledgeGap:
 
 
 def knowledge_gaps(
-    store: Store, since: float, until: float, app: str = "", topic: int | None = None
+    store: Store, since: float, until: float, app: str = "", topic: TopicChoice = ALL_TOPICS
 ) -> list[KnowledgeGap]:
     """The questions of a period (Unix times) that the documents do not answer, the most frequent first; the texts are
-    unmasked. `app` selects one application, empty for all; `topic` selects one topic by its id."""
+    unmasked. `app` selects one application, empty for all."""
     query = (
         select(*_COLUMNS, trace_topics.c.topic, contents)
         .join(contents, contents.c.trace == traces.c.id)
@@ -65,7 +68,7 @@ def knowledge_gaps(
     )
     if app:
         query = query.where(traces.c.app == app)
-    if topic is not None:
+    if topic != ALL_TOPICS:
         query = query.where(trace_topics.c.topic == topic)
     with store.reading() as connection:
         rows = connection.execute(query.order_by(traces.c.id.desc()).limit(MOST_GAPS)).mappings().all()

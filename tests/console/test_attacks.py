@@ -56,6 +56,11 @@ NEEDS = {
     "GET /evaluators": VIEWER,
     "GET /evaluators/{name}": VIEWER,
     "GET /health": VIEWER,
+    "GET /questions": VIEWER,
+    "GET /questions/gaps": VIEWER,
+    "GET /questions/{topic}": VIEWER,
+    "GET /api/topics": VIEWER,
+    "GET /api/knowledge-gaps": VIEWER,
     "GET /review": REVIEWER,
     "GET /review/next": REVIEWER,
     "GET /review/evaluators": REVIEWER,
@@ -104,7 +109,15 @@ NEEDS = {
     "GET /api/audit": ADMIN,
 }
 SCOPES = {"POST /api/feedback": "feedback", VIEWER: "read", REVIEWER: "review", ADMIN: "admin"}
-PARTS = {"trace_id": TRACE, "name": "faithfulness", "item": "1", "view": "1", "token": "99", "calibration": "1"}
+PARTS = {
+    "trace_id": TRACE,
+    "name": "faithfulness",
+    "item": "1",
+    "view": "1",
+    "token": "99",
+    "calibration": "1",
+    "topic": "none",
+}
 ROLES = {"stranger": (EVERYBODY,), "viewer": (EVERYBODY, SIGNED_IN, VIEWER)}
 ROLES["reviewer"] = (*ROLES["viewer"], REVIEWER)
 ROLES["admin"] = (*ROLES["reviewer"], ADMIN)

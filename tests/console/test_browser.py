@@ -17,7 +17,9 @@ from ragtrace.chatlogs.store import Store
 from ragtrace.console import accounts
 from ragtrace.console.login import local_address
 from ragtrace.review import queue
+from ragtrace.topics.grouper import Grouper
 from tests.console.sample_store import ATTACKS, evaluation, filled, served
+from tests.topics.questions import WordEmbedder
 
 CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
@@ -27,7 +29,8 @@ playwright = pytest.importorskip("playwright.sync_api")
 
 PAGES = (
     "/", "/traces", "/traces?app=shop&label=fail", "/traces?q=zebrafish", "/review", "/agreement", "/evaluators",
-    "/evaluators/faithfulness?view=reviewed", "/health", "/users", "/audit", "/traces/none", "/login",
+    "/evaluators/faithfulness?view=reviewed", "/questions", "/questions?range=24h&app=shop", "/questions/1",
+    "/questions/gaps", "/health", "/users", "/audit", "/traces/none", "/login",
 )  # fmt: skip
 GOOD = f"/traces/{evaluation(3).trace.trace_id:032x}"
 
@@ -43,6 +46,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     made = filled(tmp_path_factory.mktemp("browser") / "logs.db", reviews=50)
+    Grouper(made, embedder=WordEmbedder()).update()
     yield made
     made.close()
 

@@ -5,12 +5,23 @@ from __future__ import annotations
 from fastapi import APIRouter, Depends
 
 from ragtrace.console import access
-from ragtrace.console.api import admin, calibrations, exchange, prometheus, queues, reviews, summary, traces, views
+from ragtrace.console.api import (
+    admin,
+    calibrations,
+    exchange,
+    prometheus,
+    queues,
+    reviews,
+    summary,
+    topics,
+    traces,
+    views,
+)
 from ragtrace.console.api.description import described, only_known_parameters
 
 __all__ = ["described", "router"]
 
 # Each module has the prefix: FastAPI's routes of an included router do not know the prefix of the outer one.
 router = APIRouter(dependencies=[Depends(access.known), Depends(only_known_parameters)])
-for _module in (traces, summary, reviews, queues, calibrations, exchange, prometheus, views, admin):
+for _module in (traces, summary, topics, reviews, queues, calibrations, exchange, prometheus, views, admin):
     router.include_router(_module.router)

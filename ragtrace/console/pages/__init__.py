@@ -12,8 +12,20 @@ from ragtrace.console.pages.people import router as _people
 from ragtrace.console.pages.review import router as _review
 from ragtrace.console.pages.review_form import router as _review_form
 from ragtrace.console.pages.review_setup import router as _review_setup
+from ragtrace.console.pages.topics import router as _topics
 from ragtrace.console.pages.traces import router as _traces
 
 router = APIRouter(include_in_schema=False)
-for _part in (_overview, _traces, _review, _review_form, _review_setup, _agreement, _evaluators, _health, _people):
+for _part in (
+    _overview,
+    _traces,
+    _topics,
+    _review,
+    _review_form,
+    _review_setup,
+    _agreement,
+    _evaluators,
+    _health,
+    _people,
+):
     router.include_router(_part)

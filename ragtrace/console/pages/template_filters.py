@@ -20,6 +20,7 @@ from ragtrace.console import template_engine
 from ragtrace.console.pages.evidence import SIGNS
 from ragtrace.console.pages.trace_view import seconds
 from ragtrace.console.safe_text import clip, link, printable, visible
+from ragtrace.statistics.differences import signed_points
 
 NONE = "\N{EN DASH}"
 
@@ -84,6 +85,16 @@ def range_percent(interval: tuple[float, float] | None) -> str:
     return NONE if interval is None else f"{100 * interval[0]:.1f}\N{EN DASH}{100 * interval[1]:.1f} %"
 
 
+def points(value: float | None) -> str:
+    """A difference of shares in percentage points, with its sign."""
+    return NONE if value is None else signed_points(100 * value)
+
+
+def present(values: Mapping[str, object]) -> dict[str, object]:
+    """The values that are not empty."""
+    return {name: value for name, value in values.items() if value}
+
+
 def figure(value: float | None) -> str:
     """A score."""
     if value is None:
@@ -144,6 +155,7 @@ def install() -> None:
         "visible": visible, "clip": clip, "link": link, "moment": moment, "iso": iso, "clock": clock, "ago": ago,
         "percent": percent, "range_percent": range_percent, "figure": figure, "count": count, "size": size,
         "words": words, "urlencode": urlencode, "sentence": sentence, "seconds": seconds, "svg": Markup,
+        "points": points, "present": present,
         "host": lambda url: urlsplit(url).hostname or "",
     }  # fmt: skip
     environment.globals |= {"static": static, "signs": SIGNS}

@@ -1,0 +1,191 @@
+"""`/questions`: which questions fail, by topic, and which ones the documents do not answer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from ragtrace.chatlogs import search
+from ragtrace.chatlogs.overview import pass_rates
+from ragtrace.chatlogs.store import Store
+from ragtrace.console import visible_content
+from ragtrace.console.access import Viewer, settings_of, store_of
+from ragtrace.console.pages import page_charts
+from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
+from ragtrace.console.pages.template_filters import percent, render
+from ragtrace.console.pages.trace_view import ordered
+from ragtrace.console.problems import Problem
+from ragtrace.topics.grouper import progress
+from ragtrace.topics.topic_figures import TopicReport, TopicRow, topic_report
+
+router = APIRouter()
+_DEFAULT = "7d"
+_CACHE_SECONDS = 60.0
+_CACHE_SIZE = 100
+_WORST, _WORST_OF_TOPIC = 3, 20
+_SHOWN_GAPS = 5
+_LISTED_GAPS = 200
+_MOST_NAMES = 3
+"""Topics that the first sentence names."""
+
+
+class TopicChoices(BaseModel):
+    """What an address asks for."""
+
+    range: str = _DEFAULT
+    app: str = ""
+    evaluator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is shown: what an address asks for, with defaults in the place of what makes no sense."""
+
+    range: str
+    app: str
+    evaluator: str
+    """Empty where no evaluator gave a verdict."""
+    evaluators: tuple[str, ...]
+    now: float
+
+    @property
+    def since(self) -> float:
+        """Where the period begins, in Unix seconds."""
+        return self.now - RANGES[self.range]
+
+    @property
+    def query(self) -> str:
+        """As the address of another page of this kind has it."""
+        values = {"range": self.range, "app": self.app, "evaluator": self.evaluator}
+        return urlencode({name: value for name, value in values.items() if value})
+
+    @property
+    def period(self) -> str:
+        """Time and application, as the API has them."""
+        return urlencode({"since": int(self.since), **({"app": self.app} if self.app else {})})
+
+
+def _selection(store: Store, query: TopicChoices) -> Selection:
+    now = time.time()
+    range = query.range if query.range in RANGES else _DEFAULT
+    app = query.app[:200]
+    rates = pass_rates(store, now - RANGES[range], now, app)
+    names = tuple(ordered([name for name, rate in rates.items() if rate is not None]))
+    evaluator = query.evaluator if query.evaluator in names else next(iter(names), "")
+    return Selection(range, app, evaluator, names, now)
+
+
+def _context(request: Request, selection: Selection) -> dict[str, Any]:
+    """What all pages of this kind show."""
+    return {
+        "chosen": selection,
+        "ranges": RANGE_NAMES,
+        "apps": search.choices(store_of(request)).get("app", []),
+        "period": dict(RANGE_NAMES)[selection.range],
+    }
+
+
+@router.get("/questions")
+def questions(request: Request, user: Viewer, query: Annotated[TopicChoices, Query()]) -> Response:
+    """The topics, worst first."""
+    from ragtrace.models.embedding import is_installed
+
+    store = store_of(request)
+    selection = _selection(store, query)
+    report = _report(request, selection, _WORST) if selection.evaluator else None
+    ids = [trace for row in report.topics for trace in row.worst] if report else []
+    gaps = visible_content.find_gaps(request, user, selection.since, selection.now, selection.app)
+    return render(
+        request,
+        "questions.html.j2",
+        **_context(request, selection),
+        report=report,
+        note=_note(report, dict(RANGE_NAMES)[selection.range]) if report else "",
+        logs={row.id: row for row in visible_content.find_summaries(request, user, ids)},
+        gaps=gaps[:_SHOWN_GAPS],
+        gap_count=len(gaps),
+        progress=progress(store, selection.now),
+        installed=is_installed(),
+        enabled=settings_of(request).topics,
+    )
+
+
+@router.get("/questions/gaps")
+def knowledge_gaps(request: Request, user: Viewer, query: Annotated[TopicChoices, Query()]) -> Response:
+    """The questions that the documents do not answer."""
+    selection = _selection(store_of(request), query)
+    gaps = visible_content.find_gaps(request, user, selection.since, selection.now, selection.app)
+    context = _context(request, selection)
+    return render(request, "gaps.html.j2", **context, gaps=gaps[:_LISTED_GAPS], gap_count=len(gaps))
+
+
+@router.get("/questions/{topic}")
+def topic(request: Request, user: Viewer, topic: str, query: Annotated[TopicChoices, Query()]) -> Response:
+    """One topic with its worst logs and its gaps."""
+    selection = _selection(store_of(request), query)
+    report = _report(request, selection, _WORST_OF_TOPIC)
+    row = next((row for row in report.topics if str(row.id or "none") == topic), None)
+    if row is None:
+        detail = f"It has no question in the {dict(RANGE_NAMES)[selection.range]}, or it ended. Choose a longer time."
+        raise Problem(404, "There is no such topic", detail)
+    return render(
+        request,
+        "topic.html.j2",
+        **_context(request, selection),
+        report=report,
+        topic=row,
+        logs=visible_content.find_summaries(request, user, row.worst),
+        causes=page_charts.shares(row.causes[:8]),
+        gaps=visible_content.find_gaps(request, user, selection.since, selection.now, selection.app, topics=row.id)[
+            :_LISTED_GAPS
+        ],
+    )
+
+
+def _report(request: Request, selection: Selection, worst: int) -> TopicReport:
+    """The report, which is computed once a minute."""
+    cache = request.app.state.__dict__.setdefault("topic_reports", {})
+    key = (selection.range, selection.app, selection.evaluator, worst)
+    computed, report = cache.get(key, (float("-inf"), None))
+    if time.monotonic() - computed > _CACHE_SECONDS:
+        store = store_of(request)
+        report = topic_report(store, selection.since, selection.now, selection.evaluator, selection.app, worst=worst)
+        if len(cache) >= _CACHE_SIZE:
+            cache.clear()
+        if progress(store, selection.now).waiting == 0:  # while questions are grouped, figures are new each time
+            cache[key] = (time.monotonic(), report)
+    return report  # type: ignore[no-any-return]
+
+
+def _note(report: TopicReport, period: str) -> str:
+    """The first sentences of the page: where most failures are, and what became worse."""
+    candidates = [row for row in report.topics if row.id is not None and row.failures is not None]
+    if not candidates or report.total is None:
+        return ""
+    most = max(candidates, key=lambda row: row.part)
+    sentences = []
+    if most.failures is not None and most.part:
+        sentences.append(
+            f"{percent(most.part, 0)} of all failures in the {period} are questions of “{most.name}”: "
+            f"{percent(most.failures.value, 0)} of them fail, {percent(report.total.value, 0)} of all questions do."
+        )
+    if worse := [row for row in candidates if row.verdict == "worse"]:
+        sentences.append(f"{_count(len(worse), 'topic')} became worse: {_listed(worse)}.")
+    elif any(row.change for row in candidates):
+        sentences.append("No topic became worse beyond chance.")
+    return " ".join(sentences)
+
+
+def _listed(rows: list[TopicRow]) -> str:
+    names = "; ".join(f"“{row.name}”" for row in rows[:_MOST_NAMES])
+    return names + (f"; and {len(rows) - _MOST_NAMES} more" if len(rows) > _MOST_NAMES else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"

@@ -1,0 +1,143 @@
+"""The pages and routes about topics: what they show, to whom, and in which form it leaves."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+
+import pytest
+
+from ragtrace.chatlogs.store import Store
+from ragtrace.console.pages.template_filters import percent, range_percent
+from ragtrace.topics.grouper import Grouper, load_names
+from ragtrace.topics.topic_figures import topic_report
+from tests.console.conftest import Console
+from tests.topics.questions import CHECK, DAY, WordEmbedder, asked, fill, question
+
+MAIL = "jane.doe@example.org"
+
+
+def _filled(store: Store) -> float:
+    """Two weeks of two topics, one of which became worse, with gaps among its failures."""
+    now = time.time()
+    number = fill(store, {"parcel": (60, 6), "refund": (60, 6)}, started=now - 10 * DAY)
+    number = fill(store, {"parcel": (60, 6), "refund": (60, 20)}, number, started=now - 2 * DAY)
+    gaps = [
+        asked(number + n, f"{question('refund', n)} {MAIL}", True, started=now - DAY, cause="irrelevant_context")
+        for n in range(20)
+    ]
+    store.write([*gaps, asked(999, "=cmd() parcel late delivery", True, started=now - 60, cause="right_refusal")])
+    Grouper(store, embedder=WordEmbedder()).update(now)
+    return now
+
+
+def test_the_page_says_which_questions_fail(console: Console) -> None:
+    """Where most failures are and what became worse, in words; each topic with share, interval, causes and logs."""
+    now = _filled(console.store)
+    text = console.signed_in("rob").get("/questions").text
+    report = topic_report(console.store, now - 7 * DAY, now, "faithfulness")
+    refund = next(row for row in report.topics if "refund" in row.name)
+    assert refund.failures is not None
+    assert report.topics[0] is refund
+    assert f"{percent(refund.part, 0)} of all failures in the last 7 days are questions of “{refund.name}”" in text
+    assert f"1 topic became worse: “{refund.name}”." in text
+    assert percent(refund.failures.value) in text
+    assert range_percent(refund.failures.interval) in text
+    assert "▲ worse" in text
+    assert f"/questions/{refund.id}?range=7d" in text
+    worst = console.store.get(refund.worst[0])
+    assert worst is not None
+    assert f"/traces/{worst.trace.trace_id:032x}" in text
+
+
+def test_a_topic_has_a_page(console: Console) -> None:
+    """With its worst logs and its gaps; one that is not there says so."""
+    _filled(console.store)
+    browser = console.signed_in("rob")
+    refund = next(topic for topic, name in load_names(console.store).items() if "refund" in name)
+    text = browser.get(f"/questions/{refund}").text
+    assert text.count("✗ fail") == 20
+    assert MAIL in text
+    assert "irrelevant context" in text
+    assert "/questions?range=7d" in text
+    for missing in ("12345", "x", "%00"):
+        assert browser.get(f"/questions/{missing}").status_code == 404
+
+
+def test_masked_roles_see_masked_questions(console: Console) -> None:
+    """On every page and in every export; the names of topics have no personal data for anybody."""
+    _filled(console.store)
+    vera, rob = console.signed_in("vera"), console.signed_in("rob")
+    refund = next(topic for topic, name in load_names(console.store).items() if "refund" in name)
+    assert not any("jane" in name for name in load_names(console.store).values())
+    addresses = ["/questions", "/questions/gaps", f"/questions/{refund}"]
+    addresses += [f"/api/knowledge-gaps?format={form}" for form in ("json", "jsonl", "csv")]
+    for address in addresses:
+        seen, masked = rob.get(address), vera.get(address)
+        assert (seen.status_code, masked.status_code) == (200, 200)
+        assert MAIL in seen.text, address
+        assert "jane" not in masked.text, address
+        assert "[email]" in masked.text, address
+
+
+def test_gaps_leave_as_files(console: Console) -> None:
+    """CSV and JSON lines have the same rows; a text that begins like a formula is none in a spreadsheet."""
+    _filled(console.store)
+    program = console.program("rob", "read")
+    lines = program.get("/api/knowledge-gaps?format=jsonl")
+    assert lines.headers["content-type"].startswith("application/x-ndjson")
+    assert 'filename="knowledge-gaps.jsonl"' in lines.headers["content-disposition"]
+    rows = [json.loads(line) for line in lines.text.splitlines()]
+    assert rows == program.get("/api/knowledge-gaps").json()
+    table = program.get("/api/knowledge-gaps?format=csv")
+    assert table.headers["content-type"].startswith("text/csv")
+    cells = list(csv.DictReader(io.StringIO(table.text)))
+    assert [cell["question"].removeprefix("'") for cell in cells] == [row["question"] for row in rows]
+    formula = next(cell for cell in cells if "cmd" in cell["question"])
+    assert formula["question"].startswith("'=cmd()")
+    assert formula["cause"] == "right_refusal"
+    assert set(rows[0]) == set(cells[0])
+
+
+def test_the_route_gives_the_report(console: Console) -> None:
+    """The figures of `topic_report` as JSON, for a period, an application and an evaluator."""
+    now = _filled(console.store)
+    program = console.program("vera", "read")
+    period = f"since={now - 7 * DAY}&until={now}"
+    answer = program.get(f"/api/topics?evaluator=faithfulness&{period}").json()
+    report = topic_report(console.store, now - 7 * DAY, now, "faithfulness")
+    assert [row["name"] for row in answer["topics"]] == [row.name for row in report.topics]
+    assert answer["topics"][0]["failures"]["count"] == report.topics[0].failures.count  # type: ignore[union-attr]
+    assert program.get(f"/api/topics?evaluator=faithfulness&app=none&{period}").json()["topics"] == []
+    assert program.get("/api/topics").status_code == 422
+
+
+@pytest.mark.parametrize("address", ["/questions", "/questions/gaps", "/questions?range=x&app=none&evaluator=none"])
+def test_a_store_without_topics_says_so(console: Console, address: str) -> None:
+    """An empty store, and one whose questions wait to be grouped."""
+    browser = console.signed_in("vera")
+    assert browser.get(address).status_code == 200
+    console.store.write([asked(n, question("refund", n), False, started=time.time() - 60) for n in range(9)], [CHECK])
+    text = browser.get(address).text
+    if address == "/questions":
+        assert "No question of the last 7 days has been grouped" in text
+        assert "0 of 9 questions are grouped" in text
+
+
+def test_grouping_can_be_off(console: Console) -> None:
+    """Then the page says which setting it is."""
+    text = console.with_settings(topics=False).signed_in("vera").get("/questions").text
+    assert "the setting <code>topics</code> of the table <code>[console]</code> is off" in text
+
+
+def test_looks_are_written_down(console: Console) -> None:
+    """Lists of questions are content: the audit log has who read them."""
+    _filled(console.store)
+    console.signed_in("vera").get("/questions/gaps")
+    console.program("rob", "read").get("/api/knowledge-gaps?format=csv")
+    lines = console.signed_in("ada").get("/api/audit").json()
+    actions = [(line["user"], line["action"]) for line in lines]
+    assert ("vera", "question.gaps") in actions
+    assert ("rob", "question.gaps") in actions
