@@ -50,6 +50,8 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
         attributes[semconv.TIME_TO_FIRST_CHUNK] = max(0, run.first_chunk - run.started) / 1e9
     if cancelled:
         attributes[semconv.CANCELLED] = True
+    if run.operation == semconv.OP_AGENT:
+        attributes.update(_usage_of_agent(run))
     attributes.update(run.request.common)
     attributes.update(_content(capture, run, cancelled, documents))
     if capture.openinference:
@@ -59,6 +61,20 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
     if run.candidates is not None:  # two lists of documents may pass a span's limit: what was set first goes first
         attributes[semconv.OPERATION] = run.operation
     return attributes
+
+
+def _usage_of_agent(agent: Run) -> Attributes:
+    """The tokens of all model calls below an agent. Not under OpenInference's names: its backends add up all spans."""
+    sums: Attributes = {}
+    for call in agent.request.model_calls:
+        above: Run | None = call
+        while above is not None and above is not agent:
+            above = above.parent
+        for name in (semconv.INPUT_TOKENS, semconv.OUTPUT_TOKENS) if above is agent else ():
+            value = call.attributes.get(name)
+            if isinstance(value, int):
+                sums[name] = sums.get(name, 0) + value
+    return sums
 
 
 def _content(capture: ContentPolicy, run: Run, cancelled: bool, documents: str | None) -> Attributes:

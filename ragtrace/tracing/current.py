@@ -71,6 +71,18 @@ def run_here() -> Run | None:
     return place.run if isinstance(place, Place) else None
 
 
+def below(run: Run) -> Context:
+    """The context in which a run below `run` starts: that of a span which the application's code in `run` has opened
+    around the call, else that of `run`."""
+    context = otel_context.get_current()
+    place, span = context.get(_PLACE), run.span
+    if place is not None and place is run.place:
+        inner = otel.get_current_span(context)
+        if inner is not span and inner.is_recording():
+            span = inner
+    return otel.set_span_in_context(span, Context())
+
+
 def outside() -> tuple[Span, Context | None]:
     """The span around a new request, and the context to start its root in; None stands for the current context.
 

@@ -25,7 +25,7 @@ from ragtrace._version import __version__
 from ragtrace.records import Trace
 from ragtrace.sampling import Decision
 from ragtrace.tracing import current, timing
-from ragtrace.tracing.attributes import context_of, emit_inference, mark_failed, span_attributes
+from ragtrace.tracing.attributes import emit_inference, mark_failed, span_attributes
 from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.context_values import Provenance, describe
 from ragtrace.tracing.finish import complete, trace_of
@@ -135,7 +135,7 @@ class Recorder:
         title = self.capture.sanitizer.text(f"{operation} {target or name}", 200)
         if isinstance(above, Run):
             # Below a root that the application's sampler dropped, its empty span serves for all.
-            span = self._span(title, operation, started, context_of(above.span)) if above.recording else above.span
+            span = self._span(title, operation, started, current.below(above)) if above.recording else above.span
             run = Run(key, above.request, above, span, operation, name, started, above.recording, owner=owner)
         else:
             root = self._open_root(key, operation, name, title=title, started=started, owner=owner)

@@ -1,0 +1,155 @@
+"""Spans that the application opens itself, among those of the frameworks; and tokens on the spans of agents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+from llama_index.core.agent.workflow import FunctionAgent
+from opentelemetry import trace
+from workflows import Workflow, step
+from workflows.events import StartEvent, StopEvent
+
+from ragtrace import semconv
+from tests.conftest import Recorded
+from tests.scenarios.function_model import calls, model, user
+from tests.scenarios.scripted_chat import call, chat, search
+
+CHAT = [("chat ScriptedChat", [])]
+OWN = [("own", CHAT), *CHAT]
+
+
+def asks_twice(recorded: Recorded) -> Callable[[Any], str]:
+    """Asks a model inside of a span of the application, and once more after it."""
+
+    def ask(question: Any) -> str:
+        with recorded.provider.get_tracer("application").start_as_current_span("own"):
+            chat("yes").invoke("a")
+        return str(chat("yes").invoke("b").content)
+
+    return ask
+
+
+def of_a_function(recorded: Recorded) -> Any:
+    RunnableLambda(asks_twice(recorded)).invoke("q?")
+    return [("invoke_workflow ask", OWN)]
+
+
+def of_a_graph(recorded: Recorded) -> Any:
+    ask, builder = asks_twice(recorded), StateGraph(MessagesState)
+    builder.add_node("node", lambda state: {"messages": [ask(state)]})
+    builder.add_edge(START, "node")
+    builder.compile().invoke({"messages": "q?"})
+    return [("invoke_workflow LangGraph", OWN)]
+
+
+def of_a_tool(recorded: Recorded) -> Any:
+    ask = asks_twice(recorded)
+
+    @tool
+    def consult(q: str) -> str:
+        """Ask somebody else."""
+        return ask(q)
+
+    create_agent(chat(call("consult", q="x"), "yes"), tools=[consult]).invoke({"messages": "q?"})
+    return [("invoke_agent LangGraph", [*CHAT, ("execute_tool consult", OWN), *CHAT])]
+
+
+def of_an_asynchronous_function(recorded: Recorded) -> Any:
+    async def ask(question: str) -> str:
+        with recorded.provider.get_tracer("application").start_as_current_span("own"):
+            await asyncio.gather(chat("yes").ainvoke("a"), chat("yes").ainvoke("b"))
+        return "yes"
+
+    asyncio.run(RunnableLambda(ask).ainvoke("q?"))
+    return [("invoke_workflow ask", [("own", [*CHAT, *CHAT])])]
+
+
+@pytest.mark.parametrize("place", [of_a_function, of_a_graph, of_a_tool, of_an_asynchronous_function])
+def test_what_an_own_span_surrounds_is_below_it(langchain: Recorded, place: Callable[[Recorded], Any]) -> None:
+    """A model that is called inside of a span of the application is below that span, and one after it is not."""
+    expected = place(langchain)
+    assert langchain.tree() == expected
+    assert len(langchain.traces) == 1
+
+
+def test_an_own_span_in_a_workflow(llama_index: Recorded) -> None:
+    """The same holds in a step of LlamaIndex's workflows."""
+
+    class Own(Workflow):
+        @step
+        async def only(self, ev: StartEvent) -> StopEvent:
+            with llama_index.provider.get_tracer("application").start_as_current_span("own"):
+                await model("yes").achat(user("a"))
+            await model("yes").achat(user("b"))
+            return StopEvent(result="yes")
+
+    async def run() -> None:
+        await Own().run(q="q?")
+
+    asyncio.run(run())
+    below = [("chat scripted-1", [])]
+    assert llama_index.tree() == [("invoke_workflow Own", [("own", below), *below])]
+
+
+def test_an_own_span_that_has_ended(langchain: Recorded) -> None:
+    """A model in a thread that was started inside of an own span, and asks after its end, is below its chain."""
+
+    def ask(question: str) -> str:
+        import contextvars
+
+        with ThreadPoolExecutor(1) as pool:
+            with langchain.provider.get_tracer("application").start_as_current_span("own"):
+                context = contextvars.copy_context()
+            return str(pool.submit(context.run, chat("yes").invoke, "a").result().content)
+
+    RunnableLambda(ask).invoke("q?")
+    assert langchain.tree() == [("invoke_workflow ask", [("own", []), *CHAT])]
+
+
+def test_the_span_inside_of_a_function(langchain: Recorded) -> None:
+    """In ten concurrent calls, each function finds its own request's span as the current one."""
+
+    async def identity(_: Any) -> int:
+        await asyncio.sleep(0)
+        return trace.get_current_span().get_span_context().span_id
+
+    async def ten() -> list[int]:
+        return await asyncio.gather(*(RunnableLambda(identity).ainvoke(i) for i in range(10)))
+
+    assert set(asyncio.run(ten())) == {span.context.span_id for span in langchain.spans}
+
+
+def test_tokens_of_an_agent(langchain: Recorded) -> None:
+    """The span of an agent has the tokens of all model calls below it, under OpenTelemetry's names alone."""
+    usage: Any = {"usage_metadata": {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}}
+    asks = call("search", q="x")
+    asks.usage_metadata = usage["usage_metadata"]
+    create_agent(chat(asks, AIMessage("yes", **usage)), tools=[search], name="helper").invoke({"messages": "q?"})
+    told: dict[str, Any] = dict(langchain.named("invoke_agent")[0].attributes or {})
+    assert (told[semconv.INPUT_TOKENS], told[semconv.OUTPUT_TOKENS]) == (20, 10)
+    assert not any(name.startswith("llm.token_count") for name in told)
+
+
+def test_tokens_of_an_agent_of_llama_index(llama_index: Recorded) -> None:
+    """The same holds for LlamaIndex's agents."""
+    raw = {"usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}
+
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    async def run() -> None:
+        await FunctionAgent(tools=[add], llm=model(calls("add", a=1, b=2), "yes", raw=raw)).run("q?")
+
+    asyncio.run(run())
+    told: dict[str, Any] = dict(llama_index.named("invoke_agent")[0].attributes or {})
+    assert (told[semconv.INPUT_TOKENS], told[semconv.OUTPUT_TOKENS]) == (20, 10)
