@@ -61,6 +61,7 @@ def test_the_file_is_found_in_the_working_directory(tmp_path: Path, monkeypatch:
         ({"model_prices": ["=1/2"]}, {}, ("'=1/2'", "model=INPUT/OUTPUT")),
         ({"model_prices": ["a=1/nan"]}, {}, ("'a=1/nan'", "US dollars")),
         ({"model_prices": [3]}, {}, ("has 3", "model=INPUT/OUTPUT")),
+        ({"phone_regions": [3, "DE"]}, {}, ("has 3", "two capital letters")),
         ({}, {"RAGTRACE_MODEL_PRICES": "a=1/2,a=3/4"}, ("RAGTRACE_MODEL_PRICES has 'a' twice", "one price")),
     ],
 )

@@ -100,7 +100,7 @@ class _NotingAdapter(HTTPAdapter):
         """The pool of connections to a host or a proxy."""
         pool: Any = super().get_connection_with_tls_context(*args, **options)
         if not issubclass(pool.ConnectionCls, _Noting):
-            pool.ConnectionCls = type("NotingConnection", (_Noting, pool.ConnectionCls), {})
+            pool.ConnectionCls = type(pool.ConnectionCls.__name__, (_Noting, pool.ConnectionCls), {})
         return pool
 
 

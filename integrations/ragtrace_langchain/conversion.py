@@ -55,13 +55,16 @@ def _who(fields: Mapping[str, Any]) -> tuple[str | None, str | None]:
     return None if session is None else sendable(session, 256), None if user is None else sendable(user, 256)
 
 
+_FRAMEWORK_TAGS = ("seq:step", "map:key", "graph:step")
+
+
 def _origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
     session, user = _who(metadata)
     own = {k: v for k, v in metadata.items() if isinstance(k, str) and not k.startswith(_FRAMEWORK_METADATA)}
     return {
         "session": session,
         "user": user,
-        "tags": [str(tag) for tag in tags or () if not str(tag).startswith(("seq:step", "map:key", "graph:step"))],
+        "tags": [tag for tag in map(sendable, tags or ()) if not tag.startswith(_FRAMEWORK_TAGS)],
         "metadata": own,
     }
 
@@ -103,11 +106,11 @@ def read_reply(run: Run, response: Any, openinference: bool) -> None:
     message = getattr(generation, "message", None)
     run.answer = text_of(message) if message is not None else str(getattr(generation, "text", "") or "")
     run.reply = replies_of(response)
-    meta = {
-        **(getattr(response, "llm_output", None) or {}),
-        **(getattr(generation, "generation_info", None) or {}),
-        **(getattr(message, "response_metadata", None) or {}),
-    }
+    meta: dict[str, Any] = {}
+    places = ((response, "llm_output"), (generation, "generation_info"), (message, "response_metadata"))
+    for owner, name in places:
+        if isinstance(fields := getattr(owner, name, None), Mapping):
+            meta.update(fields)
     reasons = tuple(reply.finish_reason for reply in run.reply if reply.finish_reason)
     if reasons:
         run.finish_reason = reasons[0]

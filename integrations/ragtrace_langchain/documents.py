@@ -26,7 +26,7 @@ _MAX_TEXT = 500_000
 def documents_of(documents: Any) -> list[Document]:
     """Converts documents, in rank order. A document that cannot be read is left out; the others are kept."""
     converted: list[Document] = []
-    for raw in documents or ():
+    for raw in documents if isinstance(documents, Iterable) else ():
         try:
             document = _converted(raw)
         except Exception:  # noqa: BLE001 e.g. metadata whose methods raise

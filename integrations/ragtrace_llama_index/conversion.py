@@ -105,7 +105,8 @@ def argument(bound: BoundArguments, name: str) -> Any:
 def origin(tags: Any) -> dict[str, Any]:
     """Conversation, user, tags and metadata from `instrument_tags({...})`; the framework's own tags quote the input
     and are left out."""
-    own = {k: v for k, v in (tags or {}).items() if isinstance(k, str) and not k.startswith("llamaindex.")}
+    fields = tags if isinstance(tags, Mapping) else {}  # LlamaIndex checks nothing
+    own = {k: v for k, v in fields.items() if isinstance(k, str) and not k.startswith("llamaindex.")}
     if not own:
         return {}
     session = next((own[key] for key in _SESSION_KEYS if own.get(key) is not None), None)
@@ -236,8 +237,15 @@ def text_of(value: Any) -> str | None:
 
 def documents_of(nodes: Any) -> list[Document]:
     """Converts nodes, in rank order. A node that cannot be read is left out; the others are kept."""
-    documents = (_document_of(item) for item in nodes or ())
-    return [document for document in documents if document is not None]
+    documents: list[Document] = []
+    for item in nodes if isinstance(nodes, Iterable) else ():
+        try:
+            document = _document_of(item)
+        except Exception:  # noqa: BLE001 an application's node class
+            continue
+        if document is not None:
+            documents.append(document)
+    return documents
 
 
 def _document_of(item: Any) -> Document | None:

@@ -309,7 +309,7 @@ def _check_engine(name: str, where: str) -> None:
 
 def _check_regions(regions: Sequence[str], where: str) -> None:
     for region in regions:
-        if not re.fullmatch("[A-Z]{2}", region):
+        if not isinstance(region, str) or not re.fullmatch("[A-Z]{2}", region):
             raise SettingError(f"{where} has {region!r}; give ISO 3166 codes of two capital letters, e.g. US,DE")
 
 

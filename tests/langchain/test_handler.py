@@ -376,6 +376,23 @@ def test_model_name_tokens_and_finish_reason(recorded: Recorded, config: Any) ->
     assert recorded.traces[0].facts.finish_reason == "stop"
 
 
+class Unreadable:
+    """A tag whose text cannot be read."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_an_odd_tag_costs_nothing_else(recorded: Recorded, config: Any, handler: RagtraceCallbackHandler) -> None:
+    """With a tag that has no text a request has its answer, model and session."""
+    more = {"tags": [Unreadable()], "metadata": {"session_id": "s-1"}}
+    make_chain(model=Named(responses=["yes"])).invoke("q", {**config, **more})
+    (trace,) = recorded.traces
+    assert (trace.answer, trace.facts.model, trace.facts.session_id) == ("yes", "gpt-test", "s-1")
+    assert trace.facts.tags == ("<Unreadable>",)
+    assert handler.recorder.failures == 0
+
+
 @tool
 def look_up(what: str) -> str:
     """Look something up."""

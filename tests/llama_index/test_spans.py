@@ -19,6 +19,7 @@ from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.model_messages import ModelMessage, TextPart, ToolCallPart
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from ragtrace_llama_index.blocks import message_of
+from ragtrace_llama_index.conversion import documents_of, origin
 from tests.conftest import Recorded
 from tests.llama_index import cases
 from tests.llama_index.cases import ANSWER, CASES, NODES, QUESTION, Fixed, Speaker, engine, scored
@@ -392,3 +393,22 @@ def test_documents_without_a_retrieval(instrumented: Recorded) -> None:
     (root,) = instrumented.named("invoke_workflow")
     assert attributes(root)["retrieval.documents.4.document.id"] == "n4"
     assert attributes(root)["ragtrace.retrieval.documents.count"] == 5
+
+
+class Broken:
+    """A node of the application's own whose metadata cannot be read."""
+
+    text = "broken"
+
+    @property
+    def metadata(self) -> Any:
+        raise RuntimeError("no metadata")
+
+
+def test_one_bad_node_hides_no_other() -> None:
+    """A node that raises is left out, and so are values that are no list; tags of any type cost nothing else."""
+    assert [each.content for each in documents_of([scored()[0], Broken(), scored()[1]])] == [
+        node.node.get_content() for node in scored()[:2]
+    ]
+    assert documents_of(object()) == []
+    assert origin(["a"]) == {}
