@@ -231,6 +231,9 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             if run.query is None:
                 self._read_inputs(run, kwargs.get("inputs"))
             run.answer = answer_of(outputs)
+            if not run.answer and getattr(outputs, "tool_calls", None):
+                # A chain that ends with a call of tools has no answer yet.
+                run.answer, run.reply = None, [message_of(outputs)]
             if run.parent is None and run.request.interrupt is not None:
                 run.answer = run.request.interrupt
                 graphs.remember_interrupt(run)

@@ -102,8 +102,8 @@ class Sanitizer:
         """A value as JSON with every text in it redacted; `{}` where it cannot be written, or is longer than `limit`
         characters: half a JSON text cannot be read."""
         try:
-            text = dumps(value if self.redact is None else self._plain(value, 0))
-        except Exception:  # noqa: BLE001 cycles, keys of odd types
+            text = sendable(_as_json(value if self.redact is None else self._plain(value, 0)))
+        except Exception:  # noqa: BLE001 cycles
             return "{}"
         return text if len(text) <= limit else "{}"
 

@@ -89,6 +89,10 @@ def _content(capture: ContentPolicy, run: Run, cancelled: bool, documents: str |
         attributes.update(_definitions(capture, run))
         attributes.update(_texts(capture, run, answer, cancelled))
     attributes.update(io_attributes(capture, run.query, answer))
+    if capture.spans and run.reply and not answer:
+        reply = message_texts(capture, run.reply, None, _reason(run, run.reply, cancelled)).json
+        attributes[semconv.OUTPUT_MESSAGES] = reply
+        attributes.update(json_io(capture, semconv.OI_OUTPUT, semconv.OI_OUTPUT_MIME, reply))
     if capture.spans and run.operation in {semconv.OP_RETRIEVAL, semconv.OP_RERANK}:
         attributes.update(json_io(capture, semconv.OI_OUTPUT, semconv.OI_OUTPUT_MIME, documents))
     return attributes
@@ -174,7 +178,7 @@ def _prompt(capture: ContentPolicy, prompt: PromptTemplate) -> Attributes:
         if prompt.template:
             attributes[semconv.OI_PROMPT_TEMPLATE] = capture.text(prompt.template)
         if variables:
-            attributes[semconv.OI_PROMPT_VARIABLES] = json.dumps(variables)
+            attributes[semconv.OI_PROMPT_VARIABLES] = json.dumps(variables, ensure_ascii=False)
     return attributes
 
 
@@ -192,7 +196,9 @@ def _embeddings(capture: ContentPolicy, run: Run) -> Attributes:
     if len(texts) == 1:
         attributes.update({semconv.OI_INPUT: values[0], semconv.OI_INPUT_MIME: semconv.MIME_TEXT})
     else:
-        attributes.update(json_io(capture, semconv.OI_INPUT, semconv.OI_INPUT_MIME, json.dumps(values)))
+        attributes.update(
+            json_io(capture, semconv.OI_INPUT, semconv.OI_INPUT_MIME, json.dumps(values, ensure_ascii=False))
+        )
     size = run.attributes.get(semconv.EMBEDDING_DIMENSIONS)
     if size is not None:
         result = json.dumps({"vectors": len(texts), "dimensions": size})

@@ -72,8 +72,8 @@ class ContentPolicy:
         return self.sanitizer.text(value)
 
 
-quoted = json.encoder.encode_basestring_ascii
-"""A text as a JSON string."""
+quoted = json.encoder.encode_basestring
+"""A text as a JSON string, in its own letters: they can be read and searched in a backend, and take less room."""
 
 _DOCUMENT_KEYS = {
     prefix: tuple(

@@ -3,8 +3,8 @@
 A request is what somebody asked of the application: a workflow, an agent, a chain, a query engine or a function of the
 application, with everything below it; or a model that is called directly and answers. A prompt template, a parser, a
 retriever, a reranker, an embedding, a tool or the preparation of documents that is called outside of these is a
-fragment: it has a span, but it is neither counted nor evaluated. So is a model call that only asks for tools, because
-the model is called again with their results.
+fragment: it has a span, but it is neither counted nor evaluated. So is a model call that only asks for tools, or a
+chain that ends with one, because the model is called again with their results.
 
 The chunks of fragments are not lost: a model that is called directly after them, in the same thread or task, was shown
 those chunks whose text is in its messages.
@@ -44,9 +44,9 @@ def is_request(root: Run) -> bool:
     """Returns True for a finished root that counts as a request; see above."""
     if root.request.preparation:
         return False
-    if root.operation in MODEL_CALLS:
-        return bool(root.answer or root.chunks or root.failure) or not any(message.calls for message in root.reply)
-    return root.operation not in FRAGMENTS
+    if root.operation in FRAGMENTS:
+        return False
+    return bool(root.answer or root.chunks or root.failure) or not any(message.calls for message in root.reply)
 
 
 def note(root: Run) -> None:

@@ -203,7 +203,7 @@ def _media(capture: ContentPolicy, part: MediaPart) -> _PartTexts:
     for key, value in (("mime_type", part.mime_type), ("name", part.name), ("transcript", part.transcript)):
         if value:
             fields[key] = capture.text(value)
-    return _PartTexts(json.dumps(fields), "content", _flat_media(fields, uri))
+    return _PartTexts(json.dumps(fields, ensure_ascii=False), "content", _flat_media(fields, uri))
 
 
 def _flat_media(fields: Mapping[str, str | None], uri: str | None) -> Attributes:
