@@ -366,7 +366,7 @@ def test_model_name_tokens_and_finish_reason(recorded: Recorded, config: Any) ->
         semconv.INPUT_TOKENS: 7,
         semconv.OUTPUT_TOKENS: 3,
         semconv.CACHE_READ_TOKENS: 2,
-        semconv.OI_MODEL: "gpt-test",
+        semconv.OI_MODEL: "gpt-test-1",  # the model that answered, as OpenInference has it
         semconv.OI_TOKENS_PROMPT: 7,
         semconv.OI_TOKENS_COMPLETION: 3,
         semconv.OI_TOKENS_TOTAL: 10,
