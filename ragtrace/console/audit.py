@@ -59,6 +59,8 @@ CHANGES: Mapping[str, str] = {
     "PATCH /review/queues/{name}": "queue.save",
     "POST /review/queues/{name}/logs": "queue.send",
     "POST /review/send": "queue.send",
+    "POST /review/questions": "question.save",
+    "PATCH /review/questions/{name}": "question.save",
     "POST /labels": "label.import",
     "POST /evaluators/{name}/calibrations": "calibration.fit",
     "POST /calibrations/{calibration}/activate": "calibration.activate",

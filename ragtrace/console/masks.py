@@ -4,6 +4,7 @@ in its place. `ragtrace.console.visible_content` decides who sees them masked.""
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -29,9 +30,33 @@ def _mask_beginning(text: str) -> str:
     return mask_pii(_LAST_WORD.sub("", text) if len(text) >= _CUT_LENGTH else text)
 
 
-def mask_review(review: Review) -> Review:
-    """What a person wrote about a trace."""
-    return replace(review, comment=_mask(review.comment), corrected=_mask(review.corrected))
+def mask_review(review: Review, answer: str) -> Review:
+    """What a person said of a trace with that answer. Marks point to the same words of the masked answer."""
+    moved = mask_pii_at(answer, [at for one in review.evidence for at in (one.start, one.end)])[1]
+    evidence = (replace(one, start=moved[one.start], end=moved[one.end]) for one in review.evidence)
+    return replace(
+        review,
+        comment=_mask(review.comment),
+        corrected=_mask(review.corrected),
+        answers={name: mask_pii(value) if isinstance(value, str) else value for name, value in review.answers.items()},
+        evidence=tuple(one for one in evidence if one.start < one.end),
+    )
+
+
+def unmask_evidence(answer: str, evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """Marks of the masked answer as marks of the answer itself: one that touches a mask covers all that is under it, so
+    that it tells nothing of where in it something stands."""
+    text, moved = mask_pii_at(answer, range(len(answer) + 1))
+    if text == answer:
+        return tuple(evidence)
+    places = [moved[at] for at in range(len(answer) + 1)]  # it never falls
+
+    def original(one: Evidence) -> Evidence:
+        start = bisect_right(places, one.start) - 1
+        end = bisect_right(places, places[bisect_left(places, one.end)]) - 1
+        return replace(one, start=start, end=end)
+
+    return tuple(map(original, evidence))
 
 
 def mask_trace(stored: StoredTrace) -> StoredTrace:

@@ -26,23 +26,30 @@ _LONGEST_URL = 2_000
 
 def visible(text: object) -> Markup:
     """A text as markup in which every character is seen: what has no shape of its own is shown as its code point, in a
-    `span` of class `ctl`; a run of the same one is shown once, with its length. Any string will do, lone surrogates
-    among them."""
+    `span` of class `ctl`; a run of the same one is shown once, with its length, which is `data-n`: the page counts
+    characters by it. Any string will do, lone surrogates among them."""
     string = str(text)
     if len(string) > MAX_CHARS:
         left = len(string) - MAX_CHARS
         return visible(string[:MAX_CHARS]) + Markup(' <span class="ctl">{:,} more characters</span>').format(left)
     parts, at = [], 0
     for run in _RUN.finditer(string):
-        parts += [escape(string[at : run.start()]), _coded(run[1], len(run[0]))]
+        parts += [_escaped(string[at : run.start()]), _coded(run[1], len(run[0]))]
         at = run.end()
-    return Markup("").join([*parts, escape(string[at:])])
+    return Markup("").join([*parts, _escaped(string[at:])])
+
+
+def _escaped(text: str) -> Markup:
+    # Browsers read the two characters of such a line end as one; the span stands for the other.
+    return Markup(str(escape(text)).replace("\r\n", '<span data-n="1"></span>\n'))
 
 
 def _coded(character: str, count: int) -> Markup:
     name = unicodedata.name(character, "surrogate" if "\ud800" <= character <= "\udfff" else "control character")
     times = f" \N{MULTIPLICATION SIGN} {count:,}" if count > 1 else ""
-    return Markup('<span class="ctl" title="{}">U+{:04X}{}</span>').format(name.lower(), ord(character), times)
+    return Markup('<span class="ctl" data-n="{}" title="{}">U+{:04X}{}</span>').format(
+        count, name.lower(), ord(character), times
+    )
 
 
 def printable(text: str) -> str:

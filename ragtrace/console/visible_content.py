@@ -21,9 +21,11 @@ from ragtrace.chatlogs.schema import reviews, users, verdicts
 from ragtrace.chatlogs.store_types import Filter, Page, Review, StoredTrace, TraceSummary, Verdict
 from ragtrace.console import attempts
 from ragtrace.console.access import User, settings_of, store_of
-from ragtrace.console.masks import mask_review, mask_row, mask_trace
+from ragtrace.console.masks import mask_review, mask_row, mask_trace, unmask_evidence
 from ragtrace.console.problems import Problem
+from ragtrace.records import Evidence
 from ragtrace.review import dataset_export
+from ragtrace.review.verdicts import check_evidence, read_content
 from ragtrace.text.redaction import mask_pii
 from ragtrace.topics.knowledge_gaps import ALL_TOPICS, KnowledgeGap, TopicChoice, knowledge_gaps
 
@@ -131,7 +133,22 @@ def find_own_review(request: Request, user: User, stored: StoredTrace) -> Review
     own = _read_unmasked_reviews(store_of(request), stored, user.id)
     if not own:
         return None
-    return own[-1] if may_read_personal_data(request, user) else mask_review(own[-1])
+    if may_read_personal_data(request, user):
+        return own[-1]
+    unmasked = _read_unmasked_trace(store_of(request), stored.id)
+    return mask_review(own[-1], unmasked.trace.answer if unmasked is not None else "")
+
+
+def place_marks(
+    request: Request, user: User, stored: StoredTrace, evidence: Sequence[Evidence]
+) -> tuple[Evidence, ...]:
+    """Marks of the answer as this user sees it, as marks of the answer as it is, in order. Raises DataError for one
+    that is not a part of the answer."""
+    check_evidence(evidence, len(stored.trace.answer))
+    if not may_read_personal_data(request, user):
+        unmasked = _read_unmasked_trace(store_of(request), stored.id)
+        evidence = unmask_evidence(unmasked.trace.answer if unmasked is not None else "", evidence)
+    return tuple(sorted(set(evidence), key=lambda one: (one.start, one.end)))
 
 
 def _read_unmasked_reviews(store: Store, stored: StoredTrace, user: int | None = None) -> tuple[Review, ...]:
@@ -145,10 +162,9 @@ def _read_unmasked_reviews(store: Store, stored: StoredTrace, user: int | None =
         labels = connection.execute(select(verdicts).where(verdicts.c.review.in_([row["id"] for row in rows]))).all()
     result = []
     for row in rows:
-        texts = store.unseal(trace_id, row, ("comment", "corrected"))
         own = tuple(Verdict(label.evaluator, label.label) for label in labels if label.review == row["id"])
-        details = (row["name"], row["seconds"], row["created"], row["source"])
-        result.append(Review(trace_id, own, texts["comment"], texts["corrected"], *details))
+        facts = {name: row[name] for name in ("seconds", "created", "source")}
+        result.append(replace(read_content(store, trace_id, row), verdicts=own, reviewer=row["name"], **facts))
     return tuple(result)
 
 

@@ -1,7 +1,8 @@
 """Exports the reviewed logs as a data set.
 
 A row has the fields that `ragtrace eval` reads (`id`, `query`, `contexts`, `answer`, `reference`, `model`, `duration`),
-and those of the reviews: `verdicts` by evaluator, `labels` of each reviewer, `weight` (requests that the row stands
+and those of the reviews: `verdicts` by evaluator, `labels`, `answers` (to questions of one's own) and `evidence` (the
+parts of the answer that are wrong) of each reviewer, `weight` (requests that the row stands
 for, see `ragtrace.review.weights`; null if unknown), `consent`, `license`. A corrected answer is the row's `reference`.
 """
 
@@ -13,8 +14,8 @@ import os
 import shutil
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,10 @@ from ragtrace.chatlogs.schema import reviews, traces, verdicts
 from ragtrace.chatlogs.store_types import StoredTrace
 from ragtrace.errors import DataError, MissingExtraError
 from ragtrace.private_file import create_private
+from ragtrace.records import Evidence
+from ragtrace.review.verdicts import read_content
 from ragtrace.review.weights import load_verdicts
+from ragtrace.text.redaction import mask_pii, mask_pii_at
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -154,8 +158,8 @@ def _row(
         return redact(text).encode("utf-8", "replace").decode()
 
     trace = stored.trace
-    labels, corrected = _labels(store, stored.id)
-    reference = corrected or trace.reference
+    people = _people(store, stored.id)
+    reference = people.corrected or trace.reference
     return {
         "id": f"{trace.trace_id:032x}",
         "query": clean(trace.query),
@@ -164,11 +168,16 @@ def _row(
         ],
         "answer": clean(trace.answer),
         "reference": None if reference is None else clean(reference),
-        "corrected": corrected is not None,
+        "corrected": people.corrected is not None,
         "model": trace.facts.model,
         "duration": trace.duration,
-        "verdicts": [{"evaluator": name, "label": label} for name, label in sorted(_majority(labels).items())],
-        "labels": [{**label, "comment": clean(label["comment"]) if label["comment"] else None} for label in labels],
+        "verdicts": [{"evaluator": name, "label": label} for name, label in sorted(_majority(people.labels).items())],
+        "labels": [{**one, "comment": clean(one["comment"]) if one["comment"] else None} for one in people.labels],
+        "answers": [{**one, "text": clean(one["text"]) if one["text"] else None} for one in people.answers],
+        "evidence": [
+            {**one, "text": one["text"].encode("utf-8", "replace").decode()}
+            for one in _evidence(people.marks, trace.answer, redact)
+        ],
         "scores": [
             {"evaluator": s.name, "version": s.version, "value": s.value, "label": s.label}
             for s in stored.evaluation.scores
@@ -182,25 +191,59 @@ def _row(
     }  # fmt: skip
 
 
-def _labels(store: Store, trace: int) -> tuple[list[dict[str, Any]], str | None]:
-    """The verdicts of each reviewer, under pseudonyms, and the newest corrected answer."""
-    query = (
-        select(reviews, verdicts.c.evaluator, verdicts.c.label, traces.c.trace_id)
-        .join(traces, traces.c.id == reviews.c.trace)
-        .outerjoin(verdicts, verdicts.c.review == reviews.c.id)
-        .where(reviews.c.trace == trace)
-        .order_by(reviews.c.created, reviews.c.id, verdicts.c.evaluator)
-    )
-    labels, corrected = [], None
+@dataclass(frozen=True, slots=True)
+class _People:
+    """What the reviewers of a log said, under pseudonyms."""
+
+    labels: list[dict[str, Any]]
+    answers: list[dict[str, Any]]
+    marks: list[tuple[str, Evidence]]
+    """With the reviewer's pseudonym."""
+    corrected: str | None
+    """The newest corrected answer."""
+
+
+def _people(store: Store, trace: int) -> _People:
+    query = select(reviews, traces.c.trace_id).join(traces, traces.c.id == reviews.c.trace)
+    query = query.where(reviews.c.trace == trace).order_by(reviews.c.created, reviews.c.id)
+    people = _People([], [], [], None)
     with store.reading() as connection:
-        for row in connection.execute(query).mappings():
-            texts = store.unseal(row["trace_id"], row, ("comment", "corrected"))
-            corrected = texts["corrected"] or corrected
-            if row["evaluator"] is not None:
-                reviewer = f"reviewer-{row['user']}" if row["user"] is not None else row["source"]
-                label = {"reviewer": reviewer, "evaluator": row["evaluator"], "label": row["label"]}
-                labels.append({**label, "comment": texts["comment"]})
-    return labels, corrected
+        for row in connection.execute(query).mappings().all():
+            review = read_content(store, row["trace_id"], row)
+            reviewer = f"reviewer-{row['user']}" if row["user"] is not None else row["source"]
+            own = select(verdicts.c.evaluator, verdicts.c.label).where(verdicts.c.review == row["id"])
+            for evaluator, label in connection.execute(own.order_by(verdicts.c.evaluator)):
+                one = {"reviewer": reviewer, "evaluator": evaluator, "label": label, "comment": review.comment}
+                people.labels.append(one)
+            people.answers.extend(_answer(reviewer, name, value) for name, value in sorted(review.answers.items()))
+            people.marks.extend((reviewer, one) for one in review.evidence)
+            people = replace(people, corrected=review.corrected or people.corrected)
+    return people
+
+
+def _answer(reviewer: str, question: str, value: str | float) -> dict[str, Any]:
+    is_text = isinstance(value, str)
+    return {"reviewer": reviewer, "question": question, "text": value if is_text else None,
+            "number": None if is_text else value}  # fmt: skip
+
+
+def _evidence(marks: Sequence[tuple[str, Evidence]], answer: str, redact: Callable[[str], str]) -> list[dict[str, Any]]:
+    """The marks as parts of the answer that is exported."""
+    redacted, moved = redact(answer), {}
+    if redact is mask_pii:
+        moved = mask_pii_at(answer, [at for _, one in marks for at in (one.start, one.end)])[1]
+    rows = []
+    for reviewer, one in marks:
+        start, end = moved.get(one.start, one.start), moved.get(one.end, one.end)
+        if redacted != answer and redact is not mask_pii:
+            # The function does not say what it moved: only a part that stands unchanged in one place has a place.
+            words = answer[one.start : one.end]
+            start = redacted.find(words) if redacted.count(words) == 1 else -1
+            end = start + len(words)
+        if 0 <= start < end <= len(redacted):
+            row = {"reviewer": reviewer, "start": start, "end": end, "text": redacted[start:end]}
+            rows.append({**row, "verdict": one.verdict})
+    return rows
 
 
 def _majority(labels: list[dict[str, Any]]) -> dict[str, str]:
@@ -237,7 +280,7 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
 
 
 def _schema(pa: Any) -> Any:
-    text, number = pa.string(), pa.float64()
+    text, number, place = pa.string(), pa.float64(), pa.int64()
     label = {"evaluator": text, "label": text}
     columns = {
         "id": text, "query": text,
@@ -245,6 +288,14 @@ def _schema(pa: Any) -> Any:
         "answer": text, "reference": text, "corrected": pa.bool_(), "model": text, "duration": number,
         "verdicts": pa.list_(pa.struct(list(label.items()))),
         "labels": pa.list_(pa.struct(list({"reviewer": text, **label, "comment": text}.items()))),
+        "answers": pa.list_(
+            pa.struct(list({"reviewer": text, "question": text, "text": text, "number": number}.items()))
+        ),
+        "evidence": pa.list_(
+            pa.struct(
+                list({"reviewer": text, "start": place, "end": place, "text": text, "verdict": text}.items())
+            )
+        ),
         "scores": pa.list_(
             pa.struct(list({"evaluator": text, "version": text, "value": number, "label": text}.items()))
         ),
@@ -279,6 +330,8 @@ License: {options.license or "not stated"}. Consent: see each row; otherwise: {g
 | `query`, `contexts`, `answer` | the request: question, retrieved chunks in rank order, answer |
 | `reference` | the expected answer; `corrected` is true if a reviewer wrote it |
 | `verdicts` | the most frequent label of the reviewers, by evaluator; `labels` holds each one |
+| `answers` | the answers to questions of one's own, a text or a number each |
+| `evidence` | the parts of the answer that a reviewer marked as wrong: characters `start` to `end`, end exclusive |
 | `scores` | the scores of the evaluators |
 | `weight` | requests of the whole traffic that the row stands for; null if a rule picked it |
 | `consent`, `license` | the terms of the row |

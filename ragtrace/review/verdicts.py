@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragtrace.chatlogs.encryption import clean
+from ragtrace.chatlogs.evaluation_json import dumps
+from ragtrace.chatlogs.reader import REVIEW
 from ragtrace.chatlogs.schema import items, reviews, scores, trace_is, traces, verdicts
 from ragtrace.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.errors import DataError
+from ragtrace.records import Evidence
+from ragtrace.review import own_questions
 from ragtrace.review.notices import notify
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
 LABELS = ("pass", "fail", "not_applicable", "unsure")
+MARKS = ("unsupported", "contradicted")
+"""Verdicts of a part of an answer that a person marks as wrong: nothing says so, or something says otherwise."""
+MOST_MARKS = 200
+"""Parts of one answer that a person may mark."""
 
 
 def submit(
@@ -40,6 +50,9 @@ def submit(
     The review is durable when this returns. Raises DataError for a trace that is not stored and for an invalid label.
     """
     _check(review.verdicts)
+    check_evidence(review.evidence)
+    if review.answers:
+        review = replace(review, answers=own_questions.check_answers(own_questions.load(store), review.answers))
     now = time.time() if now is None else now
 
     def write() -> int:
@@ -57,6 +70,8 @@ def submit(
         "verdicts": {verdict.evaluator: verdict.label for verdict in review.verdicts},
         "comment": review.comment,
         "corrected": review.corrected,
+        "answers": dict(review.answers),
+        "marks": len(review.evidence),
     }
     notify(store, "review.submitted", event)
     return review_id
@@ -81,12 +96,10 @@ def write_review(  # noqa: PLR0917 the arguments of `submit`, and the connection
     if user is not None:
         mine = (reviews.c.trace == trace.id) & (reviews.c.user == user)
         existing = connection.execute(select(reviews).where(mine).with_for_update()).mappings().first()
-    texts: dict[str, str | None] = {"comment": review.comment, "corrected": review.corrected}
     if existing is not None and merge:
-        before = store.unseal(trace.trace_id, existing, tuple(texts))
-        texts = {name: texts[name] or before[name] for name in texts}
+        review = _merged(review, read_content(store, trace.trace_id, existing))
     row = {
-        **store.seal(trace.trace_id, texts),
+        **store.seal(trace.trace_id, _texts(review)),
         "source": review.source[:100],
         "seconds": review.seconds,
         "created": review.created or now,
@@ -104,6 +117,44 @@ def write_review(  # noqa: PLR0917 the arguments of `submit`, and the connection
     _write_verdicts(connection, review_id, trace.id, review.verdicts, keep=merge)
     connection.execute(update(traces).where(traces.c.id == trace.id, ~traces.c.reviewed).values(reviewed=True))
     return review_id
+
+
+def _texts(review: Review) -> dict[str, str | None]:
+    """The columns of `reader.REVIEW`."""
+    answers = dumps(dict(review.answers)) if review.answers else None
+    evidence = dumps([asdict(one) for one in review.evidence]) if review.evidence else None
+    return {"comment": review.comment, "corrected": review.corrected, "answers": answers, "evidence": evidence}
+
+
+def read_content(store: Store, trace_id: str, row: Mapping[Any, Any]) -> Review:
+    """Reads what a person wrote, answered and marked, from a row of `reviews`; without verdicts. Raises StoreError if
+    it cannot be decrypted."""
+    texts = store.unseal(trace_id, row, REVIEW)
+    evidence = tuple(Evidence(**one) for one in json.loads(texts["evidence"] or "[]"))
+    answers = json.loads(texts["answers"] or "{}")
+    return Review(trace_id, (), texts["comment"], texts["corrected"], answers=answers, evidence=evidence)
+
+
+def _merged(review: Review, before: Review) -> Review:
+    return replace(
+        review,
+        comment=review.comment or before.comment,
+        corrected=review.corrected or before.corrected,
+        answers={**before.answers, **review.answers},
+        evidence=review.evidence or before.evidence,
+    )
+
+
+def check_evidence(evidence: Sequence[Evidence], length: int | None = None) -> None:
+    """Raises DataError for a mark that is not a part of an answer of that many characters, or has another verdict than
+    `unsupported` and `contradicted`, and for more than `MOST_MARKS`."""
+    if len(evidence) > MOST_MARKS:
+        raise DataError(f"{len(evidence)} parts of the answer are marked; mark {MOST_MARKS} at most")
+    for one in evidence:
+        if not 0 <= one.start < one.end or (length is not None and one.end > length):
+            raise DataError(f"the mark from {one.start} to {one.end} is not a part of the answer")
+        if one.verdict not in MARKS:
+            raise DataError(f"the mark's verdict is {one.verdict[:40]!r}; use one of {', '.join(MARKS)}")
 
 
 def _check(new: Sequence[Verdict]) -> None:

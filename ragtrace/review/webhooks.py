@@ -35,7 +35,7 @@ __all__ = ["EVENTS", "Target", "Webhooks", "load_targets", "make_target", "revie
 
 _log = logging.getLogger(__name__)
 EVENTS = ("review.submitted", "feedback.negative", "calibration.saved")
-CONTENT = frozenset({"query", "answer", "documents", "reference", "comment", "corrected", "explanation"})
+CONTENT = frozenset({"query", "answer", "documents", "reference", "comment", "corrected", "explanation", "answers"})
 """Keys of an event's data that may quote somebody."""
 _WAITING = 1_000
 """Deliveries that wait at most."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,8 @@ from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import accounts
 from ragtrace.console.login import local_address
-from ragtrace.review import queue
+from ragtrace.review import dataset_export, own_questions, queue
+from ragtrace.review.own_questions import Category, OwnQuestion
 from ragtrace.topics.grouper import Grouper
 from tests.console.sample_store import ATTACKS, evaluation, filled, served
 from tests.topics.questions import WordEmbedder
@@ -350,6 +353,114 @@ def test_review_says_more_by_keyboard(browser: Any, waiting: Store) -> None:
         page.goto(f"/traces/{first}")
         assert "It should say so." in page.inner_text("main")
         assert "1 of these is wrong?" in page.inner_text("main")
+        tab.check()
+        tab.close()
+
+
+def test_a_session_by_keyboard(browser: Any, waiting: Store) -> None:
+    """Without the mouse: an answer to each kind of question by its own key, parts of the answer marked by words and by
+    sentences, one taken away again; then the next log, and the end of the day."""
+    tone = (Category("friendly", "f"), Category("neutral", "n"), Category("rude", "r"))
+    own_questions.create(waiting, OwnQuestion("tone", "How is its tone?", "category", "", tone))
+    own_questions.create(waiting, OwnQuestion("score", "How good is it?", "number", low=0, high=10))
+    own_questions.create(waiting, OwnQuestion("gap", "What is missing?", "text"))
+    with served(waiting) as url:
+        tab = Tab(browser, url, waiting)
+        page = tab.open("/review")
+        first = page.get_attribute("[data-task]", "data-trace")
+        press = page.keyboard.press
+        press("2")
+        press("r")
+        press("f")  # the last one counts
+        press(page.get_attribute("[name=q-score]", "data-hotkey"))
+        page.keyboard.type("7.5")
+        press("Escape")
+        press(page.get_attribute("[name=q-gap]", "data-hotkey"))
+        page.keyboard.type("where; a, b, f, w")
+        press("Escape")
+        letter = page.get_attribute("[name=v-toxicity][value=fail]", "data-hotkey")
+        press(f"Shift+{letter}")
+        press("w")
+        press("ArrowDown")
+        assert page.evaluate("getSelection().toString()") == "The moon is made of cheese."
+        press("x")
+        press("w")
+        press("ArrowRight")
+        press("Shift+ArrowRight")
+        press("Shift+ArrowRight")
+        press("Shift+ArrowLeft")
+        assert page.evaluate("getSelection().toString()") == "take a"
+        press("w")
+        press("w")
+        press("ArrowUp")
+        press("ArrowUp")
+        press("w")
+        assert page.locator("[name=mark]:checked").count() == 3
+        assert page.evaluate("CSS.highlights.get('mark-unsupported').size") == 2
+        press("h")
+        page.wait_for_selector("[data-scores] h3")
+        assert page.evaluate("CSS.highlights.get('mark-contradicted').size") == 1
+        page.evaluate("getSelection().selectAllChildren(document.querySelector('.claim'))")
+        press("Backspace")
+        press("Enter")
+        another(page, first)
+        settled(page)
+        (row,) = _exported(waiting)
+        said = {one["question"]: one["text"] or one["number"] for one in row["answers"]}
+        assert said == {"tone": "friendly", "score": 7.5, "gap": "where; a, b, f, w"}
+        labels = {one["evaluator"]: one["label"] for one in row["labels"]}
+        assert labels == {"faithfulness": "fail", "toxicity": "fail"}
+        marks = [(one["text"], one["verdict"]) for one in row["evidence"]]
+        assert marks == [("The moon is made of cheese.", "contradicted"), ("take a", "unsupported")]
+        press("d")
+        page.wait_for_url("**/review/done")
+        assert "You reviewed 1 log today" in page.inner_text("main")
+        tab.check()
+        tab.close()
+
+
+def _exported(store: Store) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "out.jsonl"
+        dataset_export.export(store, path)
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+ODD = "Zero\u200b\u200bwidth \U0001f600 smiles.\r\nA <b>second</b> line \u202e turned.\r\n\r\nThe third one is wrong."
+
+
+def test_marks_by_mouse_in_an_odd_text(browser: Any, waiting: Store) -> None:
+    """Characters without a shape, beyond 16 bits, and both kinds of line ends: what is dragged over is what is kept."""
+    odd = evaluation(500, 0.2, answer=ODD)
+    waiting.write([odd], [])
+    with served(waiting) as url:
+        tab = Tab(browser, url, waiting)
+        page = tab.open(f"/review?trace={odd.trace.trace_id:032x}")
+        for words in ("smiles", "third one", "second"):
+            box = page.evaluate(
+                """(words) => {
+                  const walk = document.createTreeWalker(document.querySelector(".answer"), NodeFilter.SHOW_TEXT);
+                  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+                    const at = node.data.indexOf(words);
+                    if (at < 0) continue;
+                    const range = document.createRange();
+                    range.setStart(node, at);
+                    range.setEnd(node, at + words.length);
+                    const { left, right, top, bottom } = range.getBoundingClientRect();
+                    return [left, right, (top + bottom) / 2];
+                  }
+                }""",
+                words,
+            )
+            page.mouse.move(box[0] + 1, box[2])
+            page.mouse.down()
+            page.mouse.move(box[1] - 1, box[2], steps=5)
+            page.mouse.up()
+            page.click("[data-mark=contradicted]")
+        page.click("text=Save, next")
+        page.wait_for_url(re.compile(r"/review$"))
+        (row,) = _exported(waiting)
+        assert sorted(one["text"] for one in row["evidence"]) == ["second", "smiles", "third one"]
         tab.check()
         tab.close()
 

@@ -1,8 +1,8 @@
-"""Named queues: who judges which logs."""
+"""Named queues: who judges which logs; and questions of one's own, which their reviewers answer."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, Field, StringConstraints
@@ -10,9 +10,10 @@ from pydantic import BaseModel, Field, StringConstraints
 from ragtrace.chatlogs.store_types import Filter
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Reviewer, store_of
-from ragtrace.console.api.inputs import Body, Evaluator, Short, TraceId
-from ragtrace.review import named_queues
+from ragtrace.console.api.inputs import Body, Evaluator, Short, TraceId, Value
+from ragtrace.review import named_queues, own_questions
 from ragtrace.review.named_queues import NamedQueue
+from ragtrace.review.own_questions import Category, OwnQuestion
 
 router = APIRouter(prefix="/api", tags=["reviews"])
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
@@ -128,3 +129,51 @@ def send_logs(request: Request, user: Reviewer, name: QueueName, payload: Logs) 
     sent = named_queues.send(store_of(request), name, payload.trace_ids)
     audit.note(request, object=name, sent=sent)
     return Sent(sent=sent)
+
+
+class CategoryIn(Body):
+    """One of the answers to choose from."""
+
+    label: Annotated[str, Field(min_length=1, max_length=60)]
+    key: Annotated[str, Field(max_length=1)] = Field("", description="Its hot key in the console; empty: any")
+
+
+class QuestionIn(Body):
+    """A question of one's own."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,59}$", description="Names its answers in exports")]
+    text: Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00]+$")]
+    kind: Literal["category", "number", "text"]
+    queue: Short = Field("", description="Asked of this queue's logs only; empty: of every log")
+    categories: Annotated[list[CategoryIn], Field(max_length=50)] = Field(default_factory=list)
+    low: Value | None = Field(None, description="Least number, inclusive")
+    high: Value | None = Field(None, description="Greatest number, inclusive")
+
+
+class QuestionChange(Body):
+    """A closed question is asked no more; its answers stay."""
+
+    closed: bool
+
+
+@router.get("/review/questions")
+def list_questions(request: Request, user: Reviewer) -> list[OwnQuestion]:
+    """All questions of one's own, with those that are asked no more."""
+    return list(own_questions.load(store_of(request), closed=True))
+
+
+@router.post("/review/questions", status_code=201)
+def add_question(request: Request, user: Admin, payload: QuestionIn) -> OwnQuestion:
+    """A new question to reviewers."""
+    audit.note(request, object=payload.name)
+    categories = tuple(Category(one.label, one.key) for one in payload.categories)
+    question = OwnQuestion(**payload.model_dump(exclude={"categories"}), categories=categories)
+    own_questions.create(store_of(request), question)
+    return question
+
+
+@router.patch("/review/questions/{name}", status_code=204)
+def change_question(request: Request, user: Admin, name: QueueName, payload: QuestionChange) -> None:
+    """Ask a question no more, or again."""
+    audit.note(request, object=name, closed=payload.closed)
+    own_questions.close(store_of(request), name, closed=payload.closed)

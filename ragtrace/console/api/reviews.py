@@ -10,10 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from ragtrace.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Admin, Reviewer, Viewer, settings_of, store_of
-from ragtrace.console.api.inputs import Body, Evaluator, Id, Long, Short, TraceId, Unix
+from ragtrace.console.api.inputs import Body, Evaluator, Id, Long, Short, TraceId, Unix, Value
 from ragtrace.console.problems import Problem
+from ragtrace.records import Evidence
 from ragtrace.review import agreement as agreements
 from ragtrace.review import queue as review_queue
+from ragtrace.review.answer_agreement import QuestionAgreement, measure_answers
+from ragtrace.review.verdicts import MOST_MARKS
 
 router = APIRouter(prefix="/api", tags=["reviews"])
 Item = Annotated[int, Path(ge=1, le=2**53 - 1)]
@@ -23,6 +26,14 @@ class Next(BaseModel):
     """What waits for this reviewer."""
 
     task: Task | None
+
+
+class MarkIn(Body):
+    """A part of the answer that is wrong. Offsets are in Unicode code points of the answer that the API gives out."""
+
+    start: Annotated[int, Field(ge=0, le=10_000_000)]
+    end: Annotated[int, Field(ge=1, le=10_000_000, description="Exclusive")]
+    verdict: Literal["unsupported", "contradicted"] = "unsupported"
 
 
 class Submission(Body):
@@ -36,6 +47,12 @@ class Submission(Body):
     comment: Long | None = None
     corrected: Long | None = Field(None, description="The answer as it should be")
     seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] | None = None
+    answers: Annotated[dict[Evaluator, Value | Long], Field(max_length=100)] = Field(
+        default_factory=dict, description="Question of one's own → category, number or text"
+    )
+    evidence: Annotated[list[MarkIn], Field(max_length=MOST_MARKS)] = Field(
+        default_factory=list, description="The parts of the answer that are wrong"
+    )
 
 
 class Submitted(BaseModel):
@@ -66,6 +83,14 @@ class AgreementPeriod(BaseModel):
     weighted: bool = Field(True, description="For the whole traffic, or for the reviewed logs alone")
 
 
+class AnswerPeriod(BaseModel):
+    """Of which reviews."""
+
+    model_config = ConfigDict(extra="forbid")
+    since: Unix | None = None
+    until: Unix | None = None
+
+
 @router.get("/review/queue")
 def get_queue(request: Request, user: Viewer) -> dict[str, dict[str, int]]:
     """How many logs wait, by reason and state."""
@@ -89,12 +114,19 @@ def submit_review(request: Request, user: Reviewer, payload: Submission) -> Subm
     """Keep a review. A person has one review of a trace; a second one replaces it."""
     store = store_of(request)
     audit.note(request, object=payload.trace_id, verdicts=len(payload.verdicts))
-    if not (payload.verdicts or payload.comment or payload.corrected):
-        raise Problem(422, "The review is empty", "Give verdicts, a comment or a corrected answer.")
+    if not (payload.verdicts or payload.comment or payload.corrected or payload.answers or payload.evidence):
+        raise Problem(422, "The review is empty", "Give verdicts, answers, evidence, a comment or a corrected answer.")
     stored = visible_content.get_trace(request, user, payload.trace_id)
-    verdicts = tuple(Verdict(name, label) for name, label in payload.verdicts.items())
+    marks = [Evidence(mark.start, mark.end, mark.verdict) for mark in payload.evidence]
     review = Review(
-        payload.trace_id, verdicts, payload.comment, payload.corrected, seconds=payload.seconds, source="api"
+        payload.trace_id,
+        tuple(Verdict(name, label) for name, label in payload.verdicts.items()),
+        payload.comment,
+        payload.corrected,
+        seconds=payload.seconds,
+        source="api",
+        answers=payload.answers,
+        evidence=visible_content.place_marks(request, user, stored, marks),
     )
     task = payload.trace_id if payload.item is None else Task(payload.item, stored.id, payload.trace_id, "", 0.0)
     return Submitted(review=review_queue.submit(store, task, review, user.id))
@@ -128,3 +160,9 @@ def fill_queue(request: Request, user: Admin) -> Picked:
 def get_agreement(request: Request, user: Viewer, query: Annotated[AgreementPeriod, Query()]) -> agreements.Agreement:
     """How far each evaluator agrees with people, and people with each other."""
     return agreements.agreement(store_of(request), query.evaluator, query.since, query.until, weighted=query.weighted)
+
+
+@router.get("/agreement/answers")
+def get_answers(request: Request, user: Viewer, query: Annotated[AnswerPeriod, Query()]) -> list[QuestionAgreement]:
+    """How people answer questions of one's own, and how far they agree."""
+    return measure_answers(store_of(request), query.since, query.until)

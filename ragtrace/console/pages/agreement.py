@@ -17,6 +17,7 @@ from ragtrace.console.pages.template_filters import percent, render
 from ragtrace.console.pages.trace_view import ordered
 from ragtrace.review import agreement as figures
 from ragtrace.review.agreement import Alpha, Confusion, EvaluatorAgreement
+from ragtrace.review.answer_agreement import measure_answers
 from ragtrace.statistics import Estimate
 
 router = APIRouter()
@@ -66,6 +67,7 @@ def agreement(request: Request, user: Viewer, evaluator: str = "", range: str = 
         ranges=RANGE_NAMES,
         weighted=weighted,
         reliable=_reliable(result.alphas.get("")),
+        questions=measure_answers(store, since),
     )
 
 

@@ -19,13 +19,15 @@ from ragtrace.chatlogs.store_types import Review, StoredTrace, Task
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Admin, Reviewer, User, settings_of, store_of
 from ragtrace.console.pages import trace_view as cases
-from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, asks
+from ragtrace.console.pages.answer_marks import answer_marks
+from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, asked_evaluators, asks
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.pages.traces import load_limits
 from ragtrace.console.problems import Problem
-from ragtrace.review import named_queues
+from ragtrace.review import named_queues, own_questions
 from ragtrace.review import queue as review_queue
 from ragtrace.review.named_queues import NamedQueue
+from ragtrace.review.own_questions import OwnQuestion
 
 router = APIRouter()
 _DAY = 86_400.0
@@ -97,8 +99,11 @@ def _context(  # noqa: PLR0917 what the page shows
     trace_id = f"{stored.trace.trace_id:032x}"
     audit.note(request, object=trace_id)
     review_ = visible_content.find_own_review(request, user, stored)
-    questions = asks(stored, main, review_, _descriptions(store))
+    own = _own_questions(store, stored)
+    questions = asks(stored, main, review_, _descriptions(store), own)
+    folded_from = max(FOLDED_FROM, len(own) + 2)
     return {
+        **answer_marks(stored.trace.answer, review_.evidence if review_ else ()),
         "task": task,
         "trace_id": trace_id,
         "reviewing": True,
@@ -108,10 +113,9 @@ def _context(  # noqa: PLR0917 what the page shows
         "asks": questions,
         "main": main,
         "given": review_ or Review(trace_id, ()),
-        "choices": CHOICES,
         "skip_reasons": SKIP_REASONS,
-        "folded_from": FOLDED_FROM,
-        "open": any(ask.earlier_label for ask in questions[FOLDED_FROM - 1 :]),
+        "folded_from": folded_from,
+        "open": any(ask.earlier for ask in questions[folded_from - 1 :]),
         "shown_at": f"{time.time():.3f}",
         "instructions": next((one.instructions for one in queues if task and one.name == task.queue), ""),
     }
@@ -122,16 +126,26 @@ def evaluators_view(request: Request, user: Reviewer, trace: str, main: str = ""
     """What the evaluators said of a log, for the reviewer who asks: its texts with evidence, and the scores, as two
     parts of a page."""
     stored = visible_content.get_trace(request, user, trace)
-    questions = asks(stored, main, None, {})
+    first = next(iter(asked_evaluators(stored, main)), "")
     return render(
         request,
         "review_evaluators.html.j2",
-        case=cases.case(stored, questions[0].evaluator if questions else "", load_limits(store_of(request), stored)),
+        case=cases.case(stored, first, load_limits(store_of(request), stored)),
         question=cases.plain_text(stored.trace.query),
         reference=cases.plain_text(stored.trace.reference or ""),
         reason=REASONS.get(reason, ""),
         reviewing=True,
     )
+
+
+def _own_questions(store: Store, stored: StoredTrace) -> list[OwnQuestion]:
+    """Those that are asked of every log, and those of the queues that this one is in."""
+    questions = own_questions.load(store)
+    if not any(one.queue for one in questions):
+        return list(questions)
+    with store.reading() as connection:
+        queues = named_queues.queue_names(connection, stored.id)
+    return [one for one in questions if not one.queue or one.queue in queues]
 
 
 def _descriptions(store: Store) -> dict[str, str]:

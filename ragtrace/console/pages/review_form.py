@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Container
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,9 +17,10 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from ragtrace.chatlogs.store_types import Review, Task, Verdict, is_trace_id
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Reviewer, User, store_of
+from ragtrace.console.pages.answer_marks import parse_marks
 from ragtrace.console.problems import Problem
 from ragtrace.errors import DataError
-from ragtrace.review import queue
+from ragtrace.review import own_questions, queue
 
 router = APIRouter()
 _DAY = 86_400.0
@@ -49,20 +52,30 @@ def _judge(request: Request, user: User, form: FormData) -> Response:
     task: Task | str = trace_id
     if item is not None:
         task = Task(item, stored.id, trace_id, "", 0.0)
-    queue.submit(store, task, _review(trace_id, form), user.id)
+    review = _review(trace_id, form, {one.name for one in own_questions.load(store) if one.kind == "number"})
+    evidence = visible_content.place_marks(request, user, stored, review.evidence)
+    queue.submit(store, task, replace(review, evidence=evidence), user.id)
     return _next_page(request, form, {"saved": trace_id})
 
 
-def _review(trace_id: str, form: FormData) -> Review:
-    verdicts = tuple(
-        Verdict(name[2:], value)
-        for name, value in form.multi_items()
-        if name.startswith("v-") and isinstance(value, str)
-    )
+def _review(trace_id: str, form: FormData, numbers: Container[str]) -> Review:
+    fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+    verdicts = tuple(Verdict(name[2:], value) for name, value in fields if name.startswith("v-"))
+    own = {name[2:]: value.strip()[:_LONGEST] for name, value in fields if name.startswith("q-") and value.strip()}
+    answers = {name: _answer(name, value) if name in numbers else value for name, value in own.items()}
+    marks = parse_marks(value for name, value in fields if name == "mark")
     comment, corrected = _field(form, "comment").strip() or None, _field(form, "corrected").strip() or None
-    if not (verdicts or comment or corrected):
+    if not (verdicts or comment or corrected or answers or marks):
         raise DataError("nothing was said of this log: choose pass or fail, or write something")
-    return Review(trace_id, verdicts, comment, corrected, seconds=_seconds(form))
+    more = {"answers": answers, "evidence": tuple(marks)}
+    return Review(trace_id, verdicts, comment, corrected, seconds=_seconds(form), **more)  # type: ignore[arg-type]
+
+
+def _answer(question: str, text: str) -> float:
+    number = _number(text, float)
+    if number is None:
+        raise DataError(f"the answer to {question[:60]} is not a number")
+    return float(number)
 
 
 def _seconds(form: FormData) -> float | None:

@@ -1,4 +1,4 @@
-"""`/review/queues`, for admins: named queues, with their reviewers and filters. And logs that are sent there."""
+"""`/review/queues`, for admins: named queues and questions of one's own. And logs that are sent to a queue."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from ragtrace.chatlogs.store_types import Filter
 from ragtrace.console import accounts, audit
 from ragtrace.console.access import Admin, Reviewer, store_of
 from ragtrace.console.options import ROLES
+from ragtrace.console.pages.filters import finite_number
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.pages.traces import LABELS
 from ragtrace.console.problems import Problem
-from ragtrace.review import named_queues
+from ragtrace.review import named_queues, own_questions
+from ragtrace.review.own_questions import Category, OwnQuestion
 
 router = APIRouter()
 _SETUP = "/review/queues"
@@ -41,6 +43,9 @@ def setup(request: Request, user: Admin) -> Response:
         choices=search.choices(store),
         labels=LABELS,
         filter_fields=named_queues.FILTER_FIELDS,
+        questions=own_questions.load(store, closed=True),
+        kinds=own_questions.KINDS,
+        keys=own_questions.KEYS,
     )
 
 
@@ -67,6 +72,41 @@ def _save_queue(request: Request, fields: Mapping[str, str], assignees: list[str
         assignees=assignees,
     )
     return RedirectResponse(_SETUP, 303)
+
+
+@router.post("/review/questions")
+async def save_question(request: Request, user: Admin) -> Response:
+    """A new question of one's own; or the end of one, or its return."""
+    form = await request.form(max_fields=20, max_files=0)
+    return await run_in_threadpool(_save_question, request, _fields(form))
+
+
+def _save_question(request: Request, fields: Mapping[str, str]) -> Response:
+    store, name, do = store_of(request), fields.get("name", "").strip(), fields.get("do", "add")
+    audit.note(request, object=name[:60], did=do[:10])
+    if do in ("close", "open"):
+        own_questions.close(store, name, closed=do == "close")
+        return RedirectResponse(_SETUP, 303)
+    low, high = (_bound(fields.get(bound, "")) for bound in ("low", "high"))
+    categories = tuple(map(_category, filter(str.strip, fields.get("categories", "").splitlines())))
+    text, kind, queue = (fields.get(field, "").strip() for field in ("text", "kind", "queue"))
+    own_questions.create(store, OwnQuestion(name, text, kind, queue, categories, low, high))
+    return RedirectResponse(_SETUP, 303)
+
+
+def _category(line: str) -> Category:
+    """A line of the form: the category, and after `=` its hot key."""
+    label, sign, key = line.strip().rpartition("=")
+    return Category(label.strip(), key.strip()) if sign and len(key.strip()) == 1 else Category(line.strip())
+
+
+def _bound(text: str) -> float | None:
+    if not text.strip():
+        return None
+    number = finite_number(text)
+    if number is None:
+        raise Problem(422, "The bound is not a number", "Give a number, or leave the field empty.")
+    return number
 
 
 @router.post("/review/send")

@@ -18,6 +18,7 @@ from ragtrace.chatlogs.store import Store
 from ragtrace.chatlogs.store_types import Page, StoredTrace, TraceSummary
 from ragtrace.console import visible_content
 from ragtrace.console.access import User, Viewer, settings_of, store_of
+from ragtrace.console.pages import answer_marks
 from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.filters import RANGE_NAMES, chosen
 from ragtrace.console.pages.template_filters import render
@@ -96,6 +97,7 @@ def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> 
         question=cases.plain_text(stored.trace.query),
         reference=cases.plain_text(stored.trace.reference or ""),
         reviews=visible_content.find_reviews(request, user, stored),
+        mark_names=answer_marks.NAMES,
         backend=cases.trace_link(settings_of(request).trace_url, f"{stored.trace.trace_id:032x}"),
         may_review=user.may("reviewer"),
         queues=_open_queues(store_of(request), user),

@@ -7,7 +7,10 @@ let unsaved = 0;
 let since = 0;
 let held = 0;  // the item that was fetched in advance
 
-const here = (trace = "") => `/review?${[trace && `trace=${trace}`, work.dataset.query].filter(Boolean).join("&")}`;
+function here(trace = "") {
+  const query = [trace && `trace=${trace}`, work.dataset.query].filter(Boolean).join("&");
+  return query ? `/review?${query}` : "/review";
+}
 const current = () => work.querySelector("[data-task]");
 const form = () => work.querySelector("[data-review]");
 const asks = () => [...work.querySelectorAll("[data-ask]")];
@@ -82,7 +85,8 @@ async function send(body, tries = 4) {
 }
 
 function judged(data) {
-  return [...data.keys()].some((name) => name.startsWith("v-")) || data.get("comment").trim() || data.get("corrected").trim();
+  const said = [...data].some(([name, value]) => /^(v-|q-|mark$)/.test(name) && value.trim());
+  return said || data.get("comment").trim() || data.get("corrected").trim();
 }
 
 async function submit(event) {
@@ -93,7 +97,7 @@ async function submit(event) {
   data.set("do", action);
   data.set("seconds", ((performance.now() - since) / 1000).toFixed(2));
   const question = asks()[0];
-  if (action === "submit" && (question ? !data.has(question.querySelector("input").name) && !judged(data) : !judged(data))) {
+  if (action === "submit" && (question ? !data.get(question.querySelector("input, textarea").name) && !judged(data) : !judged(data))) {
     return say("First press 1 or 2, or write something.", true);
   }
   const body = new URLSearchParams(data);
@@ -186,14 +190,26 @@ function tick() {
 }
 setInterval(tick, 1000);
 
+function answer(field) {
+  field.closest("details")?.setAttribute("open", "");
+  choose(asks().indexOf(field.closest("[data-ask]")));
+  if (field.type === "radio") field.checked = true;
+  else field.focus();
+  say("");
+}
+
+let went = 0;  // when g was pressed: the next letter goes to a page
 addEventListener("keydown", (event) => {
   if (document.querySelector("dialog[open]") || event.altKey) return;
-  const field = event.target instanceof Element && event.target.matches("textarea, select, input:not([type=radio])");
+  const field = event.target instanceof Element && event.target.matches("textarea, select, input:not([type=radio], [type=checkbox])");
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     form()?.requestSubmit();
     return event.preventDefault();
   }
   if (field || event.ctrlKey || event.metaKey) return;
+  const going = Date.now() - went < 1200;
+  went = event.key === "g" ? Date.now() : 0;
+  if (going) return;
   if (event.key === "u" || event.key === "d") {
     if (event.key === "u") undo();
     else endDay();
@@ -202,10 +218,14 @@ addEventListener("keydown", (event) => {
   }
   if (!form()) return;
   const ask = asks()[chosen()];
-  if (/^[1-4]$/.test(event.key) && ask) {
-    const radio = ask.querySelectorAll("input")[Number(event.key) - 1];
-    radio.checked = true;
-    say("");
+  const hot = /^[a-z]$/i.test(event.key) && form().querySelector(`[data-hotkey="${event.key}"]`);
+  if (hot) answer(hot);
+  else if (/^[1-9]$/.test(event.key) && ask) {
+    const choices = ask.querySelectorAll("input[type=radio]");
+    if (!choices.length) return ask.querySelector("input, textarea").focus();  // the digit is written there
+    if (choices.length >= Number(event.key)) answer(choices[Number(event.key) - 1]);
+  } else if (event.key === "Backspace" && ask) {
+    for (const choice of ask.querySelectorAll("input:checked")) choice.checked = false;
   } else if (event.key === "Enter") {
     if (event.target instanceof Element && event.target.matches("a, button, summary")) return;
     form().requestSubmit();

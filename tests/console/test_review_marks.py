@@ -1,0 +1,161 @@
+"""Questions of one's own and marked parts of answers, on the pages and in the API, for people who see masked texts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ragtrace.chatlogs.store_types import Review
+from ragtrace.console.masks import mask_review, mask_trace, unmask_evidence
+from ragtrace.console.options import ConsoleSettings
+from ragtrace.console.pages.answer_marks import parse_marks
+from ragtrace.errors import DataError
+from ragtrace.records import Evidence
+from ragtrace.review import own_questions
+from ragtrace.review.own_questions import Category, OwnQuestion
+from tests.console.conftest import SECRETS, TRACE, Console
+from tests.console.test_pages import Read
+
+QUESTIONS = "/api/review/questions"
+MAIL = SECRETS[0]
+
+
+def _ask(console: Console) -> None:
+    own_questions.create(
+        console.store,
+        OwnQuestion("tone", "How is its tone?", "category", "", (Category("kind", "i"), Category("rude"))),
+    )
+    own_questions.create(console.store, OwnQuestion("score", "How good?", "number", low=0, high=10))
+    own_questions.create(console.store, OwnQuestion("gap", "What is missing?", "text"))
+
+
+def _answer(console: Console) -> str:
+    stored = console.store.get(TRACE)
+    assert stored is not None
+    return stored.trace.answer
+
+
+def test_by_form(evil: Console) -> None:
+    """Without script: own questions, and sentences to mark; what was said is in the form again, on the page of the
+    trace and in the export."""
+    _ask(evil)
+    rob = evil.signed_in("rob")
+    page = rob.get(f"/review?trace={TRACE}").text
+    form = Read(page).form("data-review")
+    answer = _answer(evil)
+    begin = answer.index("It is not so")
+    mark = f"{begin}:{len(answer)}:unsupported"
+    assert f'value="{mark}"' in page.partition("<noscript>")[2]
+    said = {**form, "do": "submit", "q-tone": "rude", "q-score": "2.5", "q-gap": "<b>all", "mark": mark}
+    assert rob.post("/review", data=said).status_code == 303
+    again = rob.get(f"/review?trace={TRACE}").text
+    assert f'name="mark" value="{mark}" checked' in again
+    assert 'value="2.5"' in again
+    assert "&lt;b&gt;all</textarea>" in again
+    trace = rob.get(f"/traces/{TRACE}").text
+    assert "“It is not so.” <b>not supported</b>" in trace
+    assert "&lt;b&gt;all" in trace
+    row = json.loads(rob.get("/api/export").text)
+    assert (row["evidence"][0]["text"], row["evidence"][0]["start"]) == ("It is not so.", begin)
+    for wrong in ({"q-score": "many"}, {"q-tone": "x"}, {"mark": "0:9"}, {"mark": f"0:{len(answer) + 1}:unsupported"}):
+        assert rob.post("/review", data={**form, "do": "submit", **wrong}).status_code == 409
+
+
+def test_questions_by_form_and_by_program(console: Console) -> None:
+    """Admins add them, with hot keys, close them and open them again; others may not."""
+    ada, rob = console.signed_in("ada"), console.signed_in("rob")
+    new = {
+        "do": "add",
+        "name": "tone",
+        "text": "How is its tone?",
+        "kind": "category",
+        "categories": "kind = i\nrude\n",
+    }
+    assert ada.post("/review/questions", data=new).is_redirect
+    assert own_questions.load(console.store)[0].categories == (Category("kind", "i"), Category("rude"))
+    assert "How is its tone?" in ada.get("/review/queues").text
+    assert ada.post("/review/questions", data={**new, "name": "n", "kind": "number", "low": "x"}).status_code == 422
+    assert rob.post("/review/questions", data={**new, "name": "mine"}).status_code == 403
+    assert ada.post("/review/questions", data={"do": "close", "name": "tone"}).is_redirect
+    assert own_questions.load(console.store) == ()
+    program = console.program("ada")
+    made = program.post(QUESTIONS, json={"name": "score", "text": "How good?", "kind": "number", "low": 0, "high": 5})
+    assert made.status_code == 201
+    assert program.patch(f"{QUESTIONS}/tone", json={"closed": False}).status_code == 204
+    assert [one["name"] for one in console.program("rob").get(QUESTIONS).json()] == ["tone", "score"]
+    assert console.program("rob").post(QUESTIONS, json={"name": "x", "text": "x", "kind": "text"}).status_code == 403
+    assert program.post(QUESTIONS, json={"name": "x", "text": "x", "kind": "category"}).status_code == 409
+
+
+def test_by_program(evil: Console) -> None:
+    """The API takes answers and evidence with a review, and says what does not fit."""
+    _ask(evil)
+    rob = evil.program("rob")
+    body = {"trace_id": TRACE, "answers": {"tone": "kind", "score": 3}, "evidence": [{"start": 0, "end": 5}]}
+    assert rob.post("/api/review/submit", json=body).status_code == 200
+    (row,) = [json.loads(line) for line in rob.get("/api/export").text.splitlines()]
+    assert row["evidence"][0]["verdict"] == "unsupported"
+    for wrong in ({"answers": {"tone": "sad"}}, {"evidence": [{"start": 0, "end": 100_000}]}):
+        assert rob.post("/api/review/submit", json={"trace_id": TRACE, **wrong}).status_code == 409
+    for wrong in ({}, {"evidence": [{"start": 0, "end": 5, "verdict": "supported"}]}, {"evidence": [{"start": "a"}]}):
+        assert rob.post("/api/review/submit", json={"trace_id": TRACE, **wrong}).status_code == 422
+
+
+def test_a_mark_tells_nothing_of_what_is_under_a_mask(evil: Console) -> None:
+    """A reviewer who sees masked texts marks what they see; it is kept as the same words of the answer, and what they
+    get back, on the page and in the export, has neither the words under a mask nor their length."""
+    _ask(evil)
+    masked = evil.with_settings(unmasked_roles=frozenset({"admin"}))
+    rob, ada = masked.signed_in("rob"), masked.signed_in("ada")
+    answer = _answer(evil)
+    stored = evil.store.get(TRACE)
+    assert stored is not None
+    seen = mask_trace(stored).trace.answer
+    start = seen.index("Write to")
+    end = seen.index("or call") - 1
+    form = Read(rob.get(f"/review?trace={TRACE}").text).form("data-review")
+    said = {**form, "do": "submit", "mark": f"{start}:{end}:contradicted", "q-gap": f"ask {MAIL}"}
+    assert rob.post("/review", data=said).status_code == 303
+    page = rob.get(f"/review?trace={TRACE}").text
+    assert f'value="{start}:{end}:contradicted" checked' in page
+    assert MAIL not in page
+    (row,) = [json.loads(line) for line in rob.get("/api/export").text.splitlines()]
+    assert row["evidence"][0]["text"] == seen[start:end]
+    assert MAIL not in json.dumps(row)
+    (whole,) = [json.loads(line) for line in ada.get("/api/export").text.splitlines()]
+    assert whole["evidence"][0]["text"] == f"Write to {MAIL}"
+    assert answer[whole["evidence"][0]["start"] : whole["evidence"][0]["end"]] == f"Write to {MAIL}"
+    assert isinstance(masked.settings, ConsoleSettings)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "words"),
+    [
+        ("Write", " to", "Write to"),
+        ("[email]", " or", f"{MAIL} or"),
+        ("mail", "ai", MAIL),  # inside of the mask: all that is under it
+        ("Write", "[e", f"Write to {MAIL}"),
+        ("il]", " now", f"{MAIL} or {MAIL} now"),
+    ],
+)
+def test_marks_of_a_masked_answer(begin: str, end: str, words: str) -> None:
+    """They cover whole masks, and lead back to the same place in the masked answer."""
+    answer = f"Write to {MAIL} or {MAIL} now."
+    seen = "Write to [email] or [email] now."
+    start = seen.index(begin)
+    mark = Evidence(start, seen.index(end, start) + len(end), "unsupported")
+    (own,) = unmask_evidence(answer, [mark])
+    assert answer[own.start : own.end] == words
+    (back,) = mask_review(Review(TRACE, (), evidence=(own,)), answer).evidence
+    assert back.start <= mark.start
+    assert back.end >= mark.end
+    assert seen[back.start : back.end] == words.replace(MAIL, "[email]")
+
+
+def test_a_mark_without_a_mask_stays(evil: Console) -> None:
+    """Where nothing is masked, places are as they are; a mark that no form sends is refused."""
+    (own,) = unmask_evidence("It is so.", [Evidence(0, 5, "unsupported")])
+    assert (own.start, own.end) == (0, 5)
+    with pytest.raises(DataError, match="start:end:verdict"):
+        parse_marks(["1:2"])

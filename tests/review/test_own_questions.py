@@ -1,0 +1,224 @@
+"""Questions of one's own and marked parts of answers: what may be asked and said, how it is kept and exported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from ragtrace.chatlogs.encryption import Keys
+from ragtrace.chatlogs.key_change import rekey
+from ragtrace.chatlogs.schema import reviews
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.chatlogs.store_types import Review, Verdict
+from ragtrace.errors import DataError
+from ragtrace.records import Evidence
+from ragtrace.review import named_queues, own_questions
+from ragtrace.review.answer_agreement import interval_alpha, measure_answers
+from ragtrace.review.dataset_export import Options, export
+from ragtrace.review.own_questions import Category, OwnQuestion
+from ragtrace.review.queue import submit
+from ragtrace.review.verdicts import read_content
+from ragtrace.text.redaction import mask_pii
+from tests.review.review_data import NOW, evaluation, good, people, scored
+
+TONE = OwnQuestion("tone", "How is its tone?", "category", "", (Category("friendly", "f"), Category("rude")))
+SCORE = OwnQuestion("score", "How good is it?", "number", low=0, high=10)
+GAP = OwnQuestion("gap", "What is missing?", "text")
+ANSWER = "Call Jane on +49 171 2345678 today. It costs nothing."
+PHONE = slice(ANSWER.index("+49"), ANSWER.index(" today"))
+
+
+def _reviewed(store: Store) -> str:
+    """One log with one person's answers and marks; its trace id."""
+    (anna,) = people(store, "anna")
+    one = evaluation(1, scored(good, 0.3), answer=ANSWER)
+    store.write([one], [good], now=NOW)
+    for question in (TONE, SCORE, GAP):
+        own_questions.create(store, question)
+    trace_id = f"{one.trace.trace_id:032x}"
+    costs = ANSWER.index("It costs")
+    marks = (Evidence(0, PHONE.stop, "unsupported"), Evidence(costs, len(ANSWER), "contradicted"))
+    said = {"tone": "rude", "score": 3, "gap": "the opening hours of +49 171 2345678"}
+    submit(store, trace_id, Review(trace_id, (), answers=said, evidence=marks), anna, NOW)
+    return trace_id
+
+
+def _content(store: Store, trace_id: str) -> Review:
+    with store.reading() as connection:
+        return read_content(store, trace_id, connection.execute(select(reviews)).mappings().one())
+
+
+def test_what_people_say_is_kept(store: Store) -> None:
+    """Categories, numbers, texts and marks; a second review replaces all of it, a label from elsewhere adds to it."""
+    trace_id = _reviewed(store)
+    content = _content(store, trace_id)
+    assert content.answers == {"tone": "rude", "score": 3.0, "gap": "the opening hours of +49 171 2345678"}
+    assert content.evidence[0] == Evidence(0, PHONE.stop, "unsupported")
+    submit(store, trace_id, Review(trace_id, (Verdict("good", "fail"),)), 1, NOW, merge=True)
+    assert _content(store, trace_id).answers == content.answers
+    submit(store, trace_id, Review(trace_id, (), answers={"tone": "friendly"}), 1, NOW)
+    assert _content(store, trace_id).answers == {"tone": "friendly"}
+    assert _content(store, trace_id).evidence == ()
+
+
+def test_answers_that_do_not_fit_are_refused(store: Store) -> None:
+    """With the question's name and what would fit; nothing is kept."""
+    trace_id = _reviewed(store)
+    own_questions.close(store, "gap")
+    for answers, message in (
+        ({"tone": "sad"}, "tone is none of its categories"),
+        ({"score": 11}, "score is 11; give a number from 0 to 10"),
+        ({"score": "3"}, "score is not a finite number"),
+        ({"score": float("nan")}, "score is not a finite number"),
+        ({"gap": "x"}, "no question 'gap' is asked"),
+        ({"other": "x"}, "no question 'other' is asked"),
+        ({"tone": 1}, "tone is not a text"),
+    ):
+        with pytest.raises(DataError, match=message):
+            submit(store, trace_id, Review(trace_id, (), answers=answers), 1, NOW)  # type: ignore[arg-type]
+    for mark, message in (
+        (Evidence(5, 5, "unsupported"), "not a part of the answer"),
+        (Evidence(-1, 5, "unsupported"), "not a part of the answer"),
+        (Evidence(0, 5, "supported"), "verdict is 'supported'"),
+    ):
+        with pytest.raises(DataError, match=message):
+            submit(store, trace_id, Review(trace_id, (), evidence=(mark,)), 1, NOW)
+    assert _content(store, trace_id).answers["tone"] == "rude"
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (OwnQuestion("Tone", "?", "text"), "name is 'Tone'"),
+        (OwnQuestion("tone", " ", "text"), "empty or longer"),
+        (OwnQuestion("tone", "x" * 301, "text"), "empty or longer"),
+        (OwnQuestion("tone", "?", "colour"), "kind of the question is 'colour'"),
+        (OwnQuestion("tone", "?", "category", "", (Category("one"),)), "2 to 12 different categories; 1"),
+        (OwnQuestion("tone", "?", "category", "", (Category("a"), Category("a"))), "different categories"),
+        (OwnQuestion("tone", "?", "category", "", (Category("a", "k"), Category("b"))), "hot key 'k' is not free"),
+        (OwnQuestion("tone", "?", "category", "", (Category("a", "f"), Category("b", "f"))), "same hot key"),
+        (OwnQuestion("tone", "?", "text", "", (Category("a"), Category("b"))), "has no categories"),
+        (OwnQuestion("tone", "?", "text", low=1), "no least or greatest"),
+        (OwnQuestion("tone", "?", "number", low=2, high=1), "the least must be below"),
+        (OwnQuestion("tone", "?", "text", "nowhere"), "no queue 'nowhere'"),
+    ],
+)
+def test_questions_that_cannot_be(store: Store, question: OwnQuestion, message: str) -> None:
+    """Each is refused with what is wrong."""
+    with pytest.raises(DataError, match=message):
+        own_questions.create(store, question)
+    assert own_questions.load(store, closed=True) == ()
+
+
+def test_questions_are_asked_until_they_are_closed(store: Store) -> None:
+    """In the order in which they were added, as they were; a name is taken for good."""
+    named_queues.create(store, "legal")
+    listed = OwnQuestion("risk", "Is there a risk?", "category", "legal", (Category("yes", "y"), Category("no", "n")))
+    for question in (TONE, SCORE, listed):
+        own_questions.create(store, question)
+    assert own_questions.load(store) == (TONE, SCORE, listed)
+    own_questions.close(store, "tone")
+    assert [one.name for one in own_questions.load(store)] == ["score", "risk"]
+    assert own_questions.load(store, closed=True)[0].closed
+    with pytest.raises(DataError, match="there is a question 'tone' already"):
+        own_questions.create(store, TONE)
+    own_questions.close(store, "tone", closed=False)
+    assert own_questions.load(store)[0] == TONE
+    with pytest.raises(DataError, match="no question 'other'"):
+        own_questions.close(store, "other")
+
+
+def _row(store: Store, path: Path, options: Options | None = None) -> dict[str, object]:
+    export(store, path, options)
+    (line,) = path.read_text(encoding="utf-8").splitlines()
+    row: dict[str, object] = json.loads(line)
+    return row
+
+
+def test_marks_are_evidence_in_the_export(store: Store, tmp_path: Path) -> None:
+    """With place, words and verdict; answers as texts or numbers; the same as Parquet."""
+    _reviewed(store)
+    row = _row(store, tmp_path / "out.jsonl")
+    costs = ANSWER.index("It costs")
+    assert row["evidence"] == [
+        {"reviewer": "reviewer-1", "start": 0, "end": PHONE.stop, "text": ANSWER[: PHONE.stop],
+         "verdict": "unsupported"},
+        {"reviewer": "reviewer-1", "start": costs, "end": len(ANSWER), "text": "It costs nothing.",
+         "verdict": "contradicted"},
+    ]  # fmt: skip
+    answers = {one["question"]: one["text"] or one["number"] for one in row["answers"]}  # type: ignore[attr-defined]
+    assert answers == {"tone": "rude", "score": 3.0, "gap": "the opening hours of +49 171 2345678"}
+    parquet = pytest.importorskip("pyarrow.parquet")
+    export(store, tmp_path / "out.parquet")
+    (same,) = parquet.read_table(tmp_path / "out.parquet").to_pylist()
+    assert same["evidence"] == row["evidence"]
+    assert same["answers"] == row["answers"]
+
+
+def _shout(text: str) -> str:
+    return text.replace("Call Jane on", "Call somebody on")
+
+
+def test_a_redacted_export_hides_what_a_mark_covers(store: Store, tmp_path: Path) -> None:
+    """Places and words are those of the redacted answer; where a function of one's own changed the words of a mark, the
+    mark is left out."""
+    _reviewed(store)
+    row = _row(store, tmp_path / "out.jsonl", Options(redact=mask_pii))
+    assert "2345678" not in json.dumps(row)
+    for one in row["evidence"]:  # type: ignore[attr-defined]
+        assert one["text"] == str(row["answer"])[one["start"] : one["end"]]
+    assert row["evidence"][0]["text"].startswith("Call Jane on [")  # type: ignore[index]
+    row = _row(store, tmp_path / "own.jsonl", Options(redact=_shout))
+    assert [one["text"] for one in row["evidence"]] == ["It costs nothing."]  # type: ignore[attr-defined]
+    assert str(row["answer"])[row["evidence"][0]["start"] :] == "It costs nothing."  # type: ignore[index]
+
+
+def test_a_new_key_keeps_answers_and_marks(tmp_path: Path) -> None:
+    """They are encrypted with the other texts of a review, under a first key and under the next one."""
+    path = str(tmp_path / "logs.db")
+    store = open_store(path)
+    trace_id = _reviewed(store)
+    before = _content(store, trace_id)
+    store.close()
+    first, second = "11" * 32, "22" * 32
+    for key in (first, f"{second} {first}"):
+        rekey(path, key)
+        store = open_store(path, key=key)
+        assert _content(store, trace_id) == before
+        with store.reading() as connection:
+            row = connection.execute(select(reviews)).mappings().one()
+            assert (row["answers"], row["evidence"], row["key"]) == (None, None, Keys(key).ids[0])
+        store.close()
+    assert b"opening hours" not in Path(path).read_bytes()
+
+
+def test_agreement_on_numbers() -> None:
+    """Krippendorff's alpha for intervals is that of his worked example (2011, D: .849), and 1 for equal answers."""
+    values = (
+        (1, 1, None, 1), (2, 2, 3, 2), (3, 3, 3, 3), (3, 3, 3, 3), (2, 2, 2, 2), (1, 2, 3, 4), (4, 4, 4, 4),
+        (1, 1, 2, 1), (2, 2, 2, 2), (None, 5, 5, 5), (None, None, 1, 1), (None, None, 3, None),
+    )  # fmt: skip
+    result = interval_alpha([[float(one) for one in unit if one is not None] for unit in values])
+    assert result.value == pytest.approx(0.849, abs=0.0005)
+    assert result.units == 11
+    assert result.interval is not None
+    assert result.interval[0] < 0.849 < result.interval[1]
+    assert interval_alpha([[1.0, 1.0], [2.0, 2.0]]).value == 1.0
+    assert interval_alpha([[1.0, 1.0], [1.0]]).value is None
+    assert interval_alpha([]).value is None
+
+
+def test_agreement_on_own_questions(store: Store) -> None:
+    """Counts of categories, means of numbers, and alpha over the logs that several people answered."""
+    trace_id = _reviewed(store)
+    (_, ben) = people(store, "ben", "cem")
+    submit(store, trace_id, Review(trace_id, (), answers={"tone": "friendly", "score": 5}), ben, NOW + 10)
+    tone, score, gap = measure_answers(store)
+    assert (tone.answers, tone.counts) == (2, {"friendly": 1, "rude": 1})
+    assert (score.answers, score.mean, score.alpha.units) == (2, 4.0, 1)
+    assert (gap.answers, gap.counts, gap.mean, gap.alpha.value) == (1, {}, None, None)
+    assert [one.answers for one in measure_answers(store, NOW + 5)] == [1, 1]
+    assert measure_answers(store, until=NOW) == []
