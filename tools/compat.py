@@ -82,10 +82,10 @@ COMBINATIONS = (
         ("tests/otlp/test_hold.py", "tests/otlp/test_otlp_wire.py", "tests/langchain/test_golden.py"),
         ("opentelemetry-sdk", "opentelemetry-instrumentation"),
     ),
-    # The oldest releases are the first ones that show costs (Phoenix), and users and cached tokens (MLflow).
+    # The oldest releases are the first ones that show costs (Phoenix), and cached tokens of OpenInference (MLflow).
     Combination("phoenix-oldest", ("arize-phoenix==11.0.0",), ("tests/backends",), ("arize-phoenix",), "phoenix"),
     Combination("phoenix-newest", ("arize-phoenix",), ("tests/backends",), ("arize-phoenix",), "phoenix"),
-    Combination("mlflow-oldest", ("mlflow==3.12.0",), ("tests/backends",), ("mlflow",), "mlflow"),
+    Combination("mlflow-oldest", ("mlflow==3.16.0",), ("tests/backends",), ("mlflow",), "mlflow"),
     Combination("mlflow-newest", ("mlflow",), ("tests/backends",), ("mlflow",), "mlflow"),
 )
 
