@@ -48,39 +48,48 @@ class Combination:
     """Of a backend: the program of its server, which the tests start. They find it by `RAGTRACE_TEST_<SERVER>`."""
 
 
+def _modules(folder: str, names: str) -> tuple[str, ...]:
+    return tuple(f"tests/{folder}/test_{name}.py" for name in names.split())
+
+
 _LANGCHAIN = ("langchain-core", "langgraph")
 _LLAMA_INDEX = ("llama-index-core", "llama-index-instrumentation", "llama-index-workflows")
+_OPENTELEMETRY = ("opentelemetry-sdk", "opentelemetry-instrumentation")
+_EXPORT_TESTS = (*_modules("otlp", "hold otlp_wire"), *_modules("langchain", "golden"))
+# The capture matrices are not among the tests: they start a process for each case, and `make test` runs them.
 COMBINATIONS = (
     Combination(
         "langchain-oldest",
         ("langchain-core==0.3.0", "langgraph==0.2.28", "langgraph-checkpoint==1.0.12", "langsmith==0.1.147"),
-        tuple(f"tests/langchain/test_{name}.py" for name in ("handler", "golden", "requests", "usage")),
+        _modules("langchain", "handler golden requests usage"),
         _LANGCHAIN,
     ),
     Combination(
         "langchain-newest",
         ("langchain-core<2", "langgraph", "langchain", "langchain-classic"),
-        ("tests/langchain",),
+        _modules("langchain", "documents golden graphs handler messages requests usage"),
         _LANGCHAIN,
     ),
     Combination(
         "llama-index-oldest",
         ("llama-index-core==0.12.45",),
-        tuple(f"tests/llama_index/test_{name}.py" for name in ("traps", "spans", "overrides", "replies")),
+        _modules("llama_index", "traps spans overrides replies"),
         _LLAMA_INDEX,
     ),
-    Combination("llama-index-newest", ("llama-index-core<0.15",), ("tests/llama_index",), _LLAMA_INDEX),
+    Combination(
+        "llama-index-newest",
+        ("llama-index-core<0.15",),
+        _modules("llama_index", "indexing messages overrides replies requests spans traps workflows"),
+        _LLAMA_INDEX,
+    ),
     Combination(
         "opentelemetry-oldest",
         ("opentelemetry-sdk==1.39.0", "opentelemetry-instrumentation==0.60b0", "langchain-core<2", "langgraph"),
-        ("tests/otlp/test_hold.py", "tests/otlp/test_otlp_wire.py", "tests/langchain/test_golden.py"),
-        ("opentelemetry-sdk", "opentelemetry-instrumentation"),
+        _EXPORT_TESTS,
+        _OPENTELEMETRY,
     ),
     Combination(
-        "opentelemetry-newest",
-        ("opentelemetry-sdk", "opentelemetry-instrumentation", "langchain-core<2", "langgraph"),
-        ("tests/otlp/test_hold.py", "tests/otlp/test_otlp_wire.py", "tests/langchain/test_golden.py"),
-        ("opentelemetry-sdk", "opentelemetry-instrumentation"),
+        "opentelemetry-newest", (*_OPENTELEMETRY, "langchain-core<2", "langgraph"), _EXPORT_TESTS, _OPENTELEMETRY
     ),
     # The oldest releases are the first ones that show costs (Phoenix), and cached tokens of OpenInference (MLflow).
     Combination("phoenix-oldest", ("arize-phoenix==11.0.0",), ("tests/backends",), ("arize-phoenix",), "phoenix"),
