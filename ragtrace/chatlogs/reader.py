@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, select
 
 from ragtrace.chatlogs.encryption import Keys, unseal_columns
+from ragtrace.chatlogs.engine import chunks
 from ragtrace.chatlogs.schema import contents, details, feedback, scores, trace_is, traces
 from ragtrace.chatlogs.store_types import StoredTrace
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Score, Trace, facts_from_dict
 
+_QUESTION = 500
 CONTENT = ("query", "answer", "reference", "documents", "attributes")
 DETAILS = ("explanation", "evidence")
 REVIEW = ("comment", "corrected", "answers", "evidence")
@@ -42,6 +44,19 @@ def read_trace(connection: Connection, keys: Keys | None, trace_id: str | int) -
     )
     messages = _feedback(connection, keys, row["trace_id"])
     return StoredTrace(row["id"], evaluation, history, row["stored"], row["thumbs"], bool(row["reviewed"]), messages)
+
+
+def read_questions(connection: Connection, keys: Keys | None, ids: Sequence[int]) -> dict[int, str]:
+    """Reads the first 500 characters of the questions of traces, by the store's ids. Raises StoreError as
+    `read_trace`."""
+    query = select(traces.c.id, traces.c.trace_id, contents.c.query, contents.c.sealed, contents.c.key)
+    query = query.join(contents, contents.c.trace == traces.c.id)
+    questions = {}
+    for part in chunks(ids):
+        for row in connection.execute(query.where(traces.c.id.in_(part))).mappings():
+            texts = unseal_columns(keys, row["trace_id"], row, ("query",))
+            questions[row["id"]] = (texts["query"] or "")[:_QUESTION]
+    return questions
 
 
 def parse_attributes(text: str | None) -> tuple[Mapping[str, Any], Facts]:

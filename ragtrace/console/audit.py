@@ -28,6 +28,7 @@ READS: Mapping[str, str] = {
     "/questions/gaps": "question.gaps",
     "/questions/{topic}": "question.list",
     "/knowledge-gaps": "question.gaps",
+    "/compare": "compare.view",
     "/review": "review.view",
     "/review/next": "review.view",
     "/review/evaluators": "review.evaluators",

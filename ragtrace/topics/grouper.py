@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Select, delete, exists, func, insert, select, text, update
 
 from ragtrace.chatlogs.engine import chunks, lock
-from ragtrace.chatlogs.reader import TOPIC, TOPIC_SEAL
-from ragtrace.chatlogs.schema import contents, lowest_id, topics, trace_topics, traces
+from ragtrace.chatlogs.reader import TOPIC, TOPIC_SEAL, read_questions
+from ragtrace.chatlogs.schema import lowest_id, topics, trace_topics, traces
 from ragtrace.errors import MissingExtraError
 from ragtrace.text.redaction import mask_pii
 from ragtrace.topics import clusters
@@ -45,7 +45,6 @@ _CENTRE_SIZE = 200
 """A centre moves with the first questions of its topic, and then stays."""
 _STALE_DAYS = 90.0
 """A topic without a question for so long is deleted."""
-_CHARS = 500
 _NAMED_BY = 200
 """Questions of a topic whose words name it."""
 _LOCK = 7_236_871_044
@@ -124,7 +123,7 @@ class Grouper:
         query = select(recent.c.id).where(~exists().where(trace_topics.c.trace == recent.c.id))
         with self._store.reading() as connection:
             ids = connection.scalars(query.order_by(recent.c.id.desc()).limit(_BATCH)).all()
-            texts = read_questions(self._store, connection, ids)
+            texts = read_questions(connection, self._store.keys, ids)
         return [(trace, texts.get(trace, "")) for trace in ids]
 
     def _assign(self, batch: Sequence[tuple[int, str]]) -> None:
@@ -190,7 +189,7 @@ class Grouper:
         )
         with self._store.reading() as connection:
             ids = connection.scalars(query.order_by(trace_topics.c.trace.desc()).limit(_POOL)).all()
-            texts = read_questions(self._store, connection, ids)
+            texts = read_questions(connection, self._store.keys, ids)
         return [(trace, texts[trace]) for trace in ids if texts.get(trace, "").strip()]
 
     def _embed(self, questions: Sequence[str]) -> Any:
@@ -245,17 +244,6 @@ _INSERT = """
 INSERT INTO trace_topics (trace, topic)
 SELECT id, (SELECT topics.id FROM topics WHERE topics.id = :topic) FROM traces WHERE id = :trace
 ON CONFLICT DO NOTHING"""
-
-
-def read_questions(store: Store, connection: Connection, ids: Sequence[int]) -> dict[int, str]:
-    """The beginnings of the questions of traces, by the store's ids; unmasked."""
-    query = select(traces.c.id, traces.c.trace_id, contents.c.query, contents.c.sealed, contents.c.key)
-    query = query.join(contents, contents.c.trace == traces.c.id)
-    questions = {}
-    for part in chunks(ids):
-        for row in connection.execute(query.where(traces.c.id.in_(part))).mappings():
-            questions[row["id"]] = (store.unseal(row["trace_id"], row, ("query",))["query"] or "")[:_CHARS]
-    return questions
 
 
 def load_topics(store: Store, model: str) -> list[Topic]:

@@ -57,6 +57,8 @@ NEEDS = {
     "GET /evaluators/{name}": VIEWER,
     "GET /health": VIEWER,
     "GET /questions": VIEWER,
+    "GET /compare": VIEWER,
+    "GET /api/compare": VIEWER,
     "GET /questions/gaps": VIEWER,
     "GET /questions/{topic}": VIEWER,
     "GET /api/topics": VIEWER,

@@ -33,7 +33,8 @@ playwright = pytest.importorskip("playwright.sync_api")
 PAGES = (
     "/", "/traces", "/traces?app=shop&label=fail", "/traces?q=zebrafish", "/review", "/agreement", "/evaluators",
     "/evaluators/faithfulness?view=reviewed", "/questions", "/questions?range=24h&app=shop", "/questions/1",
-    "/questions/gaps", "/health", "/users", "/audit", "/traces/none", "/login",
+    "/questions/gaps", "/compare", "/compare?kind=period&range=1h",
+    "/compare?kind=evaluator_version", "/health", "/users", "/audit", "/traces/none", "/login",
 )  # fmt: skip
 GOOD = f"/traces/{evaluation(3).trace.trace_id:032x}"
 

@@ -8,6 +8,7 @@ from ragtrace.console import access
 from ragtrace.console.api import (
     admin,
     calibrations,
+    comparisons,
     exchange,
     prometheus,
     queues,
@@ -23,5 +24,18 @@ __all__ = ["described", "router"]
 
 # Each module has the prefix: FastAPI's routes of an included router do not know the prefix of the outer one.
 router = APIRouter(dependencies=[Depends(access.known), Depends(only_known_parameters)])
-for _module in (traces, summary, topics, reviews, queues, calibrations, exchange, prometheus, views, admin):
+_MODULES = (
+    traces,
+    summary,
+    topics,
+    comparisons,
+    reviews,
+    queues,
+    calibrations,
+    exchange,
+    prometheus,
+    views,
+    admin,
+)
+for _module in _MODULES:
     router.include_router(_module.router)

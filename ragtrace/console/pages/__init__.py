@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from ragtrace.console.pages.agreement import router as _agreement
+from ragtrace.console.pages.comparisons import router as _comparisons
 from ragtrace.console.pages.evaluator_pages import router as _evaluators
 from ragtrace.console.pages.health import router as _health
 from ragtrace.console.pages.overview import router as _overview
@@ -20,6 +21,7 @@ for _part in (
     _overview,
     _traces,
     _topics,
+    _comparisons,
     _review,
     _review_form,
     _review_setup,

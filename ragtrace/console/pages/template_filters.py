@@ -47,6 +47,11 @@ def iso(value: float | None) -> str:
     return _date(value, "%Y-%m-%dT%H:%M:%SZ")
 
 
+def local_time(value: float) -> str:
+    """A Unix time as a field of the type `datetime-local` has it, in UTC."""
+    return _date(value, "%Y-%m-%dT%H:%M")
+
+
 def clock(value: float) -> str:
     """A time of today, in UTC."""
     return _date(value, "%H:%M UTC")

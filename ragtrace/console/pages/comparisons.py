@@ -1,0 +1,106 @@
+"""`/compare`: two prompt versions, models, periods or evaluator versions side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from ragtrace.chatlogs import search
+from ragtrace.chatlogs.side_by_side import EvaluatorDifference, SideBySide, compare_sides
+from ragtrace.chatlogs.store_types import TraceSummary
+from ragtrace.console import visible_content
+from ragtrace.console.access import User, Viewer, store_of
+from ragtrace.console.comparison_sides import KINDS, SideChoice, choices, parse_start, two_sides, with_defaults
+from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
+from ragtrace.console.pages.template_filters import local_time, render
+from ragtrace.console.pages.trace_view import ordered
+from ragtrace.errors import SettingError
+
+router = APIRouter()
+_DEFAULT = "30d"
+
+
+class CompareChoices(BaseModel):
+    """What an address asks for; what makes no sense in it is left out."""
+
+    kind: str = ""
+    a: str = ""
+    b: str = ""
+    range: str = _DEFAULT
+    app: str = ""
+    evaluator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedAnswer:
+    """The same question on both sides."""
+
+    a: TraceSummary
+    b: TraceSummary
+
+
+@router.get("/compare")
+def compare(request: Request, user: Viewer, query: Annotated[CompareChoices, Query()]) -> Response:
+    """The page."""
+    store, now = store_of(request), time.time()
+    stored = search.choices(store)
+    evaluators = ordered(stored.get("evaluator", []))
+    range = query.range if query.range in RANGES else _DEFAULT
+    kind = next((kind for kind, _ in KINDS if kind == query.kind), KINDS[0][0])
+    evaluator = query.evaluator if query.evaluator in evaluators else next(iter(evaluators), "")
+    choice = SideChoice(kind, query.a[:200], query.b[:200], now - RANGES[range], now, query.app[:200], evaluator)
+    names = choices(store, choice)
+    choice = with_defaults(choice, names)
+    result, problem = None, ""
+    try:
+        result = compare_sides(store, *two_sides(choice), evaluator if kind == "evaluator_version" else "")
+    except SettingError as error:
+        problem = str(error) if len(names) > 1 or kind == "period" else ""
+    row = _row(result, evaluator)
+    worse, better = (_examples(request, user, pairs) for pairs in ((row.worse, row.better) if row else ((), ())))
+    return render(
+        request,
+        "compare.html.j2",
+        choice=choice,
+        kinds=KINDS,
+        names=[*names, *(name for name in (choice.a, choice.b) if name and name not in names)],
+        starts=_starts(choice),
+        range=range,
+        ranges=RANGE_NAMES,
+        apps=stored.get("app", []),
+        evaluators=evaluators,
+        result=result,
+        row=row,
+        worse=worse,
+        better=better,
+        problem=problem,
+        kept=urlencode({"range": range, "app": choice.app, "evaluator": evaluator}),
+    )
+
+
+def _row(result: SideBySide | None, evaluator: str) -> EvaluatorDifference | None:
+    rows = result.rows if result else ()
+    return next((row for row in rows if row.evaluator == evaluator), None)
+
+
+def _starts(choice: SideChoice) -> tuple[str, str]:
+    """When two periods begin, as a field of a form has it."""
+    if choice.kind != "period":
+        return "", ""
+    try:
+        return local_time(parse_start(choice.a)), local_time(parse_start(choice.b))
+    except SettingError:
+        return "", ""
+
+
+def _examples(request: Request, user: User, pairs: Sequence[tuple[int, int]]) -> list[ChangedAnswer]:
+    ids = [trace for pair in pairs for trace in pair]
+    by_id = {row.id: row for row in visible_content.find_summaries(request, user, ids)}
+    return [ChangedAnswer(by_id[a], by_id[b]) for a, b in pairs if a in by_id and b in by_id]
