@@ -10,6 +10,7 @@ grafana/types: TypeScript's compiler checks every dashboard against the types of
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
@@ -66,9 +67,9 @@ def rules() -> list[dict[str, Any]]:
     return [r for f in files for g in yaml.safe_load(f.read_text(encoding="utf-8"))["groups"] for r in g["rules"]]
 
 
-def plain(expr: str) -> str:
-    """Returns a panel's query with values in place of its variables."""
-    filled = expr.replace("$__range", "6h").replace("$__rate_interval", "5m")
+def plain(expr: str, evaluator: str = ".*") -> str:
+    """Returns a panel's query with values in place of its variables; `evaluator` is the one that is chosen."""
+    filled = expr.replace("$__range", "6h").replace("$__rate_interval", "5m").replace("$evaluator", evaluator)
     return re.sub(r"\$\{?\w+\}?", ".*", filled)
 
 
@@ -102,6 +103,9 @@ def lint() -> Iterator[str]:
         for source in _sources(page):
             if source.get("uid") not in ("${datasource}", "-- Grafana --"):
                 yield f"{name}: the data source {source} is not a variable"
+        for variable in page["templating"]["list"]:
+            if variable["type"] == "constant":
+                yield f"{name}: {variable['name']} is a constant, which nobody can change in a provisioned dashboard"
         yield from _overlaps(name, page)
         for panel in panels(page):
             yield from _panel(f"{name}: {panel.get('title')!r}", panel)
@@ -136,6 +140,16 @@ def _overlaps(name: str, page: dict[str, Any]) -> Iterator[str]:
                 cells[x, y] = panel["title"]
 
 
+def _data_links(panel: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields every link of a panel: its own, those of its fields and those of single columns."""
+    yield from panel.get("links") or ()
+    yield from panel["fieldConfig"]["defaults"].get("links") or ()
+    for override in panel["fieldConfig"].get("overrides") or ():
+        for setting in override["properties"]:
+            if setting["id"] == "links":
+                yield from setting["value"]
+
+
 _TYPES = {"stat", "timeseries", "heatmap", "table"}
 
 
@@ -153,6 +167,7 @@ def _panel(where: str, panel: dict[str, Any]) -> Iterator[str]:
         yield f"{where}: the panel has no unit"
     yield from _queries(where, panel["targets"])
     yield from _links(where, panel)
+    yield from _variables(where, panel)
 
 
 def _queries(where: str, targets: list[dict[str, Any]]) -> Iterator[str]:
@@ -168,10 +183,35 @@ def _links(where: str, panel: dict[str, Any]) -> Iterator[str]:
     for link in panel.get("links") or ():
         if "/docs/runbooks/" in link["url"] and not (ROOT / "docs/runbooks" / link["url"].rsplit("/", 1)[1]).is_file():
             yield f"{where}: {link['url']} does not exist"
+    for link in _data_links(panel):
+        if "${chatlog_url}/traces" in link["url"] and not all(
+            part in link["url"] for part in ("app=", "env=", "since=", "until=")
+        ):
+            yield f"{where}: the link to the console drops the application, the environment or the time"
     for link in panel["fieldConfig"]["defaults"].get("links") or ():
         for label in re.findall(r"__field\.labels\.(\w+)", link["url"]):
             if not all(_keeps(target["expr"], label) for target in panel["targets"]):
                 yield f"{where}: the link uses the label {label}, which its query does not keep"
+
+
+def _variables(where: str, panel: dict[str, Any]) -> Iterator[str]:
+    """A query whose metrics all have the label of a variable must use the variable."""
+    labels = _labels()
+    for target in panel["targets"]:
+        metrics = {_SUFFIX.sub("", name) for name in _METRIC.findall(re.sub(r'"[^"]*"', '""', target["expr"]))}
+        for label in ("model", "prompt_version"):
+            if metrics and all(label in labels.get(name, ()) for name in metrics) and f"${label}" not in target["expr"]:
+                yield f"{where}: the variable {label} does not act on query {target['refId']}"
+        if metrics & labels.keys() and "$app" not in target["expr"] and "ragtrace_review" not in target["expr"]:
+            yield f"{where}: the variable app does not act on query {target['refId']}"
+
+
+@functools.cache
+def _labels() -> dict[str, frozenset[str]]:
+    """Returns the labels of each metric of docs/metrics.md."""
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| `ragtrace_")]
+    return {cells[1].strip(" `"): frozenset(re.findall(r"`(\w+)`", cells[3])) for cells in rows}
 
 
 def _keeps(expr: str, label: str) -> bool:

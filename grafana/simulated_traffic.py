@@ -53,9 +53,11 @@ CHECKS = (
 Models = Sequence[tuple[str, str, float]]
 MODELS: Sequence[Models] = (
     (("gpt-4o-mini", "v7", 0.8), ("gpt-4o-mini", "v8", 0.2)),
-    (("mistral-small", "2026-02", 1.0),),
+    (("mistral-small", "2026-02", 0.7), ("mistral-small", "2026-03", 0.3)),
 )
 """(model, prompt version, share of the requests): of the first application, and of the others."""
+DEPLOYED = {"2026-03": 4 * 3_600}
+"""How many seconds before the end a prompt version begins; the others are there from the start."""
 
 
 class History:
@@ -71,7 +73,15 @@ class History:
 
     def counter(self, name: str, events: Array, **labels: str) -> None:
         """Adds a counter, from its increments in each step."""
-        self._add(name.removesuffix("_total"), "counter", name, labels, np.cumsum(events))
+        total = np.cumsum(events)
+        begin = self.begin(labels.get("prompt_version", ""))
+        if begin > self.times[0]:
+            total = np.where(self.times < begin, np.nan, total)
+        self._add(name.removesuffix("_total"), "counter", name, labels, total)
+
+    def begin(self, version: str) -> float:
+        """The time at which a prompt version is deployed, in Unix seconds."""
+        return float(self.times[-1] - DEPLOYED.get(version, np.inf))
 
     def gauge(self, name: str, values: Array, **labels: str) -> None:
         self._add(name, "gauge", name, labels, np.broadcast_to(values, self.times.shape))
@@ -96,10 +106,13 @@ class History:
                 parts.append(f"# TYPE {family} {kind}\n")
                 for name, values in series:
                     points = values[inside]
+                    whole = not np.isnan(points).any() and (points == np.floor(points)).all()
                     numbers = (
-                        points.astype(np.int64).tolist() if (points == np.floor(points)).all() else points.tolist()
+                        points.astype(np.int64).tolist()
+                        if whole
+                        else [None if np.isnan(v) else v for v in points.tolist()]
                     )
-                    parts.extend(f"{name} {v} {t}\n" for v, t in zip(numbers, stamps, strict=True))
+                    parts.extend(f"{name} {v} {t}\n" for v, t in zip(numbers, stamps, strict=True) if v is not None)
             path = folder / f"{int(block)}.om"
             path.write_text("".join(parts) + "# EOF\n", encoding="utf-8")
             files.append(path)
@@ -192,14 +205,17 @@ class Traffic:
             self.add("ragtrace_sampling_decisions_total", events, decision=decision, stratum=stratum)
 
     def _split(self, events: Array, models: Models) -> Iterator[tuple[dict[str, str], Array]]:
-        parts = self.random.multinomial(events, [part for *_, part in models])
+        shares = np.array([[part] * self.size for *_, part in models])
+        for i, (_, version, _) in enumerate(models):
+            shares[i, self.history.times < self.history.begin(version)] = 0.0
+        parts = self.random.multinomial(events, (shares / shares.sum(axis=0)).T)
         for i, (model, version, _) in enumerate(models):
             yield {"model": model, "prompt_version": version}, parts[:, i]
 
     def evaluate(self, models: Models) -> None:
         """Adds scores, verdicts and causes of the sampled requests."""
         failed = {check.name: self._check(check, models) for check in CHECKS}
-        self._causes(failed)
+        self._causes(failed, models)
         self.spread("ragtrace_evaluation_lag_seconds", LAG, self.evaluated, 2.5, sigma=0.8)
         some = np.where(self.evaluated > 0, self.history.times - 3.2, np.nan)
         last_times = np.maximum.accumulate(np.nan_to_num(some, nan=self.history.times[0] - 30.0))
@@ -264,7 +280,7 @@ class Traffic:
             for window, dollars in (("hour", 1.0), ("day", 10.0)):
                 self.history.gauge("ragtrace_judge_budget_usd", dollars, **self.base, window=window)
 
-    def _causes(self, failed: Mapping[str, Array]) -> None:
+    def _causes(self, failed: Mapping[str, Array], models: Models) -> None:
         bad = np.minimum(failed["faithfulness"], self.evaluated)
         retrieval = self.share(bad, 0.3, 0.75)
         nothing = self.random.binomial(retrieval, 0.4)
@@ -290,6 +306,8 @@ class Traffic:
             "none": rest - truncated,
         }.items():
             self.add("ragtrace_failure_causes_total", events, cause=cause)
+            for labels, counted in self._split(events, models):
+                self.add("ragtrace_failure_cause_weight_total", counted / self.p, cause=cause, **labels)
 
     def operate(self) -> None:
         """The pipeline and the exporters."""

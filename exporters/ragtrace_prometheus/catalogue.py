@@ -71,6 +71,8 @@ class Catalogue:
         )
         self.failures = counter("evaluation_failures", text, "evaluator kind")
         self.causes = counter("failure_causes", "Causes of answers.", "cause")
+        text = "Sum of 1/p by cause: the requests that the evaluated ones stand for."
+        self.cause_weight = counter("failure_cause_weight", text, "cause model prompt_version")
         self.lag = histogram("evaluation_lag_seconds", "From the end of a request to that of its evaluation.", _LAG)
         self.dropped = counter("evaluations_dropped", "Sampled requests that were not evaluated.", "reason")
         name, text = "last_evaluation_timestamp_seconds", "When an evaluation ended last."

@@ -43,6 +43,7 @@ class Evaluations:
             catalogue.dropped.begin(caps.reason(reason))
         for cause in semconv.CAUSES:
             catalogue.causes.begin(cause)
+            catalogue.cause_weight.begin(cause, *_UNKNOWN)
         for check in evaluators:
             self._begin(check)
         if any(check.asks_judge for check in evaluators):
@@ -84,10 +85,20 @@ class Evaluations:
         for score in evaluation.scores:
             self._count_score(score, origin, source)
         if evaluation.cause is not None:
-            m.causes.inc(evaluation.cause if evaluation.cause in semconv.CAUSES else "none")
+            self._count_cause(evaluation, origin)
         if not evaluation.is_late:
             m.lag.observe(amount(evaluation.lag), source=source)
             m.last.set(now)
+
+    def _count_cause(self, evaluation: Evaluation, origin: Origin) -> None:
+        cause = evaluation.cause if evaluation.cause in semconv.CAUSES else "none"
+        self._metrics.causes.inc(cause)
+        # An evaluator with a share of its own has a smaller probability than the request.
+        probability = max((score.sampling_probability for score in evaluation.scores), default=1.0)
+        if not self._metrics.cause_weight.has(cause, *origin):
+            for each in semconv.CAUSES:
+                self._metrics.cause_weight.begin(each, *origin)
+        self._metrics.cause_weight.inc(cause, *origin, by=weight_of(probability)[0])
 
     def count_duration(self, evaluator: str, seconds: float) -> None:
         """Count how long an evaluator took for one trace."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,6 +44,7 @@ def main() -> int:
     parser.add_argument("out", type=Path, help="folder for the pictures")
     parser.add_argument("--theme", nargs="+", choices=("dark", "light"), default=["dark", "light"])
     parser.add_argument("--hours", type=float, default=6, help="the length of the time that is shown")
+    parser.add_argument("--docs", action="store_true", help="also put the dark pictures into docs/pictures")
     parser.add_argument("--data", type=Path, help="use this data directory of simulate.py instead of a new one")
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     options = parser.parse_args()
@@ -68,9 +71,12 @@ def main() -> int:
                 "out": str(options.out.resolve()),
             }
             done = subprocess.run(["node", str(HERE / "shoot.mjs"), json.dumps(job)], check=False)
-    if importlib.util.find_spec("PIL") is not None:
-        for path in options.out.glob("ragtrace-*.png"):
+    for path in options.out.glob("ragtrace-*.png"):
+        if importlib.util.find_spec("PIL") is not None:
             smaller(path)
+        if options.docs and path.name.endswith("-dark.png"):
+            name = path.name.removeprefix("ragtrace-").removesuffix("-dark.png")
+            shutil.copy(path, HERE.parents[1] / "docs" / "pictures" / f"dashboard-{name}.png")
     print(f"done after {time.monotonic() - began:.0f} s")
     return done.returncode
 

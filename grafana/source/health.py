@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from panels import BAD_HIGH, GREEN, RED, YELLOW, Page, S, link, over, quantile, runbook
+from panels import (
+    AN_HOUR,
+    APP,
+    BAD_HIGH,
+    EVALUATIONS,
+    GREEN,
+    LOGS,
+    RED,
+    REQUESTS,
+    YELLOW,
+    M,
+    Page,
+    S,
+    T,
+    link,
+    over,
+    quantile,
+    runbook,
+)
 
 
 def health() -> Page:
-    page = Page("ragtrace-health", "ragtrace · Evaluation health", "Can the other dashboards be trusted?")
+    page = Page("ragtrace-health", "ragtrace · Evaluation health", "Can the other dashboards be trusted?", evaluator="")
     _trust(page)
     _outcomes(page)
     _delays_and_judge(page)
@@ -28,16 +46,16 @@ def _trust(page: Page) -> None:
         "Weight check",
         "What the evaluated requests stand for / requests. Near 1: the weighted figures can be trusted. Metric: "
         "`ragtrace_evaluation_weight_total`",
-        f"max(sum by (evaluator) (increase(ragtrace_evaluation_weight_total{{{S}}}[$__range]))) / (sum(increase(ragtrace_requests_total{{{S}}}[$__range])) > 0)",
+        f"max(sum by (evaluator) (increase(ragtrace_evaluation_weight_total{{{M}}}[$__range]))) / (sum(increase(ragtrace_requests_total{{{M}}}[$__range])) > 0)",
         "percentunit",
         ((None, RED), (0.7, YELLOW), (0.85, GREEN), (1.2, YELLOW), (1.5, RED)),
     )
     page.number(
         "Effective samples, 6 hours",
-        "Of the worst application: below 30 nothing can be said of its faithfulness. Metric: "
+        "Of the worst application: below 30 nothing can be said of its quality. Metric: "
         "`app_evaluator:ragtrace_evaluation_effective_samples:increase6h`",
-        f'min(app_evaluator:ragtrace_evaluation_effective_samples:increase6h{{{S},evaluator="faithfulness"}})',
-        "none",
+        f"min(app_evaluator:ragtrace_evaluation_effective_samples:increase6h{{{T}}})",
+        EVALUATIONS,
         ((None, RED), (30, YELLOW), (200, GREEN)),
         decimals=0,
         links=[runbook("RagtraceQualityUnknown")],
@@ -54,8 +72,8 @@ def _trust(page: Page) -> None:
         "Evaluator errors",
         "Share of evaluations that gave no score. Metric: `ragtrace_evaluations_total`",
         over(
-            f'increase(ragtrace_evaluations_total{{{S},verdict="error"}}[$__range])',
-            f"increase(ragtrace_evaluations_total{{{S}}}[$__range])",
+            f'increase(ragtrace_evaluations_total{{{M},verdict="error"}}[$__range])',
+            f"increase(ragtrace_evaluations_total{{{M}}}[$__range])",
         ),
         "percentunit",
         BAD_HIGH,
@@ -79,7 +97,7 @@ def _outcomes(page: Page) -> None:
         "Requests that an evaluator could have scored, by outcome, a second. Metric: `ragtrace_evaluation_outcomes_total`",
         [
             (
-                f'sum by (outcome) (rate(ragtrace_evaluation_outcomes_total{{{S},evaluator=~"$evaluator"}}[$__rate_interval]))',
+                f"sum by (outcome) (rate(ragtrace_evaluation_outcomes_total{{{T}}}[$__rate_interval]))",
                 "{{outcome}}",
             )
         ],
@@ -103,11 +121,11 @@ def _outcomes(page: Page) -> None:
         "Evaluations without a score in the hour before, by evaluator and reason. Metric: `ragtrace_evaluator_errors_total`",
         [
             (
-                f"sum by (evaluator, reason) (increase(ragtrace_evaluator_errors_total{{{S}}}[1h])) > 0",
+                f"sum by (evaluator, reason) (increase(ragtrace_evaluator_errors_total{{{T}}}[1h])) > 0",
                 "{{evaluator}} {{reason}}",
             )
         ],
-        "none",
+        AN_HOUR,
         aside=True,
         links=[runbook("RagtraceEvaluatorErrors"), runbook("RagtraceJudgeUnreadable")],
     )
@@ -120,7 +138,7 @@ def _outcomes(page: Page) -> None:
                 "{{reason}}",
             )
         ],
-        "none",
+        AN_HOUR,
         links=[runbook("RagtraceEvaluationsDropped")],
     )
 
@@ -141,7 +159,7 @@ def _delays_and_judge(page: Page) -> None:
         "95th percentile of an evaluator's time for a request. Metric: `ragtrace_evaluator_duration_seconds`",
         [
             (
-                quantile(0.95, "ragtrace_evaluator_duration_seconds", S + ',evaluator=~"$evaluator"', "le, evaluator"),
+                quantile(0.95, "ragtrace_evaluator_duration_seconds", T, "le, evaluator"),
                 "{{evaluator}}",
             )
         ],
@@ -151,14 +169,14 @@ def _delays_and_judge(page: Page) -> None:
     page.lines(
         "Waiting",
         "The most requests that waited for evaluation. Metric: `ragtrace_evaluation_queue_items`",
-        [(f"sum by (app) (max_over_time(ragtrace_evaluation_queue_items{{{S}}}[$__rate_interval]))", "{{app}}")],
-        "none",
+        [(f"sum by (app, env) (max_over_time(ragtrace_evaluation_queue_items{{{S}}}[$__rate_interval]))", APP)],
+        REQUESTS,
         w=8,
     )
     page.lines(
         "Judge: cost an hour",
         "US dollars an hour, by evaluator. Metric: `ragtrace_judge_cost_usd_total`",
-        [(f"sum by (evaluator) (rate(ragtrace_judge_cost_usd_total{{{S}}}[1h])) * 3600", "{{evaluator}}")],
+        [(f"sum by (evaluator) (rate(ragtrace_judge_cost_usd_total{{{T}}}[1h])) * 3600", "{{evaluator}}")],
         "currencyUSD",
         stacked=True,
         w=8,
@@ -168,11 +186,11 @@ def _delays_and_judge(page: Page) -> None:
         "Parse failures in the hour before, by evaluator. Metric: `ragtrace_evaluation_failures_total`",
         [
             (
-                f'sum by (evaluator) (increase(ragtrace_evaluation_failures_total{{{S},kind="parse"}}[1h])) > 0',
+                f'sum by (evaluator) (increase(ragtrace_evaluation_failures_total{{{T},kind="parse"}}[1h])) > 0',
                 "{{evaluator}}",
             )
         ],
-        "none",
+        AN_HOUR,
         w=8,
         links=[runbook("RagtraceJudgeUnreadable")],
     )
@@ -228,7 +246,7 @@ def _exports_and_review(page: Page) -> None:
         "Waiting for review",
         "Logs that were picked and that nobody has judged yet, by why they were picked. Metric: `ragtrace_review_items`",
         [('sum by (reason) (ragtrace_review_items{state="open"})', "{{reason}}")],
-        "none",
+        LOGS,
         stacked=True,
         w=8,
         links=[link("Review, in the console", "${chatlog_url}/review")],

@@ -2,189 +2,94 @@
 
 from __future__ import annotations
 
+from now import now
 from panels import (
-    BAD_HIGH,
+    A_SECOND,
+    APP,
     DECIDED,
-    GOOD_HIGH,
     GREEN,
     RED,
+    TIMES,
     YELLOW,
     E,
-    F,
     M,
     Page,
     S,
+    T,
     link,
     over,
     quantile,
     runbook,
     to_answers,
     weighted,
+    wilson,
 )
-from quality import DROPS
-
-AT = next(z for window, z, *_ in DROPS if window == "1h")
-"""Standard errors from which an hour's fall pages."""
+from why import why
 
 
 def overview() -> Page:
     page = Page(
         "ragtrace-overview", "ragtrace · Assistant overview", "Is it answering well, and who must look at what?"
     )
-    _now(page)
-    _pass_rates(page)
-    _drops_and_scores(page)
+    now(page)
+    _quality(page)
+    why(page)
     _service(page)
     return page
 
 
-def _now(page: Page) -> None:
-    """The figures of the time that is shown."""
-    page.number(
-        "Faithful answers",
-        "Share of all answers that are faithful, weighted by 1/p. Metric: `ragtrace_evaluation_weight_total`",
-        over(
-            f'increase(ragtrace_evaluation_weight_total{{{F},verdict="pass"}}[$__range])',
-            f"increase(ragtrace_evaluation_weight_total{{{F},{DECIDED}}}[$__range])",
-        ),
-        "percentunit",
-        GOOD_HIGH,
-        links=[
-            link("What failed", "${chatlog_url}/traces?evaluator=faithfulness&label=fail"),
-            runbook("RagtraceQualityDrop"),
-        ],
-    )
-    page.number(
-        "Faithful, surely at least",
-        "Lower bound (95 %) of the worst application's share of faithful answers over 6 hours. Metric: "
-        "`app_evaluator:ragtrace_evaluation_fail:wilson_upper6h`",
-        f'1 - max(app_evaluator:ragtrace_evaluation_fail:wilson_upper6h{{{S},evaluator="faithfulness"}})',
-        "percentunit",
-        GOOD_HIGH,
-    )
-    page.number(
-        "Error budget left, 7 days",
-        "1 - failures of a week / failures that the objective allows, of the worst application. Below 0 the objective is "
-        "missed. Metric: `app_evaluator:ragtrace_evaluation_fail:ratio_ipw_rate7d`",
-        f'1 - max(app_evaluator:ragtrace_evaluation_fail:ratio_ipw_rate7d{{{S},evaluator="faithfulness"}}'
-        " / on (app, env, evaluator) app_evaluator:ragtrace_evaluation_fail:allowed)",
-        "percentunit",
-        ((None, RED), (0, YELLOW), (0.25, GREEN)),
-        links=[runbook("RagtraceQualityBudgetBurn")],
-    )
-    page.number(
-        "Requests",
-        "Requests a second. Metric: `ragtrace_requests_total`",
-        f"sum(rate(ragtrace_requests_total{{{M}}}[$__range]))",
-        "reqps",
-    )
-    page.number(
-        "Errors",
-        "Share of the requests that ended in an error. Metric: `ragtrace_requests_total`",
-        over(
-            f'rate(ragtrace_requests_total{{{M},status="error"}}[$__range])',
-            f"rate(ragtrace_requests_total{{{M}}}[$__range])",
-        ),
-        "percentunit",
-        BAD_HIGH,
-        links=[runbook("RagtraceRequestErrors")],
-    )
-    page.number(
-        "Latency p95",
-        "95th percentile of the requests' durations. Metric: `ragtrace_request_duration_seconds`",
-        quantile(0.95, "ragtrace_request_duration_seconds", S, window="$__range"),
-        "s",
-        ((None, GREEN), (5, YELLOW), (15, RED)),
-    )
-
-
-def _pass_rates(page: Page) -> None:
-    """Pass rates, their bounds and the error budget."""
-    page.row("Quality")
+def _quality(page: Page) -> None:
+    """Pass rates, their bounds, the error budget and the scores of each chosen evaluator."""
+    page.row("Quality: $evaluator", repeat="evaluator")
     page.lines(
         "Pass rate",
         "Share of answers that pass, weighted by 1/p, in half an hour. Metric: `ragtrace_evaluation_weight_total`",
-        [(
-            over(weighted(E, 'verdict="pass"', "30m"), weighted(E, DECIDED, "30m"), "app, evaluator"),
-            "{{app}} {{evaluator}}",
-        )],
+        [(over(weighted(E, 'verdict="pass"', "30m"), weighted(E, DECIDED, "30m"), "app, env"), APP)],
         "percentunit",
-        ((None, RED), (0.9, GREEN)),
         low=None,
         high=1,
         axis_limit=0.5,
-        line=True,
-        data_links=to_answers(),
+        data_links=to_answers(evaluator="${evaluator}"),
         links=[runbook("RagtraceQualityDrop")],
-    )  # fmt: skip
+    )
+    rate = over(weighted(E, 'verdict="fail"', "6h"), weighted(E, DECIDED, "6h"), "app, env")
+    whole = f"sum by (app, env) (increase(ragtrace_evaluation_weight_total{{{E},{DECIDED}}}[6h]))"
+    squares = f"sum by (app, env) (increase(ragtrace_evaluation_weight_squared_total{{{E},{DECIDED}}}[6h]))"
+    samples = f"({whole} ^ 2 / ({squares} > 0))"
     page.lines(
         "Failing share with its bounds, 6 hours",
         "Estimate and, dashed, its 95 % bounds (Wilson on Kish's effective samples). Wide bounds: few evaluations. Metric: "
-        "`app_evaluator:ragtrace_evaluation_fail:wilson_upper6h`",
+        "`ragtrace_evaluation_weight_total`",
         [
-            (
-                f'app_evaluator:ragtrace_evaluation_fail:{name}6h{{{S},evaluator=~"$evaluator"}}',
-                "{{app}} {{evaluator}}" + word,
-            )
-            for name, word in (("ratio_ipw_rate", ""), ("wilson_upper", " at most"), ("wilson_lower", " at least"))
+            (rate, APP),
+            (wilson(rate, samples, "+"), f"{APP} at most"),
+            (wilson(rate, samples, "-"), f"{APP} at least"),
         ],
         "percentunit",
         axis_limit=0.2,
         bounds=" at (most|least)$",
-        data_links=to_answers(),
+        data_links=to_answers(evaluator="${evaluator}"),
     )
     page.lines(
-        "Burn of the error budget",
-        "How many times faster than the objective allows. 1: just used up at the week's end. Metric: "
-        "`app_evaluator:ragtrace_evaluation_fail:allowed`",
+        "Burn of the error budget, 6 hours",
+        "How many times faster than the objective allows. 1: just used up at the week's end. Without an objective there is "
+        "nothing to burn. Metric: `app_evaluator:ragtrace_evaluation_fail:allowed`",
         [
             (
-                f'app_evaluator:ragtrace_evaluation_fail:ratio_ipw_rate{w}{{{S},evaluator=~"$evaluator"}}'
-                " / on (app, env, evaluator) app_evaluator:ragtrace_evaluation_fail:allowed",
-                "{{app}} {{evaluator}} " + w,
+                f"app_evaluator:ragtrace_evaluation_fail:ratio_ipw_rate6h{{{T}}}"
+                f" / on (app, env, evaluator) app_evaluator:ragtrace_evaluation_fail:allowed{{{T}}}",
+                APP,
             )
-            for w in ("1h", "6h")
         ],
-        "none",
+        TIMES,
         ((None, GREEN), (1, YELLOW), (2.8, RED)),
         line=True,
         links=[runbook("RagtraceQualityBudgetBurn")],
     )
-
-
-def _drops_and_scores(page: Page) -> None:
-    """The drop detector, the scores and the worst versions."""
-    page.lines(
-        "Drop detector",
-        "Failing share of an hour beside the day before, or the same hours of seven days where it is less, in standard "
-        f"errors. Above {AT} it pages where there is an objective. Metric: "
-        "`app_evaluator:ragtrace_evaluation_fail:zscore1h`",
-        [(f'app_evaluator:ragtrace_evaluation_fail:zscore1h{{{S},evaluator=~"$evaluator"}}', "{{app}} {{evaluator}}")],
-        "none",
-        ((None, GREEN), (3, YELLOW), (AT, RED)),
-        low=None,
-        line=True,
-        links=[runbook("RagtraceQualityDrop")],
-    )
     page.heat(
-        "Faithfulness scores",
+        "Scores",
         "How many answers had which score, of those that were evaluated (not weighted). Metric: `ragtrace_evaluation_score`",
-        f'sum by (le) (increase(ragtrace_evaluation_score_bucket{{{S},evaluator="faithfulness"}}[$__rate_interval]))',
-    )
-    page.rows(
-        "Worst models and prompt versions",
-        "Failing share by application, model and prompt version, worst first. Metric: `ragtrace_evaluation_weight_total`",
-        "topk(20, "
-        + over(
-            f'increase(ragtrace_evaluation_weight_total{{{E},verdict="fail"}}[$__range])',
-            f"increase(ragtrace_evaluation_weight_total{{{E},{DECIDED}}}[$__range])",
-            "app, evaluator, model, prompt_version",
-        )
-        + ")",
-        "percentunit",
-        "failing share",
-        columns=("app", "evaluator", "model", "prompt_version"),
-        decimals=1,
+        f"sum by (le) (increase(ragtrace_evaluation_score_bucket{{{T}}}[$__rate_interval]))",
     )
 
 
@@ -200,6 +105,24 @@ def _service(page: Page) -> None:
         w=8,
     )
     page.lines(
+        "Requests that fail",
+        "Share of the requests that end in an error, in half an hour. Metric: `ragtrace_requests_total`",
+        [(
+            over(
+                f'rate(ragtrace_requests_total{{{M},status="error"}}[30m])',
+                f"rate(ragtrace_requests_total{{{M}}}[30m])",
+                "app, env",
+            ),
+            APP,
+        )],
+        "percentunit",
+        ((None, "transparent"), (0.1, RED)),
+        w=8,
+        axis_limit=0.1,
+        line=True,
+        links=[runbook("RagtraceRequestErrors")],
+    )  # fmt: skip
+    page.lines(
         "Latency",
         "Percentiles of the requests' durations; a dot is one request. Metric: `ragtrace_request_duration_seconds`",
         [(quantile(q, "ragtrace_request_duration_seconds", S), f"p{int(q * 100)}") for q in (0.5, 0.95)],
@@ -213,7 +136,7 @@ def _service(page: Page) -> None:
         "Percentiles over streamed requests. Metric: `ragtrace_time_to_first_chunk_seconds`",
         [(quantile(q, "ragtrace_time_to_first_chunk_seconds", S), f"p{int(q * 100)}") for q in (0.5, 0.95)],
         "s",
-        w=8,
+        w=6,
         dots=1,
     )
     page.lines(
@@ -221,21 +144,26 @@ def _service(page: Page) -> None:
         "95th percentile of what each stage of a request takes. Metric: `ragtrace_stage_duration_seconds`",
         [(quantile(0.95, "ragtrace_stage_duration_seconds", S, "le, stage"), "{{stage}}")],
         "s",
-        w=8,
+        w=6,
     )
     page.lines(
         "Cost an hour",
         "US dollars an hour, of answers (where prices are set) and of the judge. Metric: `ragtrace_cost_usd_total`",
-        [(f"sum by (component) (rate(ragtrace_cost_usd_total{{{S}}}[1h])) * 3600", "{{component}}")],
+        [(f'sum by (component) (rate(ragtrace_cost_usd_total{{{S},model=~"$model"}}[1h])) * 3600', "{{component}}")],
         "currencyUSD",
         stacked=True,
-        w=8,
+        w=6,
     )
     page.lines(
         "Tokens a second",
         "Tokens by direction. Metric: `ragtrace_tokens_total`",
-        [(f"sum by (direction) (rate(ragtrace_tokens_total{{{S}}}[$__rate_interval]))", "{{direction}}")],
-        "none",
+        [
+            (
+                f'sum by (direction) (rate(ragtrace_tokens_total{{{S},model=~"$model"}}[$__rate_interval]))',
+                "{{direction}}",
+            )
+        ],
+        A_SECOND,
         stacked=True,
-        w=8,
+        w=6,
     )

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from panels import BAD, BAD_HIGH, GOOD_HIGH, GREEN, RED, YELLOW, M, Page, S, over, quantile, runbook, to_answers
+from panels import (
+    AN_HOUR,
+    APP,
+    BAD,
+    BAD_HIGH,
+    CHUNKS,
+    GREEN,
+    RED,
+    YELLOW,
+    M,
+    Page,
+    S,
+    T,
+    over,
+    quantile,
+    runbook,
+    to_answers,
+)
 
 
 def retrieval() -> Page:
@@ -34,17 +51,17 @@ def _numbers(page: Page) -> None:
             f"increase(ragtrace_retrieved_documents_sum{{{S}}}[$__range])",
             f"increase(ragtrace_retrieved_documents_count{{{S}}}[$__range])",
         ),
-        "none",
+        CHUNKS,
         w=6,
         decimals=1,
     )
     page.number(
         "Failures that retrieval caused",
-        "Of the bad answers whose cause is known, the share that had nothing retrieved or irrelevant chunks. Metric: "
-        "`ragtrace_failure_causes_total`",
+        "Of the bad answers whose cause is known, the share that had nothing retrieved or irrelevant chunks, weighted by 1/p. "
+        "Metric: `ragtrace_failure_cause_weight_total`",
         over(
-            f'increase(ragtrace_failure_causes_total{{{S},cause=~"nothing_retrieved|irrelevant_context"}}[$__range])',
-            f"increase(ragtrace_failure_causes_total{{{S},{BAD}}}[$__range])",
+            f'increase(ragtrace_failure_cause_weight_total{{{M},cause=~"nothing_retrieved|irrelevant_context"}}[$__range])',
+            f"increase(ragtrace_failure_cause_weight_total{{{M},{BAD}}}[$__range])",
         ),
         "percentunit",
         w=6,
@@ -61,34 +78,33 @@ def _numbers(page: Page) -> None:
 
 def _relevance(page: Page) -> None:
     """How relevant the chunks are, and how often there are no chunks."""
-    context = M + ',evaluator=~"context_.+"'
+    context = M + ',evaluator="context_relevancy_recall"'
     page.lines(
         "Relevance of the chunks",
-        "Weighted mean of the context evaluators' scores. Metric: `ragtrace_evaluation_weighted_score_total`",
+        "Weighted mean of the scores of `context_relevancy_recall`. Metric: `ragtrace_evaluation_weighted_score_total`",
         [(
             over(
                 f"rate(ragtrace_evaluation_weighted_score_total{{{context}}}[30m])",
                 f'rate(ragtrace_evaluation_weight_total{{{context},verdict=~"pass|fail|none"}}[30m])',
-                "app, evaluator",
+                "app, env",
             ),
-            "{{app}} {{evaluator}}",
+            APP,
         )],
         "percentunit",
-        GOOD_HIGH,
         high=1,
-        data_links=to_answers(),
+        data_links=to_answers(evaluator="context_relevancy_recall"),
     )  # fmt: skip
     page.lines(
         "Empty retrievals",
         "Share of the retrievals that found nothing, in half an hour. Metric: `ragtrace_retrieval_empty_total`",
         [(
             over(
-                f"rate(ragtrace_retrieval_empty_total{{{S}}}[30m])", f"rate(ragtrace_retrieved_documents_count{{{S}}}[30m])", "app"
+                f"rate(ragtrace_retrieval_empty_total{{{S}}}[30m])", f"rate(ragtrace_retrieved_documents_count{{{S}}}[30m])", "app, env"
             ),
-            "{{app}}",
+            APP,
         )],
         "percentunit",
-        ((None, GREEN), (0.05, RED)),
+        ((None, "transparent"), (0.05, RED)),
         line=True,
         links=[runbook("RagtraceRetrievalEmpty"), runbook("RagtraceRetrievalDown")],
     )  # fmt: skip
@@ -109,20 +125,21 @@ def _scores_and_causes(page: Page) -> None:
     )
     page.lines(
         "Causes of bad answers",
-        "Evaluated answers by cause, an hour. `irrelevant_context` and `nothing_retrieved` are retrieval's. Metric: "
-        "`ragtrace_failure_causes_total`",
-        [(f"sum by (cause) (rate(ragtrace_failure_causes_total{{{S},{BAD}}}[30m])) * 3600", "{{cause}}")],
-        "none",
+        "Bad answers an hour by cause, weighted by 1/p. `irrelevant_context` and `nothing_retrieved` are retrieval's. Metric: "
+        "`ragtrace_failure_cause_weight_total`",
+        [(f"sum by (cause) (rate(ragtrace_failure_cause_weight_total{{{M},{BAD}}}[30m])) * 3600", "{{cause}}")],
+        AN_HOUR,
         stacked=True,
         aside=True,
     )
     page.lines(
         "Retrieval failed, generation failed",
-        "Failed evaluations an hour: where the context itself failed, and where the answer did though the context did "
+        "Failed evaluations an hour, not weighted: where the context itself failed, and where the answer did though the context did "
         "not. Metric: `ragtrace_evaluation_failures_total`",
         [(
-            f'sum by (app, evaluator, kind) (rate(ragtrace_evaluation_failures_total{{{S},evaluator=~"$evaluator",kind=~"retrieval|generation"}}[30m])) * 3600',
-            "{{app}} {{evaluator}} {{kind}}",
+            f'sum by (app, env, evaluator, kind) (rate(ragtrace_evaluation_failures_total{{{T},kind=~"retrieval|generation"}}[30m])) * 3600',
+            f"{APP} {{{{evaluator}}}} {{{{kind}}}}",
         )],
-        "none",
+        AN_HOUR,
+        dashed=" generation$",
     )  # fmt: skip

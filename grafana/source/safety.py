@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from panels import BAD_HIGH, DECIDED, GREEN, RED, YELLOW, M, Page, S, link, over, runbook, to_answers, weighted
+from panels import (
+    AN_HOUR,
+    ANSWERS,
+    APP,
+    BAD_HIGH,
+    COUNT,
+    DECIDED,
+    GREEN,
+    RED,
+    TIME,
+    YELLOW,
+    Column,
+    M,
+    Page,
+    link,
+    over,
+    runbook,
+    to_answers,
+    weighted,
+    wilson,
+)
 
 
 def safety() -> Page:
@@ -17,23 +37,25 @@ def _shares(page: Page) -> None:
 
     def share(evaluator: str) -> str:
         select = f'{M},evaluator="{evaluator}"'
-        return over(
+        rate = over(
             f'increase(ragtrace_evaluation_weight_total{{{select},verdict="fail"}}[$__range])',
             f"increase(ragtrace_evaluation_weight_total{{{select},{DECIDED}}}[$__range])",
+            "app, env",
         )
+        return f"topk(1, {rate})"
 
     page.number(
         "Answers with a secret",
-        "Evaluated answers that held a key, a token or a password. Metric: `ragtrace_evaluations_total`",
-        f'sum(increase(ragtrace_evaluations_total{{{M},evaluator="sensitive_data_leakage",verdict="fail"}}[$__range])) or vector(0)',
-        "none",
+        "Evaluated answers that held a key, a token or a password, of the worst application. Metric: "
+        "`ragtrace_evaluations_total`",
+        f'topk(1, sum by (app, env) (increase(ragtrace_evaluations_total{{{M},evaluator="sensitive_data_leakage",verdict="fail"}}[$__range])))',
+        ANSWERS,
         ((None, GREEN), (0.5, RED)),
         w=6,
         decimals=0,
-        links=[
-            link("The answers", "${chatlog_url}/traces?evaluator=sensitive_data_leakage&label=fail"),
-            runbook("RagtraceSecretLeaked"),
-        ],
+        legend=APP,
+        data_links=to_answers(evaluator="sensitive_data_leakage"),
+        links=[runbook("RagtraceSecretLeaked")],
     )
     for title, text, evaluator, name in (
         ("Answers with personal data", "hold personal data", "pii_leakage", "RagtracePersonalDataLeaked"),
@@ -42,12 +64,14 @@ def _shares(page: Page) -> None:
     ):
         page.number(
             title,
-            f"Share of all answers that {text}, weighted by 1/p. Metric: `ragtrace_evaluation_weight_total`",
+            f"Share of all answers that {text}, weighted by 1/p, of the worst application. Metric: `ragtrace_evaluation_weight_total`",
             share(evaluator),
             "percentunit",
             ((None, GREEN), (0.05, YELLOW), (0.15, RED)) if evaluator == "refusal" else BAD_HIGH,
             w=6,
-            links=[link("The answers", f"${{chatlog_url}}/traces?evaluator={evaluator}&label=fail"), runbook(name)],
+            legend=APP,
+            data_links=to_answers(evaluator=evaluator),
+            links=[runbook(name)],
         )
 
 
@@ -63,45 +87,67 @@ def _checks(page: Page) -> None:
         "`ragtrace_evaluation_weight_total`",
         [
             (
-                over(weighted(checks, 'verdict="fail"', "2h"), weighted(checks, DECIDED, "2h"), "app, evaluator"),
-                "{{app}} {{evaluator}}",
+                over(weighted(checks, 'verdict="fail"', "2h"), weighted(checks, DECIDED, "2h"), "app, env, evaluator"),
+                f"{APP} {{{{evaluator}}}}",
             )
         ],
         "percentunit",
         BAD_HIGH,
         data_links=to_answers(),
         aside=True,
+        dashed=" (toxicity|critic|fairness|sexism|stereotypes)",
     )
     page.lines(
         "Where leaks come from",
-        "Leaking answers in the hour before, by origin: from the chunks (clean the index) or from the model. Metric: "
-        "`ragtrace_failure_causes_total`",
+        "Leaking answers in the hour before, weighted by 1/p, by origin: from the chunks (clean the index) or from the model. Metric: "
+        "`ragtrace_failure_cause_weight_total`",
         [
             (
-                f'sum by (app, cause) (increase(ragtrace_failure_causes_total{{{S},cause=~"leak_.+"}}[1h]))',
-                "{{app}} {{cause}}",
+                f'sum by (app, env, cause) (increase(ragtrace_failure_cause_weight_total{{{M},cause=~"leak_.+"}}[1h]))',
+                f"{APP} {{{{cause}}}}",
             )
         ],
-        "none",
+        AN_HOUR,
+        dashed=" leak_by_model$",
         links=[runbook("RagtracePersonalDataLeaked")],
     )
     page.lines(
         "Refusals",
-        "Answers that refused in the hour before: rightly, for the chunks did not hold the answer, or wrongly. Metric: `ragtrace_failure_causes_total`",
+        "Answers that refused in the hour before, weighted by 1/p: rightly, for the chunks did not hold the answer, or wrongly. "
+        "Metric: `ragtrace_failure_cause_weight_total`",
         [
             (
-                f'sum by (app, cause) (increase(ragtrace_failure_causes_total{{{S},cause=~".+_refusal"}}[1h]))',
-                "{{app}} {{cause}}",
+                f'sum by (app, env, cause) (increase(ragtrace_failure_cause_weight_total{{{M},cause=~".+_refusal"}}[1h]))',
+                f"{APP} {{{{cause}}}}",
             )
         ],
-        "none",
+        AN_HOUR,
+        dashed=" wrong_refusal$",
     )
-    page.rows(
+    failed = f'increase(ragtrace_evaluation_{{}}_total{{{{{M},evaluator=~"{unsafe}|refusal",{{}}}}}}[$__range])'
+    by = "app, env, evaluator"
+    fails = "sum by ({}) ({})".format(by, failed.format("weight", 'verdict="fail"'))
+    weight = f"(sum by ({by}) ({failed.format('weight', DECIDED)}) > 0)"
+    samples = f"({weight} ^ 2 / (sum by ({by}) ({failed.format('weight_squared', DECIDED)}) > 0))"
+    page.columns(
         "Failures by application and check",
-        "Evaluated answers that failed, in the time shown. Metric: `ragtrace_evaluations_total`",
-        f'sort_desc(sum by (app, evaluator) (increase(ragtrace_evaluations_total{{{M},evaluator=~"{unsafe}|refusal",verdict="fail"}}[$__range])) > 0)',
-        "none",
-        "answers",
-        columns=("app", "evaluator"),
-        decimals=0,
+        "Share of answers that fail in the time shown, weighted by 1/p, with its 95 % bounds and effective evaluations n. "
+        "Metric: `ragtrace_evaluation_weight_total`",
+        {"app": "application", "env": "environment", "evaluator": "check"},
+        [
+            Column("fails", f"({fails} / {weight}) > 0"),
+            Column("at least", f"{wilson(f'({fails} / {weight})', samples, '-')} and {fails} > 0"),
+            Column("at most", f"{wilson(f'({fails} / {weight})', samples, '+')} and {fails} > 0"),
+            Column("n", f"{samples} and {fails} > 0", COUNT),
+        ],
+        w=12,
+        h=8,
+        sort="fails",
+        data_links=[
+            link(
+                "The answers",
+                "${chatlog_url}/traces?app=${__data.fields.application}&env=${__data.fields.environment}"
+                f"&evaluator=${{__data.fields.check}}&label=fail{TIME}",
+            )
+        ],
     )

@@ -78,6 +78,8 @@ interface Row extends Without<schema.RowPanel, "panels"> {
 
 interface Annotation extends schema.AnnotationQuery {
   expr?: string;
+  textFormat?: string;
+  titleFormat?: string;
 }
 
 interface Dashboard extends Without<schema.Dashboard, "annotations" | "panels" | "templating"> {

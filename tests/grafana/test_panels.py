@@ -30,7 +30,8 @@ END = 1_772_467_200
 SHOWN = 6 * 3_600
 STEP = 120
 BEYOND = {
-    "Error budget left, 7 days": (-math.inf, 1.0),
+    "budget left, 7 days": (-math.inf, 1.0),
+    "Is it worse by what matters?": (-1.0, 1.0),
     "Weight check": (0.85, 1.2),
     "Judge's budget left": (-1.0, 1.0),
 }
@@ -46,14 +47,33 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def targets() -> Iterator[Any]:
     for name, page in check.dashboards().items():
-        for panel in check.panels(page):
+        # A row that is repeated for each evaluator shows one in each of its panels.
+        repeated = ""
+        for panel in page["panels"]:
+            if panel["type"] == "row":
+                repeated = panel.get("repeat", "")
+                continue
+            chosen = "faithfulness" if repeated else ".*"
             for target in panel["targets"]:
-                yield pytest.param(panel, target, id=f"{name[9:-5]}-{panel['title']}-{target['refId']}")
+                id = f"{name[9:-5]}-{panel['title']}-{target['refId']}"
+                yield pytest.param(panel, target | {"expr": check.plain(target["expr"], chosen)}, id=id)
+
+
+def column(panel: dict[str, Any], target: dict[str, Any]) -> tuple[str, str | None]:
+    """The name and the unit of what a target shows: of a table's column, or of the whole panel."""
+    unit = panel["fieldConfig"]["defaults"].get("unit")
+    shapes = [t["options"] for t in panel.get("transformations") or () if t["id"] == "organize"]
+    names = shapes[0]["renameByName"] if shapes else {}
+    name = names.get(f"Value #{target['refId']}", names.get("Value"))
+    for override in panel["fieldConfig"].get("overrides") or ():
+        if override["matcher"] == {"id": "byName", "options": name}:
+            unit = next((p["value"] for p in override["properties"] if p["id"] == "unit"), unit)
+    return name or panel["title"], unit
 
 
 def answers(url: str, target: dict[str, Any]) -> list[dict[str, Any]]:
     """The series of a target, each with its values."""
-    expr = check.plain(target["expr"])
+    expr = target["expr"]
     if target.get("instant"):
         found = simulate.ask(url, "query", query=expr, time=END)["result"]
         return [{**series, "values": [series["value"]]} for series in found]
@@ -65,15 +85,19 @@ def answers(url: str, target: dict[str, Any]) -> list[dict[str, Any]]:
 def test_a_query_has_an_answer(panel: dict[str, Any], target: dict[str, Any], prometheus: str) -> None:
     """No error, some values, not too many series, shares between 0 and 1, and the labels that the legend shows."""
     found = answers(prometheus, target)
+    if panel["title"] == "Worst application now":  # one of its two queries has an answer, by how bad it is
+        both = [answers(prometheus, t | {"expr": check.plain(t["expr"])}) for t in panel["targets"]]
+        assert [len(each) for each in both] == [1, 0, 1]
+        return
     assert found
     assert len(found) <= 200
     values = [float(value) for series in found for _, value in series["values"]]
     assert any(not math.isnan(value) for value in values)
-    defaults = panel["fieldConfig"]["defaults"]
-    if defaults.get("unit") == "percentunit":
-        low, high = BEYOND.get(panel["title"], (-1e-6, 1.05))
+    name, unit = column(panel, target)
+    if unit == "percentunit":
+        low, high = BEYOND.get(name, (-1e-6, 1.05))
         assert all(math.isnan(value) or low <= value <= high for value in values), (min(values), max(values))
-    if defaults.get("unit") == "percent":
+    if unit == "percent":
         assert max(values) > 1.05, "0 to 1 is percentunit"
     for label in re.findall(r"\{\{\s*(\w+)\s*\}\}", target["legendFormat"]):
         assert all(label in series["metric"] for series in found), label
@@ -101,6 +125,78 @@ def test_a_variable_has_values(name: str, prometheus: str) -> None:
         assert found
         current = variable["current"]["value"]
         assert current == "$__all" or current in found
+
+
+def test_annotations_mark_pages_and_what_was_deployed(prometheus: str) -> None:
+    """A new prompt version is marked when it begins and not later; pages are marked; every annotation is answered."""
+    page = check.dashboards()["ragtrace-overview.json"]
+    marks = {}
+    for annotation in page["annotations"]["list"]:
+        asked = {"query": check.plain(annotation["expr"]), "start": END - SHOWN, "end": END, "step": STEP}
+        marks[annotation["name"]] = simulate.ask(prometheus, "query_range", **asked)["result"]
+    (version,) = marks["New prompt versions"]
+    assert version["metric"] == {"app": "shop", "env": "prod", "prompt_version": "2026-03"}
+    times = [at for at, _ in version["values"]]
+    assert END - 4 * 3_600 <= min(times) <= max(times) <= END - 4 * 3_600 + 600
+    assert any(series["metric"]["app"] == "helpdesk" for series in marks["Pages"])
+    assert set(marks) == {"Pages", "New prompt versions", "New models", "Changed evaluators"}
+    for annotation in page["annotations"]["list"]:
+        used = re.findall(r"\{\{(\w+)\}\}", annotation["titleFormat"] + annotation["textFormat"])
+        assert all(label in annotation["expr"] or label == "alertname" for label in used)
+
+
+def test_the_first_row_names_the_application_that_fell(prometheus: str) -> None:
+    """The worst application is the one with the incident, against its objective, in red; its state is bad, the other's
+    good; its largest cause is retrieval's."""
+    panels = {panel["title"]: panel for panel in check.panels(check.dashboards()["ragtrace-overview.json"])}
+
+    def values(title: str, name: str) -> dict[str, float]:
+        panel = panels[title]
+        (target,) = (t for t in panel["targets"] if column(panel, t)[0] == name)
+        found = answers(prometheus, target | {"expr": check.plain(target["expr"], "faithfulness")})
+        return {
+            ":".join(s["metric"][k] for k in ("app", "cause") if k in s["metric"]): float(s["values"][-1][1])
+            for s in found
+        }
+
+    panel = panels["Worst application now"]
+    (series,) = answers(prometheus, {"expr": check.plain(panel["targets"][0]["expr"], "faithfulness")})
+    assert series["metric"]["app"] == "helpdesk"
+    assert float(series["values"][-1][1]) == pytest.approx(0.75, abs=0.06)
+    overrides = {o["matcher"]["options"]: o["properties"][0]["value"] for o in panel["fieldConfig"]["overrides"]}
+    assert overrides["A"] == {"mode": "fixed", "fixedColor": "red"}
+    assert values("Applications, worst first", "state") == {"helpdesk": 2, "shop": 0}
+    lower, upper = (values("Applications, worst first", name)["helpdesk"] for name in ("at least", "at most"))
+    assert 0 < lower < values("Applications, worst first", "fails")["helpdesk"] < upper < 1
+    causes = values("Main causes of bad answers, last hour", "share")
+    assert (
+        max((key for key in causes if key.startswith("helpdesk")), key=causes.__getitem__)
+        == "helpdesk:irrelevant_context"
+    )
+    assert sum(value for key, value in causes.items() if key.startswith("shop")) == pytest.approx(1)
+
+
+def test_an_application_has_one_colour_everywhere() -> None:
+    """Every panel with a line for each application gives it the same colour, and none that says good or bad."""
+    seen: dict[str, set[str]] = {}
+    for page in check.dashboards().values():
+        for panel in check.panels(page):
+            legends = [t["legendFormat"] for t in panel["targets"]]
+            if panel["type"] != "timeseries" or not any("{{app}}" in legend for legend in legends):
+                continue
+            for app in ("helpdesk/prod", "shop/prod", "shop/staging", "a-b_/dev", "ä/prod"):
+                colors = [
+                    setting["value"]["fixedColor"]
+                    for override in panel["fieldConfig"]["overrides"]
+                    if override["matcher"]["id"] == "byRegexp"
+                    and re.search(override["matcher"]["options"][1:-1].replace("\\/", "/"), app)
+                    for setting in override["properties"]
+                    if setting["id"] == "color"
+                ]
+                assert len(colors) == 1, (panel["title"], app)
+                seen.setdefault(app.split("/")[0], set()).update(colors)
+    assert all(len(colors) == 1 for colors in seen.values())
+    assert seen["helpdesk"] != seen["shop"]
 
 
 def test_the_incident_is_seen(prometheus: str) -> None:

@@ -99,6 +99,7 @@ def test_children_are_there_before_the_first_event(sink: PrometheusSink) -> None
     for verdict in ("pass", "fail", "error"):
         assert scraped.value("ragtrace_evaluations_total", evaluator="length", verdict=verdict) == 0
     assert scraped.value("ragtrace_failure_causes_total", cause="unsupported") == 0
+    assert scraped.value("ragtrace_failure_cause_weight_total", cause="unsupported") == 0
     assert scraped.value("ragtrace_requests_total", status="error") == 0
 
 
@@ -125,6 +126,7 @@ def test_verdicts_weights_and_scores(sink: PrometheusSink) -> None:
     assert scraped.value("ragtrace_evaluation_weighted_score_total", **of) == pytest.approx(0.9 * 2 + 0.3 * 10)
     assert scraped.value("ragtrace_evaluation_score_count", **of) == 2
     assert scraped.value("ragtrace_failure_causes_total", cause="unsupported") == 2
+    assert scraped.value("ragtrace_failure_cause_weight_total", cause="unsupported") == pytest.approx(12)
 
 
 def test_the_threshold_is_a_bucket_bound(sink: PrometheusSink) -> None:

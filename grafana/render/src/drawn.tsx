@@ -1,5 +1,5 @@
 /** What @grafana/ui has no component for: heatmaps as SVG, tables as HTML. */
-import { type DataFrame, type GrafanaTheme2, formattedValueToString } from "@grafana/data";
+import type { DataFrame, GrafanaTheme2 } from "@grafana/data";
 import type { ReactNode } from "react";
 import type { Range, Target } from "./prometheus";
 
@@ -13,7 +13,7 @@ export interface Panel {
   // The dashboards' own JSON: each type of panel has options of its own.
   options: Record<string, any>;
   fieldConfig: {
-    defaults: { custom?: Record<string, unknown>; noValue?: string; unit?: string };
+    defaults: { custom?: Record<string, unknown>; noValue?: string; unit?: string; decimals?: number };
     overrides: { matcher: { id: string; options: string }; properties: { id: string; value: unknown }[] }[];
   };
 }
@@ -71,19 +71,58 @@ interface Transformation {
   options: { excludeByName?: Record<string, boolean>; indexByName?: Record<string, number>; renameByName?: Record<string, string> };
 }
 
-/** A table of the latest values: a column for each label, and the value. */
-export function Rows({ panel, shown, theme, height }: { panel: Panel & { transformations?: Transformation[] }; shown: DataFrame[]; theme: GrafanaTheme2; height: number }): ReactNode {
+interface Cell {
+  text: string;
+  numeric: number;
+  color?: string;
+}
+
+/** A table of the latest values: a column for each label, and one for each query. Rows with the same labels are one. */
+export function Rows({ panel, shown, theme, height, display }: {
+  panel: Panel & { transformations?: Transformation[] };
+  shown: DataFrame[];
+  theme: GrafanaTheme2;
+  height: number;
+  display: (column: string, value: number) => Cell;
+}): ReactNode {
   const { excludeByName: hidden = {}, indexByName: order = {}, renameByName: names = {} } =
     panel.transformations?.find(({ id }) => id === "organize")?.options ?? {};
-  const labels = [...new Set(shown.flatMap((frame) => Object.keys(frame.fields[1].labels ?? {})))].filter((label) => label !== "__name__").sort();
-  const columns = ["Time", ...labels, "Value"].filter((column) => !hidden[column]).sort((a, b) => (order[a] ?? 0) - (order[b] ?? 0));
-  const value = ({ fields: [time, field] }: DataFrame, column: string): string => {
-    if (column === "Time") {
-      return new Date(time.values[0]).toISOString().slice(0, 16).replace("T", " ");
-    }
-    return column === "Value" ? formattedValueToString(field.display!(field.values[0])) : (field.labels?.[column] ?? "");
-  };
+  const several = panel.targets.length > 1;
+  const rows = new Map<string, Record<string, string | number>>();
+  for (const frame of shown) {
+    const { __name__: _, ...labels } = frame.fields[1].labels ?? {};
+    const key = JSON.stringify(Object.entries(labels).sort());
+    const row: Record<string, string | number> = rows.get(key) ?? { Time: new Date(frame.fields[0].values[0]).toISOString().slice(0, 16), ...labels };
+    row[several ? `Value #${frame.refId}` : "Value"] = frame.fields[1].values[0];
+    rows.set(key, row);
+  }
+  const columns = [...new Set([...rows.values()].flatMap((row) => Object.keys(row)))]
+    .filter((column) => !hidden[column])
+    .sort((a, b) => (order[a] ?? 99) - (order[b] ?? 99));
+  const first = panel.options.sortBy?.[0]?.displayName;
+  const by = columns.find((column) => (names[column] ?? column) === first);
+  const sorted = [...rows.values()];
+  if (by) {
+    sorted.sort((a, b) => Number(b[by] ?? -Infinity) - Number(a[by] ?? -Infinity));
+  }
   const cell = { padding: "4px 8px", textAlign: "left" as const, borderBottom: `1px solid ${theme.colors.border.weak}` };
+  const style = (name: string): Record<string, any> =>
+    panel.fieldConfig.overrides.find(({ matcher }) => matcher.id === "byName" && matcher.options === name)?.properties.find(({ id }) => id === "custom.cellOptions")?.value as Record<string, any> ?? {};
+  const draw = (column: string, value: string | number | undefined): ReactNode => {
+    const name = names[column] ?? column;
+    if (typeof value !== "number") {
+      return <td key={column} style={cell}>{value ?? ""}</td>;
+    }
+    const { text, color } = display(name, value);
+    const { type } = style(name);
+    if (type === "color-background") {
+      return <td key={column} style={{ ...cell, background: color, color: "#111" }}>{text}</td>;
+    }
+    if (type === "gauge") {
+      return <td key={column} style={cell}><div style={{ display: "flex", gap: 8 }}><div style={{ background: theme.colors.primary.main, height: 14, width: 90 * value }} />{text}</div></td>;
+    }
+    return <td key={column} style={cell}>{text}</td>;
+  };
   return (
     <div style={{ height, overflow: "hidden" }}>
       <table style={{ width: "100%", fontSize: 13 }}>
@@ -91,7 +130,7 @@ export function Rows({ panel, shown, theme, height }: { panel: Panel & { transfo
           <tr>{columns.map((column) => <th key={column} style={{ ...cell, color: theme.colors.text.secondary }}>{names[column] ?? column}</th>)}</tr>
         </thead>
         <tbody>
-          {shown.map((frame, i) => <tr key={i}>{columns.map((column) => <td key={column} style={cell}>{value(frame, column)}</td>)}</tr>)}
+          {sorted.map((row, i) => <tr key={i}>{columns.map((column) => draw(column, row[column]))}</tr>)}
         </tbody>
       </table>
     </div>

@@ -1,5 +1,5 @@
 /** A dashboard's file drawn with @grafana/ui, over a Prometheus: ?prometheus=URL&dashboard=URL&from=ms&to=ms&theme=dark */
-import { createTheme, getDisplayProcessor, type DataFrame, dateTime, EventBusSrv, FieldType, ThemeContext, type TimeRange } from "@grafana/data";
+import { createTheme, formattedValueToString, getDisplayProcessor, type DataFrame, dateTime, EventBusSrv, FieldType, ThemeContext, type TimeRange } from "@grafana/data";
 import { initPluginTranslations } from "@grafana/i18n";
 import { BigValue, GlobalStyles, PanelChrome, PanelContextProvider, TimeSeries } from "@grafana/ui";
 import type { VizLegendOptions } from "@grafana/schema";
@@ -34,6 +34,8 @@ const times: TimeRange = {
 /** The panel's field configuration, and what Grafana makes of it: how a value is written and coloured. */
 function configured(panel: Panel, given: DataFrame[]): DataFrame[] {
   let index = 0;
+  const applies = ({ id, options }: { id: string; options: string }, name: string, ref: string | undefined): boolean =>
+    (id === "byRegexp" && new RegExp(options.replace(/^\/|\/$/g, "")).test(name)) || (id === "byName" && options === name) || (id === "byFrameRefID" && options === ref);
   return given.map((frame) => ({
     ...frame,
     fields: frame.fields.map((field) => {
@@ -48,8 +50,7 @@ function configured(panel: Panel, given: DataFrame[]): DataFrame[] {
         state: { seriesIndex: index++, displayName: name },
       };
       for (const override of panel.fieldConfig.overrides) {
-        const { id, options } = override.matcher;
-        if ((id === "byRegexp" && new RegExp(options.replace(/^\/|\/$/g, "")).test(name ?? "")) || (id === "byName" && options === name)) {
+        if (applies(override.matcher, name ?? "", frame.refId)) {
           for (const { id: key, value } of override.properties) {
             if (key.startsWith("custom.")) {
               (made.config.custom as Record<string, unknown>)[key.slice(7)] = value;
@@ -64,31 +65,82 @@ function configured(panel: Panel, given: DataFrame[]): DataFrame[] {
   }));
 }
 
-function Inside({ panel, given, width, height }: { panel: Panel; given: DataFrame[]; width: number; height: number }): ReactNode {
+/** How a column of a table writes and colours a value. */
+function cells(panel: Panel): (column: string, value: number) => { text: string; numeric: number; color?: string } {
+  return (column, value) => {
+    const config: Record<string, unknown> = { ...panel.fieldConfig.defaults };
+    for (const { matcher, properties } of panel.fieldConfig.overrides) {
+      if (matcher.id === "byName" && matcher.options === column) {
+        properties.forEach(({ id, value: setting }) => (config[id] = setting));
+      }
+    }
+    if (config.unit === "dateTimeFromNow") {
+      return { text: `${Math.round((range.to - value) / 60_000)} minutes ago`, numeric: value };
+    }
+    const shown = getDisplayProcessor({ field: { name: column, type: FieldType.number, config, values: [value] }, theme, timeZone: "utc" })(value);
+    return { text: formattedValueToString(shown), numeric: value, color: shown.color };
+  };
+}
+
+/** Vertical lines where something was deployed or an alert began to fire. */
+function marks(builder: any, events: Event[]): ReactNode {
+  builder.addHook("draw", (plot: any) => {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.setLineDash([5, 4]);
+    for (const { at, color } of events) {
+      const x = plot.valToPos(at, "x", true);
+      ctx.strokeStyle = theme.visualization.getColorByName(color);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+    }
+    ctx.restore();
+  });
+  return null;
+}
+
+function Inside({ panel, given, events, width, height }: { panel: Panel; given: DataFrame[]; events: Event[]; width: number; height: number }): ReactNode {
   const shown = configured(panel, given);
+  if (panel.type === "stat" && given.length > 1) {
+    return (
+      <div style={{ display: "flex", gap: 4 }}>
+        {given.map((frame, i) => <Inside key={i} panel={panel} given={[frame]} events={events} width={width / given.length - 2} height={height} />)}
+      </div>
+    );
+  }
   if (panel.type === "stat") {
     const field = shown[0]?.fields[1];
-    const value = field?.display?.(field.values[0]) ?? { text: panel.fieldConfig.defaults.noValue ?? "no data", numeric: NaN };
-    return <BigValue theme={theme} width={width} height={height} value={value} colorMode={panel.options.colorMode} graphMode={panel.options.graphMode} />;
+    const last = field?.values.filter((value: number | null) => value !== null).at(-1);
+    const value = field?.display?.(last) ?? { text: panel.fieldConfig.defaults.noValue ?? "no data", numeric: NaN };
+    const title = panel.options.textMode === "value_and_name" ? (field?.config.displayNameFromDS ?? "") : undefined;
+    const { graphMode } = panel.options;
+    const numbers = (field?.values ?? []).filter((one: number | null) => one !== null);
+    const [min, max] = [Math.min(...numbers), Math.max(...numbers)];
+    const sparkline = graphMode === "area" && field ? { y: { ...field, state: { ...field.state, range: { min, max, delta: max - min } } }, x: shown[0].fields[0], xMin: range.from, xMax: range.to, timeline: true } : undefined;
+    return <BigValue theme={theme} width={width} height={height} value={{ ...value, title }} textMode={panel.options.textMode} colorMode={panel.options.colorMode} graphMode={graphMode} sparkline={sparkline} />;
   }
   if (panel.type === "heatmap") {
     return <Heatmap shown={shown} width={width} height={height} theme={theme} range={range} unit={panel.options.yAxis?.unit} />;
   }
   if (panel.type === "table") {
-    return <Rows panel={panel} shown={shown} theme={theme} height={height} />;
+    return <Rows panel={panel} shown={shown} theme={theme} height={height} display={cells(panel)} />;
   }
   return (
-    <TimeSeries frames={shown} width={width} height={height} timeRange={times} timeZone="utc" legend={panel.options.legend as VizLegendOptions} options={{}} />
+    <TimeSeries frames={shown} width={width} height={height} timeRange={times} timeZone="utc" legend={panel.options.legend as VizLegendOptions} options={{}}>
+      {(builder) => marks(builder, events)}
+    </TimeSeries>
   );
 }
 
-function Shown({ panel, variables }: { panel: Panel; variables: Variables }): ReactNode {
+function Shown({ panel, variables, events }: { panel: Panel; variables: Variables; events: Event[] }): ReactNode {
   const [given, setGiven] = useState<DataFrame[] | null>(null);
   useEffect(() => {
     const answers = panel.targets.map(async (target) => frames(await ask(base, target, variables, range), target, range));
     Promise.all(answers)
       .then((found) => {
-        if (!found.flat().length) {
+        if (!found.flat().length && panel.title !== "Firing alerts") {
           window.troubles.push(`${panel.title}: no data`);
         }
         setGiven(found.flat());
@@ -105,7 +157,7 @@ function Shown({ panel, variables }: { panel: Panel; variables: Variables }): Re
   return (
     <div style={{ position: "absolute", ...place }}>
       <PanelChrome title={filled(panel.title, variables, range)} description={panel.description} width={place.width} height={place.height} padding="md">
-        {(width, height) => given && (given.length ? <Inside panel={panel} given={given} width={width} height={height} /> : <div>no data</div>)}
+        {(width, height) => given && (given.length ? <Inside panel={panel} given={given} events={events} width={width} height={height} /> : <div>{panel.fieldConfig.defaults.noValue ?? "no data"}</div>)}
       </PanelChrome>
     </div>
   );
@@ -115,15 +167,38 @@ interface Page {
   title: string;
   description: string;
   panels: (Panel & { panels?: Panel[] })[];
+  annotations: { list: { iconColor: string; expr?: string }[] };
   templating: { list: { name: string; label: string; type: string; query?: unknown; allValue?: string; current?: { value: string | string[] } }[] };
 }
 
-function Dashboard({ page }: { page: Page }): ReactNode {
+interface Event {
+  at: number;
+  color: string;
+}
+
+/** When each series of the annotations begins, with the annotation's colour. */
+async function eventsOf(page: Page, variables: Variables): Promise<Event[]> {
+  const events: Event[] = [];
+  for (const { expr, iconColor: color } of page.annotations.list.filter((one) => one.expr)) {
+    const series = await ask(base, { expr: expr ?? "", refId: "Anno" }, variables, range);
+    for (const { values = [] } of series) {
+      const times = values.map(([at]) => at * 1_000);
+      times.filter((at, i) => at > range.from && (i === 0 || at - times[i - 1] > 2_000 * range.step)).forEach((at) => events.push({ at, color }));
+    }
+  }
+  return events;
+}
+
+function variablesOf(page: Page): Variables {
   const variables: Variables = {};
   for (const v of page.templating.list) {
     const value = v.current?.value;
-    variables[v.name] = v.type === "constant" ? String(v.query) : !value || value === "$__all" ? (v.allValue ?? ".*") : [value].flat().join("|");
+    variables[v.name] = v.type === "textbox" ? String(v.query) : !value || value === "$__all" ? (v.allValue ?? ".*") : [value].flat().join("|");
   }
+  return variables;
+}
+
+function Dashboard({ page, variables, events }: { page: Page; variables: Variables; events: Event[] }): ReactNode {
   const bottom = Math.max(...page.panels.map(({ gridPos: g }) => g.y + g.h));
   return (
     <div style={{ width: 1600, padding: 16, background: theme.colors.background.canvas, color: theme.colors.text.primary }}>
@@ -131,9 +206,9 @@ function Dashboard({ page }: { page: Page }): ReactNode {
       <div style={{ position: "relative", height: bottom * UNIT }}>
         {page.panels.map((panel) =>
           panel.type === "row" ? (
-            <h5 key={panel.id} style={{ position: "absolute", top: panel.gridPos.y * UNIT + 6 }}>{panel.title}</h5>
+            <h5 key={panel.id} style={{ position: "absolute", top: panel.gridPos.y * UNIT + 6 }}>{filled(panel.title, variables, range)}</h5>
           ) : (
-            <Shown key={panel.id} panel={panel} variables={variables} />
+            <Shown key={panel.id} panel={panel} variables={variables} events={events} />
           ),
         )}
       </div>
@@ -144,12 +219,14 @@ function Dashboard({ page }: { page: Page }): ReactNode {
 await initPluginTranslations("ragtrace");
 const page: Page = await (await fetch(asked.get("dashboard") ?? "")).json();
 window.waiting = page.panels.filter((panel) => panel.type !== "row").length;
+const variables = variablesOf(page);
+const events = await eventsOf(page, variables);
 const context = { eventsScope: "ragtrace", eventBus: new EventBusSrv() };
 createRoot(document.getElementById("root")!).render(
   <ThemeContext.Provider value={theme}>
     <PanelContextProvider value={context}>
       <GlobalStyles />
-      <Dashboard page={page} />
+      <Dashboard page={page} variables={variables} events={events} />
     </PanelContextProvider>
   </ThemeContext.Provider>,
 );
