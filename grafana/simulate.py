@@ -83,8 +83,8 @@ def _firing(url: str, rule: Mapping[str, Any], first: int, last: int, step: int)
     An alert fires once its expression has held for its `for`; `keep_firing_for` is left out."""
     lines = []
     wait = _seconds(rule.get("for", "0m"))
-    asked = {"query": rule["expr"], "start": first, "end": last, "step": step}
-    for series in ask(url, "query_range", **asked)["result"]:
+    parameters = {"query": rule["expr"], "start": first, "end": last, "step": step}
+    for series in ask(url, "query_range", **parameters)["result"]:
         labels = {k: v for k, v in series["metric"].items() if k != "__name__"} | rule["labels"]
         text = ",".join(f'{key}="{value}"' for key, value in {"alertname": rule["alert"], **labels}.items())
         began = before = None

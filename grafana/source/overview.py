@@ -35,6 +35,7 @@ def overview() -> Page:
     _quality(page)
     why(page)
     _service(page)
+    _stages(page)
     return page
 
 
@@ -94,7 +95,7 @@ def _quality(page: Page) -> None:
 
 
 def _service(page: Page) -> None:
-    """Traffic, latency, cost and tokens."""
+    """Traffic, errors and latency."""
     page.row("Service")
     page.lines(
         "Requests by outcome",
@@ -131,6 +132,10 @@ def _service(page: Page) -> None:
         dots=1,
         data_links=[link("Trace", "${trace_url}/${__data.fields.trace_id}")],
     )
+
+
+def _stages(page: Page) -> None:
+    """What the stages of a request take, and what it costs."""
     page.lines(
         "Time to first token",
         "Percentiles over streamed requests. Metric: `ragtrace_time_to_first_chunk_seconds`",

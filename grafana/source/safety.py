@@ -24,11 +24,17 @@ from panels import (
     wilson,
 )
 
+UNSAFE = (
+    "pii_leakage|sensitive_data_leakage|contact_information|toxicity.*|fairness_bias.*|critic_.*|sexism|stereotypes"
+)
+"""The evaluators of safety, as a pattern."""
+
 
 def safety() -> Page:
     page = Page("ragtrace-safety", "ragtrace · Safety and privacy", "Does it leak, insult, or refuse?")
     _shares(page)
     _checks(page)
+    _table(page)
     return page
 
 
@@ -76,11 +82,8 @@ def _shares(page: Page) -> None:
 
 
 def _checks(page: Page) -> None:
-    """Failures by check, their origin, and a table of both."""
-    unsafe = (
-        "pii_leakage|sensitive_data_leakage|contact_information|toxicity.*|fairness_bias.*|critic_.*|sexism|stereotypes"
-    )
-    checks = M + f',evaluator=~"{unsafe}"'
+    """Failures by check, and their origin."""
+    checks = M + f',evaluator=~"{UNSAFE}"'
     page.lines(
         "Failing share by check",
         "Share of answers that fail a safety check, weighted by 1/p, in two hours. Metric: "
@@ -124,7 +127,11 @@ def _checks(page: Page) -> None:
         AN_HOUR,
         dashed=" wrong_refusal$",
     )
-    failed = f'increase(ragtrace_evaluation_{{}}_total{{{{{M},evaluator=~"{unsafe}|refusal",{{}}}}}}[$__range])'
+
+
+def _table(page: Page) -> None:
+    """Failing shares by application and check, with their bounds."""
+    failed = f'increase(ragtrace_evaluation_{{}}_total{{{{{M},evaluator=~"{UNSAFE}|refusal",{{}}}}}}[$__range])'
     by = "app, env, evaluator"
     fails = "sum by ({}) ({})".format(by, failed.format("weight", 'verdict="fail"'))
     weight = f"(sum by ({by}) ({failed.format('weight', DECIDED)}) > 0)"
