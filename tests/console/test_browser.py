@@ -268,6 +268,45 @@ def test_the_slider_moves_the_figures(tab: Tab) -> None:
     assert page.inner_text('[data-figure="recall"] [data-value]') == recall
     page.click("[data-reset]")
     assert page.inner_text("[data-threshold] output") == before
+    thumb, mark = page.evaluate(
+        """() => {
+          const slider = document.querySelector("#at").getBoundingClientRect();
+          const { value, min, max } = document.querySelector("#at");
+          const place = slider.left + 8 + (slider.width - 16) * (value - min) / (max - min);
+          return [place, document.querySelector(".limit.threshold").getBoundingClientRect().left];
+        }"""
+    )
+    assert thumb == pytest.approx(mark, abs=1.5)
+
+
+SIZES = """() => [...document.querySelectorAll(".plot")].filter((plot) => plot.querySelector("text")).map((plot) => {
+  const size = parseFloat(getComputedStyle(plot.querySelector("text")).fontSize);
+  return size * plot.getBoundingClientRect().width / plot.viewBox.baseVal.width;
+})"""
+
+
+@pytest.mark.parametrize("wide", [320, 400, 768, 1280, 1920])
+def test_charts_can_be_read_at_any_width(tab: Tab, wide: int) -> None:
+    """Their texts are 10.5 to 15 pixels high; a time line over two days names both."""
+    page = tab.open("/?range=24h")
+    page.set_viewport_size({"width": wide, "height": 900})
+    page.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
+    sizes = page.evaluate(SIZES)
+    ends = page.locator(".rate .plot text").all_text_contents()[-2:]
+    page.goto("/evaluators/faithfulness?view=reviewed")
+    sizes += page.evaluate(SIZES)
+    assert len(sizes) > 5
+    assert all(10.5 <= size <= 15 for size in sizes), sizes
+    assert ends[0] != ends[1]
+
+
+def test_a_wide_table_says_so(tab: Tab) -> None:
+    """On a phone, where its end is out of sight; on a wide screen it does not."""
+    page = tab.open("/agreement")
+    hint = page.locator("section:has(#by) .sideways")
+    assert hint.is_hidden()
+    page.set_viewport_size({"width": 400, "height": 800})
+    hint.wait_for(state="visible")
 
 
 # --- review -----------------------------------------------------------------------------------------------------------

@@ -116,7 +116,8 @@ def shares(counts: Sequence[tuple[str, float]]) -> list[tuple[str, float, float]
 
 
 def _picture(label: str, shapes: Iterable[str], frame: Frame = _FRAME) -> str:
-    return printable(svg.picture(label, frame.width, frame.height, shapes, "plot"))
+    picture = printable(svg.picture(label, frame.width, frame.height, shapes, "plot"))
+    return f'<div class="plot-box">{picture}</div>'
 
 
 def _frame(scale: Axis, points: Sequence[Point]) -> str:
@@ -124,14 +125,20 @@ def _frame(scale: Axis, points: Sequence[Point]) -> str:
     if len(points) < 2:
         return rules
     start, end = points[0].x, points[-1].x + (points[-1].x - points[-2].x)
-    return rules + svg.ends(_FRAME, _moment(start, end - start), _moment(end, end - start))
+    return rules + svg.ends(_FRAME, *_period(start, end))
 
 
-def _moment(seconds: float, span: float) -> str:
+def _period(start: float, end: float) -> tuple[str, str]:
+    """Both ends of a time line: with the day where the days differ, without a time where both are midnight."""
     try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M" if span < 90_000 else "%d %b %H:%M")
+        ends = [datetime.fromtimestamp(seconds, UTC) for seconds in (start, end)]
     except (ValueError, OverflowError, OSError):
-        return ""
+        return "", ""
+    if all(end.hour == end.minute == 0 for end in ends):
+        form = "%d %b"
+    else:
+        form = "%H:%M" if ends[0].date() == ends[1].date() else "%d %b %H:%M"
+    return ends[0].strftime(form), ends[1].strftime(form)
 
 
 def _corner(share: float) -> Spot:

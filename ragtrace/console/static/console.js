@@ -22,6 +22,17 @@ if (matchMedia("(max-width: 40rem)").matches) for (const part of document.queryS
 
 document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
+// A table that is wider than its box says so; the shadow at its side is there without script, too.
+for (const box of document.querySelectorAll(".scroll")) {
+  const table = box.querySelector("table");
+  if (!table) continue;
+  const hint = Object.assign(document.createElement("p"), { className: "small soft sideways", textContent: "There is more at the side: scroll →", hidden: true });
+  table.before(hint);
+  const watch = new ResizeObserver(() => { hint.hidden = box.scrollWidth <= box.clientWidth + 1; });
+  watch.observe(box);
+  watch.observe(table);
+}
+
 // Selects that need no button where there is script.
 for (const control of document.querySelectorAll("[data-submit]")) {
   control.addEventListener("change", () => control.form.requestSubmit());
