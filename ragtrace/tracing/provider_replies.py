@@ -150,8 +150,11 @@ def token_counts(reply: Any) -> Counts:
     tokens the reasoning."""
     counts: Counts = {}
     for _, fields in _parts(reply, _TOKEN_RANKS, _FIELD_NAMES):
-        counts.update(_own_counts(fields))
-        if semconv.INPUT_TOKENS in counts or semconv.OUTPUT_TOKENS in counts:
+        counts = {**_own_counts(fields), **counts}
+        if semconv.INPUT_TOKENS in counts and semconv.OUTPUT_TOKENS in counts:
+            # Not every provider gives a total, and some totals leave the cache out.
+            both = counts[semconv.INPUT_TOKENS] + counts[semconv.OUTPUT_TOKENS]
+            counts[semconv.OI_TOKENS_TOTAL] = max(both, counts.get(semconv.OI_TOKENS_TOTAL, 0))
             break
     return counts
 
@@ -212,8 +215,6 @@ def _add_cached_tokens(fields: Mapping[str, Any], counts: Counts) -> None:
     total = counts.get(semconv.OI_TOKENS_TOTAL)
     if apart or read < cached or total == read + counts.get(semconv.OUTPUT_TOKENS, 0) + cached:
         counts[semconv.INPUT_TOKENS] = read + cached
-        if total is not None:  # it may be that of the tokens beside the cache
-            counts[semconv.OI_TOKENS_TOTAL] = max(total, read + cached + counts.get(semconv.OUTPUT_TOKENS, 0))
 
 
 def _by_modality(details: Any) -> dict[str, Any]:

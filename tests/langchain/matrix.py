@@ -210,10 +210,35 @@ TAIL = """## What is not captured
 - **Data of images, sounds and files** of more than 16,384 characters of base64, or where texts are redacted: half an
   image shows nothing, and no redaction can read one. The part is there, with its modality and type.
 - **LlamaIndex: the further choices of a streamed answer.** Its classes pass on the first one alone.
+- **Models in threads that the application starts without its context**, e.g. with a plain `ThreadPoolExecutor`: each
+  is a request of its own. `contextvars.copy_context().run`, LangChain's `ContextThreadPoolExecutor` or OpenTelemetry's
+  instrumentation of `threading` keep them in their request.
+- **LlamaIndex: embeddings of images.** Its classes report them to nobody.
+- **LlamaIndex: its own evaluators** (`FaithfulnessEvaluator` and others) ask through query engines, as users do. Where
+  they run beside the application, call them in OpenTelemetry's `suppress_instrumentation()`.
+- **LangChain: a tool that the model called and that does not exist.** LangGraph answers the model itself; there is no
+  run.
 - **The vectors of embeddings.** The span has their number and size, and the texts.
 - **Scores of documents that have none.** LangChain's retrievers give no scores; where OpenInference's attributes are
   switched off, Phoenix shows no documents for such a retrieval, for it requires a score of each.
 - **The order in which several retrievers' documents were shown** is the order of their retrieval: prompts do not say.
+
+## What other libraries do otherwise
+
+Their test suites (OpenInference, OpenTelemetry's instrumentation of GenAI, OpenLLMetry, Langfuse, MLflow) were read for
+ways of calling that these pages lacked; what they try is in `tests/scenarios/`. On purpose ragtrace differs here:
+
+- **Inner steps have no spans**: chains inside a chain, nodes of a graph, steps of a workflow, synthesizers. What they
+  do to question, documents and answer is on the request's span, a node's name on the spans of its models and tools.
+- **Finish reasons are the vendor's own words** (`end_turn`, `tool_calls`), not mapped to OpenTelemetry's five.
+- **The tokens of an agent's model calls** are on its span under OpenTelemetry's names alone, and include those of
+  agents below it; backends of OpenInference's names add up all spans, and would count them twice.
+- **A resumed graph is a trace of its own with a link** to the interrupted one, not its continuation: people answer
+  after hours, when the first trace has left with its scores.
+- **An exception that only directs a graph** (interrupt, command to a parent) is no error and has no status text.
+- **Under a span of the application a request is below it**, always; there is no switch for separate traces.
+- **What is hidden** is one setting, `capture_content`, and redaction; there are no switches for inputs or outputs
+  alone.
 """
 
 

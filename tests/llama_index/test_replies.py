@@ -81,7 +81,7 @@ CONVERSE = {
     "outputTokens": 7,
     "totalTokens": 25,
 }
-CACHED = {"input": 18, "output": 7, "cache_read": 5, "cache_write": 3}
+CACHED = {"input": 18, "output": 7, "total": 25, "cache_read": 5, "cache_write": 3}
 COHERE = SimpleNamespace(
     tokens=SimpleNamespace(input_tokens=40.0, output_tokens=7.0),
     billed_units=SimpleNamespace(input_tokens=30.0, output_tokens=6.0),
@@ -98,13 +98,13 @@ VERTEX = Proto(
     usage_metadata=Proto(prompt_token_count=40, candidates_token_count=7, total_token_count=47),
     candidates=[SimpleNamespace(finish_reason=NumberedReason.MAX_TOKENS)],
 )
-BOTH = {"input": 40, "output": 7}
+BOTH = {"input": 40, "output": 7, "total": 47}
 SHAPES: dict[str, tuple[Any, dict[str, int], str | None]] = {
-    "OpenAI": (OPENAI, {**BOTH, "total": 47, **DETAILS}, "stop"),
-    "OpenAI's Responses API": (RESPONSES, {**BOTH, "total": 47, "cache_read": 16, "reasoning": 4}, "stop"),
+    "OpenAI": (OPENAI, {**BOTH, **DETAILS}, "stop"),
+    "OpenAI's Responses API": (RESPONSES, {**BOTH, "cache_read": 16, "reasoning": 4}, "stop"),
     "the last event of a Responses stream": (
         SimpleNamespace(type="response.completed", response=RESPONSES),
-        {**BOTH, "total": 47, "cache_read": 16, "reasoning": 4},
+        {**BOTH, "cache_read": 16, "reasoning": 4},
         "stop",
     ),
     "a Responses answer that was cut": (
@@ -118,11 +118,11 @@ SHAPES: dict[str, tuple[Any, dict[str, int], str | None]] = {
         CACHED,
         "max_tokens",
     ),
-    "Bedrock Converse": ({"usage": CONVERSE, "stopReason": "end_turn"}, {**CACHED, "total": 25}, "end_turn"),
-    "the last event of a Bedrock stream": ({"metadata": {"usage": CONVERSE}}, {**CACHED, "total": 25}, None),
+    "Bedrock Converse": ({"usage": CONVERSE, "stopReason": "end_turn"}, CACHED, "end_turn"),
+    "the last event of a Bedrock stream": ({"metadata": {"usage": CONVERSE}}, CACHED, None),
     "Titan on Bedrock": (
         {"inputTextTokenCount": 40, "results": [{"tokenCount": 7, "completionReason": "FINISH"}]},
-        {"input": 40},
+        BOTH,
         "FINISH",
     ),
     "Llama on Bedrock": ({"prompt_token_count": 40, "generation_token_count": 7, "stop_reason": "stop"}, BOTH, "stop"),
@@ -137,7 +137,7 @@ SHAPES: dict[str, tuple[Any, dict[str, int], str | None]] = {
     "Cohere": ({"meta": COHERE, "finish_reason": "COMPLETE"}, BOTH, "COMPLETE"),
     "Cohere without tokens": (
         {"meta": {"billed_units": {"input_tokens": 30, "output_tokens": 6}}},
-        {"input": 30, "output": 6},
+        {"input": 30, "output": 6, "total": 36},
         None,
     ),
     "the last event of a Cohere stream": (
@@ -155,7 +155,7 @@ SHAPES: dict[str, tuple[Any, dict[str, int], str | None]] = {
         {"input": 40},
         "MAX_TOKENS",
     ),
-    "Vertex AI, nested": ({"_raw_response": VERTEX}, {**BOTH, "total": 47}, "MAX_TOKENS"),
+    "Vertex AI, nested": ({"_raw_response": VERTEX}, BOTH, "MAX_TOKENS"),
     "Groq's stream": (SimpleNamespace(x_groq={"usage": {"prompt_tokens": 40, "completion_tokens": 7}}), BOTH, None),
     "Ollama": ({"prompt_eval_count": 40, "eval_count": 7, "done_reason": "stop"}, BOTH, "stop"),
     "DeepSeek": (
@@ -170,7 +170,7 @@ SHAPES: dict[str, tuple[Any, dict[str, int], str | None]] = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes(name: str) -> None:
     """Tokens and finish reason are read from every provider's reply; input tokens hold the cached ones, output tokens
-    the reasoning."""
+    the reasoning, and the total both."""
     reply, counts, reason = SHAPES[name]
     assert {SHORT[key]: value for key, value in token_counts(reply).items()} == counts
     assert finish_reason(reply) == reason

@@ -1,0 +1,65 @@
+"""The same ways of calling without `capture_content`: what is measured leaves, no text does."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+import pytest
+
+from ragtrace_langchain import RagtraceLangChainInstrumentor
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
+from tests.conftest import Recorded
+from tests.scenarios import test_langchain_calls as langchain_calls
+from tests.scenarios import test_llama_index_calls as llama_index_calls
+from tests.scenarios.expectations import Scenario, operations
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::RuntimeWarning")
+TEXTS = ("q?", "yes", "Paris", "Rome", "result for", "setup", "no JSON", "joke", "Say it", "down")
+GROUPS = {
+    "chains": (RagtraceLangChainInstrumentor, langchain_calls.CHAINS),
+    "agents": (RagtraceLangChainInstrumentor, langchain_calls.AGENTS),
+    "graphs": (RagtraceLangChainInstrumentor, langchain_calls.GRAPHS),
+    "models": (RagtraceLlamaIndexInstrumentor, llama_index_calls.MODELS),
+    "engines": (RagtraceLlamaIndexInstrumentor, llama_index_calls.ENGINES),
+    "agents of LlamaIndex": (RagtraceLlamaIndexInstrumentor, llama_index_calls.AGENTS),
+    "workflows": (RagtraceLlamaIndexInstrumentor, llama_index_calls.WORKFLOWS),
+}
+
+
+def words_of(recorded: Recorded) -> str:
+    """Everything that the spans say."""
+    return "\n".join(
+        str(
+            (
+                span.name,
+                dict(span.attributes or {}),
+                span.status.description,
+                [(e.name, e.attributes) for e in span.events],
+            )
+        )
+        for span in recorded.spans
+    )
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_text_leaves(recorded: Recorded, group: str) -> None:
+    """The spans are the same, evaluation has the texts, and no span has one: not in a name, a status or an event."""
+    kind, scenarios = GROUPS[group]
+    instrumentor = kind()
+    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=False, consumer=recorded.consumer)
+    try:
+        _compare(recorded, scenarios)
+    finally:
+        instrumentor.uninstrument()
+
+
+def _compare(recorded: Recorded, scenarios: Mapping[str, Scenario]) -> None:
+    for name, scenario in scenarios.items():
+        recorded.clear()
+        with contextlib.suppress(Exception):  # the scenario's own
+            scenario.run()
+        assert operations(recorded) == scenario.operations, name
+        assert sorted((t.query, t.answer) for t in recorded.traces) == sorted(scenario.requests), name
+        said = words_of(recorded)
+        assert [text for text in TEXTS if text in said] == [], name
