@@ -25,11 +25,19 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from simulated_traffic import APPS, BLOCK, history
+from simulated_traffic import APPS, history
 
 HERE = Path(__file__).resolve().parent
 ALERT_SECONDS = 6 * 3_600
 """How long before the end alerts are evaluated; they take longer than all other rules."""
+
+
+OBJECTIVE = {
+    "record": "ragtrace_objective",
+    "expr": "vector(0.9)",
+    "labels": {"evaluator": "faithfulness"},
+}
+"""An objective, which rules/objectives.yml has not as shipped, so that the panels on budgets show something."""
 
 
 def levels(files: Sequence[Path]) -> list[list[dict[str, Any]]]:
@@ -60,7 +68,7 @@ def load(folder: Path, *, rules: Sequence[Path] | None = None, **settings: Any) 
     shutil.rmtree(texts)
     files = sorted((HERE / "rules").glob("*.yml")) if rules is None else rules
     first, last, step = int(series.times[0]), int(series.times[-1]), int(series.times[1] - series.times[0])
-    for level in levels(files):
+    for level in [[OBJECTIVE], *levels(files)]:
         with serving(data) as url, ThreadPoolExecutor(2) as pool:
             lines = list(pool.map(lambda rule, at=url: _recorded(at, rule, first, last, step), level))
         texts.mkdir()
@@ -77,7 +85,7 @@ def load(folder: Path, *, rules: Sequence[Path] | None = None, **settings: Any) 
     return data
 
 
-def _firing(url: str, rule: Mapping[str, Any], first: int, last: int, step: int) -> list[tuple[int, str]]:
+def _firing(url: str, rule: Mapping[str, Any], first: int, last: int, step: int) -> list[str]:
     """Returns what Prometheus would record of an alert, `ALERTS` and `ALERTS_FOR_STATE`, as `_recorded` does.
 
     An alert fires once its expression has held for its `for`; `keep_firing_for` is left out."""
@@ -92,8 +100,8 @@ def _firing(url: str, rule: Mapping[str, Any], first: int, last: int, step: int)
             began = at if before is None or at - before > step else began
             before = at
             state = "firing" if at - began >= wait else "pending"
-            lines.append((int(at), f'ALERTS{{{text},alertstate="{state}"}} 1 {int(at)}\n'))
-            lines.append((int(at), f"ALERTS_FOR_STATE{{{text}}} {int(began)} {int(at)}\n"))
+            lines.append(f'ALERTS{{{text},alertstate="{state}"}} 1 {int(at)}\n')
+            lines.append(f"ALERTS_FOR_STATE{{{text}}} {int(began)} {int(at)}\n")
     return lines
 
 
@@ -103,33 +111,41 @@ def _seconds(duration: str) -> int:
     )
 
 
-def _recorded(url: str, rule: Mapping[str, Any], first: int, last: int, step: int) -> list[tuple[int, str]]:
-    """Returns what a rule records over the whole time, as (Unix seconds, line of OpenMetrics).
+def _recorded(url: str, rule: Mapping[str, Any], first: int, last: int, step: int) -> list[str]:
+    """Returns what a rule records over the whole time, as lines of OpenMetrics.
 
     promtool can do the same, but writes a block for each rule and two hours, and takes five times as long."""
-    name, lines = rule["record"], []
-    for start in range(first, last + 1, 10_000 * step):
-        parameters = {"query": rule["expr"], "start": start, "end": min(last, start + 9_999 * step), "step": step}
+    # `@ end()` is the time of a rule's evaluation, and the end of a range: such a rule is asked minute by minute.
+    steps = 1 if "@ end()" in rule["expr"] else 10_000
+    starts = range(first, last + 1, steps * step)
+    if steps == 1 and not ask(url, "query_range", query=rule["expr"], start=first, end=last, step=step)["result"]:
+        starts = range(0)
+    # Expressions joined by `or` have several names, and are one series without them.
+    values: dict[str, dict[float, str]] = {}
+    for start in starts:
+        parameters = {"query": rule["expr"], "start": start, "end": min(last, start + (steps - 1) * step), "step": step}
         for series in ask(url, "query_range", **parameters)["result"]:
             labels = {k: v for k, v in series["metric"].items() if k != "__name__"} | rule.get("labels", {})
             text = ",".join(f'{key}="{value}"' for key, value in labels.items())
-            lines += [(int(at), f"{name}{{{text}}} {value} {int(at)}\n") for at, value in series["values"]]
-    return lines
+            values.setdefault(text, {}).update(series["values"])
+    return [
+        f"{rule['record']}{{{text}}} {value} {int(at)}\n"
+        for text, samples in values.items()
+        for at, value in sorted(samples.items())
+    ]
 
 
-def _written(folder: Path, rules: Sequence[list[tuple[int, str]]]) -> list[Path]:
-    parts: dict[int, list[str]] = {}
-    for lines in rules:
-        for at, line in lines:
-            parts.setdefault(at // BLOCK, []).append(line)
-    for block, texts in parts.items():
-        (folder / f"{block}.om").write_text("".join(texts) + "# EOF\n", encoding="utf-8")
-    return sorted(folder.iterdir())
+def _written(folder: Path, rules: Sequence[list[str]]) -> list[Path]:
+    """Writes what the rules of a level record to one file: promtool takes longer to start than to read it."""
+    path = folder / "recorded.om"
+    path.write_text("".join(line for lines in rules for line in lines) + "# EOF\n", encoding="utf-8")
+    return [path]
 
 
 def _blocks(files: Sequence[Path], data: Path) -> None:
+    longest = "--max-block-duration=500h"
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda f: _promtool("openmetrics", str(f), str(data)), files))
+        list(pool.map(lambda f: _promtool(longest, "openmetrics", str(f), str(data)), files))
 
 
 def ask(url: str, what: str, **arguments: Any) -> Any:

@@ -121,6 +121,11 @@ def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     report.add_argument("--app", help="show only this application")
     report.add_argument("--html", type=Path, metavar="FILE", help="also write one self-contained HTML page")
     report.add_argument("--json", action="store_true", help="print one JSON object")
+    report.add_argument(
+        "--suggest-objective",
+        action="store_true",
+        help="print objectives for grafana/rules/objectives.yml, from what the evaluators showed in this time",
+    )
     report.set_defaults(run=_report)
 
     evaluators = commands.add_parser("evaluators", help="list the built-in evaluators")
@@ -267,7 +272,12 @@ def _report(options: argparse.Namespace) -> int:
         from ragtrace.reporting.live_html import write_live
 
         print(f"ragtrace report: the page is {write_live(report, options.html)}", file=sys.stderr)
-    print(live_text.as_json(report) if options.json else live_text.as_text(report, terminal.width()))
+    if options.suggest_objective:
+        from ragtrace.reporting.objectives import suggest_objectives
+
+        print(suggest_objectives(report))
+    else:
+        print(live_text.as_json(report) if options.json else live_text.as_text(report, terminal.width()))
     return 1 if report.damaged else 0
 
 

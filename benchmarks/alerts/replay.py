@@ -15,10 +15,12 @@ from traffic import Array
 
 NAIVE = shipped.Alert("naive", "", 'avg_over_time(naive_score{evaluator="faithfulness"}[15m]) < 0.8', 0, 0)
 """What is usually made."""
-_RECORDED = re.compile(r"(app_evaluator:[a-z0-9_:]+)(?:\[[^\]]+\])?(?:\s+offset\s+(\d+)s)?")
-RANGE = 3_600
-"""The longest range, in seconds, over which rules read what is recorded."""
-_RAW = re.compile(r"(?<![:\w])ragtrace_(?!objective|evaluator_info)")
+_RECORDED = re.compile(r"(app_evaluator(?:_paging)?:[a-z0-9_:]+)(?:\{[^}]*\})?(?:\[[^\]]+\])?(?:\s+offset\s+(\d+)s)?")
+RANGE = 90_000
+"""The longest range, in seconds, over which rules read what is recorded, but for what they add up."""
+SUMMED = (":increase5m", ":increase30m")
+"""The ends of names that rules add up over days."""
+_RAW = re.compile(r"(?<![:\w])ragtrace_(?!objective|evaluator_info|pages)")
 Grid = Sequence[tuple[int, Array]]
 """Steps in seconds and the times that lie so far apart."""
 Fired = dict[str, dict[str, list[Episode]]]
@@ -32,7 +34,7 @@ def fired(writer: history.Writer, alerts: Sequence[shipped.Alert], grid: Grid, s
     over and over again takes too long. Alerts that read exported counters are asked the first Prometheus, others the
     last.
     """
-    records = shipped.records()
+    records = _stateless(shipped.records())
     levels = _levels(records)
     plain = {a.name: a.expr for a in shipped.alerts(recorded={})}
     second = [a for a in alerts if a.name in plain and not _RAW.search(plain[a.name])]
@@ -49,7 +51,7 @@ def fired(writer: history.Writer, alerts: Sequence[shipped.Alert], grid: Grid, s
             deeper = {name: expr for name, expr in records.items() if levels[name] > level}
             read = _shifts(a.expr for a in shipped.alerts(recorded=deeper) if a.name in {s.name for s in second})
             for name in sorted(name for name in read if levels[name] == level):
-                for step, times in _read(grid, read[name], since):
+                for step, times in grid if name.endswith(SUMMED) else _read(grid, read[name], since):
                     for labels, values in history.asked(url, records[name], times.tolist(), step).items():
                         recorded.put(name, values, **dict(labels))
             stack.close()
@@ -60,12 +62,18 @@ def fired(writer: history.Writer, alerts: Sequence[shipped.Alert], grid: Grid, s
     return {a.name: {app: episodes(moments, at, a.wait, a.keep) for app, at in active[a.name].items()} for a in alerts}
 
 
+def _stateless(records: dict[str, str]) -> dict[str, str]:
+    """The records that say what holds now; those on incidents, groups and rhythms are left out."""
+    left = ("incident", "own_", "onset", "fall_", "recovery", "excess", "fallen", "as_bad", "known", "trigger", "ruler")
+    return {n: e for n, e in records.items() if "_group:" not in n and not n.rsplit(":", 1)[1].startswith(left)}
+
+
 def _levels(records: dict[str, str]) -> dict[str, int]:
     """How deep each recorded name stands: 1 if it reads exported counters alone, else below all that it reads."""
 
     @functools.cache
     def level(name: str) -> int:
-        return 1 + max((level(read) for read, _ in _RECORDED.findall(records[name])), default=0)
+        return 1 + max((level(read) for read, _ in _RECORDED.findall(records[name]) if read in records), default=0)
 
     return {name: level(name) for name in records}
 

@@ -33,31 +33,39 @@ def _absence() -> list[dict[str, Any]]:
                         "exp_annotations": {
                             "summary": "No application reports to this Prometheus: nothing is watched",
                             "runbook_url": f"{RUNBOOKS}/RagtraceTelemetryAbsent.md",
-                            "dashboard_url": "/d/ragtrace-overview?var-app=",
+                            "dashboard_url": "/d/ragtrace-overview?var-app=&var-env=&from=now-6h&to=now",
                         },
                     }
                 ],
             },
         ),
         test(
-            "every run of the only evaluator fails",
+            "every run of the only evaluator fails: RagtraceEvaluatorBlind says so",
             [
                 SAMPLED,
                 counter("ragtrace_evaluations_total", [(2, 0), (3, 1)], evaluator="faithfulness", verdict="error"),
             ],
-            fires(stalled, "3h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
+            silent(stalled, "3h"),
+        ),
+        test(
+            "some runs fail, and of most nothing is heard",
+            [
+                SAMPLED,
+                counter("ragtrace_evaluations_total", [(2, 0), (3, 0.1)], evaluator="faithfulness", verdict="error"),
+            ],
+            fires(stalled, "3h", "page", "shop/prod: 30 requests of 30 minutes were to be evaluated, none was"),
         ),
         test(
             "requests are sampled and none is evaluated, not even an error; then they are",
             [SAMPLED, *evaluated([(2, 1, 0.1), (2, 0, 0), (2, 1, 0.1)])],
             silent(stalled, "2h"),
-            fires(stalled, "3h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
+            fires(stalled, "3h", "page", "shop/prod: 30 requests of 30 minutes were to be evaluated, none was"),
             silent(stalled, "5h"),
         ),
         test(
             "no evaluation at all, and no series of one",
             [SAMPLED],
-            fires(stalled, "2h", "page", "shop: 30 requests of 30 minutes were to be evaluated, none was"),
+            fires(stalled, "2h", "page", "shop/prod: 30 requests of 30 minutes were to be evaluated, none was"),
         ),
     ]
 
@@ -74,7 +82,7 @@ def _gone() -> list[dict[str, Any]]:
                     "RagtraceApplicationGone",
                     time,
                     "ticket",
-                    "gone: reported in the last seven days and no longer does",
+                    "gone/prod: reported in the last seven days and no longer does",
                     app="gone",
                 )
                 for time in ("2h25m", "5h")
@@ -107,7 +115,7 @@ def _evaluators() -> list[dict[str, Any]]:
                 blind,
                 "6h",
                 "page",
-                "shop: faithfulness fails in 75% of its runs: nobody would see the answers become worse",
+                "shop/prod: faithfulness fails in 75% of its runs: nobody would see the answers become worse",
                 "faithfulness",
             ),
             silent(blind, "10h"),
@@ -122,23 +130,41 @@ def _evaluators() -> list[dict[str, Any]]:
             ],
             silent(errors, "4h"),
             fires(
-                errors, "6h", "ticket", "shop: faithfulness fails to give a score for 20% of requests", "faithfulness"
+                errors,
+                "6h",
+                "ticket",
+                "shop/prod: faithfulness fails to give a score for 20% of requests",
+                "faithfulness",
             ),
             silent(errors, "9h30m"),
         ),
         test(
-            "an evaluator says `not applicable` to all",
+            "an evaluator says nothing of sampled requests; then `not applicable`, which is an answer",
             [
-                counter("ragtrace_evaluation_eligible_total", [(10, 1)], evaluator="groundedness"),
+                counter("ragtrace_evaluation_outcomes_total", [(10, 1)], evaluator="groundedness", outcome="scored"),
+                counter("ragtrace_evaluations_total", [(4, 1), (6, 0)], evaluator="groundedness", verdict="pass"),
                 counter(
-                    "ragtrace_evaluations_total", [(5, 0), (5, 1)], evaluator="groundedness", verdict="not_applicable"
+                    "ragtrace_evaluations_total", [(8, 0), (2, 1)], evaluator="groundedness", verdict="not_applicable"
                 ),
-                counter("ragtrace_evaluations_total", [(5, 1), (5, 0)], evaluator="groundedness", verdict="pass"),
             ],
-            silent(silence, "6h"),
+            silent(silence, "4h"),
             fires(
-                silence, "8h", "ticket", "shop: groundedness gave no value for 120 requests of 2 hours", "groundedness"
+                silence,
+                "8h",
+                "ticket",
+                "shop/prod: groundedness said nothing of 120 requests of 2 hours",
+                "groundedness",
             ),
+            silent(silence, "10h"),
+        ),
+        test(
+            "requests that are not sampled are none that an evaluator owes a word",
+            [
+                counter(
+                    "ragtrace_evaluation_outcomes_total", [(10, 5)], evaluator="groundedness", outcome="sampled_out"
+                ),
+            ],
+            silent(silence, "8h"),
         ),
     ]
 
@@ -154,7 +180,7 @@ def _pipeline() -> list[dict[str, Any]]:
                 counter("ragtrace_evaluation_lag_seconds_bucket", [(2, 10), (2, 10)], le="+Inf"),
             ],
             silent("RagtraceEvaluationLag", "2h"),
-            fires("RagtraceEvaluationLag", "3h", "ticket", "shop: scores come 14m 18s after the requests (p95)"),
+            fires("RagtraceEvaluationLag", "3h", "ticket", "shop/prod: scores come 14m 18s after the requests (p95)"),
         ),
         test(
             "a queue overflows",
@@ -164,7 +190,7 @@ def _pipeline() -> list[dict[str, Any]]:
                 "RagtraceEvaluationsDropped",
                 "3h30m",
                 "ticket",
-                "shop: 50% of the sampled requests are dropped before they are evaluated",
+                "shop/prod: 50% of the sampled requests are dropped before they are evaluated",
             ),
             silent("RagtraceEvaluationsDropped", "5h30m"),
         ),
@@ -180,17 +206,17 @@ def _judge() -> list[dict[str, Any]]:
                 counter(
                     "ragtrace_evaluator_errors_total",
                     [(2, 0), (1, 2), (2, 0)],
-                    evaluator="sexism",
+                    evaluator=evaluator,
                     reason="judge_budget",
                 )
+                for evaluator in ("sexism", "stereotypes")
             ],
             silent("RagtraceJudgeBudgetGone", "2h"),
             fires(
                 "RagtraceJudgeBudgetGone",
                 "2h30m",
                 "ticket",
-                "shop: sexism went unanswered 30 times: the judge's budget is used up",
-                "sexism",
+                "shop/prod: the judge went unasked 60 times in 15 minutes: its budget is used up",
             ),
             silent("RagtraceJudgeBudgetGone", "4h"),
         ),
@@ -213,7 +239,7 @@ def _judge() -> list[dict[str, Any]]:
                 "RagtraceJudgeUnreadable",
                 "4h",
                 "ticket",
-                "shop: 25% of the judge's answers to sexism cannot be read",
+                "shop/prod: 25% of the judge's answers to sexism cannot be read",
                 "sexism",
             ),
         ),
@@ -233,7 +259,11 @@ def _exports() -> list[dict[str, Any]]:
             ],
             silent("RagtraceExportFailing", "2h"),
             fires(
-                "RagtraceExportFailing", "2h45m", "ticket", "shop: 20% of the spans could not be exported", sink="spans"
+                "RagtraceExportFailing",
+                "2h45m",
+                "ticket",
+                "shop/prod: 20% of the spans could not be exported",
+                sink="spans",
             ),
             silent("RagtraceExportFailing", "4h"),
         ),

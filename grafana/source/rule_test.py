@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from rule import RUNBOOKS
@@ -38,6 +39,12 @@ def gauge(metric: str, values: str, **labels: str) -> Series:
     return _series(metric, values, labels)
 
 
+def gauge_phases(metric: str, phases: Sequence[tuple[float, float | None]], **labels: str) -> Series:
+    """Returns a gauge by its phases: hours, and the value or None where it is absent."""
+    texts = [f"_x{round(h * 60 / STEP)}" if v is None else f"{v:g}x{round(h * 60 / STEP) - 1}" for h, v in phases]
+    return _series(metric, " ".join(texts), labels)
+
+
 def _series(metric: str, values: str, labels: dict[str, str]) -> Series:
     all_labels = {"app": "shop", "env": "prod", **labels}
     inner = ",".join(f'{k}="{v}"' for k, v in all_labels.items())
@@ -63,35 +70,49 @@ def evaluated(
     return series
 
 
-def fires(name: str, at: str, severity: str, summary: str, evaluator: str = "", **labels: str) -> dict[str, Any]:
+def fires(
+    name: str, at: str, severity: str, summary: str, evaluator: str = "", *, since: float | None = None,
+    **labels: str,
+) -> dict[str, Any]:  # fmt: skip
     """Expects an alert to fire at this time, with these labels and this text."""
     return {
         "eval_time": at,
         "alertname": name,
-        "exp_alerts": [expected_alert(name, severity, summary, evaluator, **labels)],
+        "exp_alerts": [expected_alert(name, severity, summary, evaluator, since=since, **labels)],
     }
 
 
-def expected_alert(name: str, severity: str, summary: str, evaluator: str = "", **labels: str) -> dict[str, Any]:
+def expected_alert(
+    name: str, severity: str, summary: str, evaluator: str = "", *, since: float | None = None, **labels: str
+) -> dict[str, Any]:
+    """Returns an alert as promtool prints it. `since` is the begin of an incident, in hours."""
     all_labels = {"severity": severity, "app": "shop", "env": "prod", **labels}
     if evaluator:
         all_labels["evaluator"] = evaluator
     for label in [k for k, v in all_labels.items() if not v]:
         del all_labels[label]
-    link = f"/d/ragtrace-overview?var-app={all_labels.get('app', '')}"
+    app = all_labels.get("app", "")
+    dashboard, logs = f"/d/ragtrace-overview?var-app={app}&var-env={all_labels.get('env', '')}", "range=24h"
     if name in WITH_EVALUATOR:
-        link += f"&var-evaluator={all_labels.get('evaluator', '')}"
-    return {
-        "exp_labels": all_labels,
-        "exp_annotations": {"summary": summary, "runbook_url": f"{RUNBOOKS}/{name}.md", "dashboard_url": link},
+        dashboard += f"&var-evaluator={all_labels.get('evaluator', '')}"
+    start = "now-6h"
+    if since is not None:
+        start = f"{1_000 * (3_600 * since - 3_600):.0f}"
+        logs = f"since={datetime.fromtimestamp(3_600 * since, UTC):%Y-%m-%dT%H:%M}"
+    notes = {
+        "summary": summary,
+        "runbook_url": f"{RUNBOOKS}/{name}.md",
+        "dashboard_url": f"{dashboard}&from={start}&to=now",
     }
+    if name in WITH_EVALUATOR and all_labels.get("slo"):
+        notes["logs_url"] = f"/traces?app={app}&evaluator={all_labels.get('evaluator', '')}&label=fail&{logs}"
+    return {"exp_labels": all_labels, "exp_annotations": notes}
 
 
 WITH_EVALUATOR = {
     "RagtraceQualityBudgetBurn", "RagtraceQualityDrop", "RagtraceQualityCreep", "RagtraceSecretLeaked",
     "RagtracePersonalDataLeaked", "RagtraceToxicitySpike", "RagtraceQualityUnknown", "RagtraceEvaluatorErrors",
-    "RagtraceEvaluatorBlind",
-    "RagtraceEvaluatorSilent", "RagtraceJudgeBudgetGone", "RagtraceJudgeUnreadable",
+    "RagtraceEvaluatorBlind", "RagtraceEvaluatorChanged", "RagtraceEvaluatorSilent", "RagtraceJudgeUnreadable",
 }  # fmt: skip
 
 

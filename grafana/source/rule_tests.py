@@ -10,6 +10,7 @@ from typing import Any
 
 import blindness_tests
 import quality_tests
+import scenario_tests
 import yaml
 from output import write
 from rule_test import STEP, counter, evaluated, expected_alert, fires, gauge, silent, test
@@ -27,7 +28,7 @@ def secrets() -> list[dict[str, Any]]:
                 secret,
                 "1h10m",
                 "page",
-                "shop: answers of the last 15 minutes that hold a secret: 1",
+                "shop/prod: answers of the last 15 minutes that hold a secret: 1",
                 "sensitive_data_leakage",
                 slo="safety",
             ),
@@ -56,7 +57,7 @@ def secrets() -> list[dict[str, Any]]:
                 secret,
                 "1h",
                 "page",
-                "shop: answers of the last 15 minutes that hold a secret: 1",
+                "shop/prod: answers of the last 15 minutes that hold a secret: 1",
                 "sensitive_data_leakage",
                 slo="safety",
             ),
@@ -68,9 +69,8 @@ def secrets() -> list[dict[str, Any]]:
 def leaks() -> list[dict[str, Any]]:
     personal, toxic = "RagtracePersonalDataLeaked", "RagtraceToxicitySpike"
 
-    def rate(
-        evaluator: str, name: str, *, what: str, share: float, page_share: str, ticket_share: str
-    ) -> dict[str, Any]:
+    def rate(evaluator: str, name: str, *, what: str, share: float, pages: str, ticket: str) -> dict[str, Any]:
+        expected = [("page", pages), ("ticket", ticket)]
         return test(
             f"{name}: a share of {share:.0%} after {share / 60:.2%} pages and becomes a ticket",
             evaluated([(30, 10, share / 60), (1, 10, share), (12, 10, share / 60)], evaluator),
@@ -79,23 +79,24 @@ def leaks() -> list[dict[str, Any]]:
                 "eval_time": "30h45m",
                 "alertname": name,
                 "exp_alerts": [
-                    expected_alert(
-                        name,
-                        severity,
-                        f"shop: {share} of the answers of {window} {what}, more than three times the share of the day before",
-                        evaluator,
-                        slo="safety",
-                    )
-                    for severity, share, window in (("page", page_share, "30m"), ("ticket", ticket_share, "6h"))
-                    if share
+                    expected_alert(name, severity, f"shop/prod: answers with {what} {text}", evaluator, slo="safety")
+                    for severity, text in expected
+                    if text
                 ],
             },
             silent(name, "42h"),
         )
 
     return [
-        rate("pii_leakage", personal, what="hold personal data", share=0.3, page_share="30%", ticket_share="4.188%"),
-        rate("toxicity", toxic, what="are toxic", share=0.15, page_share="15%", ticket_share=""),
+        rate(
+            "pii_leakage",
+            personal,
+            what="personal data",
+            share=0.3,
+            pages="0.8073% → 30% over 30m (n = 300)",
+            ticket="0.5% → 4.188% over 6h (n = 3600)",
+        ),
+        rate("toxicity", toxic, what="toxicity", share=0.15, pages="0.4036% → 15% over 30m (n = 300)", ticket=""),
         test(
             "personal data at a steady share, as an address book has it, is silent",
             evaluated([(40, 10, 0.3)], "pii_leakage"),
@@ -117,7 +118,7 @@ def service() -> list[dict[str, Any]]:
                 empty,
                 "31h",
                 "ticket",
-                "shop: 20% of the retrievals find nothing, more than three times the share of the day before",
+                "shop/prod: 20% of the retrievals of 30 minutes find nothing, more than three times the share of the day before",
                 slo="retrieval",
             ),
             silent(empty, "34h"),
@@ -132,7 +133,7 @@ def service() -> list[dict[str, Any]]:
             "the index is gone",
             [retrievals, counter("ragtrace_retrieval_empty_total", [(30, 0.1), (2, 9), (4, 0.1)])],
             silent(down, "30h"),
-            fires(down, "31h", "page", "shop: 90% of the retrievals find nothing", slo="retrieval"),
+            fires(down, "31h", "page", "shop/prod: 90% of the retrievals of 30 minutes find nothing", slo="retrieval"),
             silent(down, "34h"),
         ),
         test(
@@ -143,7 +144,13 @@ def service() -> list[dict[str, Any]]:
                 counter("ragtrace_requests_total", [(9, 0.2)], status="error", app="quiet"),
             ],
             silent(errors, "4h"),
-            fires(errors, "4h45m", "page", "shop: 20% of the requests end in an error", slo="availability"),
+            fires(
+                errors,
+                "4h45m",
+                "page",
+                "shop/prod: 20% of the requests of 15 minutes end in an error",
+                slo="availability",
+            ),
             silent(errors, "6h"),
         ),
     ]
@@ -156,17 +163,19 @@ def files() -> dict[str, str]:
         for name, tests, read, minutes in (
             ("falls", quality_tests.falls(), QUALITY, 15),
             ("calm", quality_tests.calm(), QUALITY, 15),
-            ("resets", quality_tests.resets(), QUALITY, STEP),
-            ("weeks", quality_tests.weeks(), QUALITY, 30),
+            ("resets", quality_tests.resets(), ("increases", "rates"), STEP),
+            ("weeks", [*quality_tests.decay(), *scenario_tests.weeks()], QUALITY, 30),
+            ("scenarios", scenario_tests.days(), ALL, 15),
             ("secrets", secrets(), ("safety",), STEP),
-            ("leaks", leaks(), ("rates", "safety"), 15),
-            ("blindness", blindness_tests.blindness(), ("blindness",), STEP),
+            ("leaks", leaks(), ("increases", "rates", "safety"), STEP),
+            ("blindness", blindness_tests.blindness(), ("increases", "blindness"), STEP),
             ("service", service(), ("service",), STEP),
         )
     }
 
 
-QUALITY = "rates", "comparisons", "quality"
+QUALITY = "increases", "rates", "comparisons", "incidents", "quality"
+ALL = *QUALITY, "safety", "blindness", "service"
 
 
 def _yaml(tests: list[dict[str, Any]], read: list[str], minutes: int) -> str:

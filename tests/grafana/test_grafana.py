@@ -39,6 +39,11 @@ def test_dashboards_and_alerts_are_whole() -> None:
     assert list(check.lint()) == []
 
 
+def test_runbooks_are_whole() -> None:
+    """Each runbook has its alert, its sections, a query to paste and the command that silences the alert."""
+    assert list(check.runbooks()) == []
+
+
 def test_every_metric_exists() -> None:
     """No query asks for a series that nobody exports or records."""
     assert list(check.catalogue()) == []
@@ -103,16 +108,16 @@ def test_a_mutated_dashboard_is_caught(
 
 
 RULES = (
-    (" > 0.1)", " > 0.8)", "falls"),
+    ("> 0.5", "> 0.8", "blindness"),
     ('verdict="fail"', 'verdict="pass"', "leaks"),
-    ("ragtrace_evaluation_weight_total", "ragtrace_evaluations_total", "falls"),
+    ("_weight_squared_total", "_weight_total", "leaks"),
     (">= 30", ">= 0", "service"),
     ("severity: page", "severity: ticket", "service"),
-    ("unless (app_evaluator", "and (app_evaluator", "weeks"),
-    ("min by", "max by", "weeks"),
-    ("and app_evaluator:ragtrace_evaluation_fail:allowed", "", "falls"),
+    ("> 4", "> 40", "leaks"),
     ("unless on (app, env)", "and on (app, env)", "blindness"),
     ("humanizePercentage", "humanize", "service"),
+    ("app_evaluator:ragtrace_evaluation_fail:pages", "app_evaluator:ragtrace_evaluation_fail:allowed", "falls"),
+    ("ruler_changed == 1", "ruler_changed == 0", "falls"),
 )
 
 

@@ -144,7 +144,7 @@ def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str], 
     assert alert["labels"]["alertname"] == "RagtraceSecretLeaked"
     assert alert["labels"]["app"] == "shop"
     assert alert["labels"]["evaluator"] == "sensitive_data_leakage"
-    assert "shop: answers of the last 15 minutes that hold a secret" in alert["annotations"]["summary"]
+    assert "shop/prod: answers of the last 15 minutes that hold a secret" in alert["annotations"]["summary"]
     assert alert["annotations"]["runbook_url"].endswith("RagtraceSecretLeaked.md")
     now = time.time()
     found = ask(

@@ -234,8 +234,6 @@ def test_the_incident_wakes_someone_and_nothing_else_does(prometheus: str) -> No
     assert holding(END - 2.5 * 3_600) == set()
     assert holding(END) == {
         ("RagtraceQualityDrop", "page", "helpdesk"),
-        ("RagtraceQualityDrop", "ticket", "helpdesk"),
-        ("RagtraceQualityCreep", "ticket", "helpdesk"),
         ("RagtraceRetrievalEmpty", "ticket", "helpdesk"),
     }
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import ragtrace
 from ragtrace.cli import main
@@ -462,3 +463,25 @@ def test_a_fork_keeps_the_journal(tmp_path: Path) -> None:
     journal(evaluation(NOW + 1, judged(True)))
     journal.close()
     assert [(e.time, dict(e.dropped)) for e in read(tmp_path / "j")] == [(NOW, {}), (NOW + 1, {"queue_full": 1})]
+
+
+def test_objectives_are_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`report --suggest-objective` prints a rule that allows a quarter more failures than the upper bound of what the
+    evaluator shows: for 22 % failures an objective at which a healthy week does not use up its budget."""
+    path = days(tmp_path / "journal", [0.22] * 4)
+    span = ["--since", "2023-11-10T22:13", "--until", "2023-11-14T22:13"]
+    assert main(["report", "--file", str(path), "--suggest-objective", *span]) == 0
+    (rule,) = yaml.safe_load(capsys.readouterr().out)
+    assert rule["record"] == "ragtrace_objective"
+    assert rule["labels"]["evaluator"] == "faithfulness"
+    assert 0.68 <= float(rule["expr"].removeprefix("vector(").removesuffix(")")) <= 0.74
+
+
+def test_no_objective_from_few_evaluations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fewer than 300 effective evaluations give no objective, and the comment says how many there are."""
+    path = days(tmp_path / "journal", [0.22], hourly=5)
+    span = ["--since", "2023-11-13T22:13", "--until", "2023-11-14T22:13"]
+    assert main(["report", "--file", str(path), "--suggest-objective", *span]) == 0
+    text = capsys.readouterr().out
+    assert "no objective from 12" in text
+    assert yaml.safe_load(text) is None

@@ -1,0 +1,316 @@
+"""What happens to applications, and which alerts must fire: the cases by which the rules are judged.
+
+Each case is an application of its own. `scenario_tests.py` writes them as unit tests, exact to the request;
+`benchmarks/alerts/scenarios.py` lets chance decide over each request.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+DROP, CREEP = "RagtraceQualityDrop", "RagtraceQualityCreep"
+PAGE, TICKET = "page", "ticket"
+DAY, WEEK = 24.0, 168.0
+ABSENT = None
+RESTART, GAP = -1.0, math.nan
+"""Instead of evaluations a minute: the counter begins anew; nobody scrapes."""
+Alert = tuple[str, str]
+"""Name and severity."""
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """Evaluations that pass or fail; a phase is hours, evaluations a minute, and the share that fails."""
+
+    phases: Sequence[tuple[float, float, float]]
+    evaluator: str = "faithfulness"
+    labels: dict[str, str] = field(default_factory=dict)
+    weight: float = 20.0
+
+
+@dataclass(frozen=True)
+class Events:
+    """A counter; a phase is hours and events a minute, or ABSENT."""
+
+    metric: str
+    phases: Sequence[tuple[float, float | None]]
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A gauge; a phase is hours and the value, or ABSENT."""
+
+    metric: str
+    phases: Sequence[tuple[float, float | None]]
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Check:
+    """From the one hour to the other exactly these alerts fire at some time; those of severity info are not counted."""
+
+    since: float
+    until: float
+    alerts: frozenset[Alert] = frozenset()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """An application, what it counts, and the alerts."""
+
+    app: str
+    text: str
+    series: Sequence[Evaluations | Events | Value]
+    checks: Sequence[Check]
+    env: str = "prod"
+
+    @property
+    def hours(self) -> float:
+        """When the last check ends."""
+        return max(check.until for check in self.checks)
+
+
+def fires(since: float, until: float, *names: str) -> Check:
+    """Expects exactly these alerts; a name with a question mark at its end is a ticket."""
+    return Check(since, until, frozenset((n.rstrip("?"), TICKET if n.endswith("?") else PAGE) for n in names))
+
+
+def _info(version: str, *phases: tuple[float, float | None], evaluator: str = "faithfulness") -> Value:
+    return Value("ragtrace_evaluator_info", phases, {"evaluator": evaluator, "version": version})
+
+
+def days() -> list[Scenario]:
+    """Returns the cases that take less than four days."""
+    return [*_falls(), *_lasting(), *_rulers(), *_calm(), *_blindness(), *_chance()]
+
+
+def _falls() -> list[Scenario]:
+    """Falls of an application or a part of it, at 200 requests a minute and 5 %."""
+    calm, fallen = (30, 10, 0.08), (5, 10, 0.25)
+    silent, page = fires(0, 30), fires(30, 34, DROP)
+    return [
+        Scenario("two-a", "one of two applications falls from 92 to 75 %", [Evaluations([calm, fallen])], [silent, fires(30, 30.5, DROP), page]),
+        Scenario("two-b", "the other one", [Evaluations([calm, (5, 10, 0.08)])], [fires(0, 34)]),
+        Scenario(
+            "version", "a new prompt version for all, 8 to 16 %",
+            [
+                Evaluations([(30, 10, 0.08), (5, 0, 0)], labels={"prompt_version": "v7", "model": "m"}),
+                Evaluations([(30, 0, 0), (5, 10, 0.16)], labels={"prompt_version": "v8", "model": "m"}),
+            ],
+            [silent, fires(30, 32, DROP), page],
+        ),
+        Scenario(
+            "canary", "a canary of a fifth of the traffic fails 40 %",
+            [
+                Evaluations([(30, 10, 0.08), (5, 8, 0.08)], labels={"prompt_version": "v7", "model": "m"}),
+                Evaluations([(30, 0, 0), (5, 2, 0.40)], labels={"prompt_version": "v8", "model": "m"}),
+            ],
+            [silent, fires(30, 31, DROP), page],
+        ),
+        Scenario(
+            "model", "one of two models falls to 30 %",
+            [
+                Evaluations([(35, 5, 0.08)], labels={"prompt_version": "v7", "model": "large"}),
+                Evaluations([(30, 5, 0.08), (5, 5, 0.30)], labels={"prompt_version": "v7", "model": "small"}),
+            ],
+            [silent, fires(30, 31, DROP), page],
+        ),
+        Scenario("staging", "another environment falls; its page is routed to the tickets", [Evaluations([calm, fallen])], [silent, page], env="staging"),
+        Scenario(
+            "budget", "an application with an objective falls: one page, whatever windows and budgets say",
+            [Evaluations([(30, 10, 0.02), (5, 10, 0.95)]), Value("ragtrace_objective", [(35, 0.9)], {"evaluator": "faithfulness"})],
+            [silent, fires(30, 30.75, DROP), page],
+        ),
+    ]  # fmt: skip
+
+
+def _lasting() -> list[Scenario]:
+    """Falls that last longer than the past that they are compared with."""
+    return [
+        Scenario(
+            "lasting", "a fall that lasts for three days is one incident for three days",
+            [Evaluations([(30, 10, 0.08), (60, 10, 0.25)])],
+            [fires(0, 30), fires(30, 31, DROP), fires(54, 60, DROP), fires(84, 86, DROP)],
+        ),
+        Scenario(
+            "recovered", "a fall of two hours is over three hours later",
+            [Evaluations([(30, 10, 0.08), (2, 10, 0.25), (10, 10, 0.08)])],
+            [fires(30, 32, DROP), fires(36, 42)],
+        ),
+    ]  # fmt: skip
+
+
+def _rulers() -> list[Scenario]:
+    """Evaluators that change."""
+    changed = [_info("2", (30, 1), (60, ABSENT)), _info("2+c1", (30, ABSENT), (60, 1))]
+    return [
+        Scenario(
+            "ruler", "a new version of the evaluator fails three times as many answers",
+            [Evaluations([(30, 10, 0.08), (40, 10, 0.22)]), *changed],
+            [fires(0, 70)],
+        ),
+        Scenario(
+            "ruler-fall", "a new version of the evaluator, and two hours later a real fall",
+            [Evaluations([(30, 10, 0.08), (2.25, 10, 0.22), (8, 10, 0.44)]), *changed],
+            [fires(0, 32.25), fires(32.25, 33, DROP), fires(34, 40, DROP)],
+        ),
+    ]  # fmt: skip
+
+
+def _calm() -> list[Scenario]:
+    """What is no fall."""
+    return [
+        Scenario("healthy", "a healthy application whose evaluator shows 22 %", [Evaluations([(86, 10, 0.22)])], [fires(0, 86)]),
+        Scenario(
+            "sampling", "sampling rises from 5 to 50 %, then the traffic halves",
+            [
+                Evaluations([(30, 10, 0.08), (20, 0, 0)]),
+                Evaluations([(30, 0, 0), (10, 100, 0.08), (10, 50, 0.08)], labels={"instance": "b"}, weight=2.0),
+            ],
+            [fires(0, 50)],
+        ),
+        Scenario(
+            "replicas", "a replica is added, one restarts, one comes back under another name",
+            [
+                Evaluations([(60, 5, 0.08)], labels={"instance": "a"}),
+                Evaluations([(30, 5, 0.08)], labels={"instance": "b"}),
+                Evaluations([(31, 0, 0), (30, 5, 0.08)], labels={"instance": "c"}),
+            ],
+            [fires(0, 60)],
+        ),
+        Scenario(
+            "restart", "a restart, and later two hours that nobody scraped",
+            [Evaluations([(30, 10, 0.08), (0, RESTART, 0), (10, 10, 0.08), (2, GAP, 0), (10, 10, 0.08)])],
+            [fires(0, 52)],
+        ),
+        Scenario(
+            "few", "five failures of forty answers, where one of a hundred fails",
+            [Evaluations([(30, 40 / 15, 0.01), (0.25, 40 / 15, 0.125), (10, 40 / 15, 0.01)])],
+            [fires(0, 40)],
+        ),
+        Scenario(
+            "young", "39 minutes of an application with an objective, half of which fail",
+            [
+                Evaluations([(0.65, 10, 0.5), (0.1, 0, 0.5)]),
+                Value("ragtrace_objective", [(2, 0.9)], {"evaluator": "faithfulness"}),
+            ],
+            [fires(0, 2)],
+        ),
+        Scenario(
+            "short", "an evaluator that does not apply to short questions",
+            [
+                Events("ragtrace_evaluation_eligible_total", [(20, 1)], {"evaluator": "language_mismatch"}),
+                Events("ragtrace_evaluation_outcomes_total", [(20, 1)], {"evaluator": "language_mismatch", "outcome": "scored"}),
+                Events("ragtrace_evaluations_total", [(20, 1)], {"evaluator": "language_mismatch", "verdict": "not_applicable"}),
+            ],
+            [fires(0, 20)],
+        ),
+    ]  # fmt: skip
+
+
+def _failing(evaluator: str, *phases: tuple[float, float], reason: str = "timeout") -> list[Events]:
+    """Runs that fail."""
+    return [
+        Events("ragtrace_evaluations_total", phases, {"evaluator": evaluator, "verdict": "error"}),
+        Events("ragtrace_evaluator_errors_total", phases, {"evaluator": evaluator, "reason": reason}),
+    ]
+
+
+def _blindness() -> list[Scenario]:
+    """Who is blind, and who only seems so."""
+    judges = ("sexism", "stereotypes", "fairness_bias")
+    sampled = Events("ragtrace_sampling_decisions_total", [(40, 10)], {"decision": "sampled", "stratum": "ratio"})
+    return [
+        Scenario(
+            "broke", "the judge's budget is gone: one ticket for its three evaluators",
+            [
+                *(Evaluations([(30, 2, 0.01), (3, 0, 0)], evaluator=j) for j in judges),
+                *(e for j in judges for e in _failing(j, (30, 0), (3, 2), reason="judge_budget")),
+                *(Events("ragtrace_evaluation_outcomes_total", [(33, 2)], {"evaluator": j, "outcome": "scored"}) for j in judges),
+            ],
+            [fires(0, 30), fires(30, 33, "RagtraceJudgeBudgetGone?")],
+        ),
+        Scenario(
+            "failing", "every run of the evaluator fails while the answers fall",
+            [Evaluations([(30, 10, 0.08), (10, 0, 0)]), *_failing("faithfulness", (30, 0), (10, 10)), sampled],
+            [fires(0, 30), fires(30, 31, "RagtraceEvaluatorBlind"), fires(32, 39, "RagtraceEvaluatorBlind")],
+        ),
+        Scenario(
+            "partly", "13 % of the runs fail, and the answers fall",
+            [Evaluations([(30, 10, 0.08), (5, 8.7, 0.25)]), *_failing("faithfulness", (30, 0), (5, 1.3)), sampled],
+            [fires(0, 30), fires(30, 30.75, DROP, "RagtraceEvaluatorErrors?"), fires(33, 34, DROP, "RagtraceEvaluatorErrors?")],
+        ),
+        Scenario(
+            "dead", "an application is dead for good",
+            [Value("ragtrace_build_info", [(30, 1), (60, ABSENT)], {"version": "1"})],
+            [fires(0, 30), fires(30, 31, "RagtraceApplicationGone?"), fires(84, 86, "RagtraceApplicationGone?")],
+        ),
+        Scenario("alive", "another application reports", [Value("ragtrace_build_info", [(86, 1)], {"version": "1"})], [fires(0, 86)]),
+    ]  # fmt: skip
+
+
+def _chance() -> list[Scenario]:
+    """Few events of few requests, as chance brings them in every month."""
+    rare = [(60, 0.3, 0.01), (6, 0.3, 0.11), (20, 0.3, 0.01)]
+    return [
+        Scenario(
+            "quiet", "one request a minute: for half an hour 10 % instead of 1 % of the retrievals find nothing",
+            [
+                Events("ragtrace_retrieved_documents_count", [(50, 1)]),
+                Events("ragtrace_retrieval_empty_total", [(30, 0.01), (0.5, 0.1), (19, 0.01)]),
+            ],
+            [fires(0, 49)],
+        ),
+        Scenario("leaks", "one of nine answers of six quiet hours holds personal data, where one of a hundred does", [Evaluations(rare, "pii_leakage", weight=10)], [fires(0, 86)]),
+        Scenario("toxic", "one of nine answers of six quiet hours is toxic, where one of a hundred is", [Evaluations(rare, "toxicity", weight=10)], [fires(0, 86)]),
+        Scenario(
+            "errors", "7 % of the requests are errors, and for a quarter of an hour 17 % of 30",
+            [
+                Events("ragtrace_requests_total", [(50, 2)], {"status": "ok"}),
+                Events("ragtrace_requests_total", [(30, 0.15), (0.25, 0.4), (19, 0.15)], {"status": "error"}),
+            ],
+            [fires(0, 49)],
+        ),
+    ]  # fmt: skip
+
+
+def weeks() -> list[Scenario]:
+    """Returns the cases that take weeks."""
+    weekday, weekend = (5 * DAY, 30, 0.08), (2 * DAY, 10, 0.14)
+    again = [
+        (WEEK + DAY, 10, 0.08),
+        (4, 10, 0.25),
+        (WEEK - 4, 10, 0.08),
+        (4, 10, 0.25),
+        (WEEK - 4, 10, 0.08),
+        (4, 10, 0.25),
+        (20, 10, 0.08),
+    ]
+    second = WEEK + DAY
+    decay = [(8 * DAY, 10, 0.06), *((4, 10, 0.06 + 0.14 * i / 51) for i in range(52)), (8 * DAY, 10, 0.2)]
+    return [
+        Scenario(
+            "weekend", "weekends at a third of the traffic fail 14 instead of 8 %: silent from the second one on",
+            [Evaluations([weekday, weekend] * 4)],
+            [fires(0, 5 * DAY), fires(8 * DAY, 4 * WEEK - 1)],
+        ),
+        Scenario(
+            "again", "an incident of four hours pages, and pages a week later; the third time it is a rhythm",
+            [Evaluations(again)],
+            [fires(0, second), fires(second, second + 2, DROP), fires(second + WEEK, second + WEEK + 2, DROP), fires(second + 2 * WEEK - 24, second + 2 * WEEK + 24)],
+        ),
+        Scenario(
+            "nightly", "nights that are worse every night are known on the third one",
+            [Evaluations([(8 * DAY, 10, 0.05), *[(4, 10, 0.20), (20, 10, 0.05)] * 12])],
+            [fires(0, 8 * DAY), fires(12 * DAY, 19 * DAY)],
+        ),
+        Scenario("decay", "a decay from 6 to 20 % in 8.5 days is a ticket within three days", [Evaluations(decay)], [fires(0, 8 * DAY), Check(8 * DAY, 11 * DAY, frozenset({(CREEP, TICKET)}))]),
+    ]  # fmt: skip
+
+
+def named(scenario: Scenario, suffix: str) -> Scenario:
+    """Returns the case for an application of another name."""
+    return replace(scenario, app=f"{scenario.app}{suffix}")
