@@ -50,6 +50,8 @@ CHECKS = (
 )
 
 
+TENANTS = (0.6, 0.3, 0.1)
+"""Shares of the requests that the tenants of an application have."""
 Models = Sequence[tuple[str, str, float]]
 MODELS: Sequence[Models] = (
     (("gpt-4o-mini", "v7", 0.8), ("gpt-4o-mini", "v8", 0.2)),
@@ -241,6 +243,11 @@ class Traffic:
                 self.add("ragtrace_evaluations_total", counted, **labels)
                 self.add("ragtrace_evaluation_weight_total", counted * weight, **labels)
                 self.add("ragtrace_evaluation_weight_squared_total", counted * weight**2, **labels)
+        for verdict, events in (("pass", scored - fails), ("fail", fails)):
+            for i, counted in enumerate(self.random.multinomial(events, TENANTS).T):
+                labels = {**own, "verdict": verdict, "tenant": f"t{i + 1}"}
+                self.add("ragtrace_tenant_evaluation_weight_total", counted * weight, **labels)
+                self.add("ragtrace_tenant_evaluation_weight_squared_total", counted * weight**2, **labels)
         mean = np.divide(hits @ mids, scored, out=np.zeros(self.size), where=scored > 0)
         for origin, counted in self._split(scored, models):
             score = np.round(counted * mean * weight, 4)

@@ -20,13 +20,15 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What ragtrace observed of a request. The application's metadata never sets a fact, except for the three names in
+    """What ragtrace observed of a request. The application's metadata never sets a fact, except for the four names in
     `DECLARED`, which only the application can know."""
 
     app: str | None = None
     """The application that answered, where the request names one; otherwise the setting `app` applies."""
     env: str | None = None
     prompt_version: str | None = None
+    tenant: str | None = None
+    """The customer or department for which the application answers, where it names one."""
     name: str = ""
     """Name of the root run."""
     session_id: str | None = None
@@ -60,7 +62,7 @@ class Facts:
     """The application's own sampler dropped the trace: its spans are not exported."""
 
 
-DECLARED = ("app", "env", "prompt_version")
+DECLARED = ("app", "env", "prompt_version", "tenant")
 """Facts that the application declares through its metadata."""
 _FACT_NAMES = tuple(f.name for f in fields(Facts))
 _DEFAULTS = {name: getattr(Facts(), name) for name in _FACT_NAMES}

@@ -26,6 +26,7 @@ import yaml
 
 sys.path.append(str(shipped.RULES.parent / "source"))
 import scenario_tests
+
 import scenarios as cases
 
 STEP = 5

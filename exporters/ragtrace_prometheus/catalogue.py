@@ -60,6 +60,10 @@ class Catalogue:
         self.weight = counter("evaluation_weight", text, verdicts)
         text = "Sum of 1/p squared: for effective sample sizes."
         self.weight_squared = counter("evaluation_weight_squared", text, verdicts)
+        text = "Sum of 1/p of what passed or failed, by the tenant that the application names."
+        self.tenant_weight = counter("tenant_evaluation_weight", text, "evaluator verdict tenant")
+        text = "Sum of 1/p squared, by tenant."
+        self.tenant_weight_squared = counter("tenant_evaluation_weight_squared", text, "evaluator verdict tenant")
         text = "Sum of score/p, for scores of at least 0."
         self.weighted_score = counter("evaluation_weighted_score", text, "evaluator model prompt_version")
         self.clipped = counter("evaluation_weight_clipped", "Weights cut at their bound.", "evaluator")

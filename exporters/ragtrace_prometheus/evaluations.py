@@ -84,6 +84,8 @@ class Evaluations:
         origin = self._caps.origin(facts.model, facts.prompt_version)
         for score in evaluation.scores:
             self._count_score(score, origin, source)
+            if facts.tenant:
+                self._count_tenant(score, self._caps.tenant(facts.tenant))
         if evaluation.cause is not None:
             self._count_cause(evaluation, origin)
         if not evaluation.is_late:
@@ -127,6 +129,17 @@ class Evaluations:
         elif score.value is not None and math.isfinite(score.value):
             m.score.observe(score.value, name, source=source)
             m.weighted_score.inc(name, *origin, by=weight * max(0.0, score.value))
+
+    def _count_tenant(self, score: Score, tenant: str) -> None:
+        """Counts pass and fail by tenant: apart from model and prompt version, of which each tenant could have all."""
+        m, name = self._metrics, self._caps.evaluator(score.name)
+        if score.error is not None or score.label not in ("pass", "fail"):
+            return
+        weight, _ = weight_of(score.sampling_probability)
+        for verdict in ("pass", "fail"):
+            by = weight if verdict == score.label else 0.0
+            m.tenant_weight.inc(name, verdict, tenant, by=by)
+            m.tenant_weight_squared.inc(name, verdict, tenant, by=by * by)
 
     def _count_judge(self, score: Score, name: str) -> None:
         m, dollars = self._metrics, amount(score.cost)

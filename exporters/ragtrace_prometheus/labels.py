@@ -62,6 +62,7 @@ class Caps:
     category: LabelCap = field(default_factory=lambda: LabelCap(20))
     model: LabelCap = field(default_factory=lambda: LabelCap(_MAX_ORIGIN, empty=""))
     prompt_version: LabelCap = field(default_factory=lambda: LabelCap(_MAX_ORIGIN, empty=""))
+    tenant: LabelCap = field(default_factory=lambda: LabelCap(_MAX_ORIGIN, empty=""))
 
     def overflows(self) -> int:
         """How often a value of any label was turned into `other`."""

@@ -13,7 +13,7 @@ SAMPLED = counter("ragtrace_sampling_decisions_total", [(10, 1)], decision="samp
 
 
 def blindness() -> list[dict[str, Any]]:
-    return [*_absence(), *_gone(), *_evaluators(), *_pipeline(), *_judge(), *_exports()]
+    return [*_absence(), *_gone(), *_evaluators(), *_silence(), *_pipeline(), *_judge(), *_exports()]
 
 
 def _absence() -> list[dict[str, Any]]:
@@ -98,9 +98,8 @@ def _gone() -> list[dict[str, Any]]:
 
 
 def _evaluators() -> list[dict[str, Any]]:
-    """Evaluators that fail or say nothing."""
-    errors, silence = "RagtraceEvaluatorErrors", "RagtraceEvaluatorSilent"
-    blind = "RagtraceEvaluatorBlind"
+    """Evaluators that fail."""
+    errors, blind = "RagtraceEvaluatorErrors", "RagtraceEvaluatorBlind"
     return [
         test(
             "most runs of an evaluator fail, then a few",
@@ -138,6 +137,13 @@ def _evaluators() -> list[dict[str, Any]]:
             ),
             silent(errors, "9h30m"),
         ),
+    ]
+
+
+def _silence() -> list[dict[str, Any]]:
+    """Evaluators that say nothing, and those that owe nothing."""
+    silence = "RagtraceEvaluatorSilent"
+    return [
         test(
             "an evaluator says nothing of sampled requests; then `not applicable`, which is an answer",
             [

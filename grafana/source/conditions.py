@@ -21,9 +21,9 @@ CHANGED_LAST = APPS.fact("ruler_last_change_time")
 CHANGED = APPS.fact("ruler_changed")
 WORSE = "worse"
 BEYOND = "beyond_chance"
-KNOWN = APPS.fact("known_rhythm")
+RHYTHM = APPS.fact("known_rhythm")
 AS_BAD = APPS.fact("as_bad_before")
-FALLEN = APPS.fact("fallen")
+FALL_OPEN = APPS.fact("fallen")
 RECENT = APPS.fact("ratio_recent")
 BLIND_SECONDS = 2 * 3_600
 """How long a changed evaluator has nothing to be compared with."""
@@ -298,9 +298,9 @@ def rhythms() -> list[Rule]:
         rate, weeks = window.level.ratio(window.length), []
         for week in (1, 2, 3):
             hours = f"[7h{{}}] offset {week * 7 * 24 - 6}h"
-            fallen = f"max_over_time({FALLEN}{hours.format('')})"
+            was_open = f"max_over_time({FALL_OPEN}{hours.format('')})"
             as_high = f"{rate} - max_over_time({rate}{hours.format(':15m')}) < {window.least}"
-            weeks.append(labelled("week", str(week), f"({fallen} and {as_high})"))
+            weeks.append(labelled("week", str(week), f"({was_open} and {as_high})"))
         rules.append(
             recorded(
                 AS_BAD,
@@ -310,10 +310,10 @@ def rhythms() -> list[Rule]:
                 window=window.length,
             )
         )
-    days = " or ".join(f"max_over_time({FALLEN}[7h] offset {h}h)" for h in (6 * 24 - 6, 8 * 24 - 6))
+    days = " or ".join(f"max_over_time({FALL_OPEN}[7h] offset {h}h)" for h in (6 * 24 - 6, 8 * 24 - 6))
     rules.append(
         recorded(
-            KNOWN,
+            RHYTHM,
             f"count by ({BY}, window) ({AS_BAD}) >= 2\n"
             f'or group by ({BY}, window) ({AS_BAD}{{week="1"}}) and on ({BY}) ({days})',
             "These hours are known to be bad: in two of the last three weeks, or in the last one on two days in a row, as at "

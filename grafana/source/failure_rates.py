@@ -14,10 +14,9 @@ from rule import BY, DECIDED, RATIO, SAMPLES, Rule, labelled, recorded, seconds,
 LOWER = "app_evaluator:ragtrace_evaluation_fail:wilson_lower"
 UPPER = "app_evaluator:ragtrace_evaluation_fail:wilson_upper"
 PAGES = "app_evaluator:ragtrace_evaluation_fail:pages"
-_WEIGHT = "ragtrace_evaluation_weight_total"
-_SQUARES = "ragtrace_evaluation_weight_squared_total"
-DIMENSIONS = {"prompt": "prompt_version", "model": "model"}
-"""What groups of requests are told apart by: the word in an alert's text, and the label of the counters."""
+DIMENSIONS = {"prompt": ("prompt_version", ""), "model": ("model", ""), "tenant": ("tenant", "tenant_")}
+"""What groups of requests are told apart by: the word in an alert's text, the label of the counters, and what their names
+have besides."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +66,13 @@ def rates() -> list[Rule]:
     return [*short, *halves, *_pages(), *_paged(), *_group_growth(), *_half_hours(GROUPS), *_summed(GROUPS)]
 
 
-def _counters(window: str, more: str = "") -> dict[str, str]:
+def _counters(window: str, more: str = "", kind: str = "") -> dict[str, str]:
     """Returns what the counters grew by, before it is summed."""
+    weight, squares = (f"ragtrace_{kind}evaluation_{name}_total" for name in ("weight", "weight_squared"))
     return {
-        "fails": f'increase({_WEIGHT}{{verdict="fail"{more}}}[{window}])',
-        "weight": f"increase({_WEIGHT}{{{DECIDED}{more}}}[{window}])",
-        "squares": f"increase({_SQUARES}{{{DECIDED}{more}}}[{window}])",
+        "fails": f'increase({weight}{{verdict="fail"{more}}}[{window}])',
+        "weight": f"increase({weight}{{{DECIDED}{more}}}[{window}])",
+        "squares": f"increase({squares}{{{DECIDED}{more}}}[{window}])",
     }
 
 
@@ -189,17 +189,17 @@ def _group_growth() -> list[Rule]:
     rules = []
     for what in ("fails", "weight", "squares"):
         parts = []
-        for dimension, label in DIMENSIONS.items():
-            counters = _counters("5m", f',{label}!=""')
+        for dimension, (label, kind) in DIMENSIONS.items():
+            counters = _counters("5m", f',{label}!=""', kind)
             summed = f"sum by ({BY}, {label}) ({counters[what]})"
-            named = f'label_replace({summed}, "group", "$1", "{label}", "(.+)")'
-            parts.append(f"sum by ({GROUPS.by}) ({labelled('dimension', dimension, named)})")
+            with_group = f'label_replace({summed}, "group", "$1", "{label}", "(.+)")'
+            parts.append(f"sum by ({GROUPS.by}) ({labelled('dimension', dimension, with_group)})")
         rules.append(
             recorded(
                 GROUPS.grown(what),
                 f"(\n{united(parts)}\n)\nand on ({BY}) {PAGES}",
-                f"The same by prompt version and by model, of evaluators that wake people ({what}). Each of both has at "
-                "most twenty values in an application.",
+                f"The same by prompt version, model and tenant, of evaluators that wake people ({what}). Each of these "
+                "has at most twenty values in an application.",
             )
         )
     return rules

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from conditions import (
     CHANGED_LAST,
-    FALLEN,
+    FALL_OPEN,
     GROUP_WINDOWS,
-    KNOWN,
+    RHYTHM,
     WINDOWS,
     bad,
     group_conditions,
@@ -93,7 +93,7 @@ def _recoveries(level: Level) -> list[Rule]:
         )
         rules.append(
             recorded(
-                FALLEN,
+                FALL_OPEN,
                 f"0 * ({_later(since, recovered, level.by)}) + 1",
                 "1 from a fall until the rate is back, also where the hours are known to be bad. The rules on rhythms read "
                 "it one to three weeks later.",
@@ -117,28 +117,31 @@ def _onset(level: Level, window: str, shorter: str, expr: str) -> str:
     A window of which a share f is bad has the rate b + f (r - b), where r is the rate of now and b the one before."""
     before = level.fact(f"ratio_before_{window}")
     share = f"clamp(({level.ratio(window)} - {before}) / clamp_min({level.ratio(shorter)} - {before}, 0.01), 0.1, 1)"
+    if level is GROUPS and shorter != window:  # a new group has no samples before it began
+        times = seconds(window) // seconds(shorter)
+        share = f"{share} * clamp_max({level.samples(window)} / ({times} * {level.samples(shorter)}), 1)"
     return f"time() - {seconds(window)} * ({share} and on ({level.by}) ({expr}))"
 
 
 def _group_incidents() -> list[Rule]:
     shorter = {"15m": "15m", "1h": "15m", "6h": "1h"}
     onsets = [f"({_onset(GROUPS, w, shorter[w], expr)})" for w, expr in _windows(GROUPS)]
-    return _since(GROUPS, onsets, GROUP_INCIDENT, "a prompt version or a model")
+    return _since(GROUPS, onsets, GROUP_INCIDENT, "a prompt version, a model or a tenant")
 
 
 def _incidents() -> list[Rule]:
     """Incidents of applications, what began them, and what a page says of them."""
     onsets = []
     for w, expr in _windows(APPS):
-        known = f'({expr}) unless on ({BY}) {KNOWN}{{window="{w}"}}'
-        onsets.append(f"({_onset(APPS, w, _SHORTER[w], known)})")
+        unexpected = f'({expr}) unless on ({BY}) {RHYTHM}{{window="{w}"}}'
+        onsets.append(f"({_onset(APPS, w, _SHORTER[w], unexpected)})")
     own = APPS.fact("own_incident")
     rules = _since(APPS, onsets, own, "an application")
     rules.append(
         recorded(
             INCIDENT,
             f"{own}\nor on ({BY}) min by ({BY}) ({GROUP_INCIDENT})",
-            "Since when answers are worse, in Unix seconds: of all requests, or of a prompt version or model. It is the one "
+            "Since when answers are worse, in Unix seconds: of all requests, or of a prompt version, model or tenant. It is the one "
             "series that RagtraceQualityDrop reads, whatever window found the fall.",
         )
     )

@@ -11,21 +11,17 @@ CHANGED = "RagtraceEvaluatorChanged"
 
 
 def falls() -> list[dict[str, Any]]:
-    return [*_drops(), *_budgets_and_tickets()]
+    return [*_drops(), *_changes(), *_budgets_and_tickets()]
 
 
 def _drops() -> list[dict[str, Any]]:
-    """Sudden falls, with their text; a new version of the evaluator, which is not one."""
+    """Sudden falls, with their text."""
     causes = [
         counter("ragtrace_failure_causes_total", [(26, 0.2), (7, 1.5)], cause="irrelevant_context"),
         counter("ragtrace_failure_causes_total", [(26, 0.6), (7, 0.7)], cause="unsupported"),
     ]
     old = {"prompt_version": "v7", "model": "m"}
     new = {"prompt_version": "v8", "model": "m"}
-    changed = [
-        gauge("ragtrace_evaluator_info", "1x312 _x400", evaluator="faithfulness", version="2", threshold="0.9"),
-        gauge("ragtrace_evaluator_info", "_x312 1x400", evaluator="faithfulness", version="2+c1", threshold="0.95"),
-    ]
     return [
         test(
             "a fall from 92 to 75 % pages within a quarter of an hour, and resolves",
@@ -50,12 +46,22 @@ def _drops() -> list[dict[str, Any]]:
                 DROP,
                 "27h",
                 "page",
-                "shop/prod: faithfulness failures 8 % → 14 % since 02:00 UTC (n = 150), prompt v8 at 40%",
+                "shop/prod: faithfulness failures 8 % → 14 % since 02:07 UTC (n = 150), prompt v8 at 40%",
                 "faithfulness",
-                since=26,
+                since=26.125,
                 slo="quality",
             ),
         ),
+    ]
+
+
+def _changes() -> list[dict[str, Any]]:
+    """A new version of the evaluator, which is no fall; an evaluator that wakes nobody."""
+    changed = [
+        gauge("ragtrace_evaluator_info", "1x312 _x400", evaluator="faithfulness", version="2", threshold="0.9"),
+        gauge("ragtrace_evaluator_info", "_x312 1x400", evaluator="faithfulness", version="2+c1", threshold="0.95"),
+    ]
+    return [
         test(
             "a threshold that fails three times as many answers is another version, of which nothing is known yet",
             [*evaluated([(26, 10, 0.08), (0.5, 10, 0.25), (6, 10, 0.08)]), *changed],
@@ -80,9 +86,9 @@ def _drops() -> list[dict[str, Any]]:
                 DROP,
                 "32h",
                 "ticket",
-                "shop/prod: context_relevance failures 1 % → 25 % since 02:00 UTC (n = 150)",
+                "shop/prod: context_relevance failures 1 % → 25 % since 02:07 UTC (n = 150)",
                 "context_relevance",
-                since=26,
+                since=26.125,
                 slo="quality",
             ),
         ),

@@ -93,10 +93,10 @@ def leaks() -> list[dict[str, Any]]:
             personal,
             what="personal data",
             share=0.3,
-            pages="0.8073% → 30% over 30m (n = 300)",
+            pages="0.5% → 30% over 30m (n = 300)",
             ticket="0.5% → 4.188% over 6h (n = 3600)",
         ),
-        rate("toxicity", toxic, what="toxicity", share=0.15, pages="0.4036% → 15% over 30m (n = 300)", ticket=""),
+        rate("toxicity", toxic, what="toxicity", share=0.15, pages="0.25% → 15% over 30m (n = 300)", ticket=""),
         test(
             "personal data at a steady share, as an address book has it, is silent",
             evaluated([(40, 10, 0.3)], "pii_leakage"),

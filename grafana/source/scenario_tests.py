@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import scenarios
 from rule_test import counter, evaluated, gauge_phases
+
+import scenarios
 from scenarios import Check, Evaluations, Events, Scenario
 
 

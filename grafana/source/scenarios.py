@@ -87,12 +87,25 @@ def days() -> list[Scenario]:
     return [*_falls(), *_lasting(), *_rulers(), *_calm(), *_blindness(), *_chance()]
 
 
+def _tenant(name: str, fails: float) -> list[Events]:
+    """One evaluation a minute of a tenant, 8 % of which fail, and after 30 hours this share."""
+    return [
+        Events(
+            f"ragtrace_tenant_evaluation_{metric}_total",
+            [(h, times * (s if verdict == "fail" else 1 - s)) for h, s in ((30, 0.08), (5, fails))],
+            {"evaluator": "faithfulness", "verdict": verdict, "tenant": name},
+        )
+        for verdict in ("pass", "fail")
+        for metric, times in (("weight", 20.0), ("weight_squared", 400.0))
+    ]
+
+
 def _falls() -> list[Scenario]:
     """Falls of an application or a part of it, at 200 requests a minute and 5 %."""
-    calm, fallen = (30, 10, 0.08), (5, 10, 0.25)
+    calm, worse = (30, 10, 0.08), (5, 10, 0.25)
     silent, page = fires(0, 30), fires(30, 34, DROP)
     return [
-        Scenario("two-a", "one of two applications falls from 92 to 75 %", [Evaluations([calm, fallen])], [silent, fires(30, 30.5, DROP), page]),
+        Scenario("two-a", "one of two applications falls from 92 to 75 %", [Evaluations([calm, worse])], [silent, fires(30, 30.5, DROP), page]),
         Scenario("two-b", "the other one", [Evaluations([calm, (5, 10, 0.08)])], [fires(0, 34)]),
         Scenario(
             "version", "a new prompt version for all, 8 to 16 %",
@@ -118,7 +131,12 @@ def _falls() -> list[Scenario]:
             ],
             [silent, fires(30, 31, DROP), page],
         ),
-        Scenario("staging", "another environment falls; its page is routed to the tickets", [Evaluations([calm, fallen])], [silent, page], env="staging"),
+        Scenario(
+            "tenant", "one of ten tenants falls from 92 to 50 %",
+            [Evaluations([(30, 10, 0.08), (5, 10, 0.122)]), *_tenant("t1", 0.08), *_tenant("t2", 0.50)],
+            [silent, fires(30, 31, DROP), page],
+        ),
+        Scenario("staging", "another environment falls; its page is routed to the tickets", [Evaluations([calm, worse])], [silent, page], env="staging"),
         Scenario(
             "budget", "an application with an objective falls: one page, whatever windows and budgets say",
             [Evaluations([(30, 10, 0.02), (5, 10, 0.95)]), Value("ragtrace_objective", [(35, 0.9)], {"evaluator": "faithfulness"})],

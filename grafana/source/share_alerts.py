@@ -95,15 +95,15 @@ def service() -> list[Rule]:
 
 def _retrieval() -> list[Rule]:
     """Retrievals that find nothing."""
-    found, empty = "ragtrace_retrieved_documents_count", "ragtrace_retrieval_empty_total"
+    retrievals, empty = "ragtrace_retrieved_documents_count", "ragtrace_retrieval_empty_total"
 
     def count(window: str, offset: str = "") -> str:
-        return f"sum by (app, env) (increase({found}[{window}]{offset}))"
+        return f"sum by (app, env) (increase({retrievals}[{window}]{offset}))"
 
     tested = Share(
-        share(f"rate({empty}[30m])", f"rate({found}[30m])"),
+        share(f"rate({empty}[30m])", f"rate({retrievals}[30m])"),
         count("30m"),
-        share(f"rate({empty}[1d] offset 30m)", f"rate({found}[1d] offset 30m)"),
+        share(f"rate({empty}[1d] offset 30m)", f"rate({retrievals}[1d] offset 30m)"),
         count("1d", " offset 30m"),
     )
     rate, before = f"({tested.rate})", f"({tested.before})"

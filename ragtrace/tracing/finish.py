@@ -120,12 +120,13 @@ def _inside_retrieval(run: Run) -> bool:
 
 def _facts(root: Run, last: Run | None, cancelled: bool, sanitizer: Sanitizer, earlier_turns: bool) -> Facts:
     request = root.request
-    app, env, prompt_version = (_declared(request.metadata.get(name), sanitizer) for name in DECLARED)
+    app, env, prompt_version, tenant = (_declared(request.metadata.get(name), sanitizer) for name in DECLARED)
     usage = timing.usage_by_model(request.model_calls)
     return Facts(
         app=app,
         env=env,
         prompt_version=_declared(request.prompt_version, sanitizer) or prompt_version,
+        tenant=tenant,
         name=root.name,
         session_id=request.session,
         user_id=request.user,

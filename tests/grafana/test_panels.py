@@ -234,6 +234,7 @@ def test_the_incident_wakes_someone_and_nothing_else_does(prometheus: str) -> No
     assert holding(END - 2.5 * 3_600) == set()
     assert holding(END) == {
         ("RagtraceQualityDrop", "page", "helpdesk"),
+        ("RagtraceQualityDrop", "ticket", "helpdesk"),
         ("RagtraceRetrievalEmpty", "ticket", "helpdesk"),
     }
 

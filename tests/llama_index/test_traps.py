@@ -137,7 +137,7 @@ def test_user_and_session(instrumented: Recorded, name: str) -> None:
     assert everywhere(instrumented, "tag.tags") == {("beta",)}
     assert not [span for span in instrumented.spans if "llamaindex." in span.to_json()]
     for trace in instrumented.traces:
-        assert (trace.facts.session_id, trace.attributes["tenant"]) == ("c1", "acme")
+        assert (trace.facts.session_id, trace.attributes["tenant"], trace.facts.tenant) == ("c1", "acme", "acme")
 
 
 def test_user_alone(instrumented: Recorded) -> None:

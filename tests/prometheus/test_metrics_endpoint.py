@@ -578,6 +578,22 @@ def test_requests_and_evaluations_by_model_and_prompt(sink: PrometheusSink) -> N
     assert scraped.value("ragtrace_evaluations_total", evaluator="length", verdict="pass", model="") == 0
 
 
+def test_evaluations_by_tenant(sink: PrometheusSink) -> None:
+    """Where the application names a tenant, its passes and failures are counted by weight, both from the first one on;
+    beyond twenty a tenant is `other`, and a request without one is in none of them."""
+    score = Score("length", 0.9, "pass", sampling_probability=0.5)
+    sink(Evaluation(asked(), (score,)))
+    for i in range(25):
+        sink(Evaluation(asked(tenant=f"t{i}"), (score,)))
+    scraped = Scraped(sink)
+    assert scraped.value("ragtrace_tenant_evaluation_weight_total", verdict="pass", tenant="t0") == 2
+    assert scraped.value("ragtrace_tenant_evaluation_weight_squared_total", verdict="pass", tenant="t0") == 4
+    assert scraped.value("ragtrace_tenant_evaluation_weight_total", verdict="fail", tenant="t0") == 0
+    assert scraped.value("ragtrace_tenant_evaluation_weight_total", verdict="pass", tenant="other") == 10
+    tenants = {s.labels["tenant"] for s in scraped.samples("ragtrace_tenant_evaluation_weight_total")}
+    assert tenants == {"other", *(f"t{i}" for i in range(20))}
+
+
 def test_models_and_prompts_are_bounded(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
     """Beyond twenty a model is `other`, and so is a prompt; what went past is counted."""
     stopping.append(Pipeline([length]))
@@ -667,6 +683,7 @@ def busy(sink: PrometheusSink, rounds: int = 3) -> None:
         known = {
             "stages": {"retrieval": 0.1, "tool": 0.2}, "time_to_first_chunk": 0.3, "input_tokens": 5,
             "output_tokens": 6, "retrievals": 1, "cancelled": i == 2, "prompt_version": f'v"\\\n{i}',
+            "tenant": f"t{i}",
         }  # fmt: skip
         documents = [Document("d", "text", 0.5 + i / 10)] if i else []
         facts = asked(**known).facts
