@@ -164,7 +164,7 @@ def files() -> dict[str, str]:
             ("falls", quality_tests.falls(), QUALITY, 15),
             ("calm", quality_tests.calm(), QUALITY, 15),
             ("resets", quality_tests.resets(), ("increases", "rates"), STEP),
-            ("weeks", [*quality_tests.decay(), *scenario_tests.weeks()], QUALITY, 30),
+            ("weeks", [*quality_tests.decay(), *scenario_tests.weeks()], QUALITY, 60),
             ("scenarios", scenario_tests.days(), ALL, 15),
             ("secrets", secrets(), ("safety",), STEP),
             ("leaks", leaks(), ("increases", "rates", "safety"), STEP),

@@ -259,7 +259,7 @@ def _blindness() -> list[Scenario]:
         Scenario(
             "partly", "13 % of the runs fail, and the answers fall",
             [Evaluations([(30, 10, 0.08), (5, 8.7, 0.25)]), *_failing("faithfulness", (30, 0), (5, 1.3)), sampled],
-            [fires(0, 30), fires(30, 30.75, DROP, "RagtraceEvaluatorErrors?"), fires(33, 34, DROP, "RagtraceEvaluatorErrors?")],
+            [fires(0, 30), fires(30, 31.5, DROP, "RagtraceEvaluatorErrors?"), fires(33, 34, DROP, "RagtraceEvaluatorErrors?")],
         ),
         Scenario(
             "dead", "an application is dead for good",
