@@ -45,7 +45,7 @@ class Combination:
     shown: tuple[str, ...]
     """Distributions whose releases stand in the table."""
     server: str = ""
-    """Of a backend: the program of its server, which the tests start. They find it by `RAGTRACE_TEST_<SERVER>`."""
+    """Of a backend: the program of its server, which the tests start. They find it by `COMPAT_<SERVER>`."""
 
 
 def _modules(folder: str, names: str) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ def _run(combination: Combination) -> str:
     environment = dict(os.environ)
     if server := combination.server:
         python, command = Path(sys.executable), [*command, "-k", server]
-        environment[f"RAGTRACE_TEST_{server.upper()}"] = str(folder / "bin" / server)
+        environment[f"COMPAT_{server.upper()}"] = str(folder / "bin" / server)
     tests = subprocess.run([python, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     (folder / "tests.log").write_text(tests.stdout + tests.stderr)
     return f"| {combination.name} | {shown} | {_summary(tests.stdout, folder)} |"

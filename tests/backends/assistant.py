@@ -141,7 +141,7 @@ def main() -> None:
     with serving() as vendors:
         ask_langchain(vendors)
         ask_llama_index(vendors)
-    if not ragtrace.shutdown():
+    if not ragtrace.flush(timeout=240):  # a server's first request may take minutes on a busy machine
         raise SystemExit("some spans did not arrive")
 
 

@@ -92,10 +92,10 @@ def _pages(name: str, server: Server, read: Callable[[], list[Trace]]) -> Pages:
         "RECEIVER": server.url,
         "APP": APP,
         "OTEL_EXPORTER_OTLP_HEADERS": headers,
-        "OTEL_EXPORTER_OTLP_TIMEOUT": "60",  # the first request to a server that has just started may take long
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "120",
     }
     command = [sys.executable, "-m", "tests.backends.assistant"]
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert run.returncode == 0, run.stderr[-5000:]
 
     def complete(traces: list[Trace]) -> bool:

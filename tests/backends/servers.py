@@ -44,7 +44,7 @@ class Backend:
 
 
 PHOENIX = Backend(
-    variable="RAGTRACE_TEST_PHOENIX",
+    variable="COMPAT_PHOENIX",
     arguments=("serve",),
     environment={
         "PHOENIX_HOST": "127.0.0.1",
@@ -60,7 +60,7 @@ PHOENIX = Backend(
     health="/healthz",
 )
 MLFLOW = Backend(
-    variable="RAGTRACE_TEST_MLFLOW",
+    variable="COMPAT_MLFLOW",
     arguments=(
         *("server", "--host", "127.0.0.1", "--port", "{port}", "--workers", "1"),
         *("--backend-store-uri", "sqlite:///{folder}/mlflow.db", "--artifacts-destination", "{folder}/artifacts"),
