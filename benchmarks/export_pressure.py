@@ -1,12 +1,13 @@
 """What a saturated event loop does to the export of spans: ragtrace's processor beside the SDK's, in one run.
 
-    python benchmarks/export_pressure.py [--spans 24000] [--rounds 3] [--tasks 200]
+    python benchmarks/export_pressure.py [--spans 24000] [--rounds 3] [--tasks 200] [--work 1000]
 
 200 tasks compute without a break in one event loop and end 24,000 spans, with the texts of a RAG request, as fast as
-they can. A collector in another process takes every request at once. Both processors have the same queue and the same
-exporter. For each round and processor, in a process of its own: the spans that were dropped, by the processor's count
-and by what the collector did not get; how late a task that sleeps 5 ms wakes up (median, 99th percentile, longest); and
-the seconds and the processor seconds until the last span was exported.
+they can; `--work` is the application's own work for a span, in steps of a sum of about 60 ns. A collector in another
+process takes every request at once. Both processors have the same queue and the same exporter. For each round and
+processor, in a process of its own: the spans that were dropped, by the processor's count and by what the collector did
+not get; how late a task that sleeps 5 ms wakes up (median, 99th percentile, longest); and the seconds and the processor
+seconds until the last span was exported.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import statistics
 import subprocess
 import sys
@@ -24,7 +26,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 _SPANS_PER_REQUEST = 6
-_QUEUE = 4_096
 _TEXT = "The refund period is ninety days after delivery, and the service desk sends the form on request. "
 _TICK = 0.005
 
@@ -56,10 +57,12 @@ def collect(pipe: Any) -> None:
     pipe.send(sum(len(scope.spans) for each in requests for part in each.resource_spans for scope in part.scope_spans))
 
 
-def make_provider(kind: str, endpoint: str) -> tuple[Any, Any]:
+def make_provider(kind: str, endpoint: str, queue: int) -> tuple[Any, Any]:
     """A tracer provider with ragtrace's or the SDK's processor, and the processor."""
     if kind == "ragtrace":
         from ragtrace_otlp import set_up
+
+        os.environ["OTEL_BSP_MAX_QUEUE_SIZE"] = str(queue)
 
         telemetry = set_up(app="pressure", env="test", endpoint=endpoint, protocol="http/protobuf", events=False)
         return telemetry.tracer_provider, telemetry.processor
@@ -68,14 +71,14 @@ def make_provider(kind: str, endpoint: str) -> tuple[Any, Any]:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     processor = BatchSpanProcessor(
-        OTLPSpanExporter(f"{endpoint}/v1/traces"), max_queue_size=_QUEUE, schedule_delay_millis=1_000
+        OTLPSpanExporter(f"{endpoint}/v1/traces"), max_queue_size=queue, schedule_delay_millis=1_000
     )
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(processor)
     return provider, processor
 
 
-async def produce(tracer: Any, spans: int, tasks: int) -> list[float]:
+async def produce(tracer: Any, spans: int, tasks: int, work: int) -> list[float]:
     """End the spans; how late each tick was, in seconds."""
     lags: list[float] = []
     done = False
@@ -91,6 +94,7 @@ async def produce(tracer: Any, spans: int, tasks: int) -> list[float]:
             with tracer.start_as_current_span("request", attributes={"input.value": _TEXT, "n": number}) as root:
                 for part in range(_SPANS_PER_REQUEST - 1):
                     with tracer.start_as_current_span(f"step {part}") as span:
+                        sum(i * i for i in range(work))
                         span.set_attributes({f"attribute.{i}": _TEXT * (1 + i % 3) for i in range(12)})
                         await asyncio.sleep(0)
                 root.set_attribute("output.value", _TEXT * 5)
@@ -102,16 +106,16 @@ async def produce(tracer: Any, spans: int, tasks: int) -> list[float]:
     return lags
 
 
-def measure(kind: str, spans: int, tasks: int) -> dict[str, float]:
+def measure(kind: str, spans: int, tasks: int, work: int, queue: int) -> dict[str, float]:
     """One processor in this process."""
     context = multiprocessing.get_context("spawn")
     pipe, end = context.Pipe()
     collector = context.Process(target=collect, args=(end,), daemon=True)
     collector.start()
-    provider, processor = make_provider(kind, f"http://127.0.0.1:{pipe.recv()}")
+    provider, processor = make_provider(kind, f"http://127.0.0.1:{pipe.recv()}", queue)
     tracer = provider.get_tracer("pressure")
     started, processor_time = time.perf_counter(), time.process_time()
-    lags = sorted(asyncio.run(produce(tracer, spans, tasks)))
+    lags = sorted(asyncio.run(produce(tracer, spans, tasks, work)))
     produced = time.perf_counter() - started
     provider.force_flush(60_000)
     ended, used = time.perf_counter() - started, time.process_time() - processor_time
@@ -135,16 +139,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spans", type=int, default=24_000)
     parser.add_argument("--tasks", type=int, default=200)
+    parser.add_argument("--work", type=int, default=1_000)
+    parser.add_argument("--queue", type=int, default=4_096)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kind", help="measure this processor alone, in this process, and print JSON")
     options = parser.parse_args()
     if options.kind:
-        print(json.dumps(measure(options.kind, options.spans, options.tasks)))
+        print(json.dumps(measure(options.kind, options.spans, options.tasks, options.work, options.queue)))
         return
     for _ in range(options.rounds):
         for kind in ("sdk", "ragtrace"):
             command = [sys.executable, __file__, "--kind", kind]
-            command += ["--spans", str(options.spans), "--tasks", str(options.tasks)]
+            command += ["--spans", str(options.spans), "--tasks", str(options.tasks), "--work", str(options.work)]
+            command += ["--queue", str(options.queue)]
             report = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
             print(f"{kind:9}", "  ".join(f"{name} {value:8.1f}" for name, value in report.items()), flush=True)
 

@@ -25,15 +25,16 @@ _BATCH = 512
 _PART = 32
 """Items sent in one request while few wait: putting the parts together and writing them out is one piece of work under
 the interpreter's lock."""
-_SHARE = 4
-"""Under pressure a request takes every fourth of the items that wait: each request costs several turns of the lock."""
+_PRESSURE = 16
+"""When more than this part of the queue's room waits, here a sixteenth, an export takes the lock as long as it can:
+what a full queue drops is worse than a request that waits."""
 _PAUSE = 0.0001
 """Seconds that the exporter's own thread steps aside after every _STRIDE items. Encoding holds the interpreter's lock,
 and a thread that computes gives it up after 5 ms only: 512 spans at once, the SDK's default, stall every request for as
 long as their encoding takes."""
 _STRIDE = 8
-"""A thread that stepped aside may wait 5 ms for its next turn where the application computes without a break. So it
-steps aside only while less than a batch waits: what a full queue drops is worse than a request that waits."""
+"""Fewer would hold the lock for a shorter time, and be too slow: a thread that stepped aside may wait 5 ms for its next
+turn where the application computes without a break."""
 _LOG_EVERY = 60.0
 _QUEUE = 4_096
 _DELAY = 1_000
@@ -88,8 +89,8 @@ class CountingExporter(Generic[T]):
         self._optional = optional
         self.is_unsupported = False
         """Whether the backend has no place for optional items."""
-        self.backlog: Callable[[], int] = lambda: 0
-        """How many items wait for an export after this one."""
+        self.is_urgent: Callable[[], bool] = lambda: False
+        """Whether so many items wait that the exporter should not step aside."""
         self._logged_at = 0.0
         self._stopped = False
         self._reset_counts()
@@ -115,8 +116,8 @@ class CountingExporter(Generic[T]):
             return
         sent = 0
         while sent < len(batch):
-            size = max(_PART, self.backlog() // _SHARE)
-            yield _Paced(batch[sent : sent + size], lambda: self.backlog() >= len(batch))
+            size = len(batch) if self.is_urgent() else _PART
+            yield _Paced(batch[sent : sent + size], self.is_urgent)
             sent += size
 
     def _export_part(self, part: Sequence[T]) -> Any:
@@ -238,8 +239,9 @@ class _DropCounter(Generic[T]):
         """Have the SDK's processor use a queue that counts; there is no public way."""
         processor = getattr(self, "_batch_processor", None)
         if isinstance(queue := getattr(processor, "_queue", None), deque):
-            self._queue = processor._queue = _Queue(queue, queue.maxlen)  # type: ignore[union-attr]
-            self._exporter.backlog = self._queue.__len__
+            counting = self._queue = processor._queue = _Queue(queue, queue.maxlen)  # type: ignore[union-attr]
+            least = (queue.maxlen or _QUEUE) // _PRESSURE
+            self._exporter.is_urgent = lambda: len(counting) > least
 
     def _variable(self, argument: str) -> str:
         return self._variables + argument.removesuffix("_millis").upper()

@@ -51,6 +51,7 @@ _EMAIL = (
 )
 _WIDE_EMAIL = r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}"
 _IBAN = r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"
+_SMALL_IBAN = r"(?<![A-Za-z0-9])[a-z]{2}\d{2}[a-z0-9]{11,30}(?![A-Za-z0-9])"
 _CARD = r"(?<![\w.-])\d(?:[ -]?\d){11,18}(?![\w-]|\.\d)"
 _WALLET = r"(?<![A-Za-z0-9])(?:[13LMDTX][1-9A-HJ-NP-Za-km-z]{25,34}|bc1[02-9ac-hj-np-z]{11,71})(?![A-Za-z0-9])"
 _ETHEREUM = r"(?<![A-Za-z0-9])0x[0-9a-fA-F]{40}(?![A-Za-z0-9])"
@@ -82,6 +83,7 @@ _PERSONAL_KINDS = (
     personal("email", _WIDE_EMAIL, None, "addresses", "[email]", reported=False),
     personal("iban", _IBAN, is_iban, "accounts", "[iban]"),
     personal("iban", _IBAN, None, "accounts", "[iban]", reported=False),
+    personal("iban", _SMALL_IBAN, is_iban, "long_words", "[iban]", reported=False),
     personal("wallet", _WALLET, is_wallet, "long_words", "[wallet]", context=announces_no_example),
     personal("wallet", _ETHEREUM, None, "long_words", "[wallet]", context=is_nobodys_contract),
     *_labelled("passport", "[passport]"),
@@ -109,7 +111,9 @@ _PERSONAL_KINDS = (
     personal("ip_address", IPV4, is_public_ip, "numbers", "[ip_address]", context=is_host_in_context),
     personal("ip_address", IPV4_FORM, is_host_ip, "numbers", "[ip_address]", reported=False),
     personal("ip_address", IPV6, is_public_ip, "long_words", "[ip_address]", marks=(":",), context=is_host_in_context),
+    personal("ip_address", IPV6, is_public_ip, "long_words", "[ip_address]", marks=(":",), reported=False),
     personal("mac_address", MAC, is_device, "long_words", "[mac_address]", context=announces_no_example),
+    personal("mac_address", MAC, is_device, "long_words", "[mac_address]", reported=False),
     Kind("personal", "phone", "[number]", search=phones, masked=False, contact=True),
     Kind("personal", "phone", "[number]", search=phone_forms, reported=False),
     # Nine digits or more: a phone, a card or a national id, whether its check digit is right or not.

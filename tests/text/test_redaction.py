@@ -28,6 +28,9 @@ from ragtrace.text.redaction import mask_pii, mask_pii_at
         ("in 2026 there were 12345678", "in 2026 there were 12345678"),
         ("jane.doe@example.org wrote", "[email] wrote"),
         ("pay DE89 3704 0044 0532 0130 00 now", "pay [iban] now"),
+        ("pay de89370400440532013000 now", "pay [iban] now"),
+        ("an example: 2a02:8108:8ac0:1f00:9c3d:1b2a:77aa:4410", "an example: [ip_address]"),
+        ("the format is a4:83:e7:1c:55:0d", "the format is [mac_address]"),
         ("sk-abcdefghijklmnopqrstuvwxyz", "[api_key]"),
     ],
 )

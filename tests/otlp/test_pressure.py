@@ -1,0 +1,23 @@
+"""Export while the application computes without a break."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "export_pressure.py"
+
+
+def test_a_saturated_event_loop_drops_no_span() -> None:
+    """200 tasks that never leave the event loop idle end six times as many spans as the queue holds: all of them are
+    with the collector in the end, as they are with the SDK's processor."""
+    size = ["--spans", "12288", "--queue", "2048", "--work", "2000"]
+    command = [sys.executable, str(BENCHMARK), "--kind", "ragtrace", *size]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
+    report = json.loads(done.stdout)
+    assert (report["missing"], report["dropped"]) == (0, 0)
