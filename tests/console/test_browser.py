@@ -16,9 +16,10 @@ from sqlalchemy import select
 
 from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.store import Store
+from ragtrace.chatlogs.store_types import Filter
 from ragtrace.console import accounts
 from ragtrace.console.login import local_address
-from ragtrace.review import dataset_export, own_questions, queue
+from ragtrace.review import dataset_export, named_queues, own_questions, queue
 from ragtrace.review.own_questions import Category, OwnQuestion
 from ragtrace.topics.grouper import Grouper
 from tests.console.sample_store import ATTACKS, evaluation, filled, served
@@ -31,8 +32,9 @@ if CHROMIUM is None and not os.environ.get("CI"):  # there it is a failure, of e
 playwright = pytest.importorskip("playwright.sync_api")
 
 PAGES = (
-    "/", "/traces", "/traces?app=shop&label=fail", "/traces?q=zebrafish", "/review", "/agreement", "/evaluators",
-    "/evaluators/faithfulness?view=reviewed", "/questions", "/questions?range=24h&app=shop", "/questions/1",
+    "/", "/traces", "/traces?app=shop&label=fail", "/traces?q=zebrafish", "/review", "/review/queues", "/review/done",
+    "/agreement", "/evaluators", "/evaluators/faithfulness?view=reviewed",
+    "/questions", "/questions?range=24h&app=shop", "/questions/1",
     "/questions/gaps", "/compare", "/compare?kind=period&range=1h",
     "/compare?kind=evaluator_version", "/health", "/users", "/audit", "/traces/none", "/login",
 )  # fmt: skip
@@ -50,6 +52,11 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     made = filled(tmp_path_factory.mktemp("browser") / "logs.db", reviews=50)
+    named_queues.create(made, "prices", filter=Filter(app="shop"), instructions="Compare with the list.")
+    tone = (Category("friendly", "f"), Category("rude"))
+    own_questions.create(made, OwnQuestion("tone", "How is its tone?", "category", "", tone))
+    own_questions.create(made, OwnQuestion("score", "How good is it?", "number", low=0, high=10))
+    own_questions.create(made, OwnQuestion("gap", "What is missing?", "text"))
     Grouper(made, embedder=WordEmbedder()).update()
     yield made
     made.close()
@@ -128,7 +135,7 @@ def test_a_page_is_sound(browser: Any, url: str, store: Store, path: str, theme:
     serious for axe-core, folded parts open or not."""
     tab = Tab(browser, url, store, color_scheme=theme)
     page = tab.open(path)
-    for wide, opened in ((1280, False), (400, False), (400, True), (1280, True)):
+    for wide, opened in ((1280, False), (400, False), (400, True), (1920, True), (1280, True)):
         page.set_viewport_size({"width": wide, "height": 800})
         if opened:
             page.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
