@@ -202,7 +202,8 @@ def _variables(where: str, panel: dict[str, Any]) -> Iterator[str]:
         for label in ("model", "prompt_version"):
             if metrics and all(label in labels.get(name, ()) for name in metrics) and f"${label}" not in target["expr"]:
                 yield f"{where}: the variable {label} does not act on query {target['refId']}"
-        if metrics & labels.keys() and "$app" not in target["expr"] and "ragtrace_review" not in target["expr"]:
+        is_of_console = re.search("ragtrace_(review|topic)", target["expr"])  # the console's metrics have no label app
+        if metrics & labels.keys() and "$app" not in target["expr"] and not is_of_console:
             yield f"{where}: the variable app does not act on query {target['refId']}"
 
 

@@ -372,6 +372,22 @@ def review(history: History, random: np.random.Generator) -> None:
     history.gauge("ragtrace_last_review_timestamp_seconds", history.times - 400.0)
 
 
+def topics(history: History, random: np.random.Generator) -> None:
+    """What the console says of topics: one fails more and more, the documents do not answer another one."""
+    rise = np.clip((history.times - history.times[0]) / 86_400, 0.0, 1.0)
+    for topic, requests, share, gaps in (
+        ("refund, card, arrived", 4_200, 0.09 + 0.25 * rise, 0.02), ("parcel, delivery, late", 6_100, 0.08, 0.01),
+        ("password, reset, login", 2_900, 0.03, 0.0), ("warranty, repair, broken", 1_300, 0.16, 0.12),
+        ("other", 2_400, 0.12, 0.05),
+    ):  # fmt: skip
+        drift = np.cumsum(random.standard_normal(len(history.times))) * 0.0002
+        history.gauge("ragtrace_topic_requests", np.round(requests * (1 + drift)), topic=topic)
+        history.gauge("ragtrace_topic_gaps", np.round(requests * gaps * (1 + drift)), topic=topic)
+        for bound, off in (("estimate", 0.0), ("lower", -0.02), ("upper", 0.03)):
+            ratio = np.clip(share + drift + off, 0.0, 1.0)
+            history.gauge("ragtrace_topic_failure_ratio", ratio, topic=topic, evaluator="faithfulness", bound=bound)
+
+
 def _scores(check: Check, fails: float) -> Array:
     """Returns the share of each bucket when the share `fails` is below the threshold."""
     below = sum(bound < check.threshold for bound in TENTHS)
@@ -403,4 +419,5 @@ def history(
         traffic.evaluate(models)
         traffic.operate()
     review(series, np.random.default_rng([seed, len(apps)]))
+    topics(series, np.random.default_rng([seed, len(apps), 1]))
     return series

@@ -29,6 +29,7 @@ def health() -> Page:
     _outcomes(page)
     _delays_and_judge(page)
     _exports_and_review(page)
+    _topics(page)
     _tables(page)
     return page
 
@@ -250,6 +251,40 @@ def _exports_and_review(page: Page) -> None:
         stacked=True,
         w=8,
         links=[link("Review, in the console", "${chatlog_url}/review")],
+    )
+
+
+def _topics(page: Page) -> None:
+    """Which questions fail, from the console's metrics."""
+    which = link("Which questions fail, in the console", "${chatlog_url}/questions?range=24h")
+    failures = 'max by (topic) (ragtrace_topic_failure_ratio{bound="%s"})'
+    page.lines(
+        "Questions that fail, by topic",
+        "Share of failures of the last 24 hours, by the main evaluator; the five topics whose lower bound is highest. "
+        "Needs the console's metrics. Metric: `ragtrace_topic_failure_ratio`",
+        [(f"topk(5, {failures % 'lower'}) * 0 + on (topic) {failures % 'estimate'}", "{{topic}}")],
+        "percentunit",
+        BAD_HIGH,
+        w=8,
+        high=1,
+        links=[which],
+    )
+    page.lines(
+        "Requests by topic",
+        "Estimated requests of the last 24 hours; the five largest topics. Metric: `ragtrace_topic_requests`",
+        [("topk(5, max by (topic) (ragtrace_topic_requests))", "{{topic}}")],
+        "none",
+        w=8,
+        links=[which],
+    )
+    page.lines(
+        "Knowledge gaps by topic",
+        "Requests of the last 24 hours to which the retrieval found nothing that answers; five topics. Metric: "
+        "`ragtrace_topic_gaps`",
+        [("topk(5, max by (topic) (ragtrace_topic_gaps))", "{{topic}}")],
+        "none",
+        w=8,
+        links=[link("Knowledge gaps, in the console", "${chatlog_url}/questions/gaps?range=24h")],
     )
 
 

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
+from ragtrace.chatlogs.overview import pass_rates
 from ragtrace.chatlogs.schema import items, reviews
+from ragtrace.console.evaluator_order import ordered
 from ragtrace.review.agreement import Agreement, EvaluatorAgreement, agreement
+from ragtrace.topics.topic_figures import largest_topics
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -24,11 +27,17 @@ _FRESH = 60.0
 """Seconds for which figures are shown again: agreement reads every verdict."""
 _WINDOW = 30 * 86_400.0
 """Agreement is that of the last 30 days: an evaluator that drifts must show."""
+_TOPICS_FRESH = 300.0
+"""The same for topics: their figures read the questions of a day."""
+_DAY = 86_400.0
+MOST_TOPICS = 20
+"""Most values of the label `topic`, apart from `other`."""
 _BOUNDS = ("estimate", "lower", "upper")
 
 
 class ReviewCollector:
-    """A collector for `prometheus_client`. Any thread may scrape it; the store is asked once a minute at most."""
+    """A collector for `prometheus_client`. Any thread may scrape it; it asks the store once a minute at most, and every
+    five minutes for topics."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -36,6 +45,8 @@ class ReviewCollector:
         self._lock = threading.Lock()
         self._updated = float("-inf")
         self._families: list[Any] = []
+        self._topics_updated = float("-inf")
+        self._topics: list[Any] = []
 
     def collect(self) -> Iterator[Any]:
         """The families. Raises StoreError if the store cannot be read."""
@@ -44,7 +55,9 @@ class ReviewCollector:
             if not 0 <= now - self._updated < _FRESH:
                 self._families = [*_queue(self._store, now), *_figures(agreement(self._store, since=now - _WINDOW))]
                 self._updated = now
-            yield from self._families
+            if not 0 <= now - self._topics_updated < _TOPICS_FRESH:
+                self._topics, self._topics_updated = list(_topics(self._store, now)), now
+            yield from (*self._families, *self._topics)
 
 
 def _queue(store: Store, now: float) -> Iterator[Any]:
@@ -70,6 +83,35 @@ def _queue(store: Store, now: float) -> Iterator[Any]:
         yield GaugeMetricFamily(
             "ragtrace_last_review_timestamp_seconds", "When a review came in last, in Unix seconds", value=done[1]
         )
+
+
+def _topics(store: Store, now: float) -> Iterator[Any]:
+    """The topics of the last day by the main evaluator; nothing where no question is grouped."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    rates = pass_rates(store, now - _DAY, now)
+    evaluator = next(iter(ordered([name for name, rate in rates.items() if rate is not None])), "")
+    totals = largest_topics(store, now - _DAY, now, evaluator, MOST_TOPICS)
+    if not totals:
+        return
+    requests = GaugeMetricFamily(
+        "ragtrace_topic_requests", "Estimated requests of 24 hours by topic of their question", labels=["topic"]
+    )
+    gaps = GaugeMetricFamily(
+        "ragtrace_topic_gaps", "Those of them to which the retrieval found nothing that answers", labels=["topic"]
+    )
+    failures = GaugeMetricFamily(
+        "ragtrace_topic_failure_ratio",
+        "Share of failures of 24 hours by topic, weighted back to the whole traffic",
+        labels=["topic", "evaluator", "bound"],
+    )
+    for total in totals:
+        requests.add_metric([total.name], total.requests)
+        gaps.add_metric([total.name], total.gaps)
+        for bound, value in zip(_BOUNDS, _numbers(total.failures) if total.failures else (), strict=False):
+            if value is not None:
+                failures.add_metric([total.name, evaluator, bound], value)
+    yield from (requests, gaps, failures)
 
 
 def _figures(results: Agreement) -> Iterator[Any]:

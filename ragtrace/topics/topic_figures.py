@@ -82,13 +82,25 @@ class _Tally:
     requests: float = 0.0
     causes: defaultdict[str, Sums] = field(default_factory=lambda: defaultdict(Sums))
     gaps: int = 0
+    gap_requests: float = 0.0
     failures: list[tuple[float, int]] = field(default_factory=list)
     """(badness, id of the trace)"""
 
+    def __iadd__(self, other: _Tally) -> _Tally:
+        """Adds what is summed; causes and failures stay."""
+        self.verdicts += other.verdicts
+        self.questions += other.questions
+        self.requests += other.requests
+        self.gap_requests += other.gap_requests
+        return self
+
     def add(self, row: Any, sign: int) -> None:
         self.questions += 1
-        self.requests += weight_of(row.probability)[0]
-        self.gaps += row.cause in GAP_CAUSES
+        weight, _ = weight_of(row.probability)
+        self.requests += weight
+        if row.cause in GAP_CAUSES:
+            self.gaps += 1
+            self.gap_requests += weight
         if row.cause and row.cause != "none":
             # The cause comes from an evaluator that may score only a share of the requests.
             self.causes[row.cause].add(1.0, row.scored if row.score_cause else row.probability)
@@ -122,6 +134,39 @@ def topic_report(
     rows = sorted(_with_verdicts(rows), key=lambda row: (row.id is None, -_badness(row), row.name))
     grouped = sum(tally.questions for tally in now.values())
     return TopicReport(since, until, evaluator, total.rate(), tuple(rows), grouped, stored)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTotal:
+    """One topic in a period, in short."""
+
+    name: str
+    requests: float
+    """Estimated number of requests."""
+    gaps: float
+    """Those to which the retrieval found nothing that answers."""
+    failures: Estimate | None
+    """Weighted share of failures."""
+
+
+def largest_topics(store: Store, since: float, until: float, evaluator: str, most: int) -> list[TopicTotal]:
+    """The `most` topics with the most requests in a period (Unix times), and as `other` all other questions. Empty if
+    there is no topic."""
+    names = load_names(store)
+    if not names:
+        return []
+    with store.reading() as connection:
+        tallies = _tally(_rows(connection, since, until, evaluator, ""), 1)
+    ranked = sorted((key for key in tallies if key in names), key=lambda key: -tallies[key].requests)
+    other = _Tally()
+    for key, tally in tallies.items():
+        if key not in ranked[:most]:
+            other += tally
+    largest = [(names[key], tallies[key]) for key in ranked[:most] if key is not None]
+    return [
+        TopicTotal(name, tally.requests, tally.gap_requests, tally.verdicts.rate())
+        for name, tally in [*largest, ("other", other)]
+    ]
 
 
 def _within(since: float, until: float, app: str) -> list[Any]:

@@ -12,12 +12,14 @@ from sqlalchemy import select
 
 from ragtrace.chatlogs.schema import users
 from ragtrace.chatlogs.store_types import Review, Verdict
-from ragtrace.console.metrics import ReviewCollector
+from ragtrace.console.metrics import MOST_TOPICS, ReviewCollector
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Score
 from ragtrace.review import queue
 from ragtrace.testing import Clock, make_trace
+from ragtrace.topics.grouper import Grouper
 from tests.console.conftest import Console, faithfulness
+from tests.topics.questions import CHECK, WordEmbedder, asked
 
 NOW = time.time()
 RULES = ("worst", "threshold", "disagreement", "topics", "feedback", "double")
@@ -39,6 +41,23 @@ def fill(console: Console) -> None:
         said = "fail" if n < 15 or n >= 35 else "pass"
         review = Review(f"{n + 1:032x}", (Verdict("faithfulness", said),))
         queue.submit(console.store, f"{n + 1:032x}", review, None, NOW)
+
+
+def topics_of(console: Console) -> None:
+    """Thirty topics of ten questions, of which the first five topics fail; one question in ten is a gap."""
+    evaluations = [
+        asked(
+            1_000 + n,
+            f"subject{n % 30} matter{n % 30} thing{n % 30} no{n}",
+            n % 30 < 5,
+            started=NOW - 3_600 + n,
+            p=0.5,
+            cause="irrelevant_context" if n < 30 else "none",
+        )
+        for n in range(300)
+    ]
+    console.store.write(evaluations, [CHECK])
+    Grouper(console.store, embedder=WordEmbedder()).update(NOW)
 
 
 def scraped(text: str) -> dict[tuple[str, ...], float]:
@@ -111,9 +130,31 @@ def test_the_page_of_metrics_tells_what_is_served(console: Console) -> None:
         for person in people:
             review = Review(f"{n + 1:032x}", (Verdict("faithfulness", said),))
             queue.submit(console.store, f"{n + 1:032x}", review, person, NOW)
+    topics_of(console)
     for family in ReviewCollector(console.store).collect():
         assert family.samples, family.name
         labels = {frozenset(sample.labels) for sample in family.samples}
         assert len(labels) == 1
         served[family.name] = (family.type, *labels)
     assert served == documented
+
+
+def test_topics_are_bounded(console: Console) -> None:
+    """The twenty largest topics have their names, all others together are `other`, and nothing is lost; without topics
+    there are no such metrics."""
+    assert not any("topic" in family.name for family in ReviewCollector(console.store).collect())
+    topics_of(console)
+    found = scraped(console.signed_in("vera").get("/api/metrics").text)
+    requests = {key[1]: value for key, value in found.items() if key[0] == "ragtrace_topic_requests"}
+    assert len(requests) == MOST_TOPICS + 1
+    assert sum(requests.values()) == 600
+    assert sum(value for key, value in found.items() if key[0] == "ragtrace_topic_gaps") == 60
+    shares = {
+        (bound, topic): value
+        for (name, bound, _, topic), value in ((key, v) for key, v in found.items() if len(key) == 4)
+        if name == "ragtrace_topic_failure_ratio"
+    }
+    assert set(shares) == {(bound, topic) for topic in requests for bound in ("estimate", "lower", "upper")}
+    for topic in requests:
+        assert shares["lower", topic] <= shares["estimate", topic] <= shares["upper", topic]
+    assert {shares["estimate", topic] for topic in requests if topic != "other"} <= {0.0, 1.0}

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from ragtrace.chatlogs import schema
 from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import Viewer, store_of
+from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import percent, render
-from ragtrace.console.pages.trace_view import ordered
 from ragtrace.review import agreement as figures
 from ragtrace.review.agreement import Alpha, Confusion, EvaluatorAgreement
 from ragtrace.review.answer_agreement import measure_answers

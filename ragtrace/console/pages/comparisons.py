@@ -18,9 +18,9 @@ from ragtrace.chatlogs.store_types import TraceSummary
 from ragtrace.console import visible_content
 from ragtrace.console.access import User, Viewer, store_of
 from ragtrace.console.comparison_sides import KINDS, SideChoice, choices, parse_start, two_sides, with_defaults
+from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import local_time, render
-from ragtrace.console.pages.trace_view import ordered
 from ragtrace.errors import SettingError
 
 router = APIRouter()

@@ -23,11 +23,11 @@ from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Viewer, settings_of, store_of
 from ragtrace.console.api.calibrations import get_calibration_file, get_evaluator
+from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.filters import finite_number
 from ragtrace.console.pages.questions import question
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.pages.thresholds import board, reliability
-from ragtrace.console.pages.trace_view import ordered
 from ragtrace.errors import DataError
 from ragtrace.review import calibration, queue
 from ragtrace.review.curves import curve_from_json

@@ -16,11 +16,12 @@ from ragtrace.chatlogs import schema, search
 from ragtrace.chatlogs.overview import Check, Overview, Traffic
 from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import Viewer, store_of
+from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import count, moment, percent, range_percent, render
-from ragtrace.console.pages.trace_view import ordered, seconds
+from ragtrace.console.pages.trace_view import seconds
 from ragtrace.console.pages.verdict_note import verdict_note
 from ragtrace.statistics import Estimate
 

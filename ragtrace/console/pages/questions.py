@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtrace.chatlogs.store_types import Review, StoredTrace
-from ragtrace.console.pages.trace_view import ordered
+from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.safe_text import clip
 from ragtrace.review.own_questions import KEYS, OwnQuestion
 

@@ -16,10 +16,10 @@ from ragtrace.chatlogs.overview import pass_rates
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import visible_content
 from ragtrace.console.access import Viewer, settings_of, store_of
+from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import percent, render
-from ragtrace.console.pages.trace_view import ordered
 from ragtrace.console.problems import Problem
 from ragtrace.topics.grouper import progress
 from ragtrace.topics.topic_figures import TopicReport, TopicRow, topic_report

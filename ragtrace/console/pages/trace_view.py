@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragtrace.chatlogs.store_types import StoredTrace
+from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.evidence import Chunk, Text, answer_text, chunk_texts
 from ragtrace.console.safe_text import clip, web_address
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evidence, Score, Trace
 
-FIRST = ("faithfulness", "groundedness", "correctness", "answer_correctness", "answer_relevance")
-"""Evaluators whose question comes first, where nothing else was chosen."""
 _SPANS = 500
 _DEPTH = 5
 
@@ -107,12 +106,6 @@ def case(stored: StoredTrace, evidence_by: str = "", limits: Limits | None = Non
 def plain_text(text: str) -> Text:
     """A text without marks, folded where it is long."""
     return answer_text(text, (), ())
-
-
-def ordered(names: Sequence[str]) -> list[str]:
-    """Evaluators, the main ones first, the others by name."""
-    place = {name: i for i, name in enumerate(FIRST)}
-    return sorted(set(names), key=lambda name: (place.get(name, len(place)), name))
 
 
 def _evaluator_scores(stored: StoredTrace, limits: Limits) -> tuple[EvaluatorScore, ...]:

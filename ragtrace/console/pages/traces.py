@@ -18,6 +18,7 @@ from ragtrace.chatlogs.store import Store
 from ragtrace.chatlogs.store_types import Page, StoredTrace, TraceSummary
 from ragtrace.console import visible_content
 from ragtrace.console.access import User, Viewer, settings_of, store_of
+from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages import answer_marks
 from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.filters import RANGE_NAMES, chosen
@@ -54,7 +55,7 @@ def traces(request: Request, user: Viewer) -> Response:
     """The list."""
     store = store_of(request)
     choices, problem = search.choices(store), ""
-    query = chosen(request.query_params, time.time(), next(iter(cases.ordered(choices.get("evaluator", []))), ""))
+    query = chosen(request.query_params, time.time(), next(iter(ordered(choices.get("evaluator", []))), ""))
     try:
         page = visible_content.find_traces(request, user, query.filter, after=query.after, order=query.order)
     except SettingError as error:  # for example, an encrypted store cannot be searched
@@ -75,7 +76,7 @@ def traces(request: Request, user: Viewer) -> Response:
 
 
 def _line(row: TraceSummary, evaluator: str) -> TraceLine:
-    names = cases.ordered(list(row.scores))
+    names = ordered(list(row.scores))
     main = (
         evaluator if evaluator in row.scores else next((n for n in names if row.scores[n][1] in ("pass", "fail")), "")
     )
