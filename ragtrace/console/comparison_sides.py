@@ -66,6 +66,8 @@ def two_sides(choice: SideChoice) -> tuple[Side, Side]:
     time cannot be read."""
     if not choice.a or not choice.b or choice.a == choice.b:
         raise SettingError(f"the sides are {choice.a[:100]!r} and {choice.b[:100]!r}: name two different ones")
+    if not choice.since < choice.until:
+        raise SettingError(f"the period ends before it begins: since is {choice.since!r}, until is {choice.until!r}")
     if choice.kind == "period":
         length = choice.until - choice.since
         return _period(choice, parse_start(choice.a), length), _period(choice, parse_start(choice.b), length)

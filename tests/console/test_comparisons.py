@@ -108,5 +108,15 @@ def test_the_route_compares(console: Console) -> None:
     assert row["pairs"]["pairs"] == 100
     assert row["pairs"]["value"] == pytest.approx(0.3)
     assert row["sentence"].startswith("prompt v8 fails 30 points more")
-    for wrong in ("a=v7&b=v7", "kind=none", "kind=period&a=x&b=y", "kind=evaluator_version&a=1&b=2", "more=1"):
+    periods = [
+        f"kind=period&{rest}" for rest in ("since=1e11&until=5&a=7", "since=5&until=5", "a=nan&b=inf", "a=-1&b=1e99")
+    ]
+    for wrong in (
+        "a=v7&b=v7",
+        "kind=none",
+        "kind=period&a=x&b=y",
+        "kind=evaluator_version&a=1&b=2",
+        "more=1",
+        *periods,
+    ):
         assert program.get(f"/api/compare?{wrong}").status_code == 422, wrong
