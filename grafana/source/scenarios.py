@@ -1,7 +1,7 @@
 """What happens to applications, and which alerts must fire: the cases by which the rules are judged.
 
 Each case is an application of its own. `scenario_tests.py` writes them as unit tests, exact to the request;
-`benchmarks/alerts/scenarios.py` lets chance decide over each request.
+`benchmarks/alerts/noisy_scenarios.py` lets chance decide over each request.
 """
 
 from __future__ import annotations

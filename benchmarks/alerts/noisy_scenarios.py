@@ -1,6 +1,6 @@
 """Which alerts fire in the cases of grafana/source/scenarios.py, where chance decides over each request:
 
-    python benchmarks/alerts/scenarios.py [--seeds 2] [--only two-a canary] [--minutes 15]
+    python benchmarks/alerts/noisy_scenarios.py [--seeds 2] [--only two-a canary] [--minutes 15]
 
 Each case is written as counters with Poisson's numbers of evaluations and binomial failures, once for each seed, and
 promtool evaluates the shipped rules over all of them, `for` and `keep_firing_for` included. A case is right if in each
