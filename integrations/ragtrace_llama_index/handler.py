@@ -14,8 +14,12 @@ from llama_index_instrumentation.event_handlers import BaseEventHandler
 from llama_index_instrumentation.span import active_span_id
 from llama_index_instrumentation.span_handlers import BaseSpanHandler
 
+from ragtrace.tracing.reaper import reaper
 from ragtrace.tracing.recorder import open_recorder
 from ragtrace_llama_index.tracer import Tracer
+
+_SETTLE = 1.0
+"""Seconds that the end of tracing waits at most for streams that were just dropped."""
 
 
 class RagtraceSpanHandler(BaseSpanHandler[Any]):
@@ -127,4 +131,5 @@ class Handlers:
         dispatcher = self._dispatcher
         dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not self._spans]
         dispatcher.event_handlers = [h for h in dispatcher.event_handlers if h is not self._events]
+        reaper.settle(_SETTLE)  # a stream that was closed just now is cancelled, not expired
         self.recorder.expire()

@@ -20,6 +20,7 @@ from ragtrace.records import Feedback, Score
 from ragtrace.settings import Settings
 from ragtrace.tracing import manual, recorder
 from ragtrace.tracing.content import ContentPolicy
+from ragtrace.tracing.reaper import reaper
 
 _current: Runtime | None = None
 _LOADING = 30.0
@@ -149,8 +150,9 @@ class Runtime:
         in the calling thread alone.
         """
         until = time.monotonic() + timeout
+        done = reaper.settle(timeout)
         source = None if self._closed else self._parts.source
-        done = source is None or source.flush(timeout)
+        done = (source is None or source.flush(max(0.0, until - time.monotonic()))) and done
         done = (self._closed or self.pipeline.flush(max(0.0, until - time.monotonic()))) and done
         for part in () if self._closed else self._waiting():
             done = part.flush(max(0.0, until - time.monotonic())) and done

@@ -22,7 +22,7 @@ class Reaper:
 
     def reset(self) -> None:
         """Starts again with an empty queue and no thread."""
-        self._dropped: SimpleQueue[tuple[Recorder, Callable[[], None]]] = SimpleQueue()
+        self._dropped: SimpleQueue[tuple[Recorder | None, Callable[[], None]]] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
@@ -39,13 +39,22 @@ class Reaper:
         """Schedules a call of `end`. May be called from a finalizer."""
         self._dropped.put((recorder, end))
 
+    def settle(self, timeout: float) -> bool:
+        """Waits until everything dropped so far has ended; False if that takes more than `timeout` seconds."""
+        if self._thread is None or not self._thread.is_alive():
+            return True
+        done = threading.Event()
+        self._dropped.put((None, done.set))
+        return done.wait(timeout)
+
     def _run(self) -> None:
         while True:
             recorder, end = self._dropped.get()
             try:
                 end()
             except Exception:  # noqa: BLE001 counted; the thread continues
-                recorder.failed("dropped stream")
+                if recorder is not None:
+                    recorder.failed("dropped stream")
             del recorder, end
 
 

@@ -29,6 +29,7 @@ from workflows.events import Event, StartEvent, StopEvent
 from workflows.retry_policy import ConstantDelayRetryPolicy
 
 from ragtrace import semconv
+from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
 from tests.scenarios.expectations import Scenario, check
 from tests.scenarios.function_model import ScriptedModel, calls, engine, index, model, user
@@ -313,3 +314,18 @@ def test_sparse_embeddings(llama_index: Recorded) -> None:
     assert [span.name for span in llama_index.spans] == ["embeddings sparse-1"] * 2
     assert [each["embedding.embeddings.0.embedding.text"] for each in told] == ["a", "q"]
     assert not any(semconv.EMBEDDING_DIMENSIONS in each for each in told)
+
+
+@pytest.mark.parametrize("end", ["close", "drop"])
+def test_a_stream_that_was_left_just_before_the_end(recorded: Recorded, end: str) -> None:
+    """A model's stream that is closed or dropped right before tracing ends was left, and is no error."""
+    instrumentor = RagtraceLlamaIndexInstrumentor()
+    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
+    stream = model("one two three").stream_chat(user("q?"))
+    next(stream)
+    if end == "close":
+        stream.close()
+    del stream
+    instrumentor.uninstrument()
+    (trace,) = recorded.traces
+    assert (trace.answer, trace.error, trace.facts.cancelled) == ("one", None, True)
