@@ -24,6 +24,7 @@ def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
     """Returns True for the run of an agent: LangChain's `create_agent`, or its older executor."""
     return (
         "lc_agent_name" in metadata
+        or "agent_name" in metadata
         or metadata.get("ls_integration") == "langchain_create_agent"
         or name == "AgentExecutor"
     )
@@ -31,7 +32,8 @@ def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
 
 def agent_name(name: str, metadata: Mapping[str, Any]) -> str | None:
     """Returns an agent's name; None where it has only the name that LangGraph gives to every graph."""
-    return metadata.get("lc_agent_name") or (None if name == "LangGraph" else name)
+    own = metadata.get("lc_agent_name") or metadata.get("agent_name")
+    return str(own) if own else None if name == "LangGraph" else name
 
 
 def agent_of(run: Run | None) -> str | None:

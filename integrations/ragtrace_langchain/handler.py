@@ -176,6 +176,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
                 run.query = query_of(inputs)
                 run.prompt = prompt_of(serialized, inputs) if self._recorder.capture.spans else None
             return
+        name = str(metadata.get("workflow_name") or name)
         is_agent = is_agent or graphs.is_agent(name, metadata)
         agent = graphs.agent_name(name, metadata) if is_agent else None
         run = self._start(run_id, parent, semconv.OP_AGENT if is_agent else semconv.OP_WORKFLOW, name, kwargs, agent)
@@ -232,8 +233,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
                 self._read_inputs(run, kwargs.get("inputs"))
             run.answer = answer_of(outputs)
             if not run.answer and getattr(outputs, "tool_calls", None):
-                # A chain that ends with a call of tools has no answer yet.
-                run.answer, run.reply = None, [message_of(outputs)]
+                run.answer, run.reply = None, [message_of(outputs)]  # there is no answer yet
             if run.parent is None and run.request.interrupt is not None:
                 run.answer = run.request.interrupt
                 graphs.remember_interrupt(run)

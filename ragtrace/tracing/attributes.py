@@ -101,6 +101,8 @@ def _content(capture: ContentPolicy, run: Run, cancelled: bool, documents: str |
 def _model_call(capture: ContentPolicy, run: Run, answer: str | None, cancelled: bool) -> Attributes:
     """The messages of a model call, or only their lengths in characters."""
     attributes: Attributes = {}
+    if (workflow := _workflow_of(run)) is not None:
+        attributes[semconv.WORKFLOW_NAME] = workflow
     if capture.openinference and run.finish_reason:
         attributes[semconv.OI_FINISH_REASON] = capture.text(run.finish_reason)
     if capture.openinference and (model := run.attributes.get(semconv.RESPONSE_MODEL)):
@@ -132,6 +134,15 @@ def _model_call(capture: ContentPolicy, run: Run, answer: str | None, cancelled:
     elif reply_texts is not None:
         attributes.update(json_io(capture, semconv.OI_OUTPUT, semconv.OI_OUTPUT_MIME, reply_texts.json))
     return attributes
+
+
+def _workflow_of(run: Run) -> str | None:
+    """The name of the workflow that a model call belongs to: OpenTelemetry has it on both spans."""
+    above = run.parent
+    while above is not None and above.parent is not None:
+        above = above.parent
+    name = above.attributes.get(semconv.WORKFLOW_NAME) if above is not None else None
+    return name if isinstance(name, str) else None
 
 
 def _reply(run: Run, answer: str | None) -> list[ModelMessage]:

@@ -79,6 +79,7 @@ WITH_CONTENT = [
         "CLIENT",
         {
             "gen_ai.operation.name": "chat",
+            "gen_ai.workflow.name": "rag",
             "gen_ai.provider.name": "fakelistchatmodel",
             "llm.provider": "fakelistchatmodel",
             "openinference.span.kind": "LLM",
@@ -142,6 +143,7 @@ WITHOUT_CONTENT = [
         "CLIENT",
         {
             "gen_ai.operation.name": "chat",
+            "gen_ai.workflow.name": "rag",
             "gen_ai.provider.name": "fakelistchatmodel",
             "llm.provider": "fakelistchatmodel",
             "openinference.span.kind": "LLM",

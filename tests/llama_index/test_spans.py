@@ -94,6 +94,7 @@ GOLDEN = (
             "CLIENT",
             {
                 "gen_ai.operation.name": "text_completion",
+                "gen_ai.workflow.name": "RetrieverQueryEngine",
                 "gen_ai.request.model": "speaker-1",
                 "gen_ai.response.model": "speaker-1-0613",
                 "gen_ai.response.id": "reply-1",

@@ -338,3 +338,17 @@ def test_the_same_run_twice(recorded: Recorded, handler: RagtraceCallbackHandler
         handler.on_llm_start({}, ["q?"], run_id=key, name="model")
     handler.on_llm_error(ValueError("x"), run_id=key)
     assert [span.name for span in recorded.spans] == ["text_completion model"]
+
+
+def test_names_in_the_metadata(langchain: Recorded) -> None:
+    """The metadata of a call can name its workflow or its agent; a model's span has the name of its workflow."""
+    runnable = RunnableLambda(lambda _: chat("yes").invoke("q?").content)
+    runnable.invoke("q?", {"metadata": {"workflow_name": "answers"}})
+    runnable.invoke("q?", {"metadata": {"agent_name": "helper"}})
+    assert [span.name for span in langchain.spans if span.parent is None] == [
+        "invoke_workflow answers",
+        "invoke_agent helper",
+    ]
+    models = [attributes_of(span) for span in langchain.named("chat")]
+    assert [told.get(semconv.WORKFLOW_NAME) for told in models] == ["answers", None]
+    assert [told.get(semconv.AGENT_NAME) for told in models] == [None, "helper"]
