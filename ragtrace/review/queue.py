@@ -45,6 +45,7 @@ __all__ = [
     "Policy",
     "assign",
     "count_items",
+    "count_waiting",
     "fill",
     "load_verdicts",
     "next_task",
@@ -167,6 +168,16 @@ def _update(store: Store, item: int, condition: ColumnElement[bool], values: Map
     with store.writing() as connection:
         query = update(items).where(items.c.id == item, condition).values(**values)
         return bool(connection.execute(query).rowcount)
+
+
+def count_waiting(store: Store, user: int, now: float | None = None) -> int:
+    """Counts the logs that wait and that this reviewer could get by their queue; those that somebody holds are left
+    out."""
+    now = time.time() if now is None else now
+    free = or_(items.c.locked_until.is_(None), items.c.locked_until < now)
+    query = select(func.count()).where(items.c.state == "open", free, is_for(user))
+    with store.reading() as connection:
+        return int(connection.scalar(query) or 0)
 
 
 def count_items(store: Store, now: float | None = None) -> dict[str, dict[str, int]]:

@@ -14,7 +14,16 @@ from ragtrace.errors import DataError
 from ragtrace.records import Facts
 from ragtrace.review import named_queues
 from ragtrace.review.policy import Policy
-from ragtrace.review.queue import fill, load_verdicts, next_task, previous_review, release_all, skip, submit
+from ragtrace.review.queue import (
+    count_waiting,
+    fill,
+    load_verdicts,
+    next_task,
+    previous_review,
+    release_all,
+    skip,
+    submit,
+)
 from tests.review.review_data import NOW, evaluation, fill_store, good, judge_all, people, queued, review, scored
 
 ALL = Policy(quota=100, random=1.0, worst=0, threshold=0, disagreement=0, topics=0, feedback=0, double=0)
@@ -47,6 +56,7 @@ def test_a_filter_brings_waiting_logs_into_a_queue(store: Store) -> None:
     _two_apps(store)
     made = named_queues.create(store, "shop", filter=Filter(app="shop"), assignees=["anna"], now=NOW)
     assert (made.waiting, made.assignees) == (10, ("anna",))
+    assert [count_waiting(store, user, NOW) for user in (anna, ben)] == [20, 10]
     assert set(_apps(store, ben)) == {"desk"}
     assert _apps(store, anna, "shop") == ["shop"] * 10
     later = [evaluation(i, scored(good, 0.5), facts=Facts(app="shop"), seed=1) for i in range(5)]

@@ -158,7 +158,7 @@ def _descriptions(store: Store) -> dict[str, str]:
 
 def _progress(request: Request, user: User, now: float) -> Progress:
     store = store_of(request)
-    waiting = sum(states["open"] for states in review_queue.count_items(store, now).values())
+    waiting = review_queue.count_waiting(store, user.id, now)
     reviews = schema.reviews.c
     query = select(func.count(), func.count().filter(reviews.user == user.id)).where(
         reviews.created >= now - now % _DAY
