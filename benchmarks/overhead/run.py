@@ -1,98 +1,116 @@
-"""What tracing adds to a request, for ragtrace and its peers.
+"""What tracing adds to a request, for ragtrace and its peers; prints the tables of docs/performance.md.
 
-    python benchmarks/overhead/run.py [--rounds 5] [--requests 600] [--framework langchain] [--peers .bench]
+    python benchmarks/overhead/run.py [--minutes 9] [--application langchain] [--library ragtrace] [--requests 200]
 
-Each library runs in a process of its own, in turn, for several rounds; within a round the untraced application is
-taken off, and the median of these differences is printed with its ratio to the peers. Peers are installed into
-virtual environments below the folder `--peers` when they are not there yet. `ragtrace` exports as it sets itself up, in
-batches whose encoding steps aside now and then; `ragtrace, stock` through the SDK's own batch processor, as all others
-do.
+Each library runs in a process of its own. All applications and libraries take turns in rounds, and rounds are repeated
+while the minutes last. Within a round the untraced application is taken off; the tables have the median of these
+differences and, in brackets, the lowest and the highest. Peers are installed into virtual environments below the folder
+`--peers` when they are not there yet, which the minutes do not include.
+
+`ragtrace` exports as it sets itself up: its own batches and encoder. `ragtrace, SDK's processor` exports through the
+SDK's batch processor and encoder, as all others do. `ragtrace with evaluation` samples and evaluates, too.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import platform
 import statistics
-import subprocess
-import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 
-APP = Path(__file__).with_name("app.py")
-OURS = ("none", "by hand", "ragtrace", "ragtrace, stock", "ragtrace+evaluation")
-PEERS = {
-    ("langchain", "openinference"): ["openinference-instrumentation-langchain"],
-    ("langchain", "opentelemetry"): ["opentelemetry-instrumentation-genai-langchain", "langchain<2"],
-    ("llama_index", "openinference"): ["openinference-instrumentation-llama-index"],
-    ("llama_index", "opentelemetry"): ["opentelemetry-instrumentation-genai-llama-index"],
-}
-FRAMEWORK = {"langchain": "langchain-core", "llama_index": "llama-index-core"}
+from libraries import OURS, PEERS
+from processes import python_of, run_app
+
+from applications import APPLICATIONS
+
+Figures = Mapping[str, float]
+Rounds = list[dict[str, Figures]]
+"""The figures of each library, by round."""
 
 
-def peer_python(folder: Path, framework: str, library: str) -> str:
-    """The interpreter that has a peer, with the same release of the framework as this one."""
-    from importlib.metadata import version
-
-    home = folder / f"{framework}-{library}"
-    python = home / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        pinned = f"{FRAMEWORK[framework]}=={version(FRAMEWORK[framework])}"
-        packages = [pinned, "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-common"]
-        packages += PEERS[framework, library]
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
-    return str(python)
+def libraries_of(application: str, chosen: Sequence[str]) -> list[str]:
+    """The libraries that can trace an application, beginning with none."""
+    missing = set()
+    if application.startswith("llama"):
+        missing.add("langfuse")  # it has no instrumentation of its own for LlamaIndex
+    if application.endswith("tasks"):
+        missing.add("by hand")
+    return ["none", *(name for name in chosen if name not in missing and name != "none")]
 
 
-def measure(python: str, framework: str, library: str, requests: int) -> dict[str, float]:
-    done = subprocess.run(
-        [python, "-W", "ignore", str(APP), framework, library, str(requests)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        check=True,
-    )
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return figures
+def measure(options: argparse.Namespace, pythons: Mapping[str, str]) -> dict[str, Rounds]:
+    """Runs rounds until the next one would not end in time; at least one."""
+    results: dict[str, Rounds] = {application: [] for application in options.application}
+    began = time.monotonic()
+    longest = 0.0
+    while not longest or time.monotonic() - began + longest < options.minutes * 60:
+        start = time.monotonic()
+        for application, rounds in results.items():
+            arguments = {
+                library: (application, library, str(options.requests), "--content", options.content)
+                for library in libraries_of(application, options.library)
+            }
+            rounds.append({library: run_app(pythons[library], each) for library, each in arguments.items()})
+        longest = max(longest, time.monotonic() - start)
+    return results
+
+
+def report(application: str, rounds: Rounds) -> None:
+    """Prints the table of an application."""
+    base = _median(each["none"]["cpu_us"] for each in rounds)
+    print(f"\n### {application}\n\nUntraced: {base:,.0f} µs of CPU a request.\n")
+    print("| traced by | spans | added CPU, µs | / OpenInference | / OpenTelemetry | p50, µs | p99, µs "
+          "| memory, MiB | bytes | start, ms |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for library in rounds[0]:
+        print(f"| {library} | {' | '.join(_cells(rounds, library))} |")
+
+
+def _cells(rounds: Rounds, library: str) -> list[str]:
+    def middle(name: str) -> str:
+        return f"{_median(each[library][name] for each in rounds):,.0f}"
+
+    added = [each[library]["cpu_us"] - each["none"]["cpu_us"] for each in rounds]
+    ratios = [
+        f"{statistics.median(added) / _median(r[peer]['cpu_us'] - r['none']['cpu_us'] for r in rounds):.2f}"
+        if peer in rounds[0] and library != "none"
+        else ""
+        for peer in ("openinference", "opentelemetry")
+    ]
+    growth = f"{_median(each[library]['memory_mib'] - each['none']['memory_mib'] for each in rounds):+,.0f}"
+    cost = "" if library == "none" else f"{statistics.median(added):,.0f} ({min(added):,.0f} to {max(added):,.0f})"
+    ends = (middle("memory_mib") if library == "none" else growth, middle("bytes"), middle("start_ms"))
+    return [f"{rounds[0][library]['spans']:g}", cost, *ratios, middle("p50_us"), middle("p99_us"), *ends]
+
+
+def _median(values: Iterable[float]) -> float:
+    return statistics.median(values)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--requests", type=int, default=600)
-    parser.add_argument("--framework", choices=sorted(FRAMEWORK), action="append")
+    parser.add_argument("--minutes", type=float, default=9)
+    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--application", "--framework", choices=sorted(APPLICATIONS), action="append")
+    parser.add_argument("--library", choices=(*OURS, *PEERS), action="append")
+    parser.add_argument("--content", choices=("full", "none"), default="full")
     parser.add_argument("--peers", type=Path, default=Path(".bench"))
     options = parser.parse_args()
-    for framework in options.framework or sorted(FRAMEWORK):
-        pythons = dict.fromkeys(OURS, sys.executable)
-        for of, library in PEERS:
-            if of == framework:
-                pythons[library] = peer_python(options.peers.resolve(), framework, library)
-        report(framework, pythons, options.rounds, options.requests)
-
-
-def report(framework: str, pythons: dict[str, str], rounds: int, requests: int) -> None:
-    runs = [
-        {library: measure(python, framework, library, requests) for library, python in pythons.items()}
-        for _ in range(rounds)
-    ]
-    base = statistics.median(run["none"]["cpu_us"] for run in runs)
-    added = {
-        library: statistics.median(run[library]["cpu_us"] - run["none"]["cpu_us"] for run in runs)
-        for library in pythons
-    }
-    print(f"\n{framework}, {rounds} rounds of {requests} requests; untraced: {base:.0f} us of CPU a request\n")
-    print("| traced by | spans | added CPU, us | / by hand | / OpenInference | / OpenTelemetry | p50, us | p99, us |")
-    print("|---|---|---|---|---|---|---|---|")
-    for library in pythons:
-        last = [run[library] for run in runs]
-        ratios = [
-            f"{added[library] / added[peer]:.2f}" if peer in added and library != "none" else ""
-            for peer in ("by hand", "openinference", "opentelemetry")
-        ]
-        p50, p99 = (statistics.median(r[key] for r in last) for key in ("p50_us", "p99_us"))
-        cells = [library, f"{last[0]['spans']:g}", f"{added[library]:.0f}", *ratios, f"{p50:.0f}", f"{p99:.0f}"]
-        print(f"| {' | '.join(cells)} |")
+    options.application = options.application or list(APPLICATIONS)
+    options.library = options.library or [*OURS, *PEERS]
+    pythons = {library: python_of(library, options.peers) for library in {"none", *options.library}}
+    results = measure(options, pythons)
+    count = len(next(iter(results.values())))
+    print(
+        f"{date.today():%d %B %Y}, {platform.machine()}, Python {platform.python_version()}, content "
+        f"{options.content}: {count} rounds of {options.requests} requests. Memory is the growth of the peak, "
+        "start the CPU time of importing the library and switching it on."
+    )
+    for application, rounds in results.items():
+        report(application, rounds)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from ragtrace.background import after_fork
+from ragtrace.background import after_fork, step_aside
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -28,13 +28,11 @@ the interpreter's lock."""
 _PRESSURE = 16
 """When more than this part of the queue's room waits, here a sixteenth, an export takes the lock as long as it can:
 what a full queue drops is worse than a request that waits."""
-_PAUSE = 0.0001
-"""Seconds that the exporter's own thread steps aside after every _STRIDE items. Encoding holds the interpreter's lock,
-and a thread that computes gives it up after 5 ms only: 512 spans at once, the SDK's default, stall every request for as
-long as their encoding takes."""
 _STRIDE = 8
-"""Fewer would hold the lock for a shorter time, and be too slow: a thread that stepped aside may wait 5 ms for its next
-turn where the application computes without a break."""
+"""Items after which the exporter's own thread steps aside. Encoding holds the interpreter's lock: 512 spans at once,
+the SDK's default, stall every request for as long as their encoding takes. Fewer would hold the lock for a shorter
+time, and be too slow: a thread that stepped aside may wait 5 ms for its next turn where the application computes
+without a break."""
 _LOG_EVERY = 60.0
 _QUEUE = 4_096
 _DELAY = 1_000
@@ -74,7 +72,7 @@ class _Paced(Sequence[T]):
         for i, item in enumerate(self._items, 1):
             yield item
             if i % _STRIDE == 0 and not self._is_urgent():
-                time.sleep(_PAUSE)
+                step_aside()
 
 
 class CountingExporter(Generic[T]):

@@ -142,18 +142,30 @@ def _otlp(signal: Signal, target: OtlpTarget) -> Any:
         base = endpoint.rstrip("/").removesuffix("/v1/traces")
         options["endpoint"] = f"{base}/v1/{signal}"
     try:
-        exporter = _load(signal, _PROTOCOLS[protocol])
+        kind = _load(signal, _PROTOCOLS[protocol])
         if protocol != "grpc" and not any(name in os.environ for name in _credential_providers(signal)):
             from ragtrace_otlp.http_session import BoundedSession
 
             options["session"] = BoundedSession()
-        return exporter(**options)
+        exporter = kind(**options)
     except (ModuleNotFoundError, LookupError) as error:
         raise MissingExtraError(
             f"opentelemetry-exporter-{_PROTOCOLS[protocol].replace('_', '-')}",
             "otlp",
             f"Exporting over OTLP ({protocol})",
         ) from error
+    return _with_own_encoder(exporter) if signal == "traces" else exporter
+
+
+def _with_own_encoder(exporter: Any) -> Any:
+    """The exporter with ragtrace's encoder; as it is where its release is unlike those that are known."""
+    try:
+        from ragtrace_otlp.span_encoder import use_encoder
+
+        return use_encoder(exporter)
+    except Exception:  # noqa: BLE001 the SDK's own encoder does the same, and takes longer
+        _log.info("ragtrace: spans are encoded by OpenTelemetry's encoder", exc_info=True)
+        return exporter
 
 
 def _credential_providers(signal: Signal) -> tuple[str, str]:

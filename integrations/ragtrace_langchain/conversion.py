@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from ragtrace import semconv
@@ -16,6 +18,7 @@ from ragtrace_langchain.chat_messages import replies_of
 _CONTROL_FLOW = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand", "GraphDrained"})
 _FRAMEWORK_METADATA = ("ls_", "langgraph_", "lc_", "__", "checkpoint_")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
+_NO_SESSION = frozenset(_SESSION_KEYS).isdisjoint
 
 
 def name_of(serialized: Any, kwargs: Mapping[str, Any], default: str) -> str:
@@ -38,15 +41,23 @@ def child_origin(tags: Any, metadata: Mapping[str, Any], request: Request) -> di
     """Does the same for a run below a root, for what its request lacks. Metadata is inherited: the root's need not be
     read again, but a step may name a conversation. What is `configurable` is not reported to a root, unlike metadata:
     its steps find it in LangChain's own context."""
-    if request.session is None and any(key in metadata for key in _SESSION_KEYS):
+    if request.session is None and not _NO_SESSION(metadata):
         return _origin(tags, metadata)
     if request.session is not None and request.user is not None:
         return {}
-    from langchain_core.runnables.config import var_child_runnable_config
-
-    configurable = (var_child_runnable_config.get() or {}).get("configurable") or {}
+    config = _child_config().get()
+    configurable = config.get("configurable") if config else None
+    if not configurable:
+        return {}
     session, user = _who(configurable)
     return {"session": session, "user": user} if session is not None or user is not None else {}
+
+
+@functools.lru_cache(maxsize=1)
+def _child_config() -> ContextVar[Any]:
+    from langchain_core.runnables.config import var_child_runnable_config
+
+    return var_child_runnable_config
 
 
 def _who(fields: Mapping[str, Any]) -> tuple[str | None, str | None]:

@@ -83,24 +83,19 @@ def _wrap_config_context(module: Any) -> bool:
     @functools.wraps(original)
     def set_config_context(config: Any, *args: Any) -> Any:
         result = original(config, *args)
-        _attach_run_of(config)
+        handler = switch.handler
+        if handler is not None:
+            try:
+                run_id = getattr(config.get("callbacks"), "parent_run_id", None)
+                if run_id is not None:
+                    current.attach(handler.recorder.near(run_id))
+            except Exception:  # noqa: BLE001 nothing of ours may reach the application
+                handler.recorder.failed("set_config_context")
         return result
 
     set_config_context._is_ragtrace = True  # type: ignore[attr-defined]
     module._set_config_context = set_config_context
     return True
-
-
-def _attach_run_of(config: Any) -> None:
-    handler = switch.handler
-    if handler is None:
-        return
-    try:
-        run_id = getattr(config.get("callbacks"), "parent_run_id", None)
-        if run_id is not None:
-            current.attach(handler.recorder.near(run_id))
-    except Exception:  # noqa: BLE001 nothing of ours may reach the application
-        handler.recorder.failed("set_config_context")
 
 
 def _wrap_methods(module: Any, *, class_name: str, methods: tuple[str, ...]) -> bool:
@@ -187,7 +182,7 @@ class _Steps:
     def leave(self, token: current.Attachment | None) -> None:
         """End a step."""
         if token is not None:
-            self._context = otel_context.get_current()
+            self._context = current.current_context()
             current.detach(token)
 
 

@@ -134,11 +134,12 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
 
     def _is_recorded_elsewhere(self, run_id: UUID, parent: UUID | None) -> bool:
         """Returns True when a handler with other settings records this run or its parent."""
-        return any(
-            recorder.knows(run_id) or (parent is not None and recorder.knows(parent))
-            for recorder in all_recorders()
-            if recorder is not self._recorder
-        )
+        for recorder in all_recorders():
+            if recorder is not self._recorder and (
+                recorder.knows(run_id) or (parent is not None and recorder.knows(parent))
+            ):
+                return True
+        return False
 
     # --- chains ----------------------------------------------------------------------------------
     # A request has a dozen of these callbacks and only one root. Internal steps are recognized first, before anything

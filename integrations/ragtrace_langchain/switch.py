@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,9 @@ class HandlerSwitch:
     others: tuple[tuple[str, str], ...] = ()
     """Instrumentors of other libraries (module, class)."""
 
+    _modules_without_others = 0
+    """How many modules were loaded when none of the other instrumentors' was among them."""
+
     def __init__(self) -> None:
         self.at_first_run: list[Callable[[], None]] = []
         """What is done before the next run, once."""
@@ -26,7 +30,13 @@ class HandlerSwitch:
         while self.at_first_run:
             with contextlib.suppress(IndexError):  # another thread was faster
                 self.at_first_run.pop()()
-        return None if self.handler is None or instrumented_by(self.others) else self.handler
+        if self.handler is None or len(sys.modules) == self._modules_without_others:
+            return self.handler
+        if instrumented_by(self.others):
+            return None
+        if not any(module in sys.modules for module, _ in self.others):
+            self._modules_without_others = len(sys.modules)
+        return self.handler
 
 
 switch = HandlerSwitch()

@@ -9,6 +9,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from inspect import BoundArguments
+from types import MappingProxyType
 from typing import Any
 
 from ragtrace.records import Document
@@ -292,8 +293,9 @@ def _content_of(node: Any) -> str | None:
     return content if isinstance(content, str) else sendable(content)
 
 
-def sources_of(result: Any) -> list[Document] | None:
-    """Returns the documents that the model received, or None when the response does not name them.
+def sources_of(result: Any, by_node: Mapping[int, Document] = MappingProxyType({})) -> list[Document] | None:
+    """Returns the documents that the model received, or None when the response does not name them. `by_node` are those
+    that were read before, by the identity of their nodes.
 
     A chat engine that does not retrieve has an empty list, which means nothing."""
     nodes = getattr(result, "source_nodes", None)
@@ -301,8 +303,24 @@ def sources_of(result: Any) -> list[Document] | None:
         return None
     sources = getattr(result, "sources", None)
     if nodes or sources is None:
-        return documents_of(nodes)
+        if not by_node:
+            return documents_of(nodes)
+        documents = (_known_document(item, by_node) or _document_of(item) for item in nodes)
+        return [document for document in documents if document is not None]
     return [] if any(isinstance(getattr(s, "raw_output", None), list) for s in sources) else None
+
+
+def _known_document(item: Any, by_node: Mapping[int, Document]) -> Document | None:
+    """Returns the document that was made of this very node, unless the application has changed the node since."""
+    document, node = by_node.get(id(item)), getattr(item, "node", None)
+    if (
+        document is None
+        or node is None
+        or getattr(item, "score", None) != document.score
+        or node.metadata != document.metadata
+    ):
+        return None
+    return document if getattr(node, "text", None) == document.content else None
 
 
 def documents_within(value: Any) -> list[Document]:

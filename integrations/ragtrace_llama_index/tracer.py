@@ -104,9 +104,9 @@ class Tracer:
 
     def exit(self, id_: str, result: Any) -> None:
         """Handles the end of a span without an error; the result may be a stream that has not started."""
-        run = self.recorder.get(id_)
-        if run is None:
-            self._exit_inner(id_, result)
+        run = self.recorder.near(id_)
+        if run is None or run.key != id_:
+            self._exit_inner(id_, run, result)
         elif run.operation in MODEL_CALLS:
             self._exit_model(run, result)
         elif run.operation in (semconv.OP_WORKFLOW, semconv.OP_AGENT):
@@ -115,12 +115,12 @@ class Tracer:
             self._read(run, result)
             self.recorder.end(id_, error="tool_error" if getattr(result, "is_error", False) is True else None)
 
-    def _exit_inner(self, id_: str, result: Any) -> None:
-        """Handles the end of a LlamaIndex span that has no span of ragtrace."""
-        above = self.recorder.near(id_)
+    def _exit_inner(self, id_: str, above: Run | None, result: Any) -> None:
+        """Handles the end of a LlamaIndex span that has no span of ragtrace; `above` is the nearest one."""
         if above is None:
-            pass
+            self.nested.discard(id_)
         elif id_ in self.nested:
+            self.nested.discard(id_)
             self._add_sources(above, conversion.sources_of(result))
         elif not isinstance(above.state, ModelCall):
             workflow_steps.leave(above, result)
@@ -129,8 +129,7 @@ class Tracer:
                 return  # the events of the stream still come under this key
             if above.state.inner == id_:
                 models.read_inner(above, result, self.recorder.capture.openinference)
-        self.nested.discard(id_)
-        self.recorder.end(id_)
+        self.recorder.leave(id_)
 
     def _add_sources(self, run: Run, documents: list[Document] | None) -> None:
         """Adds the documents of an engine inside an agent or a workflow to those of the request."""
@@ -143,6 +142,7 @@ class Tracer:
     def _read(self, run: Run, result: Any) -> None:
         if run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
             run.documents = conversion.documents_of(result)
+            run.state = tuple(result) if isinstance(result, list) else ()  # the response holds the same nodes
         elif run.operation == semconv.OP_EMBEDDINGS:
             size = conversion.embedding_size(result)
             if size is not None:
@@ -166,7 +166,7 @@ class Tracer:
 
     def _exit_root(self, run: Run, result: Any) -> None:
         workflow_steps.leave(run, result)
-        sources = conversion.sources_of(result)
+        sources = conversion.sources_of(result, _documents_by_node(run))
         if sources is not None:
             if run.parent is None:
                 run.request.sources = sources
@@ -294,6 +294,16 @@ class Tracer:
         prompt = models.prompt_of(event) if run is not None else None
         if run is not None and prompt is not None:
             run.request.prompts[event.span_id] = prompt
+
+
+def _documents_by_node(root: Run) -> dict[int, Document]:
+    """Returns the documents of a request's retrievals by the identity of their nodes, which the runs keep alive."""
+    return {
+        id(node): document
+        for run in root.request.retrieved
+        if run.documents and isinstance(run.state, tuple) and len(run.state) == len(run.documents)
+        for node, document in zip(run.state, run.documents, strict=True)
+    }
 
 
 def _streams(key: object) -> bool:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ragtrace.background import Background, Bounds, after_fork
+from ragtrace.background import Background, Bounds, after_fork, step_aside
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, under
 from ragtrace.online.breaker import Breaker, Runners
 from ragtrace.online.child_thread import suppress_tracing
@@ -237,6 +237,7 @@ class Pipeline:
             outcomes[check.name, "sampled_out"] += len(sampled_out)
             left_out.update(sampled_out)
             started = time.perf_counter()
+            step_aside()
             results = self._breakers[check.name].run(check, traces, list(probabilities), runners)
             self._record_duration(check.name, time.perf_counter() - started, len(probabilities))
             for (i, probability), result in zip(probabilities.items(), results, strict=True):
@@ -253,6 +254,7 @@ class Pipeline:
             self._tally.outcomes.update(outcomes)
             self._tally.errors.update(errors)
         for i, (item, trace) in enumerate(zip(items, traces, strict=True)):
+            step_aside()
             evaluation = self._conclude(item, trace, tuple(scores[i]))
             self._deliver(replace(evaluation, status="sampled_out") if i in left_out and not scores[i] else evaluation)
 

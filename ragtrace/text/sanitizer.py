@@ -66,6 +66,8 @@ class Sanitizer:
         """Any object as a text that every encoder accepts, of at most `limit` characters (`max_chars` by default)."""
         limit = self.max_chars if limit is None else limit
         if self.redact is None:
+            if type(value) is str and len(value) <= limit and value.isascii() and "\0" not in value:
+                return value  # nearly every text: there is nothing to clean
             return sendable(value, limit)
         # Redaction comes before the cut: a secret that is cut in two is no longer recognised.
         whole = sendable(value)
@@ -144,6 +146,8 @@ def sendable(value: object, limit: int = 1_000_000) -> str:
     """
     if not isinstance(value, str):
         value = _as_text(value)
+    elif type(value) is not str:  # LangChain's texts can be called; encoders want plain ones
+        value = "".join((value,))
     if len(value) > limit:
         value = f"{value[:limit]}… [{len(value) - limit} characters cut]"
     if not value.isascii():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,11 @@ class ContentPolicy:
     """Keys of the application's metadata that are exported as `ragtrace.tag.<key>` even without content."""
     sanitizer: Sanitizer = field(default_factory=Sanitizer)
     """Prepares every text that leaves the process."""
+    text: Callable[[object], str] = field(init=False, repr=False, compare=False)
+    """A text as it leaves the process: the sanitizer's own method, which saves a call for each text."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", self.sanitizer.text)
 
     @staticmethod
     def of(content: bool | str | None = None, **fields: Any) -> ContentPolicy:
@@ -67,10 +72,6 @@ class ContentPolicy:
         spans, events = _MODES.get(mode, (False, False))
         return ContentPolicy(spans=spans, events=events, **fields)
 
-    def text(self, value: object) -> str:
-        """A text as it leaves the process."""
-        return self.sanitizer.text(value)
-
 
 quoted = json.encoder.encode_basestring
 """A text as a JSON string, in its own letters: they can be read and searched in a backend, and take less room."""
@@ -95,9 +96,10 @@ def document_attributes(
     attributes: Attributes = {}
     items, outputs = [], []
     keys = _DOCUMENT_KEYS[prefix] if capture.openinference else ()
+    clean = capture.text
     for i, document in enumerate(documents):
         # Written piece by piece: a chunk's text is escaped once, and its metadata written once for both forms.
-        identity = capture.text(document.id)
+        identity = clean(document.id)
         item = f'{{"id": {quoted(identity)}'
         if document.score is not None:
             item += f', "score": {document.score!r}'
@@ -108,7 +110,7 @@ def document_attributes(
                 attributes[flat[1]] = document.score
         end = "}"
         if capture.spans:
-            text, metadata = capture.text(document.content), _metadata(capture, document)
+            text, metadata = clean(document.content), _metadata(capture, document)
             end = f'{quoted(text)}, "metadata": {metadata}}}' if metadata else f"{quoted(text)}}}"
             outputs.append(f'{item}, "page_content": {end}')
             end = f', "content": {end}'
@@ -138,12 +140,14 @@ def io_attributes(capture: ContentPolicy, query: str | None, answer: str | None)
         if answer is not None:
             attributes[semconv.OUTPUT_LENGTH] = len(answer)
         return attributes
-    for key, mime, text in (
-        (semconv.OI_INPUT, semconv.OI_INPUT_MIME, query), (semconv.OI_OUTPUT, semconv.OI_OUTPUT_MIME, answer),
-    ):  # fmt: skip
-        if text is not None and capture.openinference:
-            attributes[key] = capture.text(text)
-            attributes[mime] = mime_type(text)
+    if not capture.openinference:
+        return attributes
+    if query is not None:
+        attributes[semconv.OI_INPUT] = capture.text(query)
+        attributes[semconv.OI_INPUT_MIME] = mime_type(query)
+    if answer is not None:
+        attributes[semconv.OI_OUTPUT] = capture.text(answer)
+        attributes[semconv.OI_OUTPUT_MIME] = mime_type(answer)
     return attributes
 
 
@@ -156,7 +160,7 @@ def json_io(capture: ContentPolicy, key: str, mime: str, text: str | None) -> At
 
 def mime_type(text: str) -> str:
     """`application/json` for a JSON object or list, `text/plain` for every other text."""
-    if text[:1] in {"{", "["} and text.rstrip()[-1:] in {"}", "]"}:
+    if text.startswith(("{", "[")) and text.rstrip()[-1:] in {"}", "]"}:
         try:
             json.loads(text)
         except (ValueError, RecursionError):

@@ -10,12 +10,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from opentelemetry import context as otel_context
-
 from ragtrace import semconv
 from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.content import ContentPolicy, tag_attributes
+from ragtrace.tracing.current import current_context
 from ragtrace.tracing.request import Run
+
+_NAMES_NOTHING = frozenset(
+    {semconv.OI_SESSION, semconv.USER_ID, semconv.OI_TAGS, semconv.OI_METADATA}
+).isdisjoint  # fmt: skip
 
 
 class Provenance(NamedTuple):
@@ -29,13 +32,11 @@ class Provenance(NamedTuple):
 
 def with_context(origin: Provenance) -> Provenance:
     """The origin, completed by the current context. What the framework was told has precedence."""
-    context = otel_context.get_current()
-    if not context:
+    context = current_context()
+    if not context or _NAMES_NOTHING(context):
         return origin
     session, user = context.get(semconv.OI_SESSION), context.get(semconv.USER_ID)
     tags, metadata = context.get(semconv.OI_TAGS), context.get(semconv.OI_METADATA)
-    if session is None and user is None and tags is None and metadata is None:
-        return origin
     labels = [sendable(tag, 256) for tag in tags] if isinstance(tags, (list, tuple)) else []
     return Provenance(
         origin.session if origin.session is not None or not session else sendable(session, 256),

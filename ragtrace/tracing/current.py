@@ -7,7 +7,7 @@ refused by Python and then has no effect: nothing is logged, and nothing of that
 
 from __future__ import annotations
 
-from contextvars import Token
+from contextvars import ContextVar, Token
 from typing import TypeAlias
 
 from opentelemetry import context as otel_context
@@ -21,6 +21,12 @@ from ragtrace.tracing.request import Place, Run
 _PLACE = otel_context.create_key("ragtrace-place")
 _EXPECTED = otel_context.create_key("ragtrace-expected-start")
 _NOWHERE = object()
+_runtime = otel_context._RUNTIME_CONTEXT
+_variable = getattr(_runtime, "_current_context", None)
+if isinstance(_variable, ContextVar):  # its own methods: this is asked twenty times for each request
+    current_context, _set_context = _variable.get, _variable.set
+else:  # a context of another kind, which OTEL_PYTHON_CONTEXT names
+    current_context, _set_context = _runtime.get_current, _runtime.attach
 Attachment: TypeAlias = Token[Context]
 """What `detach` takes back."""
 
@@ -29,8 +35,7 @@ def attach(run: Run | None) -> Attachment | None:
     """Make the run's span the current one. Returns None if it is already, and for no run."""
     if run is None:
         return None
-    base = otel_context.get_current()
-    place = run.place
+    base, place = current_context(), run.place
     if place is None:
         place = run.place = Place(run)
     elif base.get(_PLACE) is place:
@@ -39,7 +44,7 @@ def attach(run: Run | None) -> Attachment | None:
     if origin is not base:
         context = otel.set_span_in_context(run.span, Context({**base, _PLACE: place}))
         place.latest = (base, context)
-    return otel_context.attach(context)
+    return _set_context(context)
 
 
 def detach(token: Attachment | None) -> None:
@@ -47,27 +52,27 @@ def detach(token: Attachment | None) -> None:
     if token is None:
         return
     try:
-        otel_context._RUNTIME_CONTEXT.detach(token)
+        _runtime.detach(token)
     except (ValueError, RuntimeError):
         return  # another context, or a second time; OpenTelemetry's own `detach` would log it as an error
 
 
 def expect_start() -> Attachment:
     """Mark the context: the run that starts next may be attached, because the caller detaches it with this token."""
-    context = otel_context.get_current()
-    return otel_context.attach(Context({**context, _EXPECTED: context.get(_PLACE, _NOWHERE)}))
+    context = current_context()
+    return _set_context(Context({**context, _EXPECTED: context.get(_PLACE, _NOWHERE)}))
 
 
 def attach_expected(run: Run | None) -> None:
     """Attach a run that has just started, where a caller expects it. What the run itself starts is not expected."""
-    context = otel_context.get_current()
+    context = current_context()
     if run is not None and context.get(_EXPECTED) is context.get(_PLACE, _NOWHERE):
         attach(run)
 
 
 def run_here() -> Run | None:
     """The run that this code belongs to, as long as its request is open."""
-    place = otel_context.get_current().get(_PLACE)
+    place = current_context().get(_PLACE)
     return place.run if isinstance(place, Place) else None
 
 
@@ -89,7 +94,7 @@ def outside() -> tuple[Span, Context | None]:
     A task that outlives the request in which it was created still has that request's span: it is not around the next.
     """
     span = otel.get_current_span()
-    place = otel_context.get_current().get(_PLACE)
+    place = current_context().get(_PLACE)
     if not isinstance(place, Place) or span.get_span_context() is not place.span_context:
         return span, None
     return place.outside, otel.set_span_in_context(place.outside)
@@ -98,4 +103,4 @@ def outside() -> tuple[Span, Context | None]:
 def is_suppressed() -> bool:
     """True where ragtrace is switched off, or OpenTelemetry's instrumentation is suppressed, e.g. by OpenInference's
     `suppress_tracing`."""
-    return not is_on() or bool(otel_context.get_current().get(otel_context._SUPPRESS_INSTRUMENTATION_KEY))
+    return not is_on() or bool(current_context().get(otel_context._SUPPRESS_INSTRUMENTATION_KEY))

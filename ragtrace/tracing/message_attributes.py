@@ -59,7 +59,12 @@ def message_texts(
     flat_messages: list[Attributes] = []
     flat = capture.openinference and oi_prefix is not None
     for message in messages:
-        text, attributes = _message(capture, message, flat)
+        if type(message.content) is str and not message.name:  # nearly every message
+            role, content = capture.text(message.role), capture.text(message.content)
+            text = f'{{"role": {quoted(role)}, "parts": [{{"type": "text", "content": {quoted(content)}}}]}}'
+            attributes: Attributes = {semconv.OI_MESSAGE_ROLE: role, semconv.OI_MESSAGE_CONTENT: content}
+        else:
+            text, attributes = _message(capture, message, flat)
         if default_reason is not None:
             reason = capture.text(message.finish_reason or default_reason)
             text = f'{text[:-1]}, "finish_reason": {quoted(reason)}}}'

@@ -71,6 +71,7 @@ _ADDRESSES = (
     "server_url",
     "host",
 )
+_ADDRESS_NAMES = frozenset(_ADDRESSES)
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -121,7 +122,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 def server_attributes(places: Iterable[Mapping[str, Any]]) -> Attributes:
     """Returns the address and the port of the server that is named in the first of these settings that names one."""
     for fields in places:
-        for name in _ADDRESSES:
+        for name in () if _ADDRESS_NAMES.isdisjoint(fields) else _ADDRESSES:
             if isinstance(address := fields.get(name), str) and address and (server := _server(address)):
                 return dict(server)
     return {}

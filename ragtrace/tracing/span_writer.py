@@ -32,8 +32,8 @@ def _takes(target: BoundedAttributes, attributes: Mapping[str, Any]) -> bool:
     room = target.maxlen is None or len(target._dict) + len(attributes) <= target.maxlen
     if not room or target.max_value_len is not None or target._immutable:
         return False
-    for value in attributes.values():
-        kind = type(value)
-        if kind not in _PLAIN and not (kind is tuple and all(type(item) in _PLAIN for item in value)):
-            return False
-    return True
+    others = set(map(type, attributes.values())) - _PLAIN
+    if others == {tuple}:
+        lists = (value for value in attributes.values() if type(value) is tuple)
+        others = {type(item) for values in lists for item in values} - _PLAIN
+    return not others

@@ -1,0 +1,50 @@
+"""Documents of a response that were read before, when they were retrieved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from llama_index.core.base.response.schema import Response
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from ragtrace_llama_index.conversion import documents_of, sources_of
+
+
+def node() -> NodeWithScore:
+    """A node as a retriever returns it."""
+    return NodeWithScore(node=TextNode(text="Oil the pump.", id_="1", metadata={"page": 1}), score=0.5)
+
+
+def test_an_unchanged_node_is_read_once() -> None:
+    """The response's document is the retrieval's where the response has the same node."""
+    item = node()
+    documents = documents_of([item])
+    sources = sources_of(Response("answer", source_nodes=[item]), {id(item): documents[0]})
+    assert sources is not None
+    assert sources[0] is documents[0]
+
+
+def rerank(item: NodeWithScore) -> None:
+    """Gives the node another score, as a reranker does."""
+    item.score = 0.9
+
+
+def rewrite(item: NodeWithScore) -> None:
+    """Replaces the node's text, as a compressor does."""
+    item.node.set_content("Oil it.")
+
+
+def annotate(item: NodeWithScore) -> None:
+    """Adds metadata to the node."""
+    item.node.metadata["page"] = 2
+
+
+@pytest.mark.parametrize("change", [rerank, rewrite, annotate])
+def test_a_changed_node_is_read_again(change: Callable[[NodeWithScore], None]) -> None:
+    """The response's document is as the node is at the end, where the application has changed the node."""
+    item = node()
+    documents = documents_of([item])
+    change(item)
+    assert sources_of(Response("answer", source_nodes=[item]), {id(item): documents[0]}) == documents_of([item])
+    assert documents_of([item]) != documents

@@ -1,0 +1,91 @@
+"""OTLP messages as ragtrace encodes them are those of OpenTelemetry's own encoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from opentelemetry.exporter.otlp.proto.common import trace_encoder
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    TraceState,
+    set_span_in_context,
+)
+
+from ragtrace_otlp.span_encoder import encode_spans, use_encoder
+
+VALUES: dict[str, Any] = {
+    "text": "Öl für die Pumpe",
+    "empty": "",
+    "truth": True,
+    "whole": -(2**62),
+    "fraction": 0.25,
+    "bytes": b"\x00\xff",
+    "texts": ("a", "b"),
+    "numbers": (1, 2),
+    "none": (),
+}
+
+
+def spans_of(*resources: Resource) -> list[ReadableSpan]:
+    """Spans with everything that a span can have, of several scopes."""
+    exporter = InMemorySpanExporter()
+    remote = SpanContext(7, 8, is_remote=True, trace_flags=TraceFlags(1), trace_state=TraceState([("vendor", "x")]))
+    for resource in resources:
+        provider = TracerProvider(resource=resource)
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        for scope in ("one", "two"):
+            tracer = provider.get_tracer(scope, "1.0", "https://schema.example/1", {"scope": "attribute"})
+            parent = set_span_in_context(NonRecordingSpan(remote))
+            for kind in SpanKind:
+                span = tracer.start_span(f"span {kind}", parent, kind, VALUES, [Link(remote, {"link": 1})])
+                span.add_event("event", {"nested": "value"}, timestamp=5)
+                span.set_status(Status(StatusCode.ERROR, "it failed"))
+                span.end()
+            tracer.start_span("root").end()
+    return list(exporter.get_finished_spans())
+
+
+def test_the_message_is_the_one_of_the_sdk() -> None:
+    """Spans with every kind of value, event, link, status, parent, scope and resource give the SDK's very bytes."""
+    spans = spans_of(Resource({"service.name": "a"}), Resource({"service.name": "b"}, "https://schema.example/2"))
+    assert encode_spans(spans).SerializeToString() == trace_encoder.encode_spans(spans).SerializeToString()
+
+
+def test_nested_values_are_those_of_the_sdk() -> None:
+    """Mappings, lists of mappings and missing values, which newer SDKs allow as attributes, give the SDK's bytes."""
+    context = SpanContext(1, 2, is_remote=False)
+    nested = {"map": {"a": {"b": 1}, "none": None}, "list": [{"a": True}, ["x", 2.5]], "missing": None}
+    spans = [
+        ReadableSpan("nested", context=context, resource=Resource({}), attributes=nested, start_time=1, end_time=2)
+    ]
+    assert encode_spans(spans).SerializeToString() == trace_encoder.encode_spans(spans).SerializeToString()
+
+
+def test_what_cannot_be_encoded_is_left_to_the_sdk() -> None:
+    """A span with a value that OTLP does not know leaves without this value, as with the SDK's encoder."""
+    context = SpanContext(1, 2, is_remote=False)
+    odd = {"odd": object(), "text": "kept"}
+    spans = [ReadableSpan("odd", context=context, resource=Resource({}), attributes=odd, start_time=1, end_time=2)]
+    assert [a.key for a in encode_spans(spans).resource_spans[0].scope_spans[0].spans[0].attributes] == ["text"]
+
+
+@pytest.mark.parametrize("kind", [HttpExporter, GrpcExporter])
+def test_exporters_of_opentelemetry_use_it(kind: Any) -> None:
+    """Both exporters of OpenTelemetry take the encoder, each object for itself: other objects keep the SDK's."""
+    exporter = use_encoder(kind(endpoint="http://127.0.0.1:9"))
+    name = "export" if kind is HttpExporter else "_translate_data"
+    assert getattr(exporter, name).__globals__["encode_spans"] is encode_spans
+    assert getattr(kind(endpoint="http://127.0.0.1:9"), name).__globals__["encode_spans"] is trace_encoder.encode_spans
