@@ -219,7 +219,11 @@ PEERS = {
         "opentelemetry-instrumentation-genai-langchain",
         "opentelemetry-instrumentation-genai-llama-index",
     ],
-    "openllmetry": ["opentelemetry-instrumentation-langchain", "opentelemetry-instrumentation-llamaindex"],
+    "openllmetry": [
+        "opentelemetry-instrumentation-langchain",
+        "opentelemetry-instrumentation-llamaindex",
+        "llama-index-llms-openai",  # it is imported, and not among its requirements
+    ],
     "langfuse": ["langfuse"],
 }
 """The packages of each peer. Langfuse has no instrumentation of its own for LlamaIndex."""
