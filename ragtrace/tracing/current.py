@@ -7,6 +7,7 @@ refused by Python and then has no effect: nothing is logged, and nothing of that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import TypeAlias
 
@@ -21,14 +22,14 @@ from ragtrace.tracing.request import Place, Run
 _PLACE = otel_context.create_key("ragtrace-place")
 _EXPECTED = otel_context.create_key("ragtrace-expected-start")
 _NOWHERE = object()
-_runtime = otel_context._RUNTIME_CONTEXT
-_variable = getattr(_runtime, "_current_context", None)
-if isinstance(_variable, ContextVar):  # its own methods: this is asked twenty times for each request
-    current_context, _set_context = _variable.get, _variable.set
-else:  # a context of another kind, which OTEL_PYTHON_CONTEXT names
-    current_context, _set_context = _runtime.get_current, _runtime.attach
 Attachment: TypeAlias = Token[Context]
 """What `detach` takes back."""
+_runtime = otel_context._RUNTIME_CONTEXT
+_variable = getattr(_runtime, "_current_context", None)
+current_context: Callable[[], Context] = _runtime.get_current
+_set_context: Callable[[Context], Attachment] = _runtime.attach
+if isinstance(_variable, ContextVar):  # its own methods, without a call around them: a request asks twenty times
+    current_context, _set_context = _variable.get, _variable.set
 
 
 def attach(run: Run | None) -> Attachment | None:
