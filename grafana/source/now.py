@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from failure_rates import APPS
+from incidents import INCIDENT
 from panels import (
     BAD,
     COUNT,
@@ -23,11 +25,12 @@ from panels import (
     to_answers,
     wilson,
 )
+from quality_alerts import ALLOWED
+from rule import LEAST, SAMPLES
 
 FAIL = "app_evaluator:ragtrace_evaluation_fail"
-SAMPLES = "app_evaluator:ragtrace_evaluation_effective_samples:increase"
-LEAST = 30
-"""The least number of effective samples of an hour; with fewer, six hours are shown."""
+BEFORE = APPS.fact("ratio_before_1h")
+"""What an hour is compared with: the day before it, or the time since the evaluator changed."""
 MARGIN = 0.03
 """How far above its own day before an application may be that has no objective."""
 ALERTS = f'alertname=~"Ragtrace.*",{S}'
@@ -43,8 +46,8 @@ def recent(name: str, at: str = "") -> str:
 
 def limit(at: str = "") -> str:
     """Returns the query of the share that may fail: by the objective, or else by the application's own day before."""
-    before = f"{FAIL}:ratio_ipw_rate1d{{{T}}}{at} offset 1h + {MARGIN}"
-    return f"({FAIL}:allowed{{{T}}}{at} or on (app, env, evaluator) ({before}))"
+    before = f"{BEFORE}{{{T}}}{at} + {MARGIN}"
+    return f"({ALLOWED}{{{T}}}{at} or on (app, env, evaluator) ({before}))"
 
 
 def by_app(expr: str) -> str:
@@ -116,8 +119,6 @@ def _worst(page: Page) -> None:
 def _applications(page: Page) -> None:
     rate, lower, upper = (f"{FAIL}:{name}" for name in ("ratio_ipw_rate", "wilson_lower", "wilson_upper"))
     state = " + ".join(f"({recent(name)} > bool on (app, env, evaluator) {limit()})" for name in (rate, lower))
-    active = f'ALERTS_FOR_STATE{{{ALERTS},evaluator=~"$evaluator",slo="quality"}} and ignoring (alertstate) {firing()}'
-    since = f"min by (app, env, evaluator) (({active}) * 1000)"
     page.columns(
         "Applications, worst first",
         "Failing share of the last hour (six, with fewer than 30 effective evaluations) with its 95 % bounds and effective "
@@ -131,9 +132,9 @@ def _applications(page: Page) -> None:
             Column("at most", by_app(recent(upper))),
             Column("n", by_app(recent(SAMPLES)), COUNT),
             Column("may fail", by_app(limit())),
-            Column("day before", by_app(f"{rate}1d{{{T}}} offset 1h")),
-            Column("budget left, 7 days", by_app(f"1 - {rate}7d{{{T}}} / on (app, env, evaluator) {FAIL}:allowed{{{T}}}")),
-            Column("alert since", since, SINCE),
+            Column("before", by_app(f"{BEFORE}{{{T}}}")),
+            Column("budget left, 7 days", by_app(f"1 - {rate}7d{{{T}}} / on (app, env, evaluator) {ALLOWED}{{{T}}}")),
+            Column("fallen since", by_app(f"{INCIDENT}{{{T}}} * 1000"), SINCE),
         ],
         w=24,
         h=6,

@@ -18,8 +18,8 @@ M = S + ',model=~"$model",prompt_version=~"$prompt_version"'
 E = M + ',evaluator=~"$evaluator"'
 DECIDED = 'verdict=~"pass|fail"'
 A_SECOND, AN_HOUR = "suffix: tokens/s", "suffix:/h"
-REQUESTS, ANSWERS, EVALUATIONS, LOGS, CHUNKS, SIGMA, TIMES = (
-    f"suffix: {unit}" for unit in ("requests", "answers", "evaluations", "logs", "chunks", "s.e.", "times")
+REQUESTS, ANSWERS, EVALUATIONS, LOGS, CHUNKS, SIGMA, TIMES, WINDOWS_UNIT = (
+    f"suffix: {unit}" for unit in ("requests", "answers", "evaluations", "logs", "chunks", "s.e.", "times", "windows")
 )
 """Units that Grafana has no name for."""
 GREEN, YELLOW, RED, BLUE = "green", "#EAB839", "red", "blue"

@@ -31,7 +31,7 @@ SHOWN = 6 * 3_600
 STEP = 120
 BEYOND = {
     "budget left, 7 days": (-math.inf, 1.0),
-    "Is it worse by what matters?": (-1.0, 1.0),
+    "Difference to the past, 1 hour": (-1.0, 1.0),
     "Weight check": (0.85, 1.2),
     "Judge's budget left": (-1.0, 1.0),
 }
