@@ -58,7 +58,7 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     simulate = simulation()
     with tempfile.TemporaryDirectory() as folder:
-        data = options.data or simulate.load(Path(folder) / "day", end=END)
+        data = options.data or simulate.load(Path(folder) / "day", end=END, step=120)
         print(f"loaded after {time.monotonic() - began:.0f} s")
         with simulate.serving(data) as url:
             job = {
