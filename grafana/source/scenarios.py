@@ -321,9 +321,9 @@ def weeks() -> list[Scenario]:
             [fires(0, second), fires(second, second + 2, DROP), fires(second + WEEK, second + WEEK + 2, DROP), fires(second + 2 * WEEK - 24, second + 2 * WEEK + 24)],
         ),
         Scenario(
-            "nightly", "nights that are worse every night are known on the third one",
-            [Evaluations([(8 * DAY, 10, 0.05), *[(4, 10, 0.20), (20, 10, 0.05)] * 12])],
-            [fires(0, 8 * DAY), fires(12 * DAY, 19 * DAY)],
+            "nightly", "nights that are worse from the first day on are known on the second one",
+            [Evaluations([(2, 10, 0.05), *[(4, 10, 0.20), (20, 10, 0.05)] * 5])],
+            [fires(DAY, 5 * DAY)],
         ),
         Scenario("decay", "a decay from 6 to 20 % in 8.5 days is a ticket within three days", [Evaluations(decay)], [fires(0, 8 * DAY), Check(8 * DAY, 11 * DAY, frozenset({(CREEP, TICKET)}))]),
     ]  # fmt: skip
