@@ -17,6 +17,7 @@ T = S + ',evaluator=~"$evaluator"'
 M = S + ',model=~"$model",prompt_version=~"$prompt_version"'
 E = M + ',evaluator=~"$evaluator"'
 DECIDED = 'verdict=~"pass|fail"'
+BAD = 'cause!~"none|right_refusal"'
 A_SECOND, AN_HOUR = "suffix: tokens/s", "suffix:/h"
 REQUESTS, ANSWERS, EVALUATIONS, LOGS, CHUNKS, SIGMA, TIMES, WINDOWS_UNIT = (
     f"suffix: {unit}" for unit in ("requests", "answers", "evaluations", "logs", "chunks", "s.e.", "times", "windows")
@@ -25,7 +26,6 @@ REQUESTS, ANSWERS, EVALUATIONS, LOGS, CHUNKS, SIGMA, TIMES, WINDOWS_UNIT = (
 GREEN, YELLOW, RED, BLUE = "green", "#EAB839", "red", "blue"
 HIDDEN = {"legend": True, "tooltip": False, "viz": False}
 Steps = Sequence[tuple[float | None, str]]
-GOOD_HIGH: Steps = ((None, RED), (0.8, YELLOW), (0.9, GREEN))
 BAD_HIGH: Steps = ((None, GREEN), (0.02, YELLOW), (0.1, RED))
 PLAIN: Steps = ((None, BLUE),)
 WIDTH = 24
@@ -297,7 +297,10 @@ class Page:
                     value.name, [d.DynamicConfigValue(k, v) for k, v in value.settings.items()]
                 )
         if data_links:
-            links = [{"title": one.title, "url": one.url, "targetBlank": True} for one in map(built, data_links)]
+            links = [
+                {"title": one.title, "url": one.url, "targetBlank": True}
+                for one in [link.build() for link in data_links]
+            ]
             panel = panel.override_by_name(next(iter(labels.values())), [d.DynamicConfigValue("links", links)])
         self._place(panel, w, h)
 
@@ -324,10 +327,6 @@ def states(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
         "mappings": [{"type": "value", "options": options}],
         "custom.cellOptions": {"type": "color-background", "mode": "basic"},
     }
-
-
-def built(builder: Any) -> Any:
-    return builder.build()
 
 
 def annotations() -> list[Any]:
@@ -404,7 +403,3 @@ def quantile(q: float, metric: str, select: str, by: str = "le", window: str = "
 
 def weighted(select: str, verdict: str, window: str) -> str:
     return f"rate(ragtrace_evaluation_weight_total{{{select},{verdict}}}[{window}])"
-
-
-F = M + ',evaluator="faithfulness"'
-BAD = 'cause!~"none|right_refusal"'
