@@ -29,7 +29,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "groundedness_calibration": (
         None,
         "groundedness.npz",
-        "583411cc479cfd4a970df0a4777fe3db887b80df4e82b6c7f37871a84e5c16f7",
+        "c089639b1d27778a12df40f23a18fa310ba02e08cfaf0a430ce3094ffce19482",
     ),
     "names": (
         None,
@@ -45,6 +45,16 @@ FILES: dict[str, tuple[str | None, str, str]] = {
         None,
         "refusal.npz",
         "dfbbca96b84e81d976c808e2b8ebca002f4bae63e0da3acee579b3e12814c898",
+    ),
+    "word_vectors": (
+        None,
+        "word_vectors.npz",
+        "2a2f611d1208894a4c1c807a911afc359395af7d5440e0c718330b87d551f487",
+    ),
+    "claim_comparison": (
+        None,
+        "claim_comparison.onnx",
+        "9c34d6a11f28f3d75ba241f75bb20316e5bfaefa7f845b56d473b0cb2490c62b",
     ),
     "summac": (
         None,

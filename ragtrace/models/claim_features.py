@@ -1,6 +1,7 @@
-"""What the probability of a claim is made of: the head's opinion and what counting words, numbers and negations says.
+"""What the probability of a claim is made of: what the head says, what the trees that compare it with its passage say,
+and what counting words, numbers and negations says.
 
-The two err on different texts, so that the combination is better than each of them.
+They err on different texts, so that the combination is better than each of them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from ragtrace.models.answer_features import FUNCTION_WORDS, logit, normal
+from ragtrace.models.answer_features import logit
+from ragtrace.models.passages import stems
 from ragtrace.text.quantities import Quantity, missing, quantities
 from ragtrace.text.sentences import split
 
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
 _READ = 400_000
 _SENTENCES = 4_000
 _QUANTITIES = 4_000
-_STEM = 5
-_WORD = re.compile(r"\w+")
+_WHOLE = 600
+"""Characters of a context of which the closest passage holds nearly all that matters to a claim."""
+_SURE = 4.0
 _NEGATION = re.compile(
     r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|except|unless|unable|fails? to|non)\b"
     r"|n['\u2019]t\b",
@@ -50,6 +53,14 @@ class ClaimColumn(IntEnum):
     """1 / (1 + number of content words)."""
     HEAD_WORDS = 7
     """HEAD times WORDS: how much the head counts depends on how much of the claim is a copy."""
+    COMPARISON_PART = 8
+    """Logit of the trees' probability (`claim_comparison`), kept in [-4, 4], times PART."""
+    HEAD_PART = 9
+    """HEAD times PART."""
+    OVERLAP_PART = 10
+    """OVERLAP times PART."""
+    PART = 11
+    """Share of the context that a passage holds at most: of a long one the trees see little, and the head more."""
 
 
 CLAIM_FEATURES = len(ClaimColumn)
@@ -64,6 +75,7 @@ class ContextFacts:
         self._stems = [stems(sentence) for sentence in self._sentences]
         self.quantities: list[Quantity] = [q for t in (*texts, query) for q in quantities(t, _QUANTITIES)]
         self.stems = stems(query).union(*self._stems)
+        self.part = min(1.0, _WHOLE / max(1, sum(map(len, texts))))
 
     def closest(self, claim: frozenset[str]) -> tuple[str, float]:
         """The sentence that shares most stems with the claim's, and the share of the claim's stems that it has."""
@@ -73,13 +85,8 @@ class ContextFacts:
         return self._sentences[best], len(self._stems[best] & claim) / len(claim)
 
 
-def stems(text: str) -> frozenset[str]:
-    """The first five letters of each word that carries meaning, small numbers as digits."""
-    return frozenset(w[:_STEM] for w in map(normal, _WORD.findall(text)) if w not in FUNCTION_WORDS)
-
-
-def claim_features(claim: str, facts: ContextFacts, supported: float) -> NDArray[np.float64]:
-    """(CLAIM_FEATURES,) of one claim; `supported` is the head's probability."""
+def claim_features(claim: str, facts: ContextFacts, supported: float, comparison: float) -> NDArray[np.float64]:
+    """(CLAIM_FEATURES,) of one claim; `supported` is the head's probability, `comparison` the trees' logit."""
     import numpy as np
 
     own = stems(claim)
@@ -98,6 +105,10 @@ def claim_features(claim: str, facts: ContextFacts, supported: float) -> NDArray
             negated * overlap,
             1 / (1 + len(own)),
             head * share,
+            min(_SURE, max(-_SURE, comparison)) * facts.part,
+            head * facts.part,
+            overlap * facts.part,
+            facts.part,
         ],
         np.float64,
     )

@@ -1,9 +1,10 @@
-"""Whether a context supports what an answer states: a small head over the embedded encoder's word pieces, and words.
+"""Whether a context supports what an answer states: a head over the encoder's word pieces, trees, and words.
 
 The head reads the answer's pieces, lets them attend to the context's, and says of each piece and of each statement
 supported, unsupported or contradicted. Chunks are encoded on their own, so that a chunk seen before costs nothing. What
-counting words, quantities and negations says of a claim is combined with it. Trained by `training/groundedness`;
-figures and limits are in docs/models/groundedness.md.
+the comparison of a claim with its closest passage says, and what counting words, quantities and negations says, is
+combined with it. Trained by `training/groundedness` and `training/alignment`; figures and limits are in
+docs/models/groundedness.md.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from ragtrace.models.answer_features import (
     nearness,
     surface,
 )
+from ragtrace.models.claim_comparison import Pair, compare_claims
 from ragtrace.models.claim_features import ContextFacts, claim_features
 from ragtrace.models.embedding import open_session
+from ragtrace.models.passages import Segments
 from ragtrace.text.sentences import Span
 
 if TYPE_CHECKING:
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 _READ = 400_000
 """Characters of a chunk that are read."""
 _READ_SENTENCES = 20_000
+_COMPARED = 60
+"""Claims of an answer that are compared with their passages at most: those that the head trusts most."""
 _ENCODED = 6_000
 """Word pieces of the context that are encoded at most: those that share most words with the answer."""
 _MEMORY = 1_600
@@ -283,7 +288,13 @@ def compare(question: Question, supported: NDArray[np.float32]) -> NDArray[np.fl
 
     facts = ContextFacts(question.chunks, question.query)
     texts = [" ".join(question.answer[a:b].split()) for a, b in question.statements]
-    return np.stack([claim_features(t, facts, p) for t, p in zip(texts, supported, strict=True)])
+    segments = Segments(question.chunks)
+    comparisons = np.zeros(len(texts))
+    chosen = np.sort(np.argsort(-supported, kind="stable")[:_COMPARED])
+    pairs = [Pair(texts[i], question.query, segments.passage(texts[i], question.query)) for i in chosen]
+    comparisons[chosen] = compare_claims(pairs)
+    rows = zip(texts, supported, comparisons, strict=True)
+    return np.stack([claim_features(text, facts, p, comparison) for text, p, comparison in rows])
 
 
 Place = tuple[int | None, int | None, int | None]

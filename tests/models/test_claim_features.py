@@ -10,12 +10,12 @@ CHUNKS = ("The warranty of the pump lasts 24 months. Wear parts are not covered.
 
 
 def feature(claim: str, column: ClaimColumn, supported: float = 0.5) -> float:
-    return float(claim_features(claim, ContextFacts(CHUNKS, "How long is the warranty?"), supported)[column])
+    return float(claim_features(claim, ContextFacts(CHUNKS, "How long is the warranty?"), supported, 0.0)[column])
 
 
 def test_there_is_one_value_for_each_column() -> None:
     """The row has the columns' order and size; the head's probability is a logit in it."""
-    row = claim_features("The pump is covered.", ContextFacts(CHUNKS, ""), 0.9)
+    row = claim_features("The pump is covered.", ContextFacts(CHUNKS, ""), 0.9, 0.0)
     assert row.shape == (CLAIM_FEATURES,)
     assert row[ClaimColumn.HEAD] == pytest.approx(2.197, abs=0.001)
     assert row[ClaimColumn.HEAD_WORDS] == pytest.approx(row[ClaimColumn.HEAD] * row[ClaimColumn.WORDS])
@@ -50,5 +50,5 @@ def test_words_are_compared_with_the_context_and_with_its_closest_sentence() -> 
 @pytest.mark.parametrize(("claim", "chunks"), [("", CHUNKS), ("!!!", ()), ("A claim.", ("",))])
 def test_nothing_to_compare_is_a_row(claim: str, chunks: tuple[str, ...]) -> None:
     """An empty claim or context gives finite values."""
-    row = claim_features(claim, ContextFacts(chunks, ""), 0.0)
+    row = claim_features(claim, ContextFacts(chunks, ""), 0.0, 0.0)
     assert all(abs(value) < 100 for value in row)

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from ragtrace.models.claim_words import OPPOSITES
+
 NUMBER = re.compile(r"(?<![\w.])\d[\d,.]*\d(?!\w)|(?<![\w.])\d(?!\w)")
 NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}(?: [A-Z][a-z]+)*")
 _AUX = re.compile(
@@ -42,32 +44,6 @@ _NEGATIONS: tuple[tuple[str, str], ...] = (
     (r"\bnon-?refundable\b", "refundable"),
     (r"\bfree of\b", "subject to"),
 )
-_OPPOSITE_PAIRS = """
-before after, increase decrease, increased decreased, increases decreases, more less, first last, always never,
-all none, high low, higher lower, highest lowest, best worst, up down, most least, old new, older newer, men women,
-man woman, male female, north south, northern southern, hot cold, left right, early late, earlier later, large small,
-larger smaller, long short, longer shorter, minimum maximum, east west, allowed forbidden, allow forbid,
-include exclude, includes excludes, included excluded, accept reject, accepted rejected, approve deny,
-approved denied, open closed,
-opens closes, opened closed, above below, over under, inside outside, buy sell, buyer seller, bought sold, win lose,
-won lost, rise fall, rose fell, gain loss, mandatory optional, required optional, public private, legal illegal,
-safe dangerous, free paid, cheap expensive, good bad, better worse, true false, same different, many few,
-employer employee, landlord tenant, sender recipient, teacher student, parent child, doctor patient,
-morning evening, day night, weekdays weekends, monthly yearly, daily weekly, enable disable, enabled disabled,
-enables disables, add remove, added removed, begin end, begins ends, start end, starts ends, started ended, and or,
-arrive depart, arrives departs, north south, positive negative, success failure, married divorced, born died,
-faster slower, wet dry, full empty, heavy light, young old, rich poor, strong weak, support oppose, supported opposed,
-agree disagree, agreed disagreed, love hate, import export, upload download, encrypt decrypt, lock unlock,
-credit debit, deposit withdrawal, domestic international, indoor outdoor, permanent temporary, internal external,
-minutes hours, hours days, days weeks, weeks months, months years, million billion, percent points, metres kilometres,
-january march, february may, april october, june july, august september, november december,
-monday thursday, tuesday friday, wednesday sunday, saturday tuesday
-"""
-OPPOSITES: dict[str, str] = {}
-for _pair in _OPPOSITE_PAIRS.replace("\n", " ").split(","):
-    _a, _b = _pair.split()
-    OPPOSITES.setdefault(_a, _b)
-    OPPOSITES.setdefault(_b, _a)
 _STRENGTHS: tuple[tuple[str, str], ...] = (
     (r"\bsome\b", "all"),
     (r"\bmost\b", "all"),

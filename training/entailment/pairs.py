@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from edits import NAME, NUMBER, keep, turn
-from passages import Segments
 
+from ragtrace.models.passages import Segments
 from ragtrace.text.claims import statements
 
 SUPPORTED, UNSUPPORTED, CONTRADICTED, BAD = 0, 1, 2, 3

@@ -65,7 +65,7 @@ def by_head(model: SupportModel, row: Row) -> Row | None:
 
 
 def compared(row: Row) -> Row:
-    """The same with what the words say."""
+    """The same with what the trees and the words say."""
     claims = compare(row["question"], row["head"].statements[:, 0])
     return {**row, "claims": claims[row["is_claim"]], "answer": row["head"].answer}
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from ragtrace.models.claim_features import stems
+from ragtrace.models.answer_features import FUNCTION_WORDS, normal
 from ragtrace.text.sentences import split
 
 PASSAGE_CHARS = 400
@@ -16,6 +16,7 @@ _SEGMENT_CHARS = 260
 """A longer sentence is cut where a comma or a semicolon stands."""
 _READ = 400_000
 _SEGMENTS = 4_000
+_STEM = 5
 _WORD = re.compile(r"\w+")
 _JOINT = re.compile(r"[,;}\]]\s+")
 _OF_QUERY = 0.3
@@ -88,3 +89,8 @@ def _segments(chunk: str) -> list[str]:
             start = cut
         segments.append(chunk[start : span.end].strip())
     return [s for s in segments if s]
+
+
+def stems(text: str) -> frozenset[str]:
+    """The first five letters of each word that carries meaning, small numbers as digits."""
+    return frozenset(w[:_STEM] for w in map(normal, _WORD.findall(text)) if w not in FUNCTION_WORDS)

@@ -1,0 +1,79 @@
+"""A claim aligned with the sentences of the passage that is closest to it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ragtrace.models.claim_words import Words, likeness, read_words
+from ragtrace.text.sentences import split
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SENTENCES = 40
+"""Sentences of a passage that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A claim, its question, and the sentences of its passage."""
+
+    claim: Words
+    query: Words
+    sentences: tuple[Words, ...]
+    alike: tuple[NDArray[np.float32], ...]
+    """Per sentence `likeness` of the claim and it."""
+    rarity: NDArray[np.float32]
+    """Per content word of the claim: how rare it is in the passage."""
+    cover: tuple[NDArray[np.float32], ...]
+    """Per sentence and content word of the claim the highest likeness."""
+    covered: tuple[float, ...]
+    """Per sentence the share of the claim that it covers, rare words weighing more."""
+    asked: tuple[float, ...]
+    """Per sentence the mean likeness of the question's words with it."""
+
+    @property
+    def closest(self) -> int:
+        """The sentence that covers most of the claim."""
+        return max(range(len(self.covered)), key=self.covered.__getitem__)
+
+    @property
+    def closest_to_both(self) -> int:
+        """The sentence that covers most of the claim and its question."""
+        return max(range(len(self.covered)), key=self.covered_with_question)
+
+    def covered_with_question(self, sentence: int) -> float:
+        """What a sentence covers of the claim, and a little of what it covers of the question."""
+        return self.covered[sentence] + 0.6 * self.asked[sentence]
+
+
+def align(claim: str, query: str, passage: str) -> Comparison:
+    """A claim beside the sentences of a passage, of which the first 40 are read."""
+    import numpy as np
+
+    sentences = tuple(read_words(passage[s.start : s.end]) for s in split(passage, _SENTENCES)) or (read_words(""),)
+    own, question = read_words(claim), read_words(query)
+    count = Counter(stem for sentence in sentences for stem in sentence.stems)
+    rarity = [math.log(1 + (len(sentences) + 1) / (count.get(word.stem, 0) + 0.5)) for word in own.content]
+    weights = np.array(rarity, np.float32)
+    alike = tuple(likeness(own, sentence) for sentence in sentences)
+    cover = tuple(_highest(a) for a in alike)
+    total = float(weights.sum()) or 1.0
+    asked = tuple(float(_mean(_highest(likeness(question, sentence)))) for sentence in sentences)
+    covered = tuple(float(weights @ c) / total for c in cover)
+    return Comparison(own, question, sentences, alike, weights, cover, covered, asked)
+
+
+def _highest(alike: NDArray[np.float32]) -> NDArray[np.float32]:
+    import numpy as np
+
+    highest: NDArray[np.float32] = alike.max(1) if alike.shape[1] else np.zeros(len(alike), np.float32)
+    return highest
+
+
+def _mean(values: NDArray[np.float32]) -> float:
+    return float(values.mean()) if len(values) else 0.0
