@@ -19,7 +19,7 @@ _SENTENCES = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class AlignedClaim:
     """A claim, its question, and the sentences of its passage."""
 
     claim: Words
@@ -33,7 +33,7 @@ class Comparison:
     """Per sentence and content word of the claim the highest likeness."""
     covered: tuple[float, ...]
     """Per sentence the share of the claim that it covers, rare words weighing more."""
-    asked: tuple[float, ...]
+    question_cover: tuple[float, ...]
     """Per sentence the mean likeness of the question's words with it."""
 
     @property
@@ -48,10 +48,10 @@ class Comparison:
 
     def covered_with_question(self, sentence: int) -> float:
         """What a sentence covers of the claim, and a little of what it covers of the question."""
-        return self.covered[sentence] + 0.6 * self.asked[sentence]
+        return self.covered[sentence] + 0.6 * self.question_cover[sentence]
 
 
-def align(claim: str, query: str, passage: str) -> Comparison:
+def align(claim: str, query: str, passage: str) -> AlignedClaim:
     """A claim beside the sentences of a passage, of which the first 40 are read."""
     import numpy as np
 
@@ -63,9 +63,9 @@ def align(claim: str, query: str, passage: str) -> Comparison:
     alike = tuple(likeness(own, sentence) for sentence in sentences)
     cover = tuple(_highest(a) for a in alike)
     total = float(weights.sum()) or 1.0
-    asked = tuple(float(_mean(_highest(likeness(question, sentence)))) for sentence in sentences)
+    question_cover = tuple(float(_mean(_highest(likeness(question, sentence)))) for sentence in sentences)
     covered = tuple(float(weights @ c) / total for c in cover)
-    return Comparison(own, question, sentences, alike, weights, cover, covered, asked)
+    return AlignedClaim(own, question, sentences, alike, weights, cover, covered, question_cover)
 
 
 def _highest(alike: NDArray[np.float32]) -> NDArray[np.float32]:

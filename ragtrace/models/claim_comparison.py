@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.claim_alignment import Comparison, align
+from ragtrace.models.claim_alignment import AlignedClaim, align
 from ragtrace.models.claim_contrasts import Features, negations, neighbours, order, polarity, slots, wording
 from ragtrace.models.claim_words import Words
 from ragtrace.models.embedding import open_session
@@ -36,7 +36,7 @@ _QUESTIONS = (
 )
 
 
-class Pair(NamedTuple):
+class ClaimPair(NamedTuple):
     """A claim, the question that its answer answers, and the passage that it is compared with."""
 
     claim: str
@@ -51,7 +51,7 @@ class ClaimComparison:
         """Raises MissingExtraError or ModelError where they cannot be loaded."""
         self._session = open_session(model_file("claim_comparison"))
 
-    def logits(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+    def logits(self, pairs: Sequence[ClaimPair]) -> NDArray[np.float64]:
         """(n,) per pair the logit of the probability that the passage supports the claim."""
         import numpy as np
 
@@ -73,7 +73,7 @@ def compare_claim(claim: str, query: str, passage: str) -> NDArray[np.float32]:
     return np.array(list(features.values()), np.float32)
 
 
-def _coverage(c: Comparison) -> Features:
+def _coverage(c: AlignedClaim) -> Features:
     """How much of the claim the closest sentence, the two closest and the passage cover."""
     import numpy as np
 
@@ -82,14 +82,14 @@ def _coverage(c: Comparison) -> Features:
     second = others[0] if others else first
     best, total = c.cover[first], float(c.rarity.sum()) or 1.0
     passage = np.max(c.cover, axis=0)
-    asked = np.array([word.stem in c.query.stems for word in c.claim.content], bool)
+    in_question = np.array([word.stem in c.query.stems for word in c.claim.content], bool)
     features: Features = {
         "covered": c.covered[first],
         "covered_by_two": float(np.maximum(best, c.cover[second]) @ c.rarity) / total,
         "covered_by_passage": float(passage @ c.rarity) / total,
         "lead": c.covered[first] - c.covered[second] if others else 1.0,
     }
-    for name, of_words in (("sentence", best), ("passage", passage), ("asked", np.where(asked, 1, best))):
+    for name, of_words in (("sentence", best), ("passage", passage), ("asked", np.where(in_question, 1, best))):
         lowest = np.sort(of_words) if len(of_words) else np.ones(1)
         features[f"lowest_{name}"] = float(lowest[0])
         features[f"lowest_three_{name}"] = float(lowest[:3].mean())
@@ -120,7 +120,7 @@ def _longest_run(a: Words, b: Words) -> int:
     return longest
 
 
-def _quantities(c: Comparison) -> Features:
+def _quantities(c: AlignedClaim) -> Features:
     """Quantities that the sentence or the passage lacks, and those of the sentence that the claim lacks."""
     of_sentence, of_query = c.sentences[c.closest].quantities, c.query.quantities
     of_passage = [q for sentence in c.sentences for q in sentence.quantities]
@@ -136,28 +136,28 @@ def _quantities(c: Comparison) -> Features:
     }
 
 
-def _names(c: Comparison) -> Features:
+def _names(c: AlignedClaim) -> Features:
     """Names that the sentence or the passage lacks, and those of the sentence that neither claim nor question has."""
     import numpy as np
 
     passage = np.max(c.cover, axis=0)
     names = [i for i, word in enumerate(c.claim.content) if word.is_name and not word.is_number]
-    known = c.claim.stems | c.query.stems
+    own = c.claim.stems | c.query.stems
     sentence = c.sentences[c.closest].content
     return {
         "names": len(names),
         "names_not_in_passage": float((passage[names] < _SAME).sum()),
         "names_elsewhere": float((c.cover[c.closest][names] < _SAME).sum()),
-        "name_rivals": sum(w.is_name and not w.is_number and w.stem not in known for w in sentence),
+        "name_rivals": sum(w.is_name and not w.is_number and w.stem not in own for w in sentence),
     }
 
 
-def _asked(c: Comparison) -> Features:
+def _asked(c: AlignedClaim) -> Features:
     """What the question adds: the sentence that answers it, and what of the claim is neither asked nor said there."""
     import numpy as np
 
     best = c.closest_to_both
-    of_question = max(range(len(c.asked)), key=c.asked.__getitem__) if c.query.content else best
+    of_question = max(range(len(c.question_cover)), key=c.question_cover.__getitem__) if c.query.content else best
     both = sorted((c.covered_with_question(i) for i in range(len(c.covered))), reverse=True)
     new = np.array([word.stem not in c.query.stems for word in c.claim.content], bool)
     unsaid = new & (c.cover[best] < 0.4)
@@ -166,7 +166,7 @@ def _asked(c: Comparison) -> Features:
     begin = " ".join(word.normal for word in c.query.words[:2])
     kinds = [any(begin == w or begin.startswith(w + " ") for w in words) for words in _QUESTIONS]
     return {
-        "asked": c.asked[best],
+        "asked": c.question_cover[best],
         "asked_covered": c.covered[best],
         "asked_both": both[0],
         "asked_lead": both[0] - both[1] if len(both) > 1 else 1.0,
@@ -185,7 +185,7 @@ _GROUPS = (_coverage, _quantities, _names, negations, polarity, wording, order, 
 _trees = Lazy(ClaimComparison)
 
 
-def compare_claims(pairs: Sequence[Pair]) -> NDArray[np.float64]:
+def compare_claims(pairs: Sequence[ClaimPair]) -> NDArray[np.float64]:
     """`ClaimComparison.logits` by the process's trees, which are loaded on first use."""
     logits: NDArray[np.float64] = _trees.get().logits(pairs)
     return logits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ragtrace.models.claim_alignment import Comparison
+from ragtrace.models.claim_alignment import AlignedClaim
 from ragtrace.models.claim_words import OPPOSITES, Word, Words, likeness
 
 Features = dict[str, float]
@@ -36,7 +36,7 @@ _CLASSES = {
 _CLASS_WORDS = {name: frozenset(words.split()) for name, words in _CLASSES.items()}
 
 
-def negations(c: Comparison) -> Features:
+def negations(c: AlignedClaim) -> Features:
     """Negations of one side, weighed by how much of what they negate the other side has without one."""
     first = c.closest
     sentence = c.sentences[first]
@@ -65,13 +65,13 @@ def _unmatched(a: Words, b: Words) -> float:
         if not scope:
             continue
         rows = alike[scope]
-        met = [b.places[int(row.argmax())] for row in rows if row.max() >= _ALIKE]
-        if not any(abs(p - n) <= 5 for p in met for n in b.negations):
+        places = [b.places[int(row.argmax())] for row in rows if row.max() >= _ALIKE]
+        if not any(abs(p - n) <= 5 for p in places for n in b.negations):
             worst = max(worst, float(rows.max(1).mean()))
     return worst
 
 
-def polarity(c: Comparison) -> Features:
+def polarity(c: AlignedClaim) -> Features:
     """What is affirmed by one side and denied by the other, word by word; "Yes" and "No" answer the question."""
     words = c.claim.words
     yes = bool(words) and words[0].normal in _YES
@@ -94,7 +94,7 @@ def polarity(c: Comparison) -> Features:
     return features
 
 
-def _denied(c: Comparison, k: int, own: Sequence[int], denies: bool, name: str) -> Features:
+def _denied(c: AlignedClaim, k: int, own: Sequence[int], denies: bool, name: str) -> Features:
     """Shares of the claim's words that stand near a negation on one side alone."""
     sentence, alike = c.sentences[k], c.alike[k]
     lost = new = total = 0.0
@@ -114,14 +114,14 @@ def _is_denied(place: int, negations: Sequence[int]) -> bool:
     return any(place - 5 <= n <= place + 2 for n in negations)
 
 
-def wording(c: Comparison) -> Features:
+def wording(c: AlignedClaim) -> Features:
     """Opposites, prefixes that negate, and words of strength, time and condition that only one side has."""
     own, sentence = c.claim.normals, c.sentences[c.closest].normals
-    asked = c.sentences[c.closest_to_both].normals
+    both = c.sentences[c.closest_to_both].normals
     passage = frozenset().union(*(s.normals for s in c.sentences))
     features: Features = {
         "opposites": _opposites(own, sentence),
-        "asked_opposites": _opposites(own, asked),
+        "asked_opposites": _opposites(own, both),
         "passage_opposites": sum(w not in passage and OPPOSITES.get(w) in passage for w in own),
         "prefixes": _prefixes(own, sentence) + _prefixes(sentence, own),
         "passive": ("by" in own) != ("by" in sentence),
@@ -146,15 +146,15 @@ def _prefixes(own: frozenset[str], other: frozenset[str]) -> int:
     )
 
 
-def order(c: Comparison) -> Features:
+def order(c: AlignedClaim) -> Features:
     """Whether the claim's words come in another order in the sentence, as exchanged roles do."""
     features: Features = {}
     for name, k in (("sentence", c.closest), ("asked", c.closest_to_both)):
         alike = c.alike[k]
-        met = [int(row.argmax()) for row in alike if row.max() >= 0.6] if alike.shape[1] else []
-        pairs = [(a, b) for i, a in enumerate(met) for b in met[i + 1 :] if a != b]
+        places = [int(row.argmax()) for row in alike if row.max() >= 0.6] if alike.shape[1] else []
+        pairs = [(a, b) for i, a in enumerate(places) for b in places[i + 1 :] if a != b]
         features[f"turned_{name}"] = sum(a > b for a, b in pairs) / len(pairs) if pairs else 0.0
-        features[f"spread_{name}"] = (max(met) - min(met) + 1) / len(set(met)) if met else 0.0
+        features[f"spread_{name}"] = (max(places) - min(places) + 1) / len(set(places)) if places else 0.0
     sentence = [word.stem for word in c.sentences[c.closest].content]
     once = [sentence.index(word.stem) for word in c.claim.content if sentence.count(word.stem) == 1]
     steps = [b < a for a, b in pairwise(once)]
@@ -170,7 +170,7 @@ def _rivals(word: Word, other: Word) -> bool:
     return other.is_number == word.is_number and (other.is_number or other.is_name)
 
 
-def neighbours(c: Comparison) -> Features:
+def neighbours(c: AlignedClaim) -> Features:
     """Whether a number or a name has other neighbours in the passage than in the claim, which a rival there has."""
     worst, lowest = 0.0, 1.0
     for i in list(_slot_places(c.claim))[:12]:
@@ -196,7 +196,7 @@ def _beside(words: Words, i: int) -> frozenset[str]:
     return frozenset(content[j].stem for j in left + right)
 
 
-def slots(c: Comparison) -> Features:
+def slots(c: AlignedClaim) -> Features:
     """Whether what claim and question say stands nearer to a rival of a number or a name than to itself."""
     target = c.claim.stems | c.query.stems
     worst = worst_sentence = 0.0

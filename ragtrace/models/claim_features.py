@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from ragtrace.models.answer_features import logit
-from ragtrace.models.passages import stems
+from ragtrace.models.closest_passage import stems
 from ragtrace.text.quantities import Quantity, missing, quantities
 from ragtrace.text.sentences import split
 

@@ -154,7 +154,9 @@ class WordReader:
         import numpy as np
 
         ids = self._tokenizer.encode(word[:60], add_special_tokens=False).ids
-        mean: NDArray[np.float32] = self._vectors[ids].astype(np.float32).mean(0) if ids else np.zeros(DIMENSIONS)
+        mean = np.zeros(DIMENSIONS, np.float32)
+        if ids:
+            mean[:] = self._vectors[ids].mean(0)
         return mean / max(float(np.linalg.norm(mean)), 1e-6)
 
 

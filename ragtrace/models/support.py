@@ -29,10 +29,10 @@ from ragtrace.models.answer_features import (
     nearness,
     surface,
 )
-from ragtrace.models.claim_comparison import Pair, compare_claims
+from ragtrace.models.claim_comparison import ClaimPair, compare_claims
 from ragtrace.models.claim_features import ContextFacts, claim_features
+from ragtrace.models.closest_passage import Segments
 from ragtrace.models.embedding import open_session
-from ragtrace.models.passages import Segments
 from ragtrace.text.sentences import Span
 
 if TYPE_CHECKING:
@@ -290,9 +290,9 @@ def compare(question: Question, supported: NDArray[np.float32]) -> NDArray[np.fl
     texts = [" ".join(question.answer[a:b].split()) for a, b in question.statements]
     segments = Segments(question.chunks)
     comparisons = np.zeros(len(texts))
-    chosen = np.sort(np.argsort(-supported, kind="stable")[:_COMPARED])
-    pairs = [Pair(texts[i], question.query, segments.passage(texts[i], question.query)) for i in chosen]
-    comparisons[chosen] = compare_claims(pairs)
+    trusted_most = np.sort(np.argsort(-supported, kind="stable")[:_COMPARED])
+    pairs = [ClaimPair(texts[i], question.query, segments.passage(texts[i], question.query)) for i in trusted_most]
+    comparisons[trusted_most] = compare_claims(pairs)
     rows = zip(texts, supported, comparisons, strict=True)
     return np.stack([claim_features(text, facts, p, comparison) for text, p, comparison in rows])
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.models.claim_alignment import align
-from ragtrace.models.claim_comparison import ClaimComparison, Pair, compare_claim, compare_claims
+from ragtrace.models.claim_comparison import ClaimComparison, ClaimPair, compare_claim, compare_claims
 from ragtrace.models.claim_contrasts import negations, order, polarity, slots, wording
 from ragtrace.models.claim_words import likeness, read_words
 
@@ -80,7 +80,7 @@ def test_opposites_are_noticed() -> None:
 )
 def test_the_changed_claim_is_supported_less(right: str, wrong: str, query: str) -> None:
     """The trees rank a faithful sentence above its twin with one thing changed."""
-    supported, unsupported = compare_claims([Pair(right, query, PASSAGE), Pair(wrong, query, PASSAGE)])
+    supported, unsupported = compare_claims([ClaimPair(right, query, PASSAGE), ClaimPair(wrong, query, PASSAGE)])
     assert supported > unsupported + 0.5
 
 

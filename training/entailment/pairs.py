@@ -21,7 +21,7 @@ from typing import Any
 
 from edits import NAME, NUMBER, keep, turn
 
-from ragtrace.models.passages import Segments
+from ragtrace.models.closest_passage import Segments
 from ragtrace.text.claims import statements
 
 SUPPORTED, UNSUPPORTED, CONTRADICTED, BAD = 0, 1, 2, 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.models.passages import PASSAGE_CHARS, Segments
+from ragtrace.models.closest_passage import PASSAGE_CHARS, Segments
 
 FILLER = tuple(f"Room {i} is cleaned on day {i} of the month by the people of shift {i % 3}." for i in range(40))
 

@@ -46,22 +46,22 @@ class Segments:
         if sum(map(len, self.texts)) <= PASSAGE_CHARS:
             return " ".join(self.texts)
         order = sorted(range(len(self.texts)), key=self._worths(stems(claim), stems(query)).__getitem__, reverse=True)
-        room, chosen = PASSAGE_CHARS, []
+        room, selection = PASSAGE_CHARS, []
         for i in order:
             if len(self.texts[i]) <= room:
-                chosen.append(i)
+                selection.append(i)
                 room -= len(self.texts[i]) + 1
             if room < 40:
                 break
-        return " ".join(self.texts[i] for i in sorted(chosen)) or self.texts[order[0]][:PASSAGE_CHARS]
+        return " ".join(self.texts[i] for i in sorted(selection)) or self.texts[order[0]][:PASSAGE_CHARS]
 
     def _worths(self, claim: frozenset[str], query: frozenset[str]) -> list[float]:
         own = [self._worth(words, claim, query) for words in self._words]
         best: dict[int, float] = {}
-        seen: dict[int, set[str]] = {}
+        words_of: dict[int, set[str]] = {}
         for number, words in zip(self.chunk, self._words, strict=True):
-            seen.setdefault(number, set()).update(words & (claim | query))
-        for number, words_of_chunk in seen.items():
+            words_of.setdefault(number, set()).update(words & (claim | query))
+        for number, words_of_chunk in words_of.items():
             best[number] = self._worth(frozenset(words_of_chunk), claim, query)
         worths = [worth + _OF_CHUNK * best[number] for worth, number in zip(own, self.chunk, strict=True)]
         for i, number in enumerate(self.chunk):
