@@ -90,20 +90,37 @@ def _coverage(c: AlignedClaim) -> Features:
         "lead": c.covered[first] - c.covered[second] if others else 1.0,
     }
     for name, of_words in (("sentence", best), ("passage", passage), ("asked", np.where(in_question, 1, best))):
-        lowest = np.sort(of_words) if len(of_words) else np.ones(1)
-        features[f"lowest_{name}"] = float(lowest[0])
-        features[f"lowest_three_{name}"] = float(lowest[:3].mean())
-        features[f"uncovered_{name}"] = float((of_words < _ALIKE).sum())
-        features[f"half_covered_{name}"] = float(((of_words >= _ALIKE) & (of_words < _SAME)).sum())
-    back = c.alike[first].max(0) if c.alike[first].size else np.zeros(len(c.sentences[first].content))
-    return features | {
+        features |= _lowest(of_words, name)
+    return features | _sizes(c)
+
+
+def _lowest(cover: NDArray[np.float32], name: str) -> Features:
+    """The words of the claim that are covered least."""
+    import numpy as np
+
+    lowest = np.sort(cover) if len(cover) else np.ones(1)
+    return {
+        f"lowest_{name}": float(lowest[0]),
+        f"lowest_three_{name}": float(lowest[:3].mean()),
+        f"uncovered_{name}": float((cover < _ALIKE).sum()),
+        f"half_covered_{name}": float(((cover >= _ALIKE) & (cover < _SAME)).sum()),
+    }
+
+
+def _sizes(c: AlignedClaim) -> Features:
+    """How long claim and closest sentence are, what of the sentence the claim says, and the longest copy."""
+    import numpy as np
+
+    sentence, alike = c.sentences[c.closest], c.alike[c.closest]
+    back = alike.max(0) if alike.size else np.zeros(len(sentence.content))
+    return {
         "words": len(c.claim.content),
-        "sentence_words": len(c.sentences[first].content),
+        "sentence_words": len(sentence.content),
         "sentences": len(c.sentences),
         "sentence_said": float((back >= 0.8).mean()) if len(back) else 0.0,
         "sentence_unsaid": float((back < _ALIKE).sum()),
-        "length": len(c.claim.words) / max(1, len(c.sentences[first].words)),
-        "run": _longest_run(c.claim, c.sentences[first]) / max(1, len(c.claim.words)),
+        "length": len(c.claim.words) / max(1, len(sentence.words)),
+        "run": _longest_run(c.claim, sentence) / max(1, len(c.claim.words)),
     }
 
 
@@ -153,19 +170,13 @@ def _names(c: AlignedClaim) -> Features:
 
 
 def _asked(c: AlignedClaim) -> Features:
-    """What the question adds: the sentence that answers it, and what of the claim is neither asked nor said there."""
-    import numpy as np
-
+    """What the question adds: the sentence that answers it, and how much of the claim stands there."""
     best = c.closest_to_both
     of_question = max(range(len(c.question_cover)), key=c.question_cover.__getitem__) if c.query.content else best
     both = sorted((c.covered_with_question(i) for i in range(len(c.covered))), reverse=True)
-    new = np.array([word.stem not in c.query.stems for word in c.claim.content], bool)
-    unsaid = new & (c.cover[best] < 0.4)
-    related = (c.cover[best] >= 0.35) & (c.cover[best] < 0.75)
-    total = float(c.rarity.sum()) or 1.0
     begin = " ".join(word.normal for word in c.query.words[:2])
     kinds = [any(begin == w or begin.startswith(w + " ") for w in words) for words in _QUESTIONS]
-    return {
+    features: Features = {
         "asked": c.question_cover[best],
         "asked_covered": c.covered[best],
         "asked_both": both[0],
@@ -175,6 +186,19 @@ def _asked(c: AlignedClaim) -> Features:
         "question_is_both": of_question == best,
         "question_words": len(c.query.stems),
         "question_kind": kinds.index(True) + 1 if True in kinds else 0,
+    }
+    return features | _unsaid(c, best)
+
+
+def _unsaid(c: AlignedClaim, sentence: int) -> Features:
+    """What of the claim is neither asked nor said in a sentence, and what is only related to it."""
+    import numpy as np
+
+    cover, total = c.cover[sentence], float(c.rarity.sum()) or 1.0
+    new = np.array([word.stem not in c.query.stems for word in c.claim.content], bool)
+    unsaid = new & (cover < 0.4)
+    related = (cover >= 0.35) & (cover < 0.75)
+    return {
         "asked_related": float(related @ c.rarity) / total,
         "asked_unsaid": float(unsaid.sum()),
         "asked_unsaid_share": float(unsaid @ c.rarity) / total,

@@ -198,20 +198,11 @@ def _beside(words: Words, i: int) -> frozenset[str]:
 
 def slots(c: AlignedClaim) -> Features:
     """Whether what claim and question say stands nearer to a rival of a number or a name than to itself."""
-    target = c.claim.stems | c.query.stems
+    new = [word for word in map(c.claim.content.__getitem__, _slot_places(c.claim)) if word.stem not in c.query.stems]
     worst = worst_sentence = 0.0
-    rank = slots = absent = 0
-    for i in [i for i in _slot_places(c.claim) if c.claim.content[i].stem not in c.query.stems][:_SLOTS]:
-        slots += 1
-        word = c.claim.content[i]
-        own: list[tuple[float, int]] = []
-        rivals: list[tuple[float, int]] = []
-        for sentence in c.sentences:
-            for j, other in enumerate(sentence.content):
-                if other.stem == word.stem:
-                    own.append(_said_near(sentence, j, target - {word.stem}))
-                elif other.stem not in target and _rivals(word, other):
-                    rivals.append(_said_near(sentence, j, target - {word.stem}))
+    rank = absent = 0
+    for word in new[:_SLOTS]:
+        own, rivals = _said_of(c, word)
         absent += not own
         if own and rivals:
             nearest = max(near for near, _ in own)
@@ -219,12 +210,26 @@ def slots(c: AlignedClaim) -> Features:
             worst_sentence = max(worst_sentence, max(n for _, n in rivals) - max(n for _, n in own))
             rank = max(rank, sum(near > nearest for near, _ in rivals))
     return {
-        "slots": slots,
+        "slots": len(new[:_SLOTS]),
         "slots_absent": absent,
         "slot_of_rival": worst,
         "slot_of_rival_sentence": worst_sentence,
         "slot_rank": rank,
     }
+
+
+def _said_of(c: AlignedClaim, word: Word) -> tuple[list[tuple[float, int]], list[tuple[float, int]]]:
+    """What of claim and question stands near a word where the passage has it, and near each of its rivals."""
+    target = c.claim.stems | c.query.stems
+    own: list[tuple[float, int]] = []
+    rivals: list[tuple[float, int]] = []
+    for sentence in c.sentences:
+        for j, other in enumerate(sentence.content):
+            if other.stem == word.stem:
+                own.append(_said_near(sentence, j, target - {word.stem}))
+            elif other.stem not in target and _rivals(word, other):
+                rivals.append(_said_near(sentence, j, target - {word.stem}))
+    return own, rivals
 
 
 def _said_near(sentence: Words, j: int, target: frozenset[str]) -> tuple[float, int]:
