@@ -25,8 +25,8 @@ _LANGUAGE = "en"
 _SURE = 0.6
 _EARLIER = "; nothing was retrieved: compared with the chunks of the session's earlier turns"
 SUPPORTED = 0.6
-"""Probability from which a claim counts as supported where whole claims are counted. On dev 8 % of the good claims and
-54 % of the bad ones are below it (`training/groundedness/calibrate.py`)."""
+"""Probability from which a claim counts as supported where whole claims are counted. On dev 9 % of the good claims and
+57 % of the bad ones are below it (`training/groundedness/calibrate.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
     )
 
 
-@_model(0.6, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
+@_model(0.58, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
 def faithfulness(trace: Trace) -> Score:
     """Expected share of the answer's claims that the context supports: the mean of the claims' calibrated
     probabilities. At the threshold 5 % of dev's good answers fail (`benchmarks/thresholds.py`).
@@ -178,13 +178,13 @@ def faithfulness(trace: Trace) -> Score:
     return _score(faithfulness, trace, lambda c: sum(c.supported()) / len(c.claims))
 
 
-@_model(0.4, "RAG generator metrics, hallucination; by the embedded model", "lower")
+@_model(0.42, "RAG generator metrics, hallucination; by the embedded model", "lower")
 def hallucination(trace: Trace) -> Score:
     """Expected share of the answer's claims that the context does not support: 1 - faithfulness."""
     return _score(hallucination, trace, lambda c: 1 - sum(c.supported()) / len(c.claims))
 
 
-@_model(0.37, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
+@_model(0.3, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
 def groundedness(trace: Trace) -> Score:
     """Minimum over the answer's claims of the probability that the context supports it; names the least grounded one.
 
