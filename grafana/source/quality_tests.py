@@ -228,7 +228,7 @@ def decay() -> list[dict[str, Any]]:
                 CREEP,
                 "195h",
                 "ticket",
-                "shop/prod: faithfulness fails 2.982% of all answers more often in the last day than in the week before",
+                "shop/prod: faithfulness fails 2.984% of all answers more often in the last day than in the week before",
                 "faithfulness",
                 slo="quality",
             ),

@@ -102,7 +102,7 @@ def _model_call(capture: ContentPolicy, run: Run, answer: str | None, cancelled:
     """The messages of a model call, or only their lengths in characters."""
     attributes: Attributes = {}
     if (workflow := _workflow_of(run)) is not None:
-        attributes[semconv.WORKFLOW_NAME] = workflow
+        attributes[semconv.WORKFLOW_NAME] = capture.text(workflow)
     if capture.openinference and run.finish_reason:
         attributes[semconv.OI_FINISH_REASON] = capture.text(run.finish_reason)
     if capture.openinference and (model := run.attributes.get(semconv.RESPONSE_MODEL)):

@@ -440,7 +440,8 @@ def test_review_is_blind(tmp_path: Path) -> None:
         page = browser.get(f"/review?trace={number:032x}").text.replace(f"{number:032x}", "ID")
         pages.append(re.sub(r'value="\d+\.\d{3}"', "TIME", page))
     assert pages[0] == pages[1]
-    assert "supported" not in pages[1]
+    assert "<div data-scores></div>" in pages[1]
+    assert "contradicted" not in pages[1].split("<dialog")[0].replace('data-mark="contradicted">contradicted', "")
     parts = browser.get(f"/review/evaluators?trace={2:032x}&reason=worst").text
     assert "contradicted" in parts
     assert "among the worst" in parts
@@ -644,9 +645,9 @@ def test_a_threshold_shows_its_consequences(store: Store) -> None:
     for name in ("flagged", "precision", "recall", "balanced_accuracy"):
         estimate = getattr(wanted, name)
         assert shown[name] == (percent(estimate.value) if estimate else "\N{EN DASH}"), name
-    at = next(iter(re.findall(r'type="range"[^>]* value="(\d+)"', page)))
-    assert f">{wanted.threshold:.4g}</output>" in here.get(f"/evaluators/faithfulness?view=reviewed&at={at}").text
-    for odd in ("at=x", "at=99999999", "threshold=nan", "threshold=1e999", "at=-1"):
+    (named,) = re.findall(r'type="range"[^>]* name="threshold"[^>]* value="([^"]+)"', page)
+    assert float(named) == wanted.threshold
+    for odd in ("at=x", "threshold=x", "threshold=nan", "threshold=1e999", "threshold=-1"):
         assert here.get(f"/evaluators/faithfulness?{odd}").status_code == 200
 
 

@@ -49,7 +49,7 @@ MUTATIONS: dict[str, Callable[[dict[str, Any]], object]] = {
     "kind": lambda page: first(page, "stat").update(type="gauge"),
     "place": lambda page: first(page, "stat")["gridPos"].pop("w"),
     "query": lambda page: first(page, "stat")["targets"][0].update(expr=1),
-    "link": lambda page: first(page, "stat")["links"][0].update(type="url"),
+    "link": lambda page: next(p for p in check.panels(page) if p.get("links"))["links"][0].update(type="url"),
     "variable": lambda page: page["templating"]["list"][0].update(hide="yes"),
     "refresh": lambda page: page["templating"]["list"][1].update(refresh=7),
     "time": lambda page: page["time"].pop("to"),
