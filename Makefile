@@ -48,10 +48,10 @@ train: data $(VENV)/.demo
 	$(BIN)/python training/groundedness/prepare.py --data $(DATA) --out build/prepared
 	$(BIN)/python training/groundedness/train.py --prepared build/prepared --out build/head.pt --epochs 4
 	$(BIN)/python training/groundedness/export.py --prepared build/prepared --head build/head.pt
-	$(BIN)/python training/alignment/train.py --vectors
+	$(BIN)/python training/entailment/train.py --vectors
 	$(BIN)/python training/checksums.py
 	$(BIN)/python training/entailment/pairs.py --data $(DATA) --out build/pairs.jsonl
-	$(BIN)/python training/alignment/train.py --pairs build/pairs.jsonl --cases $(CASES) --features build/features.pickle
+	$(BIN)/python training/entailment/train.py --pairs build/pairs.jsonl --cases $(CASES) --features build/features.pickle
 	$(BIN)/python training/checksums.py
 	$(BIN)/python training/groundedness/calibrate.py --data $(DATA) --cases $(CASES) --cache build/heads.pickle
 	$(BIN)/python training/checksums.py

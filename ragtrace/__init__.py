@@ -80,7 +80,7 @@ def _with_runtime(action: Callable[[Runtime], bool]) -> bool:
 
         runtime = current()
         return runtime is None or action(runtime)
-    except Exception:
+    except Exception:  # the end of an application must not fail because of what watches it; False and the log say so
         import logging
 
         logging.getLogger(__name__).warning("ragtrace: flush or shutdown failed", exc_info=True)

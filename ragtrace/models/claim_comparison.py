@@ -1,8 +1,8 @@
-"""A claim laid beside the closest sentences of its passage: which words, numbers, names, negations and orders differ.
+"""A claim compared with its closest passage: which words, numbers, names, negations and orders differ.
 
-The groundedness head encodes answer and context apart and looks for what the answer says. Here is looked from both
-sides, so that a negation or a figure that stands in the passage alone is seen. Small boosted trees
-(`claim_comparison.onnx`, trained by `training/alignment/train.py`) read these features.
+The groundedness head encodes answer and context separately and looks for what the answer says. This comparison works in
+both directions, so it sees a negation or a number that only the passage has. Small boosted trees
+(`claim_comparison.onnx`, trained by `training/entailment/train.py`) read these features.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _names(c: AlignedClaim) -> Features:
 
 
 def _asked(c: AlignedClaim) -> Features:
-    """What the question adds: the sentence that answers it, and how much of the claim stands there."""
+    """What the question adds: the sentence that answers it, and how much of the claim it covers."""
     best = c.closest_to_both
     of_question = max(range(len(c.question_cover)), key=c.question_cover.__getitem__) if c.query.content else best
     both = sorted((c.covered_with_question(i) for i in range(len(c.covered))), reverse=True)

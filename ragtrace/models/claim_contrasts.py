@@ -1,4 +1,7 @@
-"""What a claim and the sentences of its passage say against each other: negations, opposites, orders and slots."""
+"""Where a claim and the sentences of its passage contradict each other: negations, opposites, orders and slots.
+
+A slot is a number or a name of the claim; its rivals are the other numbers or names of the passage.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ Features = dict[str, float]
 _SLOTS = 8
 """Numbers and names of a claim that are looked for."""
 _NEAR = 10
-"""Words to either side that stand near a number or a name."""
+"""Words to either side that count as near a number or a name."""
 _ALIKE = 0.5
 """Likeness from which a word counts as met."""
 _YES = frozenset({"yes", "sure", "certainly", "correct"})
@@ -37,7 +40,7 @@ _CLASS_WORDS = {name: frozenset(words.split()) for name, words in _CLASSES.items
 
 
 def negations(c: AlignedClaim) -> Features:
-    """Negations of one side, weighed by how much of what they negate the other side has without one."""
+    """Negations that only one side has. Each weighs by how much of what it negates is there."""
     first = c.closest
     sentence = c.sentences[first]
     others = [i for i in range(len(c.sentences)) if i != first]
@@ -54,7 +57,7 @@ def negations(c: AlignedClaim) -> Features:
 
 
 def _unmatched(a: Words, b: Words) -> float:
-    """For the negation of `a` that `b` misses most: how much of what it negates `b` has, in [0, 1]."""
+    """How far `b` has the words that a negation of `a` negates, without the negation; the highest one, in [0, 1]."""
     if not a.negations or not b.content:
         return 0.0
     alike = likeness(a, b)
@@ -95,7 +98,7 @@ def polarity(c: AlignedClaim) -> Features:
 
 
 def _denied(c: AlignedClaim, k: int, own: Sequence[int], denies: bool, name: str) -> Features:
-    """Shares of the claim's words that stand near a negation on one side alone."""
+    """Shares of the claim's words that are near a negation on one side only."""
     sentence, alike = c.sentences[k], c.alike[k]
     lost = new = total = 0.0
     for i, place in enumerate(c.claim.places if alike.shape[1] else ()):
@@ -137,7 +140,7 @@ def _opposites(own: frozenset[str], other: frozenset[str]) -> int:
 
 
 def _prefixes(own: frozenset[str], other: frozenset[str]) -> int:
-    """Words such as "invalid" whose rest the other side has."""
+    """The number of words such as "invalid" for which the other side has the word without its prefix."""
     prefixes = ("un", "in", "im", "dis", "non", "ir")
     return sum(
         any(w.startswith(p) and len(w) > len(p) + 3 and w[len(p) :] in other for p in prefixes)
@@ -166,12 +169,12 @@ def _slot_places(words: Words) -> Iterator[int]:
 
 
 def _rivals(word: Word, other: Word) -> bool:
-    """Whether a word of the passage could stand where a number or a name of the claim stands."""
+    """Whether a word of the passage is of the same kind as a number or a name of the claim."""
     return other.is_number == word.is_number and (other.is_number or other.is_name)
 
 
 def neighbours(c: AlignedClaim) -> Features:
-    """Whether a number or a name has other neighbours in the passage than in the claim, which a rival there has."""
+    """Whether the words beside a number or a name in the claim are beside a rival of it in the passage."""
     worst, lowest = 0.0, 1.0
     for i in list(_slot_places(c.claim))[:12]:
         word, near = c.claim.content[i], _beside(c.claim, i)
@@ -197,7 +200,7 @@ def _beside(words: Words, i: int) -> frozenset[str]:
 
 
 def slots(c: AlignedClaim) -> Features:
-    """Whether what claim and question say stands nearer to a rival of a number or a name than to itself."""
+    """Whether the words of claim and question are nearer to a rival of a slot than to the slot itself."""
     new = [word for word in map(c.claim.content.__getitem__, _slot_places(c.claim)) if word.stem not in c.query.stems]
     worst = worst_sentence = 0.0
     rank = absent = 0
@@ -219,7 +222,7 @@ def slots(c: AlignedClaim) -> Features:
 
 
 def _said_of(c: AlignedClaim, word: Word) -> tuple[list[tuple[float, int]], list[tuple[float, int]]]:
-    """What of claim and question stands near a word where the passage has it, and near each of its rivals."""
+    """How many words of claim and question are near each occurrence of a word in the passage, and near each rival."""
     target = c.claim.stems | c.query.stems
     own: list[tuple[float, int]] = []
     rivals: list[tuple[float, int]] = []
@@ -233,7 +236,7 @@ def _said_of(c: AlignedClaim, word: Word) -> tuple[list[tuple[float, int]], list
 
 
 def _said_near(sentence: Words, j: int, target: frozenset[str]) -> tuple[float, int]:
-    """Of the target's stems those near content[j], nearer ones weighing more, and how many its sentence has."""
+    """How many of the target's stems are near content[j], nearer ones weighing more, and how many its sentence has."""
     place = sentence.places[j]
     nearest: dict[str, int] = {}
     for word, other in zip(sentence.content, sentence.places, strict=True):

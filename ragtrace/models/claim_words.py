@@ -1,7 +1,7 @@
 """Words of a claim and of the sentences that it is compared with: what kind of word each is, and how alike two are.
 
 Likeness is that of the encoder's own word embeddings, reduced to 96 numbers (`word_vectors.npz`, made by
-`training/alignment/train.py`), so that "reimbursed" meets "refunded" without a run of the encoder.
+`training/entailment/train.py`), so that "reimbursed" meets "refunded" without a run of the encoder.
 """
 
 from __future__ import annotations

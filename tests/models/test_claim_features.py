@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ragtrace.models.claim_features import CLAIM_FEATURES, ClaimColumn, ContextFacts, claim_features
+from ragtrace.models.support import Question, compare
 
 CHUNKS = ("The warranty of the pump lasts 24 months. Wear parts are not covered.", "Berger GmbH sells it in Vienna.")
 
@@ -52,3 +54,24 @@ def test_nothing_to_compare_is_a_row(claim: str, chunks: tuple[str, ...]) -> Non
     """An empty claim or context gives finite values."""
     row = claim_features(claim, ContextFacts(chunks, ""), 0.0, 0.0)
     assert all(abs(value) < 100 for value in row)
+
+
+def test_the_comparison_counts_less_in_a_long_context() -> None:
+    """Its logit is kept in [-4, 4], and weighed by the part of the context that a passage can hold."""
+    short = claim_features("It lasts two years.", ContextFacts(CHUNKS, ""), 0.5, -9.0)
+    assert short[ClaimColumn.PART] == 1
+    assert short[ClaimColumn.COMPARISON_PART] == -4
+    long = claim_features("It lasts two years.", ContextFacts((*CHUNKS, "The pump is blue. " * 200), ""), 0.5, -9.0)
+    assert 0 < long[ClaimColumn.PART] < 0.2
+    assert long[ClaimColumn.COMPARISON_PART] == pytest.approx(-4 * long[ClaimColumn.PART])
+
+
+def test_the_claims_that_the_head_trusts_most_are_compared() -> None:
+    """Of 61 claims 60 are compared with their passages; the one that the head trusts least is not."""
+    answer = "Wear parts are covered. " * 61
+    spans = [(24 * i, 24 * i + 23) for i in range(61)]
+    trust = np.full(61, 0.9, np.float32)
+    trust[7] = 0.1
+    rows = compare(Question("", answer, spans, CHUNKS), trust)
+    assert rows[7, ClaimColumn.COMPARISON_PART] == 0
+    assert (np.delete(rows[:, ClaimColumn.COMPARISON_PART], 7) < 0).all()

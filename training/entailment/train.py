@@ -1,8 +1,8 @@
 """Train the trees that compare a claim with its passage, and make the word vectors that they need.
 
-    python training/alignment/train.py --vectors; python training/checksums.py
+    python training/entailment/train.py --vectors; python training/checksums.py
     python training/entailment/pairs.py --data FOLDER --out PAIRS.jsonl
-    python training/alignment/train.py --pairs PAIRS.jsonl --cases training/entailment/cases/*.jsonl --features FILE
+    python training/entailment/train.py --pairs PAIRS.jsonl --cases training/entailment/cases/*.jsonl --features FILE
 
 Writes word_vectors.npz, then claim_comparison.onnx, into ragtrace/models/data; run training/checksums.py afterwards.
 Needs onnx and scikit-learn. Nearly all of the time goes into the features, which are kept in FILE. One group of the
@@ -15,7 +15,6 @@ import argparse
 import json
 import pickle
 import random
-import sys
 import zlib
 from collections import defaultdict
 from multiprocessing import Pool
@@ -26,15 +25,13 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from onnxruntime import InferenceSession
+from pairs import SUPPORTED, of_cases
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 from ragtrace.models import model_file
 from ragtrace.models.claim_comparison import compare_claim
 from ragtrace.models.claim_words import DIMENSIONS
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "entailment"))
-from pairs import SUPPORTED, of_cases
 
 DATA = Path(__file__).parents[2] / "ragtrace" / "models" / "data"
 CAPTIONS = ("scone", "hans", "med_gqnli", "breaking_nli", "cad_nli", "conjnli", "negnli", "condaqa", "quintd")
