@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -91,12 +90,14 @@ class CountingExporter(Generic[T]):
         """Whether so many items wait that the exporter should not step aside."""
         self._logged_at = 0.0
         self._stopped = False
+        self._accepted: Callable[[], int] | None = None
+        """Items that were given to this exporter's queue and not dropped; None until `abandon`."""
         self._reset_counts()
         after_fork(self._reset_counts)
 
     def _reset_counts(self) -> None:
         # In a forked child: the parent reports what was counted before the fork; a second report would double it.
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of `_exported`, `_under_way` and `_failed`
         self._exported = 0
         self._under_way = 0
         self._failed: Counter[str] = Counter()
@@ -143,14 +144,19 @@ class CountingExporter(Generic[T]):
         """Count the request that is under way, unless `abandon` has done so."""
         with self._lock:
             count, self._under_way = self._under_way, 0
-        if is_exported:
-            self._exported += count
-        elif count and not self.is_unsupported:
+            if is_exported:
+                self._exported += count
+        if count and not is_exported and not self.is_unsupported:
             self._note(reason, count)
 
-    def abandon(self) -> None:
-        """Count a request that has not ended as `timeout`: nobody waits for it any more."""
+    def abandon(self, accepted: Callable[[], int]) -> None:
+        """Count a request that has not ended as `timeout`: nobody waits for it any more. From now on every other item
+        of `accepted` that is in no other count is a `shutdown`, wherever it is: in the queue, in a batch of the
+        processor's thread, or on the way from one to the other."""
         self._settle(False, "timeout")
+        self._accepted = accepted
+        if "shutdown" in self.stats().failed:
+            self._warn("shutdown")
 
     def note_answer(self, status: Any) -> bool:
         """Note the status of the backend's answer. True where optional items end because of it."""
@@ -165,22 +171,30 @@ class CountingExporter(Generic[T]):
         return self.is_unsupported
 
     def _note(self, reason: str, count: int) -> None:
-        self._failed[reason] += count
+        with self._lock:
+            self._failed[reason] += count
+        self._warn(reason)
+
+    def _warn(self, reason: str) -> None:
         now = time.monotonic()
         if now - self._logged_at >= _LOG_EVERY or not self._logged_at:
             self._logged_at = now
             _log.warning(
-                "ragtrace: %d %s could not be exported so far (%s)", sum(self._failed.values()), self._what, reason
+                "ragtrace: %d %s could not be exported so far (%s)",
+                sum(self.stats().failed.values()),
+                self._what,
+                reason,
             )
 
     def stats(self) -> ExportStats:
-        """The counts so far."""
-        return ExportStats(self._exported, dict(self._failed))
-
-    def lose(self, count: int) -> None:
-        """Count items that were left in the queue at the end as `shutdown`."""
-        if count:
-            self._note("shutdown", count)
+        """The counts so far. After `abandon` they add up to the items that were accepted, at each moment."""
+        with self._lock:
+            exported, failed = self._exported, dict(self._failed)
+            if self._accepted is not None and not self.is_unsupported:
+                others = sum(count for reason, count in failed.items() if reason != "shutdown")
+                if lost := self._accepted() - exported - others:
+                    failed["shutdown"] = lost
+        return ExportStats(exported, failed)
 
     def stop(self) -> None:
         """Send nothing more: what comes is counted as `shutdown`, a retry that waits is ended."""
@@ -201,12 +215,27 @@ class CountingExporter(Generic[T]):
 class _Queue(deque[T]):
     """The queue of the SDK's batch processor, with a count of the items that were taken out of it."""
 
-    removals = 0
+    def __init__(self, items: Iterable[T], maxlen: int | None) -> None:
+        super().__init__(items, maxlen)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the items and the count."""
+        self._lock = threading.Lock()
+        self._removals = 0
+        self.clear()
 
     def pop(self) -> T:  # type: ignore[override]  # the SDK gives no index
-        """Take the oldest item. Counted first: a count of drops that is read meanwhile must not be too large."""
-        self.removals += 1
-        return super().pop()
+        """Take the oldest item."""
+        with self._lock:
+            item = super().pop()
+            self._removals += 1
+            return item
+
+    def entries(self) -> int:
+        """The items that wait and those that were taken out: all that were put in and not dropped."""
+        with self._lock:
+            return len(self) + self._removals
 
 
 class _DropCounter(Generic[T]):
@@ -245,11 +274,10 @@ class _DropCounter(Generic[T]):
         return self._variables + argument.removesuffix("_millis").upper()
 
     def _reset_counts(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # reentrant: a finaliser may end a span while its thread has the lock
         self._accepted = self._dropped = 0
         if self._queue is not None:
-            self._queue.clear()
-            self._queue.removals = 0
+            self._queue.reset()
 
     def _count(self) -> None:
         """Called after each item that was put into the queue; the SDK drops the oldest one of a full queue."""
@@ -259,21 +287,15 @@ class _DropCounter(Generic[T]):
     @property
     def dropped(self) -> int:
         """Items that the full queue dropped, or that came after the shutdown."""
-        accepted = self._accepted  # read in this order, what moves meanwhile makes the result smaller, never larger
+        accepted = self._accepted  # read first: items that come meanwhile make the result smaller, never larger
         if self._queue is not None:
-            waiting = len(self._queue)
-            self._dropped = max(self._dropped, accepted - waiting - self._queue.removals)
+            self._dropped = max(self._dropped, accepted - self._queue.entries())
         return self._dropped
 
     def abandon(self) -> None:
-        """Count what is left after the end: the request under way, and the items in the queue."""
-        self._exporter.abandon()
-        count = 0
-        with contextlib.suppress(IndexError):
-            while self._queue:
-                self._queue.pop()
-                count += 1
-        self._exporter.lose(count)
+        """Count what is left after the end. It stays where it is: the SDK's thread may be taking it at this moment."""
+        if self._queue is not None:
+            self._exporter.abandon(self._queue.entries)
 
 
 class PacedSpanProcessor(_DropCounter[ReadableSpan], BatchSpanProcessor):

@@ -44,6 +44,7 @@ _NOISY = (
     "opentelemetry.exporter.http.transport",
     "opentelemetry.exporter.otlp.common",
     "opentelemetry.exporter.otlp",
+    "ragtrace_otlp.span_encoder",
 )
 
 

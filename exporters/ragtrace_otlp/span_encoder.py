@@ -6,6 +6,7 @@ text, and ten times the work. The result here is the same message; `tests/otlp/t
 
 from __future__ import annotations
 
+import logging
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, SpanKind
 
+_log = logging.getLogger(__name__)
 _KINDS = {kind: kind.value + 1 for kind in SpanKind}
 """OTLP counts from one: zero stands for no kind."""
 _KNOWS_IF_REMOTE, _IS_REMOTE = 0x100, 0x200
@@ -20,10 +22,11 @@ _KNOWS_IF_REMOTE, _IS_REMOTE = 0x100, 0x200
 
 
 def use_encoder(exporter: Any) -> Any:
-    """Has an OTLP exporter of OpenTelemetry encode with `encode_spans` below, and returns it.
+    """Makes an OTLP exporter of OpenTelemetry encode with `encode_spans` below, and returns it.
 
-    The exporters have no way to choose an encoder: they call the one that their module imports. So their method gets
-    this one in its place, in this object alone. An exporter of another kind stays as it is.
+    There is no public way to choose an encoder: the exporters call the function that their module imports. To replace
+    it in the module would change the application's own exporters, too. So this object alone gets a copy of the method
+    whose name `encode_spans` means the function below. An exporter of another kind stays as it is.
     """
     for name in ("export", "_translate_data"):
         method = getattr(type(exporter), name, None)
@@ -37,8 +40,8 @@ def use_encoder(exporter: Any) -> Any:
 
 
 def encode_spans(spans: Sequence[ReadableSpan]) -> Any:
-    """Returns spans as OTLP's `ExportTraceServiceRequest`. What cannot be encoded here is left to the SDK's encoder,
-    which may raise."""
+    """Returns spans as OTLP's `ExportTraceServiceRequest`. A batch that cannot be encoded here is left to the SDK's
+    encoder, which may raise, and logged."""
     from opentelemetry.exporter.otlp.proto.common import trace_encoder
 
     request = trace_encoder.encode_spans([])  # an empty message
@@ -51,7 +54,8 @@ def encode_spans(spans: Sequence[ReadableSpan]) -> Any:
             if group is None:
                 group = groups[key] = _group(request, resources, span)
             _write_span(group.spans.add(), span)
-    except Exception:  # noqa: BLE001 an attribute that OTLP does not know: the SDK leaves it out and says so
+    except Exception:  # noqa: BLE001 an attribute that OTLP does not know, or a release with other spans or messages
+        _log.info("ragtrace: spans are encoded by OpenTelemetry's encoder", exc_info=True)
         return trace_encoder.encode_spans(spans)
     return request
 

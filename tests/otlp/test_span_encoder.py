@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -74,12 +75,15 @@ def test_nested_values_are_those_of_the_sdk() -> None:
     assert encode_spans(spans).SerializeToString() == trace_encoder.encode_spans(spans).SerializeToString()
 
 
-def test_what_cannot_be_encoded_is_left_to_the_sdk() -> None:
-    """A span with a value that OTLP does not know leaves without this value, as with the SDK's encoder."""
+def test_what_cannot_be_encoded_is_left_to_the_sdk(caplog: pytest.LogCaptureFixture) -> None:
+    """A span with a value that OTLP does not know leaves without this value, as with the SDK's encoder, and the log
+    says which encoder it was."""
+    caplog.set_level(logging.INFO, "ragtrace_otlp.span_encoder")
     context = SpanContext(1, 2, is_remote=False)
     odd = {"odd": object(), "text": "kept"}
     spans = [ReadableSpan("odd", context=context, resource=Resource({}), attributes=odd, start_time=1, end_time=2)]
     assert [a.key for a in encode_spans(spans).resource_spans[0].scope_spans[0].spans[0].attributes] == ["text"]
+    assert "ragtrace: spans are encoded by OpenTelemetry's encoder" in caplog.messages
 
 
 @pytest.mark.parametrize("kind", [HttpExporter, GrpcExporter])
