@@ -43,7 +43,7 @@ class Combination:
     releases: tuple[str, ...]
     tests: tuple[str, ...]
     shown: tuple[str, ...]
-    """Distributions whose releases stand in the table."""
+    """Distributions whose releases the table shows."""
     server: str = ""
     """Of a backend: the program of its server, which the tests start. They find it by `COMPAT_<SERVER>`."""
 

@@ -60,8 +60,8 @@ def count(library: str, application: str, options: argparse.Namespace) -> Count:
         main = _total(Path(folder) / "out.1-01")
         others = [_total(file) for file in sorted(Path(folder).glob("out-*"))[1:]]
     exporting = sum(others[: int(figures["background_threads"])])
-    application = main + sum(others) - exporting
-    return Count(application / requests, (application + exporting) / requests, figures["bytes"])
+    own = main + sum(others) - exporting
+    return Count(own / requests, (own + exporting) / requests, figures["bytes"])
 
 
 def _total(file: Path) -> int:
