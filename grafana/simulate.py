@@ -64,7 +64,7 @@ def load(folder: Path, *, rules: Sequence[Path] | None = None, **settings: Any) 
     data, texts = folder / "data", folder / "texts"
     for path in (data, texts):
         path.mkdir(parents=True)
-    _blocks(series.write(texts), data)
+    blocks(series.write(texts), data)
     shutil.rmtree(texts)
     files = sorted((HERE / "rules").glob("*.yml")) if rules is None else rules
     first, last, step = int(series.times[0]), int(series.times[-1]), int(series.times[1] - series.times[0])
@@ -72,7 +72,7 @@ def load(folder: Path, *, rules: Sequence[Path] | None = None, **settings: Any) 
         with serving(data) as url, ThreadPoolExecutor(2) as pool:
             lines = list(pool.map(lambda rule, at=url: _recorded(at, rule, first, last, step), level))
         texts.mkdir()
-        _blocks(_written(texts, lines), data)
+        blocks(_written(texts, lines), data)
         shutil.rmtree(texts)
     alerts = [rule for rule in _rules(files) if "alert" in rule]
     with serving(data) as url, ThreadPoolExecutor(2) as pool:
@@ -80,7 +80,7 @@ def load(folder: Path, *, rules: Sequence[Path] | None = None, **settings: Any) 
         lines = list(pool.map(lambda rule, at=url: _firing(at, rule, begin, last, step), alerts))
     if any(lines):
         texts.mkdir()
-        _blocks(_written(texts, lines), data)
+        blocks(_written(texts, lines), data)
         shutil.rmtree(texts)
     return data
 
@@ -142,7 +142,10 @@ def _written(folder: Path, rules: Sequence[list[str]]) -> list[Path]:
     return [path]
 
 
-def _blocks(files: Sequence[Path], data: Path) -> None:
+def blocks(files: Sequence[Path], data: Path) -> None:
+    """Makes OpenMetrics files blocks of a Prometheus's data directory.
+
+    The blocks are as long as promtool allows, because it reads the whole file for each of them."""
     longest = "--max-block-duration=500h"
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda f: _promtool(longest, "openmetrics", str(f), str(data)), files))

@@ -1,4 +1,4 @@
-"""The series of simulated applications, over one axis of time: what simulate.py loads into a Prometheus."""
+"""The simulated applications, their requests and their evaluators: what simulate.py loads into a Prometheus."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
+from simulated_series import Array, History
 
-BLOCK = 7200
-"""Seconds in one block of Prometheus. promtool reads the whole file for each block, so each block has a file."""
 APPS = ("helpdesk", "shop")
 SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 3, 4, 5, 7, 10, 15, 20, 30, 60)
 STAGE_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -21,7 +18,6 @@ EVALUATOR_SECONDS = (0.001, 0.01, 0.1, 0.5, 2.5, 10)
 LAG = (1, 5, 15, 30, 60, 300, 900, 3600)
 DOCUMENTS = (0, 1, 2, 3, 5, 8, 10, 15, 20)
 TENTHS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-Array = Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,67 +54,6 @@ MODELS: Sequence[Models] = (
     (("mistral-small", "2026-02", 0.7), ("mistral-small", "2026-03", 0.3)),
 )
 """(model, prompt version, share of the requests): of the first application, and of the others."""
-DEPLOYED = {"2026-03": 4 * 3_600}
-"""How many seconds before the end a prompt version begins; the others are there from the start."""
-
-
-class History:
-    """Series over one axis of time, by family."""
-
-    def __init__(self, times: Array) -> None:
-        self.times = times
-        self.families: dict[str, tuple[str, list[tuple[str, Array]]]] = {}
-
-    def _add(self, family: str, kind: str, name: str, labels: Mapping[str, str], values: Array) -> None:
-        text = ",".join(f'{key}="{value}"' for key, value in labels.items())
-        self.families.setdefault(family, (kind, []))[1].append((f"{name}{{{text}}}", values))
-
-    def counter(self, name: str, events: Array, **labels: str) -> None:
-        """Adds a counter, from its increments in each step."""
-        total = np.cumsum(events)
-        begin = self.begin(labels.get("prompt_version", ""))
-        if begin > self.times[0]:
-            total = np.where(self.times < begin, np.nan, total)
-        self._add(name.removesuffix("_total"), "counter", name, labels, total)
-
-    def begin(self, version: str) -> float:
-        """The time at which a prompt version is deployed, in Unix seconds."""
-        return float(self.times[-1] - DEPLOYED.get(version, np.inf))
-
-    def gauge(self, name: str, values: Array, **labels: str) -> None:
-        self._add(name, "gauge", name, labels, np.broadcast_to(values, self.times.shape))
-
-    def histogram(self, name: str, bounds: Sequence[float], hits: Array, mids: Array, **labels: str) -> None:
-        """Adds a histogram, from the hits of each bucket in each step; the last bucket has no upper bound."""
-        grown = np.cumsum(hits, axis=0)
-        for i, bound in enumerate((*bounds, None)):
-            le = {"le": "+Inf" if bound is None else str(float(bound))}
-            self._add(name, "histogram", f"{name}_bucket", {**labels, **le}, grown[:, : i + 1].sum(axis=1))
-        self._add(name, "histogram", f"{name}_sum", labels, np.round(grown @ mids, 6))
-        self._add(name, "histogram", f"{name}_count", labels, grown.sum(axis=1))
-
-    def write(self, folder: Path) -> list[Path]:
-        """Writes one file for each block of Prometheus."""
-        files = []
-        for block in np.unique(self.times // BLOCK):
-            inside = self.times // BLOCK == block
-            stamps = [str(int(t)) for t in self.times[inside]]
-            parts = []
-            for family, (kind, series) in self.families.items():
-                parts.append(f"# TYPE {family} {kind}\n")
-                for name, values in series:
-                    points = values[inside]
-                    whole = not np.isnan(points).any() and (points == np.floor(points)).all()
-                    numbers = (
-                        points.astype(np.int64).tolist()
-                        if whole
-                        else [None if np.isnan(v) else v for v in points.tolist()]
-                    )
-                    parts.extend(f"{name} {v} {t}\n" for v, t in zip(numbers, stamps, strict=True) if v is not None)
-            path = folder / f"{int(block)}.om"
-            path.write_text("".join(parts) + "# EOF\n", encoding="utf-8")
-            files.append(path)
-        return files
 
 
 class Traffic:

@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 import urllib.parse
@@ -53,18 +52,14 @@ class Writer:
         family[1].extend(f"{text}{v!r} {int(t)}\n" for t, v in values)
 
     def blocks(self, data: Path) -> None:
-        """Make them blocks of a Prometheus's data directory: as long ones as it knows, since promtool reads the whole
-        file for each of them."""
+        """Makes them blocks of a Prometheus's data directory."""
         path = data.parent / "history.om"
         with path.open("w", encoding="utf-8") as file:
             for name, (kind, lines) in self._families.items():
                 file.write(f"# TYPE {name} {kind}\n")
                 file.writelines(lines)
             file.write("# EOF\n")
-        command = ["promtool", "tsdb", "create-blocks-from", "--max-block-duration=500h", "openmetrics"]
-        done = subprocess.run([*command, str(path), str(data)], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"promtool: {(done.stdout + done.stderr).strip()}")
+        simulate.blocks([path], data)
         path.unlink()
 
 

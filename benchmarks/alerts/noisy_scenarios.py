@@ -25,6 +25,7 @@ import shipped
 import yaml
 
 sys.path.append(str(shipped.RULES.parent / "source"))
+import rule_tests
 import scenario_tests
 
 import scenarios as cases
@@ -90,21 +91,10 @@ def wrong(some: Sequence[cases.Scenario], seeds: Sequence[int], minutes: int) ->
             asked += scenario_tests.expectations(own)
     test = {"name": "scenarios", "interval": f"{STEP}m", "input_series": series, "promql_expr_test": asked}
     files = sorted(shipped.RULES.glob("*.yml"))
-    order = [
-        "objectives",
-        "increases",
-        "rates",
-        "comparisons",
-        "incidents",
-        "quality",
-        "safety",
-        "blindness",
-        "service",
-    ]
     body = {
         "rule_files": [str(f) for f in files],
         "evaluation_interval": f"{minutes}m",
-        "group_eval_order": [f"ragtrace-{name}" for name in order],
+        "group_eval_order": [f"ragtrace-{name}" for name in ("objectives", *rule_tests.ALL)],
         "tests": [test],
     }
     with tempfile.TemporaryDirectory() as folder:

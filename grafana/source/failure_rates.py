@@ -15,8 +15,8 @@ LOWER = "app_evaluator:ragtrace_evaluation_fail:wilson_lower"
 UPPER = "app_evaluator:ragtrace_evaluation_fail:wilson_upper"
 PAGES = "app_evaluator:ragtrace_evaluation_fail:pages"
 DIMENSIONS = {"prompt": ("prompt_version", ""), "model": ("model", ""), "tenant": ("tenant", "tenant_")}
-"""What groups of requests are told apart by: the word in an alert's text, the label of the counters, and what their names
-have besides."""
+"""The dimensions of groups of requests, by the word in an alert's text: the label of the counters, and the part that their
+names have after `ragtrace_`."""
 
 
 @dataclass(frozen=True)

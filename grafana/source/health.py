@@ -17,10 +17,10 @@ from panels import (
     S,
     T,
     link,
-    over,
     quantile,
     runbook,
 )
+from rule import LEAST, share
 
 
 def health() -> Page:
@@ -40,7 +40,7 @@ def _trust(page: Page) -> None:
     page.number(
         "Evaluated",
         "Share of all requests that are evaluated. Metric: `ragtrace_sampling_decisions_total`",
-        over(f"increase({sampled}[$__range])", f"increase(ragtrace_sampling_decisions_total{{{S}}}[$__range])"),
+        share(f"increase({sampled}[$__range])", f"increase(ragtrace_sampling_decisions_total{{{S}}}[$__range])", by=""),
         "percentunit",
     )
     page.number(
@@ -53,11 +53,11 @@ def _trust(page: Page) -> None:
     )
     page.number(
         "Effective samples, 6 hours",
-        "Of the worst application: below 30 nothing can be said of its quality. Metric: "
+        f"Of the worst application: fewer than {LEAST} are too few for a verdict on its quality. Metric: "
         "`app_evaluator:ragtrace_evaluation_effective_samples:increase6h`",
         f"min(app_evaluator:ragtrace_evaluation_effective_samples:increase6h{{{T}}})",
         EVALUATIONS,
-        ((None, RED), (30, YELLOW), (200, GREEN)),
+        ((None, RED), (LEAST, YELLOW), (200, GREEN)),
         decimals=0,
         links=[runbook("RagtraceQualityUnknown")],
     )
@@ -72,9 +72,10 @@ def _trust(page: Page) -> None:
     page.number(
         "Evaluator errors",
         "Share of evaluations that gave no score. Metric: `ragtrace_evaluations_total`",
-        over(
+        share(
             f'increase(ragtrace_evaluations_total{{{M},verdict="error"}}[$__range])',
             f"increase(ragtrace_evaluations_total{{{M}}}[$__range])",
+            by="",
         ),
         "percentunit",
         BAD_HIGH,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from failure_rates import APPS
+from failure_rates import APPS, LOWER, UPPER
 from incidents import INCIDENT
 from panels import (
     BAD,
     COUNT,
-    DECIDED,
     GREEN,
     RED,
     SINCE,
@@ -23,12 +22,10 @@ from panels import (
     runbook,
     states,
     to_answers,
-    wilson,
 )
 from quality_alerts import ALLOWED
-from rule import LEAST, SAMPLES
+from rule import DECIDED, LEAST, RATIO, SAMPLES, wilson
 
-FAIL = "app_evaluator:ragtrace_evaluation_fail"
 BEFORE = APPS.fact("ratio_before_1h")
 """What an hour is compared with: the day before it, or the time since the evaluator changed."""
 MARGIN = 0.03
@@ -97,15 +94,14 @@ def now(page: Page) -> None:
 
 def _worst(page: Page) -> None:
     end = " @ end()"
-    rate = f"{FAIL}:ratio_ipw_rate"
-    worst = f"topk(1, {recent(rate, end)} - on (app, env, evaluator) {limit(end)})"
-    surely = f"{recent(FAIL + ':wilson_lower', end)} > on (app, env, evaluator) {limit(end)}"
-    passes = f"1 - {recent(rate)} and on (app, env, evaluator) {worst}"
+    worst = f"topk(1, {recent(RATIO, end)} - on (app, env, evaluator) {limit(end)})"
+    surely = f"{recent(LOWER, end)} > on (app, env, evaluator) {limit(end)}"
+    passes = f"1 - {recent(RATIO)} and on (app, env, evaluator) {worst}"
     page.verdict(
         "Worst application now",
         "Share of answers that pass in the last hour (six, with fewer than 30 effective evaluations), of the application "
         "that is farthest beyond its objective, or beyond its own day before where it has none. Red: more than chance "
-        f"explains. Metric: `{FAIL}:ratio_ipw_rate1h`",
+        f"explains. Metric: `{RATIO}1h`",
         f"{passes} and on (app, env, evaluator) ({surely})",
         f"{passes} unless on (app, env, evaluator) ({surely})",
         f"1 - {limit()} and on (app, env, evaluator) {worst}",
@@ -117,23 +113,22 @@ def _worst(page: Page) -> None:
 
 
 def _applications(page: Page) -> None:
-    rate, lower, upper = (f"{FAIL}:{name}" for name in ("ratio_ipw_rate", "wilson_lower", "wilson_upper"))
-    state = " + ".join(f"({recent(name)} > bool on (app, env, evaluator) {limit()})" for name in (rate, lower))
+    state = " + ".join(f"({recent(name)} > bool on (app, env, evaluator) {limit()})" for name in (RATIO, LOWER))
     page.columns(
         "Applications, worst first",
         "Failing share of the last hour (six, with fewer than 30 effective evaluations) with its 95 % bounds and effective "
         "evaluations n, beside what the objective allows, or else the day before and 3 points. Bad: beyond what chance "
-        f"explains. Metric: `{rate}1h`",
+        f"explains. Metric: `{RATIO}1h`",
         {**APPLICATION, "evaluator": "evaluator"},
         [
             Column("state", by_app(state), states(STATES)),
-            Column("fails", by_app(recent(rate))),
-            Column("at least", by_app(recent(lower))),
-            Column("at most", by_app(recent(upper))),
+            Column("fails", by_app(recent(RATIO))),
+            Column("at least", by_app(recent(LOWER))),
+            Column("at most", by_app(recent(UPPER))),
             Column("n", by_app(recent(SAMPLES)), COUNT),
             Column("may fail", by_app(limit())),
             Column("before", by_app(f"{BEFORE}{{{T}}}")),
-            Column("budget left, 7 days", by_app(f"1 - {rate}7d{{{T}}} / on (app, env, evaluator) {ALLOWED}{{{T}}}")),
+            Column("budget left, 7 days", by_app(f"1 - {RATIO}7d{{{T}}} / on (app, env, evaluator) {ALLOWED}{{{T}}}")),
             Column("fallen since", by_app(f"{INCIDENT}{{{T}}} * 1000"), SINCE),
         ],
         w=24,

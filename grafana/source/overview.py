@@ -6,7 +6,6 @@ from now import now
 from panels import (
     A_SECOND,
     APP,
-    DECIDED,
     GREEN,
     RED,
     TIMES,
@@ -17,14 +16,17 @@ from panels import (
     S,
     T,
     link,
-    over,
     quantile,
     runbook,
     to_answers,
     weighted,
-    wilson,
 )
+from quality_alerts import ALLOWED, TIERS, factor
+from rule import DECIDED, RATIO, share, wilson
 from why import why
+
+PAGE_BURN = next(factor(share, long) for long, _, share, *_ in TIERS if long == "6h")
+"""How many times faster than the objective allows the budget must burn over six hours for a page."""
 
 
 def overview() -> Page:
@@ -45,7 +47,7 @@ def _quality(page: Page) -> None:
     page.lines(
         "Pass rate",
         "Share of answers that pass, weighted by 1/p, in half an hour. Metric: `ragtrace_evaluation_weight_total`",
-        [(over(weighted(E, 'verdict="pass"', "30m"), weighted(E, DECIDED, "30m"), "app, env"), APP)],
+        [(share(weighted(E, 'verdict="pass"', "30m"), weighted(E, DECIDED, "30m")), APP)],
         "percentunit",
         low=None,
         high=1,
@@ -53,7 +55,7 @@ def _quality(page: Page) -> None:
         data_links=to_answers(evaluator="${evaluator}"),
         links=[runbook("RagtraceQualityDrop")],
     )
-    rate = over(weighted(E, 'verdict="fail"', "6h"), weighted(E, DECIDED, "6h"), "app, env")
+    rate = share(weighted(E, 'verdict="fail"', "6h"), weighted(E, DECIDED, "6h"))
     whole = f"sum by (app, env) (increase(ragtrace_evaluation_weight_total{{{E},{DECIDED}}}[6h]))"
     squares = f"sum by (app, env) (increase(ragtrace_evaluation_weight_squared_total{{{E},{DECIDED}}}[6h]))"
     samples = f"({whole} ^ 2 / ({squares} > 0))"
@@ -63,8 +65,8 @@ def _quality(page: Page) -> None:
         "`ragtrace_evaluation_weight_total`",
         [
             (rate, APP),
-            (wilson(rate, samples, "+"), f"{APP} at most"),
-            (wilson(rate, samples, "-"), f"{APP} at least"),
+            (wilson(f"({rate})", samples, "+"), f"{APP} at most"),
+            (wilson(f"({rate})", samples, "-"), f"{APP} at least"),
         ],
         "percentunit",
         axis_limit=0.2,
@@ -74,16 +76,15 @@ def _quality(page: Page) -> None:
     page.lines(
         "Burn of the error budget, 6 hours",
         "How many times faster than the objective allows. 1: just used up at the week's end. Without an objective there is "
-        "nothing to burn. Metric: `app_evaluator:ragtrace_evaluation_fail:allowed`",
+        f"nothing to burn. Metric: `{ALLOWED}`",
         [
             (
-                f"app_evaluator:ragtrace_evaluation_fail:ratio_ipw_rate6h{{{T}}}"
-                f" / on (app, env, evaluator) app_evaluator:ragtrace_evaluation_fail:allowed{{{T}}}",
+                f"{RATIO}6h{{{T}}} / on (app, env, evaluator) {ALLOWED}{{{T}}}",
                 APP,
             )
         ],
         TIMES,
-        ((None, GREEN), (1, YELLOW), (2.8, RED)),
+        ((None, GREEN), (1, YELLOW), (PAGE_BURN, RED)),
         line=True,
         links=[runbook("RagtraceQualityBudgetBurn")],
     )
@@ -109,10 +110,9 @@ def _service(page: Page) -> None:
         "Requests that fail",
         "Share of the requests that end in an error, in half an hour. Metric: `ragtrace_requests_total`",
         [(
-            over(
+            share(
                 f'rate(ragtrace_requests_total{{{M},status="error"}}[30m])',
                 f"rate(ragtrace_requests_total{{{M}}}[30m])",
-                "app, env",
             ),
             APP,
         )],

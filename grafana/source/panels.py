@@ -9,14 +9,13 @@ from typing import Any
 from grafana_foundation_sdk.builders import common, dashboard, heatmap, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.models import common as c
 from grafana_foundation_sdk.models import dashboard as d
+from rule import RUNBOOKS
 
-RUNBOOKS = "https://github.com/ragtrace/ragtrace/blob/main/docs/runbooks"
 SOURCE = d.DataSourceRef(type_val="prometheus", uid="${datasource}")
 S = 'env=~"$env",app=~"$app"'
 T = S + ',evaluator=~"$evaluator"'
 M = S + ',model=~"$model",prompt_version=~"$prompt_version"'
 E = M + ',evaluator=~"$evaluator"'
-DECIDED = 'verdict=~"pass|fail"'
 BAD = 'cause!~"none|right_refusal"'
 A_SECOND, AN_HOUR = "suffix: tokens/s", "suffix:/h"
 REQUESTS, ANSWERS, EVALUATIONS, LOGS, CHUNKS, SIGMA, TIMES, WINDOWS_UNIT = (
@@ -383,18 +382,6 @@ def variables(evaluator: str) -> list[Any]:
         dashboard.TextBoxVariable("chatlog_url").label("Console").default_value("http://localhost:8400"),
         dashboard.TextBoxVariable("trace_url").label("Traces").default_value("http://localhost:6006/redirects/traces"),
     ]  # fmt: skip
-
-
-def wilson(rate: str, samples: str, sign: str) -> str:
-    """Returns the query of Wilson's bound (one-sided 95 %) of a rate: `sign` is - for the lower, + for the upper one."""
-    spread = f"1.645 * sqrt((({rate}) * (1 - ({rate})) + 2.706 / (4 * ({samples}))) / ({samples}))"
-    return f"(({rate}) + 2.706 / (2 * ({samples})) {sign} {spread}) / (1 + 2.706 / ({samples}))"
-
-
-def over(top: str, bottom: str, by: str = "") -> str:
-    """Returns the query of a share, sum / sum; it has no value when the denominator is 0."""
-    grouped = f" by ({by})" if by else ""
-    return f"sum{grouped} ({top}) / (sum{grouped} ({bottom}) > 0)"
 
 
 def quantile(q: float, metric: str, select: str, by: str = "le", window: str = "$__rate_interval") -> str:

@@ -15,11 +15,11 @@ from panels import (
     Page,
     S,
     T,
-    over,
     quantile,
     runbook,
     to_answers,
 )
+from rule import share
 
 
 def retrieval() -> Page:
@@ -35,9 +35,10 @@ def _numbers(page: Page) -> None:
     page.number(
         "Empty retrievals",
         "Share of the retrievals that found nothing. Metric: `ragtrace_retrieval_empty_total`",
-        over(
+        share(
             f"increase(ragtrace_retrieval_empty_total{{{S}}}[$__range])",
             f"increase(ragtrace_retrieved_documents_count{{{S}}}[$__range])",
+            by="",
         ),
         "percentunit",
         BAD_HIGH,
@@ -47,9 +48,10 @@ def _numbers(page: Page) -> None:
     page.number(
         "Documents a request",
         "Mean number of chunks that the model saw. Metric: `ragtrace_retrieved_documents`",
-        over(
+        share(
             f"increase(ragtrace_retrieved_documents_sum{{{S}}}[$__range])",
             f"increase(ragtrace_retrieved_documents_count{{{S}}}[$__range])",
+            by="",
         ),
         CHUNKS,
         w=6,
@@ -59,9 +61,10 @@ def _numbers(page: Page) -> None:
         "Failures that retrieval caused",
         "Of the bad answers whose cause is known, the share that had nothing retrieved or irrelevant chunks, weighted by 1/p. "
         "Metric: `ragtrace_failure_cause_weight_total`",
-        over(
+        share(
             f'increase(ragtrace_failure_cause_weight_total{{{M},cause=~"nothing_retrieved|irrelevant_context"}}[$__range])',
             f"increase(ragtrace_failure_cause_weight_total{{{M},{BAD}}}[$__range])",
+            by="",
         ),
         "percentunit",
         w=6,
@@ -83,10 +86,9 @@ def _relevance(page: Page) -> None:
         "Relevance of the chunks",
         "Weighted mean of the scores of `context_relevancy_recall`. Metric: `ragtrace_evaluation_weighted_score_total`",
         [(
-            over(
+            share(
                 f"rate(ragtrace_evaluation_weighted_score_total{{{context}}}[30m])",
                 f'rate(ragtrace_evaluation_weight_total{{{context},verdict=~"pass|fail|none"}}[30m])',
-                "app, env",
             ),
             APP,
         )],
@@ -98,8 +100,8 @@ def _relevance(page: Page) -> None:
         "Empty retrievals",
         "Share of the retrievals that found nothing, in half an hour. Metric: `ragtrace_retrieval_empty_total`",
         [(
-            over(
-                f"rate(ragtrace_retrieval_empty_total{{{S}}}[30m])", f"rate(ragtrace_retrieved_documents_count{{{S}}}[30m])", "app, env"
+            share(
+                f"rate(ragtrace_retrieval_empty_total{{{S}}}[30m])", f"rate(ragtrace_retrieved_documents_count{{{S}}}[30m])"
             ),
             APP,
         )],

@@ -59,8 +59,9 @@ def seconds(window: str) -> int:
 
 
 def share(bad: str, whole: str, by: str = "app, env") -> str:
-    """Returns the query of the share bad / whole by these labels; it has no value when `whole` is 0."""
-    return f"sum by ({by}) ({bad}) / (sum by ({by}) ({whole}) > 0)"
+    """Returns the query of the share bad / whole by these labels, or of all series; it has no value when `whole` is 0."""
+    grouped = f" by ({by})" if by else ""
+    return f"sum{grouped} ({bad}) / (sum{grouped} ({whole}) > 0)"
 
 
 def labelled(label: str, value: str, expr: str) -> str:

@@ -8,7 +8,6 @@ from panels import (
     APP,
     BAD_HIGH,
     COUNT,
-    DECIDED,
     GREEN,
     RED,
     TIME,
@@ -17,12 +16,11 @@ from panels import (
     M,
     Page,
     link,
-    over,
     runbook,
     to_answers,
     weighted,
-    wilson,
 )
+from rule import DECIDED, share, wilson
 
 UNSAFE = (
     "pii_leakage|sensitive_data_leakage|contact_information|toxicity.*|fairness_bias.*|critic_.*|sexism|stereotypes"
@@ -41,12 +39,11 @@ def safety() -> Page:
 def _shares(page: Page) -> None:
     """Shares of the answers that leak, insult or refuse."""
 
-    def share(evaluator: str) -> str:
+    def worst(evaluator: str) -> str:
         select = f'{M},evaluator="{evaluator}"'
-        rate = over(
+        rate = share(
             f'increase(ragtrace_evaluation_weight_total{{{select},verdict="fail"}}[$__range])',
             f"increase(ragtrace_evaluation_weight_total{{{select},{DECIDED}}}[$__range])",
-            "app, env",
         )
         return f"topk(1, {rate})"
 
@@ -71,7 +68,7 @@ def _shares(page: Page) -> None:
         page.number(
             title,
             f"Share of all answers that {text}, weighted by 1/p, of the worst application. Metric: `ragtrace_evaluation_weight_total`",
-            share(evaluator),
+            worst(evaluator),
             "percentunit",
             ((None, GREEN), (0.05, YELLOW), (0.15, RED)) if evaluator == "refusal" else BAD_HIGH,
             w=6,
@@ -90,7 +87,7 @@ def _checks(page: Page) -> None:
         "`ragtrace_evaluation_weight_total`",
         [
             (
-                over(weighted(checks, 'verdict="fail"', "2h"), weighted(checks, DECIDED, "2h"), "app, env, evaluator"),
+                share(weighted(checks, 'verdict="fail"', "2h"), weighted(checks, DECIDED, "2h"), "app, env, evaluator"),
                 f"{APP} {{{{evaluator}}}}",
             )
         ],

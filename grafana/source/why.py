@@ -10,7 +10,7 @@ from rule import LEAST, RATIO, SAMPLES
 
 DOCS = "https://github.com/ragtrace/ragtrace/blob/main/docs/alerts.md"
 HOUR = next(window for window in WINDOWS if window.length == "1h")
-LINKS = [link("How a fall is told from chance", DOCS), runbook("RagtraceQualityDrop")]
+LINKS = [link("How a fall is distinguished from chance", DOCS), runbook("RagtraceQualityDrop")]
 
 
 def why(page: Page) -> None:
@@ -76,7 +76,7 @@ def _figures(page: Page) -> None:
     )
     page.lines(
         "Effective evaluations, 1 hour",
-        f"Below the line, at {LEAST}, nothing is said. Metric: `{SAMPLES}1h`",
+        f"Below the line, at {LEAST}, there are too few for a verdict. Metric: `{SAMPLES}1h`",
         [(f"{SAMPLES}1h{{{T}}}", APP)],
         EVALUATIONS,
         ((None, RED), (LEAST, "transparent")),
