@@ -303,7 +303,8 @@ def _evaluators(options: argparse.Namespace) -> int:
 
 
 def _evaluator_lines(row: Mapping[str, Any], columns: int | None) -> list[str]:
-    """One line for a file or a pipe; in a terminal the description stands below the name."""
+    """The lines of one evaluator: a single line for a file or a pipe (`columns` is None); in a terminal a line with the
+    name, and below it the description."""
     needs, text = ", ".join(row["needs"]), _first_sentence(str(row["description"]))
     if columns is None:
         return [f"{row['name']:32} {row['method']:6} {needs:28} {text}"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from sqlalchemy.exc import DBAPIError
 
 from ragtrace.chatlogs import full_text
 from ragtrace.chatlogs.encryption import user_keys
+from ragtrace.chatlogs.engine import chunks
+from ragtrace.chatlogs.reader import TOPIC, TOPIC_SEAL, read_questions
 from ragtrace.chatlogs.schema import contents, feedback, lowest_id, reviews, scores, sums, topics, trace_topics, traces
 from ragtrace.chatlogs.spill import Spill, spill_path
 from ragtrace.errors import StoreError
@@ -159,9 +162,31 @@ def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removal:
     query = select(traces.c.id).where(traces.c.user_key.in_(user_keys(store.keys, user_id))).limit(_BATCH)
     removal = Removal(spilled=spilled) + _remove_all(store, query)
     removal += _remove_stray_feedback(store, math.inf)  # it names no user, so it may be this one's
+    _remove_stale_topics(store)
     if rewrite:
         rewrite_files(store)
     return removal
+
+
+def _remove_stale_topics(store: Store) -> None:
+    """Deletes the topics whose name has a word that none of their questions has: it may be a deleted user's word. Their
+    questions come into topics again when new topics are formed."""
+    with store.reading() as connection:
+        rows = connection.execute(select(topics)).mappings().all()
+        stale = [row["id"] for row in rows if _has_stale_word(store, connection, row)]
+    with store.writing() as connection:
+        connection.execute(delete(topics).where(topics.c.id.in_(stale)))
+
+
+def _has_stale_word(store: Store, connection: Connection, topic: Mapping[Any, Any]) -> bool:
+    words = set(re.findall(r"[^\W\d_]+", store.unseal(TOPIC_SEAL, topic, TOPIC)["name"] or ""))
+    query = select(trace_topics.c.trace).where(trace_topics.c.topic == topic["id"])
+    for part in chunks(connection.scalars(query.order_by(trace_topics.c.trace.desc())).all()):
+        for question in read_questions(connection, store.keys, part).values():
+            words = {word for word in words if word not in question.casefold()}
+        if not words:
+            return False
+    return True
 
 
 def rewrite_files(store: Store) -> None:

@@ -81,6 +81,17 @@ def trace_is(trace: str | int) -> ColumnElement[bool]:
     return traces.c.trace_id == trace.lower()
 
 
+def in_period(since: float, until: float) -> list[ColumnElement[bool]]:
+    """The conditions that a row of `traces` started in [since, until), in Unix seconds; the range of ids lets an index
+    answer."""
+    return [
+        traces.c.id >= lowest_id(since),
+        traces.c.id < lowest_id(until + 1),
+        traces.c.started >= since,
+        traces.c.started < until,
+    ]
+
+
 def _bucket(context: Any) -> int:
     return bucket(context.get_current_parameters().get("value"))
 

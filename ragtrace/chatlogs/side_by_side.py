@@ -1,4 +1,5 @@
 """Compares two prompt versions, models, periods, or versions of an evaluator by the verdicts on stored requests.
+`ragtrace.reporting.comparison` compares two runs over a file instead.
 
 Where the same request or the same question is on both sides, the sides are compared pair by pair, which takes the
 difficulty of the questions out of the comparison. All requests of both sides are compared as independent samples.
@@ -14,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, func, select
 
 from ragtrace.chatlogs.reader import read_questions
-from ragtrace.chatlogs.schema import evaluators, lowest_id, scores, traces
+from ragtrace.chatlogs.schema import evaluators, in_period, scores, traces
 from ragtrace.errors import SettingError
 from ragtrace.statistics import Sums
 from ragtrace.statistics.differences import (
     ShareDifference,
+    change_verdicts,
     difference_sentence,
     independent_difference,
     paired_difference,
 )
-from ragtrace.statistics.significance import holm
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
@@ -34,7 +35,6 @@ LEAST_PAIRS = 10
 COVERED = 0.5
 """Share of the requests of each side that pairs must stand for, so that the pairs decide."""
 EXAMPLES = 10
-_LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,9 @@ def compare_sides(store: Store, a: Side, b: Side, evaluator: str = "") -> SideBy
     keys = {trace: " ".join(text.casefold().split()) for trace, text in questions.items()}
     names = sorted(verdicts_a.keys() & verdicts_b.keys())
     rows = [_row(name, a.name, b.name, verdicts_a[name], verdicts_b[name], keys) for name in names]
-    rows = sorted(_with_verdicts(rows), key=lambda row: (not row.verdict, -abs(row.difference.value)))
+    verdicts = change_verdicts([row.difference for row in rows])
+    rows = [replace(row, verdict=verdict) for row, verdict in zip(rows, verdicts, strict=True)]
+    rows = sorted(rows, key=lambda row: (not row.verdict, -abs(row.difference.value)))
     return SideBySide(a, b, _count(verdicts_a), _count(verdicts_b), tuple(rows))
 
 
@@ -131,8 +133,7 @@ def _count(verdicts: _Verdicts) -> int:
 
 
 def _verdicts(connection: Connection, side: Side, evaluator: str) -> dict[str, list[_Verdict]]:
-    where = [traces.c.id >= lowest_id(side.since), traces.c.id < lowest_id(side.until + 1)]
-    where += [traces.c.started >= side.since, traces.c.started < side.until]
+    where = in_period(side.since, side.until)
     for name in ("app", "model", "prompt_version"):
         if value := getattr(side, name):
             where.append(traces.c[name] == value)
@@ -200,19 +201,11 @@ def _pairs(a: Sequence[_Verdict], b: Sequence[_Verdict], key_of: Mapping[int, An
     return list(pairs.values())
 
 
-def _with_verdicts(rows: Sequence[EvaluatorDifference]) -> list[EvaluatorDifference]:
-    corrected = holm([row.difference.p for row in rows])
-    return [
-        replace(row, verdict="worse" if row.difference.value > 0 else "better") if p < _LEVEL else row
-        for row, p in zip(rows, corrected, strict=True)
-    ]
-
-
 def names_in_use(store: Store, column: str, since: float, until: float, app: str = "") -> dict[str, int]:
     """The values of `prompt_version` or `model` in a period, in the order in which they were first seen there, and the
     number of stored requests of each; at most the 200 newest."""
     name = traces.c[column]
-    where = [traces.c.id >= lowest_id(since), traces.c.id < lowest_id(until + 1), name.is_not(None), name != ""]
+    where = [*in_period(since, until), name.is_not(None), name != ""]
     if app:
         where.append(traces.c.app == app)
     first = select(name, func.min(traces.c.id), func.count()).where(*where).group_by(name)

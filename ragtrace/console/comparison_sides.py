@@ -1,4 +1,5 @@
-"""Which two sides a page or a route compares."""
+"""Chooses the two sides of stored requests that the console's page and route `compare` pass to
+`ragtrace.chatlogs.side_by_side`."""
 
 from __future__ import annotations
 
@@ -18,8 +19,6 @@ KINDS: tuple[tuple[Kind, str], ...] = (
     ("period", "periods"),
     ("evaluator_version", "evaluator versions"),
 )
-
-
 FEW = 10
 """Requests of a side below which a comparison says little."""
 

@@ -114,10 +114,10 @@ def find_summaries(request: Request, user: User, ids: Sequence[int]) -> tuple[Tr
 
 
 def find_gaps(
-    request: Request, user: User, since: float, until: float, app: str, *, topics: TopicChoice = ALL_TOPICS
+    request: Request, user: User, since: float, until: float, app: str, *, topic: TopicChoice = ALL_TOPICS
 ) -> list[KnowledgeGap]:
     """The questions that the documents do not answer; see `knowledge_gaps`."""
-    gaps = knowledge_gaps(store_of(request), since, until, app, topics)
+    gaps = knowledge_gaps(store_of(request), since, until, app, topic)
     if may_read_personal_data(request, user):
         return gaps
     return [replace(gap, question=mask_pii(gap.question), document=mask_pii(gap.document)) for gap in gaps]

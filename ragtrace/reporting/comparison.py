@@ -1,4 +1,5 @@
-"""Compares two runs over the same rows and tests which differences are significant."""
+"""Compares two runs over the same rows and tests which differences are significant.
+`ragtrace.chatlogs.side_by_side` compares stored requests instead."""
 
 from __future__ import annotations
 

@@ -74,6 +74,7 @@ class Filler:
         while True:
             try:
                 fill(self._store, self._policy)
+                is_logged = False
             except Exception as error:  # noqa: BLE001 the database may answer again in a minute
                 if not is_logged:
                     kind = type(error).__name__

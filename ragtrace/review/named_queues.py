@@ -38,7 +38,7 @@ _PRIORITY = 1.5
 
 @dataclass(frozen=True, slots=True)
 class NamedQueue:
-    """A named queue as it stands."""
+    """A named queue with its reviewers and the numbers of its logs."""
 
     name: str
     instructions: str

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from ragtrace.statistics.estimates import Estimate, weight_of
 from ragtrace.statistics.intervals import effective_size, wilson
-from ragtrace.statistics.significance import mcnemar_p
+from ragtrace.statistics.significance import holm, mcnemar_p
+
+_LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,16 @@ def _interval(a: Estimate, b: Estimate, phi: float) -> tuple[float, float]:
 
 def _distance(one: float, other: float, phi: float) -> float:
     return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+
+
+def change_verdicts(differences: Sequence[ShareDifference]) -> list[str]:
+    """For each difference of shares of failures: `worse` or `better` if B differs from A beyond chance (p below 0.05,
+    corrected by Holm for the number of differences), else empty."""
+    corrected = holm([difference.p for difference in differences])
+    return [
+        ("worse" if difference.value > 0 else "better") if p < _LEVEL else ""
+        for difference, p in zip(differences, corrected, strict=True)
+    ]
 
 
 def difference_sentence(name_a: str, name_b: str, difference: ShareDifference) -> str:

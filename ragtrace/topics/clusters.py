@@ -1,4 +1,4 @@
-"""Finds groups of similar questions among vectors, and names them by their words. Needs numpy.
+"""Forms groups of similar questions from their vectors, and names them by their words. Needs numpy.
 
 All vectors are rows of unit length, so a dot product is a cosine.
 """
@@ -85,7 +85,7 @@ def _dense_seeds(vectors: Vectors, least: int, most: int) -> list[NDArray[np.int
         left[seed] = False
         if len(members) >= least:
             seeds.append(members)
-            # The vectors that were names_in_use are no neighbours of the others any more.
+            # The members are no longer neighbours of the vectors that are left.
             counts -= _count_neighbours(vectors, vectors[members])
         else:
             counts[seed] = 0

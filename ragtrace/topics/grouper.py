@@ -220,6 +220,7 @@ class Grouper:
         while True:
             try:
                 self.update()
+                is_logged = False
             except MissingExtraError as error:
                 _log.info("ragtrace: questions are not grouped by topic: %s", error)
                 return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import select
 
-from ragtrace.chatlogs.schema import contents, lowest_id, trace_topics, traces
+from ragtrace.chatlogs.schema import contents, in_period, trace_topics, traces
 from ragtrace.statistics import weight_of
 from ragtrace.topics.grouper import load_names
 
@@ -59,12 +59,7 @@ def knowledge_gaps(
         select(*_COLUMNS, trace_topics.c.topic, contents)
         .join(contents, contents.c.trace == traces.c.id)
         .outerjoin(trace_topics, trace_topics.c.trace == traces.c.id)
-        .where(
-            traces.c.cause.in_(GAP_CAUSES),
-            traces.c.id >= lowest_id(since),
-            traces.c.started >= since,
-            traces.c.started < until,
-        )
+        .where(traces.c.cause.in_(GAP_CAUSES), *in_period(since, until))
     )
     if app:
         query = query.where(traces.c.app == app)

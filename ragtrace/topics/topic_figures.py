@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, func, select
 
 from ragtrace.chatlogs.filters import higher_is_better
-from ragtrace.chatlogs.schema import lowest_id, scores, trace_topics, traces
+from ragtrace.chatlogs.schema import in_period, scores, trace_topics, traces
 from ragtrace.errors import SettingError
 from ragtrace.statistics import Estimate, Sums, weight_of
-from ragtrace.statistics.differences import ShareDifference, independent_difference
-from ragtrace.statistics.significance import holm
+from ragtrace.statistics.differences import ShareDifference, change_verdicts, independent_difference
 from ragtrace.topics.grouper import load_names
 from ragtrace.topics.knowledge_gaps import GAP_CAUSES
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 50_000
 """Most questions of a period that are read, the newest ones."""
-_LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +168,7 @@ def largest_topics(store: Store, since: float, until: float, evaluator: str, mos
 
 
 def _within(since: float, until: float, app: str) -> list[Any]:
-    within = [traces.c.id >= lowest_id(since), traces.c.started >= since]
-    within += [traces.c.id < lowest_id(until + 1), traces.c.started < until]
+    within = in_period(since, until)
     return [*within, traces.c.app == app] if app else within
 
 
@@ -233,13 +230,8 @@ def _row(  # noqa: PLR0917 a row's columns
 
 
 def _with_verdicts(rows: Sequence[TopicRow]) -> list[TopicRow]:
-    corrected = iter(holm([row.change.p for row in rows if row.change is not None]))
-    result = []
-    for row in rows:
-        if row.change is not None and next(corrected) < _LEVEL:
-            row = replace(row, verdict="worse" if row.change.value > 0 else "better")  # noqa: PLW2901
-        result.append(row)
-    return result
+    verdicts = iter(change_verdicts([row.change for row in rows if row.change is not None]))
+    return [row if row.change is None else replace(row, verdict=next(verdicts)) for row in rows]
 
 
 def _badness(row: TopicRow) -> float:

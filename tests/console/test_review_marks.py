@@ -12,7 +12,7 @@ from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.pages.answer_marks import parse_marks
 from ragtrace.errors import DataError
 from ragtrace.records import Evidence
-from ragtrace.review import own_questions
+from ragtrace.review import named_queues, own_questions
 from ragtrace.review.own_questions import Category, OwnQuestion
 from tests.console.conftest import SECRETS, TRACE, Console
 from tests.console.test_pages import Read
@@ -151,6 +151,19 @@ def test_marks_of_a_masked_answer(begin: str, end: str, words: str) -> None:
     assert back.start <= mark.start
     assert back.end >= mark.end
     assert seen[back.start : back.end] == words.replace(MAIL, "[email]")
+
+
+def test_a_named_queue_shows_masked_logs(evil: Console) -> None:
+    """A reviewer who sees masked texts sees them in the queues that they are assigned to, too."""
+    named_queues.create(evil.store, "legal", assignees=["rob", "ada"])
+    assert named_queues.send(evil.store, "legal", [TRACE]) == 1
+    masked = evil.with_settings(unmasked_roles=frozenset({"admin"}))
+    rob = masked.signed_in("rob")
+    page = rob.get("/review?queue=legal").text
+    assert "[email]" in page
+    assert MAIL not in page
+    rob.post("/review", data={"do": "done"})
+    assert MAIL in masked.signed_in("ada").get("/review?queue=legal").text
 
 
 def test_a_mark_without_a_mask_stays(evil: Console) -> None:

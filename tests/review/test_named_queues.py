@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import update
 
+from ragtrace.chatlogs.key_change import rekey
+from ragtrace.chatlogs.retention import Retention, delete_user, prune
 from ragtrace.chatlogs.schema import items, users
-from ragtrace.chatlogs.store import Store
+from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.chatlogs.store_types import Filter
 from ragtrace.errors import DataError
 from ragtrace.records import Facts
@@ -147,6 +150,31 @@ def test_queues_that_cannot_be(store: Store) -> None:
     named_queues.create(store, "legal")
     with pytest.raises(DataError, match="there is a queue 'legal' already"):
         named_queues.create(store, "legal")
+
+
+def test_a_queue_loses_deleted_logs(tmp_path: Path) -> None:
+    """Those of a forgotten user, and those that are too old; a new key leaves queues and their logs as they are."""
+    path = str(tmp_path / "logs.db")
+    store = open_store(path)
+    store.write(
+        [evaluation(i, scored(good, i / 9), facts=Facts(app="shop", user_id=("jane", "bo")[i % 2])) for i in range(10)],
+        [good],
+        now=NOW - 60,
+    )
+    fill(store, ALL, NOW)
+    made = named_queues.create(store, "shop", instructions="Look.", filter=Filter(app="shop"), now=NOW)
+    assert made.waiting == 10
+    store.close()
+    rekey(path, "11" * 32)
+    store = open_store(path, key="11" * 32)
+    assert named_queues.find(store, "shop") == made
+    delete_user(store, "jane")
+    assert named_queues.find(store, "shop") == replace(made, waiting=5)
+    assert len(queued(store)) == 5
+    prune(store, Retention(days=1), NOW + 3 * 86_400)
+    assert named_queues.find(store, "shop") == replace(made, waiting=0)
+    assert queued(store) == []
+    store.close()
 
 
 def test_the_way_back(store: Store) -> None:

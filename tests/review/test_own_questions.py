@@ -10,11 +10,12 @@ from sqlalchemy import select
 
 from ragtrace.chatlogs.encryption import Keys
 from ragtrace.chatlogs.key_change import rekey
+from ragtrace.chatlogs.retention import Retention, delete_user, prune
 from ragtrace.chatlogs.schema import reviews
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.errors import DataError
-from ragtrace.records import Evidence
+from ragtrace.records import Evidence, Facts
 from ragtrace.review import named_queues, own_questions
 from ragtrace.review.answer_agreement import interval_alpha, measure_answers
 from ragtrace.review.dataset_export import Options, export
@@ -34,7 +35,7 @@ PHONE = slice(ANSWER.index("+49"), ANSWER.index(" today"))
 def _reviewed(store: Store) -> str:
     """One log with one person's answers and marks; its trace id."""
     (anna,) = people(store, "anna")
-    one = evaluation(1, scored(good, 0.3), answer=ANSWER)
+    one = evaluation(1, scored(good, 0.3), answer=ANSWER, facts=Facts(user_id="jane"))
     store.write([one], [good], now=NOW)
     for question in (TONE, SCORE, GAP):
         own_questions.create(store, question)
@@ -193,6 +194,26 @@ def test_a_new_key_keeps_answers_and_marks(tmp_path: Path) -> None:
             assert (row["answers"], row["evidence"], row["key"]) == (None, None, Keys(key).ids[0])
         store.close()
     assert b"opening hours" not in Path(path).read_bytes()
+
+
+@pytest.mark.parametrize("key", [None, "11" * 32])
+@pytest.mark.parametrize("by_age", [False, True])
+def test_answers_and_marks_go_with_their_log(tmp_path: Path, key: str | None, by_age: bool) -> None:
+    """When its user is forgotten, and when it is too old: no row of the review is left, and after forget-user no byte
+    of it in the file."""
+    path = tmp_path / "logs.db"
+    store = open_store(str(path), key=key)
+    trace_id = _reviewed(store)
+    assert _content(store, trace_id).answers
+    assert len(_content(store, trace_id).evidence) == 2
+    removal = prune(store, Retention(days=1), NOW + 3 * 86_400) if by_age else delete_user(store, "jane")
+    assert (removal.traces, removal.reviews) == (1, 1)
+    with store.reading() as connection:
+        assert connection.execute(select(reviews)).all() == []
+    assert measure_answers(store) == []
+    assert len(own_questions.load(store)) == 3
+    store.close()
+    assert by_age or not any(b"opening hours" in file.read_bytes() for file in tmp_path.iterdir())
 
 
 def test_agreement_on_numbers() -> None:

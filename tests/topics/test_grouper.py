@@ -148,6 +148,34 @@ def test_what_is_deleted_leaves_no_name(tmp_path: object, store: Store) -> None:
     assert "password" in name
 
 
+@pytest.mark.parametrize("key", [None, base64.b64encode(b"a" * 32).decode()])
+def test_a_name_has_no_word_of_a_forgotten_user(store_url: str, key: str | None) -> None:
+    """A topic that other users' questions are in, too, ends if its name has a word that they do not have; the new one
+    is named by theirs. Other topics stay."""
+    store = open_store(store_url, key=key)
+    questions = [f"refund money xerxes no{n}" if n < 10 else f"refund money no{n}" for n in range(16)]
+    store.write(
+        Evaluation(
+            make_trace(
+                text, trace_id=n + 1, span_id=1, started=NOW - n, facts=Facts(user_id="ann" if n < 10 else "bo")
+            ),
+            (),
+        )
+        for n, text in enumerate(questions)
+    )
+    fill(store, {"password": (10, 0)}, 40)
+    _grouper(store).update(NOW)
+    before = load_names(store)
+    assert sorted("xerxes" in name for name in before.values()) == [False, True]
+    delete_user(store, "ann", rewrite=False)
+    assert [name for name in before.values() if "xerxes" not in name] == list(load_names(store).values())
+    _grouper(store).update(NOW)
+    names = load_names(store).values()
+    assert sorted("refund" in name for name in names) == [False, True]
+    assert not any("xerxes" in name for name in names)
+    store.close()
+
+
 def test_a_topic_that_nobody_asks_for_ends(store: Store) -> None:
     """After ninety days without a question there is room for another one."""
     fill(store, {"refund": (10, 0)})

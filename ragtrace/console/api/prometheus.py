@@ -15,7 +15,7 @@ router = APIRouter(prefix="/api", tags=["health"])
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def metrics(request: Request, _user: Viewer) -> Response:
     """What waits for review and how far evaluators agree with people, in Prometheus' text format; figures are up to a
-    minute old. Scrape it with a token of the scope read."""
+    minute old, those of topics up to five minutes. Scrape it with a token of the scope read."""
     from prometheus_client import exposition
 
     return Response(exposition.generate_latest(_registry(request)), media_type=exposition.CONTENT_TYPE_LATEST)

@@ -39,7 +39,7 @@ class QueueFilter(Body):
 
 
 class QueueOut(BaseModel):
-    """A named queue as it stands."""
+    """A named queue with its reviewers and the numbers of its logs."""
 
     name: str
     instructions: str

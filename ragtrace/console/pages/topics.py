@@ -142,7 +142,7 @@ def topic(request: Request, user: Viewer, topic: str, query: Annotated[TopicChoi
         topic=row,
         logs=visible_content.find_summaries(request, user, row.worst),
         causes=page_charts.shares(row.causes[:8]),
-        gaps=visible_content.find_gaps(request, user, selection.since, selection.now, selection.app, topics=row.id)[
+        gaps=visible_content.find_gaps(request, user, selection.since, selection.now, selection.app, topic=row.id)[
             :_LISTED_GAPS
         ],
     )
