@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing.adapters import refusal_of
 from ragtrace.tracing.content_blocks import parts_of, result_content, text_or_parts
 from ragtrace.tracing.model_messages import (
     ModelMessage,
@@ -46,9 +47,8 @@ def _content(message: Any, content: Any, extra: Any) -> str | list[Part]:
         parts = [part for part in parts if not isinstance(part, ToolCallPart) or part.kind == "server"]
     reasoning = [] if any(isinstance(part, ReasoningPart) for part in parts) else _reasoning(extra)
     audio = parts_of({"type": "audio", **extra["audio"]}) if isinstance(_get(extra, "audio"), Mapping) else []
-    if not parts and isinstance(refusal := _get(extra, "refusal"), str) and refusal:
-        parts = [TextPart(refusal)]
-        content = refusal
+    if not parts and (refusal := refusal_of(extra)):
+        content, parts = refusal, [TextPart(refusal)]
     if not reasoning and not audio and not calls:
         if not parts and content and not isinstance(content, (str, list)):
             return sendable(content)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing.adapters import SESSION_KEYS, refusal_of, session_and_user
 from ragtrace.tracing.content_blocks import parts_of
 from ragtrace.tracing.model_messages import TextPart
 from ragtrace.tracing.provider_replies import token_counts, write_counts
@@ -16,9 +17,9 @@ from ragtrace.tracing.request import Request, Run
 from ragtrace_langchain.chat_messages import replies_of
 
 _CONTROL_FLOW = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand", "GraphDrained"})
+_FRAMEWORK_TAGS = ("seq:step", "map:key", "graph:step")
 _FRAMEWORK_METADATA = ("ls_", "langgraph_", "lc_", "__", "checkpoint_")
-_SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
-_NO_SESSION = frozenset(_SESSION_KEYS).isdisjoint
+_names_no_session = frozenset(SESSION_KEYS).isdisjoint
 
 
 def name_of(serialized: Any, kwargs: Mapping[str, Any], default: str) -> str:
@@ -41,7 +42,7 @@ def child_origin(tags: Any, metadata: Mapping[str, Any], request: Request) -> di
     """Does the same for a run below a root, for what its request lacks. Metadata is inherited: the root's need not be
     read again, but a step may name a conversation. What is `configurable` is not reported to a root, unlike metadata:
     its steps find it in LangChain's own context."""
-    if request.session is None and not _NO_SESSION(metadata):
+    if request.session is None and not _names_no_session(metadata):
         return _origin(tags, metadata)
     if request.session is not None and request.user is not None:
         return {}
@@ -49,7 +50,7 @@ def child_origin(tags: Any, metadata: Mapping[str, Any], request: Request) -> di
     configurable = config.get("configurable") if config else None
     if not configurable:
         return {}
-    session, user = _who(configurable)
+    session, user = session_and_user(configurable)
     return {"session": session, "user": user} if session is not None or user is not None else {}
 
 
@@ -60,17 +61,8 @@ def _child_config() -> ContextVar[Any]:
     return var_child_runnable_config
 
 
-def _who(fields: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    session = next((fields[key] for key in _SESSION_KEYS if fields.get(key) is not None), None)
-    user = fields.get("user_id")
-    return None if session is None else sendable(session, 256), None if user is None else sendable(user, 256)
-
-
-_FRAMEWORK_TAGS = ("seq:step", "map:key", "graph:step")
-
-
 def _origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    session, user = _who(metadata)
+    session, user = session_and_user(metadata)
     own = {k: v for k, v in metadata.items() if isinstance(k, str) and not k.startswith(_FRAMEWORK_METADATA)}
     return {
         "session": session,
@@ -81,31 +73,24 @@ def _origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_of(value: Any) -> str:
-    """Returns the text of a message, of message parts, or of any other value: a list of texts is no message."""
+    """Returns the text of a message or of message parts, and any other value, e.g. a list of texts, as JSON."""
     if isinstance(value, str):
         return value
     content = getattr(value, "content", value)
     if isinstance(content, str):
-        return content or _refusal(value)
+        return content or refusal_of(getattr(value, "additional_kwargs", None))
     if isinstance(content, (list, tuple)) and content and (content is not value or all(map(_is_block, content))):
         return content_text(content)
     return "" if content is None else sendable(content)
 
 
 def content_text(content: Any) -> str:
-    """Returns the text in a message's content; what the model thought and what its provider's tools found is none."""
+    """Returns the text of a message's content, without the model's reasoning and the results of provider's tools."""
     return "".join(part.text for part in parts_of(content) if isinstance(part, TextPart))
 
 
 def _is_block(item: Any) -> bool:
     return isinstance(item, Mapping) and isinstance(item.get("type"), str)
-
-
-def _refusal(message: Any) -> str:
-    """Returns OpenAI's refusal to answer, which stands beside an empty content."""
-    extra = getattr(message, "additional_kwargs", None)
-    refusal = extra.get("refusal") if isinstance(extra, Mapping) else None
-    return refusal if isinstance(refusal, str) else ""
 
 
 def read_reply(run: Run, response: Any, openinference: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragtrace.records import Document
 from ragtrace.text.sanitizer import sendable
-from ragtrace.tracing.adapters import content_id, number
+from ragtrace.tracing.adapters import content_id, convert_documents, number
 
 _SCORE_KEYS = ("score", "relevance_score", "similarity_score", "_score", "similarity")
 _TEXT_KEYS = ("page_content", "content", "text")
@@ -25,15 +25,7 @@ _MAX_TEXT = 500_000
 
 def documents_of(documents: Any) -> list[Document]:
     """Converts documents, in rank order. A document that cannot be read is left out; the others are kept."""
-    converted: list[Document] = []
-    for raw in documents if isinstance(documents, Iterable) else ():
-        try:
-            document = _converted(raw)
-        except Exception:  # noqa: BLE001 e.g. metadata whose methods raise
-            continue
-        if document is not None:
-            converted.append(document)
-    return converted
+    return convert_documents(documents, _converted)
 
 
 def documents_in(value: Any) -> list[Document]:

@@ -11,6 +11,7 @@ from typing import Any
 from opentelemetry.trace import SpanContext
 
 from ragtrace import semconv
+from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.request import Run
 
 _MAX_THREADS = 1_000
@@ -21,7 +22,8 @@ _interrupted: dict[str, SpanContext] = {}
 
 
 def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
-    """Returns True for the run of an agent: LangChain's `create_agent`, or its older executor."""
+    """Returns True for the run of an agent: LangChain's `create_agent`, its older executor, or what the application
+    calls an agent in its metadata."""
     return (
         "lc_agent_name" in metadata
         or "agent_name" in metadata
@@ -30,10 +32,17 @@ def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
     )
 
 
-def agent_name(name: str, metadata: Mapping[str, Any]) -> str | None:
-    """Returns an agent's name; None where it has only the name that LangGraph gives to every graph."""
-    own = metadata.get("lc_agent_name") or metadata.get("agent_name")
-    return str(own) if own else None if name == "LangGraph" else name
+def names_of(name: str, metadata: Mapping[str, Any], is_agent: bool, *, is_root: bool) -> tuple[str, str | None]:
+    """Returns the names of a run and of its agent; of the agent None where the run is not one, or has only the name
+    that LangGraph gives to every graph. The application's metadata names the root: LangChain passes it on to all runs
+    below."""
+    if is_root and (workflow := metadata.get("workflow_name")):
+        name = sendable(workflow)
+    if not is_agent:
+        return name, None
+    if own := metadata.get("lc_agent_name") or (metadata.get("agent_name") if is_root else None):
+        return name, sendable(own)
+    return name, None if name == "LangGraph" else name
 
 
 def agent_of(run: Run | None) -> str | None:

@@ -177,9 +177,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
                 run.query = query_of(inputs)
                 run.prompt = prompt_of(serialized, inputs) if self._recorder.capture.spans else None
             return
-        name = str(metadata.get("workflow_name") or name)
         is_agent = is_agent or graphs.is_agent(name, metadata)
-        agent = graphs.agent_name(name, metadata) if is_agent else None
+        name, agent = graphs.names_of(name, metadata, is_agent, is_root=self._recorder.near(parent) is None)
         run = self._start(run_id, parent, semconv.OP_AGENT if is_agent else semconv.OP_WORKFLOW, name, kwargs, agent)
         if run is None:
             return

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ragtrace import semconv
 from ragtrace.tracing.content import Attributes
@@ -14,6 +13,7 @@ from ragtrace.tracing.model_messages import PromptTemplate, ToolDefinition
 from ragtrace.tracing.parameters import request_attributes, server_attributes
 from ragtrace.tracing.providers import provider_attributes
 
+_Converted = TypeVar("_Converted")
 _MODEL_ID = re.compile(r"model_id='([^']+)'")
 
 
@@ -58,13 +58,17 @@ def tools_of(parameters: Mapping[str, Any]) -> list[ToolDefinition]:
     tools = parameters.get("tools") or parameters.get("functions")
     if not isinstance(tools, (list, tuple)) or all(isinstance(tool, Mapping) for tool in tools):
         return tool_definitions(tools)
+    return tool_definitions([tool if isinstance(tool, Mapping) else _cached(tool, _definition_of) for tool in tools])
+
+
+def _definition_of(tool: Any) -> Mapping[str, Any]:
+    """Returns the definition of a tool that was bound as it is. To build it takes longer than to trace a call."""
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
-    definitions: list[Any] = []
-    for tool in tools:
-        with suppress(Exception):  # no tool that LangChain knows
-            definitions.append(tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool))
-    return tool_definitions(definitions)
+    try:
+        return convert_to_openai_tool(tool)
+    except Exception:  # noqa: BLE001 no tool: LangChain cannot convert it for the model, either
+        return {}
 
 
 def tool_of(serialized: Any, name: str) -> ToolDefinition:
@@ -78,7 +82,7 @@ def prompt_of(serialized: Any, inputs: Any) -> PromptTemplate | None:
     kwargs = serialized.get("kwargs") if isinstance(serialized, Mapping) else None
     if not isinstance(kwargs, Mapping):
         return None
-    templates = _templates_of(serialized)
+    templates = _cached(serialized, _templates_of)
     fixed = kwargs.get("partial_variables")
     fixed = fixed if isinstance(fixed, Mapping) else {}
     names = kwargs.get("input_variables")
@@ -89,20 +93,26 @@ def prompt_of(serialized: Any, inputs: Any) -> PromptTemplate | None:
     return PromptTemplate("\n".join(templates) or None, variables) if templates or variables else None
 
 
-_TEMPLATES = 256
-"""Prompts whose templates are cached at most."""
-_template_cache: dict[int, tuple[Any, list[str]]] = {}
-"""By the identity of the serialized prompt: LangChain passes the same object to each run of a prompt. The entry holds
-the object, so that no other one gets its identity."""
+_CACHED = 256
+"""Prompts and tools whose conversions are cached at most."""
+_cache: dict[int, tuple[object, Any]] = {}
+"""Conversions by the identity of the object: LangChain passes the same one to each run. The entry holds the object, so
+that no other one gets its identity."""
+
+
+def _cached(item: object, convert: Callable[[Any], _Converted]) -> _Converted:
+    """Returns what `convert` makes of an object. An object has one conversion."""
+    entry = _cache.get(id(item))
+    if entry is None or entry[0] is not item:
+        if len(_cache) >= _CACHED:
+            _cache.clear()
+        entry = _cache[id(item)] = item, convert(item)
+    converted: _Converted = entry[1]
+    return converted
 
 
 def _templates_of(serialized: Any) -> list[str]:
-    entry = _template_cache.get(id(serialized))
-    if entry is None or entry[0] is not serialized:
-        if len(_template_cache) >= _TEMPLATES:
-            _template_cache.clear()
-        entry = _template_cache[id(serialized)] = serialized, list(_templates(serialized, 0))
-    return entry[1]
+    return list(_templates(serialized, 0))
 
 
 def _templates(serialized: Any, depth: int) -> Iterator[str]:

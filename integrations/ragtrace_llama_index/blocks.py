@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing.adapters import refusal_of
 from ragtrace.tracing.content_blocks import parts_of
 from ragtrace.tracing.model_messages import (
     MediaPart,
@@ -60,7 +61,7 @@ def _parts(message: Any, extra: Mapping[str, Any]) -> list[Part]:
         content = getattr(message, "content", None)
         blocks = [content] if isinstance(content, str) and content else []
     parts = [part for block in blocks for part in _block(block)]
-    if not parts and isinstance(refusal := extra.get("refusal"), str) and refusal:
+    if not parts and (refusal := refusal_of(extra)):
         parts = [TextPart(refusal)]  # of OpenAI's Responses API
     if not any(isinstance(part, ReasoningPart) for part in parts):
         parts = [*_reasoning(extra), *parts]

@@ -32,7 +32,6 @@ _RUN_OPTIONS = frozenset({"max_iterations", "early_stopping_method"})
 _ONLY_INPUT = frozenset({"0", "input"})
 """What a tool's only input is called: the first one without a name, or LlamaIndex's own name for it."""
 _ANSWER_KEYS = ("answer", "response", "output", "result", "text", "content")
-_SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
 _CONTROL_FLOW = frozenset({"WorkflowDone", "WaitingForEvent"})
 _CANCELLATIONS = frozenset({"WorkflowCancelledByUser"})
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -110,14 +109,13 @@ def origin(tags: Any) -> dict[str, Any]:
     own = {k: v for k, v in fields.items() if isinstance(k, str) and not k.startswith("llamaindex.")}
     if not own:
         return {}
-    session = next((own[key] for key in _SESSION_KEYS if own.get(key) is not None), None)
-    user = own.get("user_id")
+    session, user = adapters.session_and_user(own)
     labels = own.pop("tags", None)
     if isinstance(labels, str):
         labels = [labels]
     return {
-        "session": None if session is None else sendable(session, 256),
-        "user": None if user is None else sendable(user, 256),
+        "session": session,
+        "user": user,
         "tags": [sendable(label, 256) for label in labels] if isinstance(labels, Iterable) else [],
         "metadata": own,
     }
@@ -228,8 +226,7 @@ def text_of(value: Any) -> str | None:
     blocks = getattr(value, "blocks", None)
     if isinstance(blocks, list):
         text = "\n".join(b.text for b in blocks if isinstance(getattr(b, "text", None), str))
-        refusal = None if text else (getattr(value, "additional_kwargs", None) or {}).get("refusal")
-        return refusal if isinstance(refusal, str) else text
+        return text or adapters.refusal_of(getattr(value, "additional_kwargs", None))
     return sendable(value)
 
 
@@ -238,15 +235,7 @@ def text_of(value: Any) -> str | None:
 
 def documents_of(nodes: Any) -> list[Document]:
     """Converts nodes, in rank order. A node that cannot be read is left out; the others are kept."""
-    documents: list[Document] = []
-    for item in nodes if isinstance(nodes, Iterable) else ():
-        try:
-            document = _document_of(item)
-        except Exception:  # noqa: BLE001 an application's node class
-            continue
-        if document is not None:
-            documents.append(document)
-    return documents
+    return adapters.convert_documents(nodes, _document_of)
 
 
 def _document_of(item: Any) -> Document | None:
@@ -303,10 +292,7 @@ def sources_of(result: Any, by_node: Mapping[int, Document] = MappingProxyType({
         return None
     sources = getattr(result, "sources", None)
     if nodes or sources is None:
-        if not by_node:
-            return documents_of(nodes)
-        documents = (_known_document(item, by_node) or _document_of(item) for item in nodes)
-        return [document for document in documents if document is not None]
+        return adapters.convert_documents(nodes, lambda item: _known_document(item, by_node) or _document_of(item))
     return [] if any(isinstance(getattr(s, "raw_output", None), list) for s in sources) else None
 
 

@@ -68,19 +68,19 @@ def _root(tracer: SpanOpener, call: ComponentCall) -> None:
 def _builds_index() -> bool:
     """Returns True while LlamaIndex builds an index, for which it has no span: summaries, trees and graphs ask a model
     about each node."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name in _BUILDERS and str(frame.f_globals.get("__name__")).startswith(_INDICES):
-            return True
-        frame = frame.f_back
-    return False
+    return _is_called_by(_BUILDERS, _INDICES)
 
 
-def _is_program() -> bool:
-    """Returns True where LlamaIndex fills in an object from the stream of the call that starts now."""
+def _fills_in_object() -> bool:
+    """Returns True while LlamaIndex fills in an object from the stream of the model call that starts now."""
+    return _is_called_by(_OBJECT_STREAMS, _PROGRAM_MODULE)
+
+
+def _is_called_by(functions: frozenset[str], package: str) -> bool:
+    """Returns True inside of one of these functions of a package, which ends with a dot."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name in _OBJECT_STREAMS and str(frame.f_globals.get("__name__")).startswith(_PROGRAM_MODULE):
+        if frame.f_code.co_name in functions and str(frame.f_globals.get("__name__")).startswith(package):
             return True
         frame = frame.f_back
     return False
@@ -216,7 +216,7 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
         run.parent.query = last_question(run.messages)
     if run.parent is None:
         run.request.preparation = _builds_index()
-        run.state.is_object = "stream" in call.method and _is_program()
+        run.state.is_object = "stream" in call.method and _fills_in_object()
         run.query = last_question(run.messages)
 
 

@@ -7,14 +7,44 @@ import hashlib
 import logging
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ragtrace.records import Document
+from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.on_off import is_on
 
 _log = logging.getLogger(__name__)
 OPTIONS = ("tracer_provider", "capture_content", "capture", "logger_provider", "consumer")
 """The options of every instrumentor of ours."""
+SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
+"""Names under which applications pass the conversation, the first one first."""
+
+
+def session_and_user(fields: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Returns the ids of the conversation and of the user in an application's fields, None for one that is missing."""
+    session = next((fields[key] for key in SESSION_KEYS if fields.get(key) is not None), None)
+    user = fields.get("user_id")
+    return None if session is None else sendable(session, 256), None if user is None else sendable(user, 256)
+
+
+def refusal_of(extra: Any) -> str:
+    """Returns OpenAI's refusal to answer: frameworks pass it in the fields beside the content, which is empty then."""
+    refusal = extra.get("refusal") if isinstance(extra, Mapping) else None
+    return refusal if isinstance(refusal, str) else ""
+
+
+def convert_documents(items: Any, convert: Callable[[Any], Document | None]) -> list[Document]:
+    """Converts documents, in rank order. One that cannot be read is left out; the others are kept."""
+    documents: list[Document] = []
+    for item in items if isinstance(items, Iterable) else ():
+        try:
+            document = convert(item)
+        except Exception:  # noqa: BLE001 a class of the application, e.g. metadata whose methods raise
+            continue
+        if document is not None:
+            documents.append(document)
+    return documents
 
 
 def content_id(content: str) -> str:

@@ -180,7 +180,7 @@ def _prompt(capture: ContentPolicy, prompt: PromptTemplate) -> Attributes:
     """The template of a model's messages and the values in it."""
     attributes: Attributes = {}
     variables = {
-        str(name): capture.sanitizer.text(value, _MAX_VARIABLE)
+        capture.text(name): capture.sanitizer.text(value, _MAX_VARIABLE)
         for name, value in list((prompt.variables or {}).items())[:_MAX_VARIABLES]
     }
     for name, text in variables.items():

@@ -188,7 +188,8 @@ TAIL = """## What is not captured
 - **LangChain: a conversation or user that is `configurable` of a model or retriever called directly.** Callbacks learn
   of `metadata` alone; what is `configurable` is read in the steps of a chain or graph, for its root as well.
 - **LangGraph: `create_react_agent` called directly is a workflow**, with its name: its run says no more than that of
-  any graph. Inside of a graph, a node or a tool it is an agent, as is `create_agent` everywhere.
+  any graph. Inside of a graph, a node or a tool it is an agent, as is `create_agent` everywhere. With `agent_name` in
+  the `metadata` of the call it is an agent with this name; `workflow_name` is another name for a chain or a graph.
 - **LangGraph: a pause at `interrupt_before` or `interrupt_after`** asks nothing, and no callback tells of it: it has
   no question, and the run that goes on has no link.
 - **LlamaIndex: the tokens of embeddings.** Its embedding classes return the vectors alone; more would be an estimate.

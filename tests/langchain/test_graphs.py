@@ -248,6 +248,15 @@ def test_an_agent_below_a_graph(recorded: Recorded, config: Any) -> None:
     assert (trace.query, trace.answer) == ("How long?", "24 months.")
 
 
+def test_the_metadata_names_the_root_alone(recorded: Recorded, config: Any) -> None:
+    """The metadata's names of workflow and agent are those of the request, not of an agent inside of it."""
+    for name in ("workflow_name", "agent_name"):
+        team = StateGraph(MessagesState).add_node("expert", agent_graph("expert")).add_edge(START, "expert").compile()
+        team.invoke({"messages": [("user", "How long?")]}, {**config, "metadata": {name: "support"}})
+    roots = ["invoke_workflow support", "invoke_agent support"]
+    assert recorded.tree() == [(root, [("invoke_agent expert", INSIDE)]) for root in roots]
+
+
 async def test_an_agent_that_a_node_calls(recorded: Recorded, config: Any) -> None:
     """A named agent that a node calls by itself has a span as well, also when it is awaited; a chain that takes the
     same messages has none."""

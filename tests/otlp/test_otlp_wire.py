@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.language_models import FakeListChatModel
+from langchain_core.language_models import FakeListChatModel, FakeMessagesListChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import StructuredTool
@@ -303,6 +305,46 @@ def leak(fail: bool) -> None:
     RunnableLambda(lambda text: tool.invoke({"text": text})).invoke(f"{SECRET} to the tool")
 
 
+class Named(FakeMessagesListChatModel):
+    """A model with the secret in each name that it has, and in what it calls."""
+
+    number: int
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
+        return {
+            "ls_provider": f"provider {SECRET}", "ls_model_name": f"model {SECRET} {self.number}",
+            "ls_model_type": "chat", "ls_stop": [SECRET],
+        }  # fmt: skip
+
+
+def named(number: int, **fields: Any) -> Any:
+    """A model with tools, and the secret in all that names or describes them."""
+    reply = AIMessage(
+        usage_metadata={"input_tokens": 3, "output_tokens": 2, "total_tokens": 5},
+        response_metadata={"model_name": f"model {SECRET}", "finish_reason": f"end {SECRET}", "id": f"r {SECRET}"},
+        **fields,
+    )
+    schema = {"type": "object", "properties": {SECRET: {"type": "string", "description": SECRET}}}
+    function = {"name": f"tool_{SECRET}", "description": SECRET, "parameters": schema}
+    own = StructuredTool.from_function(lambda text: text, name=f"own_{SECRET}", description=f"own {SECRET}")
+    return Named(responses=[reply], number=number).bind(
+        tools=[{"type": "function", "function": function}, own], base_url=f"https://{SECRET}.example/{SECRET}"
+    )
+
+
+def leak_names() -> None:
+    """Requests with the secret in the names of workflow, agent, tenant, models, tools, prompt variables and steps."""
+    call = {"name": f"tool_{SECRET}", "args": {SECRET: SECRET}, "id": f"call {SECRET}"}
+    prompt = ChatPromptTemplate.from_messages([("system", f"rules {SECRET}"), ("human", f"{{{SECRET}}}")])
+    chain = (
+        prompt | named(1, content="", tool_calls=[call]) | RunnableLambda(lambda _: "go on") | named(2, content="So.")
+    )
+    metadata = {"tenant": f"tenant {SECRET}", "env": SECRET, "langgraph_node": f"node {SECRET}"}
+    for name in ("workflow_name", "agent_name"):
+        chain.invoke({SECRET: SECRET}, config={"metadata": {**metadata, name: f"{name} {SECRET}"}})
+    named(3, content="", tool_calls=[call]).with_config(run_name=SECRET).invoke(SECRET)
+
+
 @pytest.mark.parametrize("fail", [False, True])
 def test_no_exported_byte_holds_a_redacted_secret(
     fail: bool, http_receiver: tuple[str, Received], tmp_path: Path
@@ -320,12 +362,14 @@ def test_no_exported_byte_holds_a_redacted_secret(
     )  # fmt: skip
     try:
         leak(fail)
+        leak_names()
         assert runtime.flush(20)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
             metrics = page.read()
     finally:
         runtime.close()
-    assert "invoke_workflow run [hidden]" in received.spans()
+    names = ("invoke_workflow run", "invoke_workflow workflow_name", "invoke_agent agent_name", "chat model")
+    assert all(any(span.startswith(f"{name} [hidden]") for span in received.spans()) for name in names)
     if fail:
         (event,) = received.spans()["invoke_workflow run [hidden]"].events
         assert "inner [hidden]" in plain(event.attributes)["exception.stacktrace"]
