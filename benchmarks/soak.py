@@ -24,6 +24,7 @@ import os
 import signal
 import socket
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -64,7 +65,7 @@ def _score(trace: Trace) -> float:
 
 @dataclass
 class Collector:
-    """Takes spans and events over HTTP, in the way that `fault` says, until it is closed."""
+    """Takes spans and events over HTTP until it is closed, and behaves as `fault` (one of FAULTS) wants."""
 
     fault: str = ""
     spans: int = 0
@@ -277,7 +278,7 @@ def _kill_children(application: int, ended: threading.Event) -> None:
 
 @dataclass
 class Memory:
-    """Resident mebibytes of the application and of its child, by second."""
+    """Resident mebibytes of the application and of its child, sampled every five seconds."""
 
     application: int
     started: float = field(default_factory=time.monotonic)
@@ -301,9 +302,11 @@ class Memory:
         after = [sample for sample in self.samples if sample[0] >= warm]
         part = max(1, len(after) // 10)
         first, last = after[:part], after[-part:]
-        return tuple(  # type: ignore[return-value]  # of two
-            sorted(s[i] for s in last)[part // 2] - sorted(s[i] for s in first)[part // 2] for i in (1, 2)
+        application, child = (
+            statistics.median(sample[i] for sample in last) - statistics.median(sample[i] for sample in first)
+            for i in (1, 2)
         )
+        return application, child
 
 
 def run(minutes: float, rate: float, turn: float, folder: Path) -> bool:

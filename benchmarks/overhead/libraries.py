@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pkgutil
 import time
 from collections.abc import Callable
 from typing import Any
@@ -135,7 +136,8 @@ def instrument(framework: str, library: str, provider: Any, content: str, export
     elif library == "langfuse":
         _langfuse(provider, exporter)
     else:
-        _INSTRUMENTORS[library, framework]().instrument(tracer_provider=provider)
+        instrumentor = pkgutil.resolve_name(_INSTRUMENTORS[library, framework])
+        instrumentor().instrument(tracer_provider=provider)
 
 
 def _ragtrace(framework: str, provider: Any, evaluating: bool, content: bool) -> None:
@@ -169,49 +171,13 @@ def _langfuse(provider: Any, exporter: Encoded) -> None:
     register_configure_hook(handler, True)
 
 
-def _openinference_langchain() -> Any:
-    from openinference.instrumentation.langchain import LangChainInstrumentor
-
-    return LangChainInstrumentor()
-
-
-def _openinference_llama_index() -> Any:
-    from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
-
-    return LlamaIndexInstrumentor()
-
-
-def _opentelemetry_langchain() -> Any:
-    from opentelemetry.instrumentation.genai.langchain import LangChainInstrumentor
-
-    return LangChainInstrumentor()
-
-
-def _opentelemetry_llama_index() -> Any:
-    from opentelemetry.instrumentation.genai.llama_index import LlamaIndexInstrumentor
-
-    return LlamaIndexInstrumentor()
-
-
-def _openllmetry_langchain() -> Any:
-    from opentelemetry.instrumentation.langchain import LangchainInstrumentor
-
-    return LangchainInstrumentor()
-
-
-def _openllmetry_llama_index() -> Any:
-    from opentelemetry.instrumentation.llamaindex import LlamaIndexInstrumentor
-
-    return LlamaIndexInstrumentor()
-
-
-_INSTRUMENTORS: dict[tuple[str, str], Callable[[], Any]] = {
-    ("openinference", "langchain"): _openinference_langchain,
-    ("openinference", "llama_index"): _openinference_llama_index,
-    ("opentelemetry", "langchain"): _opentelemetry_langchain,
-    ("opentelemetry", "llama_index"): _opentelemetry_llama_index,
-    ("openllmetry", "langchain"): _openllmetry_langchain,
-    ("openllmetry", "llama_index"): _openllmetry_llama_index,
+_INSTRUMENTORS = {
+    ("openinference", "langchain"): "openinference.instrumentation.langchain:LangChainInstrumentor",
+    ("openinference", "llama_index"): "openinference.instrumentation.llama_index:LlamaIndexInstrumentor",
+    ("opentelemetry", "langchain"): "opentelemetry.instrumentation.genai.langchain:LangChainInstrumentor",
+    ("opentelemetry", "llama_index"): "opentelemetry.instrumentation.genai.llama_index:LlamaIndexInstrumentor",
+    ("openllmetry", "langchain"): "opentelemetry.instrumentation.langchain:LangchainInstrumentor",
+    ("openllmetry", "llama_index"): "opentelemetry.instrumentation.llamaindex:LlamaIndexInstrumentor",
 }
 PEERS = {
     "openinference": ["openinference-instrumentation-langchain", "openinference-instrumentation-llama-index"],

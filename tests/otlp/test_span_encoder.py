@@ -10,7 +10,7 @@ from opentelemetry.exporter.otlp.proto.common import trace_encoder
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import (
@@ -62,6 +62,24 @@ def spans_of(*resources: Resource) -> list[ReadableSpan]:
 def test_the_message_is_the_one_of_the_sdk() -> None:
     """Spans with every kind of value, event, link, status, parent, scope and resource give the SDK's very bytes."""
     spans = spans_of(Resource({"service.name": "a"}), Resource({"service.name": "b"}, "https://schema.example/2"))
+    assert encode_spans(spans).SerializeToString() == trace_encoder.encode_spans(spans).SerializeToString()
+
+
+def test_numbers_of_what_was_dropped_are_those_of_the_sdk() -> None:
+    """A span whose limits dropped attributes, events, links and attributes of an event gives the SDK's bytes."""
+    exporter, context = InMemorySpanExporter(), SpanContext(7, 8, is_remote=False)
+    limits = SpanLimits(max_span_attributes=2, max_events=1, max_links=1, max_event_attributes=1)
+    provider = TracerProvider(span_limits=limits)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    span = provider.get_tracer("t").start_span("s", attributes=VALUES, links=[Link(context, VALUES)] * 3)
+    for _ in range(4):
+        span.add_event("event", VALUES)
+    span.end()
+    spans = exporter.get_finished_spans()
+    (sent,) = encode_spans(spans).resource_spans[0].scope_spans[0].spans
+    dropped = (sent.dropped_attributes_count, sent.dropped_links_count, sent.dropped_events_count)
+    assert dropped == (len(VALUES) - 2, 2, 3)
+    assert sent.events[0].dropped_attributes_count == len(VALUES) - 1
     assert encode_spans(spans).SerializeToString() == trace_encoder.encode_spans(spans).SerializeToString()
 
 
