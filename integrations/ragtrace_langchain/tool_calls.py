@@ -25,7 +25,8 @@ def read_call(run: Run, text: Any, kwargs: Mapping[str, Any], openinference: boo
 
 
 def _text_of_command(command: Any) -> str:
-    """Returns what a tool answers that directs a graph: the texts of its tool messages, or the command itself."""
+    """Returns the result of a tool that directs a graph by a command: the texts of the command's tool messages, or the
+    command itself."""
     update = getattr(command, "update", None)
     messages = update.get("messages") if isinstance(update, Mapping) else None
     items = messages if isinstance(messages, (list, tuple)) else ()

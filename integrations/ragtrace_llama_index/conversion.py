@@ -30,7 +30,7 @@ _QUERY_KEYS = (
 _RUN_OPTIONS = frozenset({"max_iterations", "early_stopping_method"})
 """Fields of an agent's start event that ask nothing."""
 _ONLY_INPUT = frozenset({"0", "input"})
-"""What a tool's only input is called: the first one without a name, or LlamaIndex's own name for it."""
+"""Names of a tool's only input: the first one without a name, or LlamaIndex's own name for it."""
 _ANSWER_KEYS = ("answer", "response", "output", "result", "text", "content")
 _CONTROL_FLOW = frozenset({"WorkflowDone", "WaitingForEvent"})
 _CANCELLATIONS = frozenset({"WorkflowCancelledByUser"})
@@ -297,7 +297,7 @@ def sources_of(result: Any, by_node: Mapping[int, Document] = MappingProxyType({
 
 
 def _known_document(item: Any, by_node: Mapping[int, Document]) -> Document | None:
-    """Returns the document that was made of this very node, unless the application has changed the node since."""
+    """Returns the document that was read from this node before, or None if the application has changed the node."""
     document, node = by_node.get(id(item)), getattr(item, "node", None)
     if (
         document is None
@@ -348,7 +348,7 @@ def tool_input(bound: BoundArguments) -> str:
 
 
 def tool_output(result: Any) -> str | None:
-    """Returns what a tool gave: its text, or its object as JSON."""
+    """Returns a tool's result: its text, or its object as JSON."""
     own = _object_of(result)
     return text_of(result) if own is None else sendable(own)
 

@@ -87,8 +87,8 @@ def _is_called_by(functions: frozenset[str], package: str) -> bool:
 
 
 def _program(tracer: SpanOpener, call: ComponentCall) -> None:
-    """Starts a call that asks a model and uses the tool that it names: the request, where nothing is above it. Inside
-    of another one it is internal, and inside of a structured model it is that model's call."""
+    """Starts a call that asks a model and uses the tool that it names: the request if nothing is above it. Inside of
+    another request it is internal, and inside of a structured model it is that model's call."""
     if call.parent is not None and tracer.recorder.follow(call.id_, call.parent):
         return
     around = tracer.open_streams.around()

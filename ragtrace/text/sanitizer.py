@@ -146,7 +146,7 @@ def sendable(value: object, limit: int = 1_000_000) -> str:
     """
     if not isinstance(value, str):
         value = _as_text(value)
-    elif type(value) is not str:  # LangChain's texts can be called; encoders want plain ones
+    elif type(value) is not str:  # e.g. LangChain's `TextAccessor`; encoders take plain strings alone
         value = "".join((value,))
     if len(value) > limit:
         value = f"{value[:limit]}… [{len(value) - limit} characters cut]"
@@ -194,8 +194,8 @@ def fields_of(value: object) -> dict[str, Any] | None:
 
 
 def _plain_of(value: object) -> Any:
-    """What a dataclass or a pydantic object holds: its fields, or the value of a root model; the value of an
-    enumeration, the items of a set or a deque, a time in ISO format; None for other values."""
+    """The fields of a dataclass or a pydantic object, or the value of a root model; the value of an enumeration, the
+    items of a set or a deque, a time in ISO format; None for other values."""
     kind = type(value)
     if isinstance(value, Enum):
         return value.value

@@ -64,7 +64,8 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
 
 
 def _usage_of_agent(agent: Run) -> Attributes:
-    """The tokens of all model calls below an agent. Not under OpenInference's names: its backends add up all spans."""
+    """The tokens of all model calls below an agent, under OpenTelemetry's names alone: backends add up OpenInference's
+    counts over all spans."""
     sums: Attributes = {}
     for call in agent.request.model_calls:
         above: Run | None = call
@@ -106,7 +107,9 @@ def _model_call(capture: ContentPolicy, run: Run, answer: str | None, cancelled:
     if capture.openinference and run.finish_reason:
         attributes[semconv.OI_FINISH_REASON] = capture.text(run.finish_reason)
     if capture.openinference and (model := run.attributes.get(semconv.RESPONSE_MODEL)):
-        attributes[semconv.OI_MODEL] = capture.text(model)  # backends know its price, and none of a deployment's name
+        attributes[semconv.OI_MODEL] = capture.text(
+            model
+        )  # backends know its price, but not that of a deployment's name
     if isinstance(version := run.request.prompt_version, (str, int, float)) and version != "":
         attributes[semconv.PROMPT_VERSION] = capture.sanitizer.text(version, 256)
         if capture.openinference:

@@ -16,9 +16,7 @@ from ragtrace.tracing.content import ContentPolicy, tag_attributes
 from ragtrace.tracing.current import current_context
 from ragtrace.tracing.request import Run
 
-_NAMES_NOTHING = frozenset(
-    {semconv.OI_SESSION, semconv.USER_ID, semconv.OI_TAGS, semconv.OI_METADATA}
-).isdisjoint  # fmt: skip
+_has_no_origin = frozenset({semconv.OI_SESSION, semconv.USER_ID, semconv.OI_TAGS, semconv.OI_METADATA}).isdisjoint
 
 
 class Provenance(NamedTuple):
@@ -33,7 +31,7 @@ class Provenance(NamedTuple):
 def with_context(origin: Provenance) -> Provenance:
     """The origin, completed by the current context. What the framework was told has precedence."""
     context = current_context()
-    if not context or _NAMES_NOTHING(context):
+    if not context or _has_no_origin(context):
         return origin
     session, user = context.get(semconv.OI_SESSION), context.get(semconv.USER_ID)
     tags, metadata = context.get(semconv.OI_TAGS), context.get(semconv.OI_METADATA)

@@ -370,8 +370,8 @@ def open_recorder(
 
 
 def all_recorders() -> list[Recorder]:
-    """Every shared recorder in use, for a process that ends."""
-    # Not by `values`: at the start of each request it costs ten times as much.
+    """Every shared recorder in use."""
+    # Not by `values`, which takes longer: LangChain's handler asks at the start of each request.
     return [recorder for reference in _recorders.valuerefs() if (recorder := reference()) is not None]
 
 

@@ -48,3 +48,18 @@ def test_a_changed_node_is_read_again(change: Callable[[NodeWithScore], None]) -
     change(item)
     assert sources_of(Response("answer", source_nodes=[item]), {id(item): documents[0]}) == documents_of([item])
     assert documents_of([item]) != documents
+
+
+class Unreadable:
+    """A source of the application's own whose node cannot be read."""
+
+    @property
+    def node(self) -> TextNode:
+        raise RuntimeError
+
+
+def test_an_unreadable_source_is_left_out() -> None:
+    """A source that raises is left out of the response's documents; the others are kept."""
+    item = node()
+    (document,) = documents_of([item])
+    assert sources_of(Response("answer", source_nodes=[Unreadable(), item]), {id(item): document}) == [document]  # type: ignore[list-item]
