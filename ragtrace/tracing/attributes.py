@@ -107,9 +107,8 @@ def _model_call(capture: ContentPolicy, run: Run, answer: str | None, cancelled:
     if capture.openinference and run.finish_reason:
         attributes[semconv.OI_FINISH_REASON] = capture.text(run.finish_reason)
     if capture.openinference and (model := run.attributes.get(semconv.RESPONSE_MODEL)):
-        attributes[semconv.OI_MODEL] = capture.text(
-            model
-        )  # backends know its price, but not that of a deployment's name
+        # Backends know the price of this model, but not that of a deployment's name.
+        attributes[semconv.OI_MODEL] = capture.text(model)
     if isinstance(version := run.request.prompt_version, (str, int, float)) and version != "":
         attributes[semconv.PROMPT_VERSION] = capture.sanitizer.text(version, 256)
         if capture.openinference:
