@@ -15,7 +15,8 @@ from ragtrace.chatlogs.store_types import StoredTrace
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Score, Trace, facts_from_dict
 
-_QUESTION = 500
+QUESTION_LENGTH = 500
+"""Characters of a question that `read_questions` reads."""
 CONTENT = ("query", "answer", "reference", "documents", "attributes")
 DETAILS = ("explanation", "evidence")
 REVIEW = ("comment", "corrected", "answers", "evidence")
@@ -47,7 +48,7 @@ def read_trace(connection: Connection, keys: Keys | None, trace_id: str | int) -
 
 
 def read_questions(connection: Connection, keys: Keys | None, ids: Sequence[int]) -> dict[int, str]:
-    """Reads the first 500 characters of the questions of traces, by the store's ids. Raises StoreError as
+    """Reads the first `QUESTION_LENGTH` characters of the questions of traces, by the store's ids. Raises StoreError as
     `read_trace`."""
     query = select(traces.c.id, traces.c.trace_id, contents.c.query, contents.c.sealed, contents.c.key)
     query = query.join(contents, contents.c.trace == traces.c.id)
@@ -55,7 +56,7 @@ def read_questions(connection: Connection, keys: Keys | None, ids: Sequence[int]
     for part in chunks(ids):
         for row in connection.execute(query.where(traces.c.id.in_(part))).mappings():
             texts = unseal_columns(keys, row["trace_id"], row, ("query",))
-            questions[row["id"]] = (texts["query"] or "")[:_QUESTION]
+            questions[row["id"]] = (texts["query"] or "")[:QUESTION_LENGTH]
     return questions
 
 

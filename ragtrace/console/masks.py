@@ -3,35 +3,33 @@ in its place. `ragtrace.console.visible_content` decides who sees them masked.""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ragtrace.chatlogs.store_types import Review, StoredTrace, TraceSummary
 from ragtrace.records import Document, Evidence, Facts, Score, Trace
-from ragtrace.text.redaction import mask_pii, mask_pii_at
+from ragtrace.text.redaction import mask_beginning, mask_pii, mask_pii_at
 
 HIDDEN = "[hidden]"
 _PERSON_KEYS = frozenset({"user_id", "user", "user_key", "user_name", "username", "email", "enduser.id", "user.id"})
 """Metadata whose values name a person, in any form."""
 _CUT_LENGTH = 300
 """The store cuts the beginnings of texts in lists to this many characters."""
-_LAST_WORD = re.compile(r"[\d\s().+/-]*[\w.+@!#$%^&*=/:~-]*\Z")
 
 
 def mask_row(row: TraceSummary) -> TraceSummary:
     """A row of a list."""
-    return replace(row, query=_mask_beginning(row.query), answer=_mask_beginning(row.answer), error=_mask(row.error))
-
-
-def _mask_beginning(text: str) -> str:
-    # A text that was cut in the middle of a number or a password no longer looks like one: its last word goes.
-    return mask_pii(_LAST_WORD.sub("", text) if len(text) >= _CUT_LENGTH else text)
+    return replace(
+        row,
+        query=mask_beginning(row.query, _CUT_LENGTH),
+        answer=mask_beginning(row.answer, _CUT_LENGTH),
+        error=_mask(row.error),
+    )
 
 
 def mask_review(review: Review, answer: str) -> Review:
-    """What a person said of a trace with that answer. Marks point to the same words of the masked answer."""
+    """The review of a trace with that answer. Marks point to the same words of the masked answer."""
     moved = mask_pii_at(answer, [at for one in review.evidence for at in (one.start, one.end)])[1]
     evidence = (replace(one, start=moved[one.start], end=moved[one.end]) for one in review.evidence)
     return replace(
@@ -45,7 +43,7 @@ def mask_review(review: Review, answer: str) -> Review:
 
 def unmask_evidence(answer: str, evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
     """Marks of the masked answer as marks of the answer itself: one that touches a mask covers all that is under it, so
-    that it tells nothing of where in it something stands."""
+    that it does not show where the marked words are under the mask."""
     text, moved = mask_pii_at(answer, range(len(answer) + 1))
     if text == answer:
         return tuple(evidence)

@@ -193,7 +193,7 @@ def _row(
 
 @dataclass(frozen=True, slots=True)
 class _People:
-    """What the reviewers of a log said, under pseudonyms."""
+    """The labels, answers, marks and corrected answer of a log's reviewers, under pseudonyms."""
 
     labels: list[dict[str, Any]]
     answers: list[dict[str, Any]]
@@ -236,7 +236,7 @@ def _evidence(marks: Sequence[tuple[str, Evidence]], answer: str, redact: Callab
     for reviewer, one in marks:
         start, end = moved.get(one.start, one.start), moved.get(one.end, one.end)
         if redacted != answer and redact is not mask_pii:
-            # The function does not say what it moved: only a part that stands unchanged in one place has a place.
+            # The function does not tell what it moved: a mark keeps its place only if its words are in the result once.
             words = answer[one.start : one.end]
             start = redacted.find(words) if redacted.count(words) == 1 else -1
             end = start + len(words)

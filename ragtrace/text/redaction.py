@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ragtrace.text.personal_data import Mask, find_masks
 
 _PASSES = 8
+_LAST_WORD = re.compile(r"[\d\s().+/-]*[\w.+@!#$%^&*=/:~-]*\Z")
 """Passes over one text, against inputs that were built to need many."""
 
 
@@ -19,6 +21,12 @@ def mask_pii(text: str) -> str:
     are a `[number]` (phone, card, national id), whether their check digit is right or not. Linear in the text's length.
     """
     return mask_pii_at(text, ())[0]
+
+
+def mask_beginning(text: str, length: int) -> str:
+    """`mask_pii` of a text that was cut to `length` characters. A text of that length loses its last word: the
+    beginning of a number, an address or a password no longer looks like one."""
+    return mask_pii(_LAST_WORD.sub("", text) if len(text) >= length else text)
 
 
 def mask_pii_at(

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Select, delete, exists, func, insert, select, text, update
 
 from ragtrace.chatlogs.engine import chunks, lock
-from ragtrace.chatlogs.reader import TOPIC, TOPIC_SEAL, read_questions
+from ragtrace.chatlogs.reader import QUESTION_LENGTH, TOPIC, TOPIC_SEAL, read_questions
 from ragtrace.chatlogs.schema import lowest_id, topics, trace_topics, traces
 from ragtrace.errors import MissingExtraError
-from ragtrace.text.redaction import mask_pii
+from ragtrace.text.redaction import mask_beginning
 from ragtrace.topics import clusters
 
 if TYPE_CHECKING:
@@ -278,8 +278,9 @@ def _moved(topic: Topic, vectors: Any) -> Topic:
 
 
 def _names(groups: Sequence[Sequence[str]], others: Sequence[str], names_in_use: Sequence[str]) -> list[str]:
-    masked = [[mask_pii(question) for question in group[:_NAMED_BY]] for group in groups]
-    return clusters.name_groups(masked, map(mask_pii, others[: 5 * _NAMED_BY]), names_in_use)
+    masked = [[mask_beginning(question, QUESTION_LENGTH) for question in group[:_NAMED_BY]] for group in groups]
+    rest = [mask_beginning(question, QUESTION_LENGTH) for question in others[: 5 * _NAMED_BY]]
+    return clusters.name_groups(masked, rest, names_in_use)
 
 
 def _add_topic(  # noqa: PLR0917 a row's columns

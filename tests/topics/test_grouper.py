@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
 from ragtrace.chatlogs.key_change import rekey
+from ragtrace.chatlogs.reader import QUESTION_LENGTH
 from ragtrace.chatlogs.retention import Retention, delete_user, prune
 from ragtrace.chatlogs.schema import topics, trace_topics, traces
 from ragtrace.chatlogs.store import Store, open_store
@@ -118,6 +121,18 @@ def test_names_are_masked(store: Store) -> None:
     assert set(name.split(", ")) == {"refund", "money", "card"}
 
 
+def test_a_cut_address_is_no_word_of_a_name(store: Store) -> None:
+    """Only the beginning of a question is read: an address that is cut there no longer looks like one, and is left
+    out."""
+    long = " ".join(["of"] * QUESTION_LENGTH)
+    store.write(
+        [asked(n, f"refund money {long}"[: QUESTION_LENGTH - 9] + " janedoe@example.org", False) for n in range(10)],
+        [CHECK],
+    )
+    _grouper(store).update(NOW)
+    assert list(load_names(store).values()) == ["money, refund"]
+
+
 def test_an_empty_question_has_no_topic(store: Store) -> None:
     """And is not looked at again."""
     store.write([asked(n, " ", False) for n in range(8)], [CHECK])
@@ -220,6 +235,41 @@ def test_it_runs_in_the_background(store: Store) -> None:
             time.sleep(0.02)
     assert load_names(store)
     assert not grouper._thread.is_alive()
+
+
+class _Fragile(WordEmbedder):
+    """Fails as long as it is broken."""
+
+    broken = True
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if self.broken:
+            raise RuntimeError("broken")
+        return super().embed(texts)
+
+
+def test_each_new_failure_is_logged_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """The thread goes on after a failure, and logs the first one after each success."""
+    import time
+
+    def wait_for(condition: Callable[[], object]) -> None:
+        end = time.monotonic() + 20
+        while not condition() and time.monotonic() < end:
+            time.sleep(0.02)
+
+    fill(store, {"refund": (10, 0)}, started=time.time() - 60)
+    embedder = _Fragile()
+    with caplog.at_level("WARNING"), Grouper(store, every=0.01, embedder=embedder):
+        wait_for(lambda: caplog.records)
+        embedder.broken = False
+        wait_for(lambda: load_names(store))
+        embedder.broken = True
+        fill(store, {"parcel": (10, 0)}, 20, started=time.time() - 60)
+        wait_for(lambda: len(caplog.records) == 2)
+        time.sleep(0.1)
+    assert [record.getMessage() for record in caplog.records] == [
+        "ragtrace: questions were not grouped by topic (RuntimeError). It is tried every minute."
+    ] * 2
 
 
 def test_the_embedded_model_tells_subjects_apart(store: Store) -> None:

@@ -123,8 +123,8 @@ def _context(  # noqa: PLR0917 what the page shows
 
 @router.get("/review/evaluators")
 def evaluators_view(request: Request, user: Reviewer, trace: str, main: str = "", reason: str = "") -> Response:
-    """What the evaluators said of a log, for the reviewer who asks: its texts with evidence, and the scores, as two
-    parts of a page."""
+    """The results of the evaluators for a log, for the reviewer who asks: its texts with evidence, and the
+    scores, as two parts of a page."""
     stored = visible_content.get_trace(request, user, trace)
     first = next(iter(asked_evaluators(stored, main)), "")
     return render(

@@ -66,7 +66,7 @@ def _review(trace_id: str, form: FormData, numbers: Container[str]) -> Review:
     marks = parse_marks(value for name, value in fields if name == "mark")
     comment, corrected = _field(form, "comment").strip() or None, _field(form, "corrected").strip() or None
     if not (verdicts or comment or corrected or answers or marks):
-        raise DataError("nothing was said of this log: choose pass or fail, or write something")
+        raise DataError("the review of this log is empty: choose pass or fail, or write something")
     more = {"answers": answers, "evidence": tuple(marks)}
     return Review(trace_id, verdicts, comment, corrected, seconds=_seconds(form), **more)  # type: ignore[arg-type]
 
