@@ -50,7 +50,7 @@ def fired(writer: history.Writer, alerts: Sequence[shipped.Alert], grid: Grid, s
         for level in range(1, max(levels.values()) + 1):
             deeper = {name: expr for name, expr in records.items() if levels[name] > level}
             read = _shifts(a.expr for a in shipped.alerts(recorded=deeper) if a.name in {s.name for s in second})
-            for name in sorted(name for name in read if levels[name] == level):
+            for name in sorted(name for name in read if levels.get(name) == level):
                 for step, times in grid if name.endswith(SUMMED) else _read(grid, read[name], since):
                     for labels, values in history.asked(url, records[name], times.tolist(), step).items():
                         recorded.put(name, values, **dict(labels))

@@ -26,7 +26,7 @@ AS_BAD = APPS.fact("as_bad_before")
 FALL_OPEN = APPS.fact("fallen")
 RECENT = APPS.fact("ratio_recent")
 BLIND_SECONDS = 2 * 3_600
-"""How long a changed evaluator has nothing to be compared with."""
+"""How long a changed evaluator, and a new application, has nothing to be compared with."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,9 @@ def _before(compared: Window) -> list[Rule]:
     """The rate and samples that a window is compared with: of the day before it, or of the time since the ruler changed."""
     rules, window = [], compared.length
     level = compared.level
+    reach = seconds(window) + max(BLIND_SECONDS, seconds(window))
+    # A first hour that is good by chance would otherwise be the past of an incident that never ends.
+    reached = f"last_over_time({level.samples('1d')}[1h] offset {reach}s)"
     for name, past in ((f"ratio_before_{window}", level.ratio), (f"samples_before_{window}", level.samples)):
         choices = [
             f"({past(length)} offset {window} unless on ({BY}) {since_change(seconds(window) + seconds(length))})"
@@ -153,9 +156,9 @@ def _before(compared: Window) -> list[Rule]:
         rules.append(
             recorded(
                 APPS.fact(name),
-                "\nor ".join(choices),
+                f"(\n{united(choices)}\n)\nand {reached}",
                 f"The {what} that {window} are compared with: of the day before them. After a change of the evaluator it "
-                "is the longest time since then.",
+                f"is the longest time since then. There is no value until the past is as long as the window and at least two hours.",
             )
         )
     return rules

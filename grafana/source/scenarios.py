@@ -217,6 +217,7 @@ def _calm() -> list[Scenario]:
             ],
             [fires(0, 2)],
         ),
+        Scenario("lucky", "a new application whose first hour is good by chance", [Evaluations([(1, 10, 0.02), (45, 10, 0.125)])], [fires(0, 45)]),
         Scenario(
             "short", "an evaluator that does not apply to short questions",
             [
