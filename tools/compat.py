@@ -91,7 +91,7 @@ COMBINATIONS = (
     Combination(
         "opentelemetry-newest", (*_OPENTELEMETRY, "langchain-core<2", "langgraph"), _EXPORT_TESTS, _OPENTELEMETRY
     ),
-    # Older releases of Phoenix do not start with today's packages below them; MLflow 3.12 and 3.16 lose cached tokens.
+    # Older releases of Phoenix do not start with today's packages below them; MLflow 3.12 reads no cached tokens.
     Combination("phoenix-oldest", ("arize-phoenix==18.0.0",), ("tests/backends",), ("arize-phoenix",), "phoenix"),
     Combination("phoenix-newest", ("arize-phoenix",), ("tests/backends",), ("arize-phoenix",), "phoenix"),
     Combination("mlflow-oldest", ("mlflow==3.17.0",), ("tests/backends",), ("mlflow",), "mlflow"),

@@ -17,6 +17,9 @@ from ragtrace.tracing.request import Run
 _MAX_THREADS = 1_000
 """Conversations whose interrupt is remembered, the latest."""
 
+GRAPH = "graph"
+"""The state of a run that is a graph."""
+
 _interrupted: dict[str, SpanContext] = {}
 """The root span of an interrupted graph by its conversation. Single operations on it are atomic."""
 
@@ -66,10 +69,10 @@ def begins_agent(inputs: Any, kwargs: Mapping[str, Any], above: Run) -> bool:
     own = kwargs.get("name")
     if own == "LangGraph" or "run_type" in kwargs or not isinstance(inputs, dict) or "messages" not in inputs:
         return False
-    return own != agent_of(above) and _is_called_by_graph()
+    return own != agent_of(above) and is_called_by_graph()
 
 
-def _is_called_by_graph() -> bool:
+def is_called_by_graph() -> bool:
     """Returns True in a callback of a graph itself, False in one of its nodes or of a chain: they report the same."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:

@@ -20,7 +20,7 @@ from ragtrace_langchain import conversion, graphs
 from ragtrace_langchain.chat_messages import message_of
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state
 from ragtrace_langchain.model_calls import model_attributes, prompt_of, tool_of, tools_of
-from ragtrace_langchain.question_answer import answer_of, query_of, questions_of_interrupt
+from ragtrace_langchain.question_answer import query_of, questions_of_interrupt, read_answer
 from ragtrace_langchain.tool_calls import read_call, read_result
 from ragtrace_langchain.vector_stores import current_retrieval, wrap_vector_stores
 
@@ -186,6 +186,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.attributes[semconv.WORKFLOW_NAME] = name
         elif agent is not None:
             run.attributes[semconv.AGENT_NAME] = agent
+        run.state = graphs.GRAPH if graphs.is_called_by_graph() else None
         self._read_inputs(run, inputs)
         if run.parent is None and "thread_id" in metadata and (inputs is None or hasattr(inputs, "resume")):
             graphs.link_resumption(run)
@@ -231,9 +232,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run is not None and run.owner is self:
             if run.query is None:
                 self._read_inputs(run, kwargs.get("inputs"))
-            run.answer = answer_of(outputs)
-            if not run.answer and getattr(outputs, "tool_calls", None):
-                run.answer, run.reply = None, [message_of(outputs)]  # there is no answer yet
+            read_answer(run, outputs)
             if run.parent is None and run.request.interrupt is not None:
                 run.answer = run.request.interrupt
                 graphs.remember_interrupt(run)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ragtrace.text.sanitizer import fields_of, sendable
-from ragtrace_langchain.chat_messages import ROLES
+from ragtrace.tracing.request import Run
+from ragtrace_langchain.chat_messages import ROLES, message_of
 from ragtrace_langchain.conversion import text_of
+from ragtrace_langchain.graphs import GRAPH
 
 _QUERY_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
 _STRUCTURED_KEYS = ("structured_response", "parsed")
@@ -78,20 +80,31 @@ def questions_of_interrupt(error: BaseException) -> str | None:
     return "\n".join(texts) or None
 
 
-def answer_of(outputs: Any) -> str | None:
-    """Returns the answer in a root's outputs, or None. Objects are written as JSON."""
+def read_answer(run: Run, outputs: Any) -> None:
+    """Reads what a chain, graph or agent returns into its run."""
+    # The parts of a graph's state come one after the other; those of a chain's outputs may be answers side by side.
+    calls = run.request.model_calls if run.state == GRAPH else ()
+    run.answer = answer_of(outputs, run.query, [call.answer.strip() for call in reversed(calls) if call.answer])
+    if not run.answer and getattr(outputs, "tool_calls", None):
+        run.answer, run.reply = None, [message_of(outputs)]  # there is no answer yet
+
+
+def answer_of(outputs: Any, question: str | None = None, replies: Sequence[str] = ()) -> str | None:
+    """Returns the answer in a root's outputs, or None. Objects are written as JSON. Of several outputs with unknown
+    names it is the first one of the model's `replies` that is among them, else what is neither a document nor the
+    question."""
     if outputs is None or isinstance(outputs, str):
         return outputs
     if isinstance(outputs, Mapping):
-        return _answer_of_fields(outputs)
+        return _answer_of_fields(outputs, question, replies)
     if not hasattr(outputs, "content") and (fields := fields_of(outputs)):
-        return _answer_of_fields(fields)
+        return _answer_of_fields(fields, question, replies)
     if isinstance(outputs, (list, tuple)) and outputs and hasattr(outputs[-1], "content"):
         return _last_answer(outputs)
     return text_of(outputs)
 
 
-def _answer_of_fields(outputs: Mapping[Any, Any]) -> str | None:
+def _answer_of_fields(outputs: Mapping[Any, Any], question: str | None, replies: Sequence[str]) -> str | None:
     for key in _STRUCTURED_KEYS:
         if outputs.get(key) is not None:
             return sendable(outputs[key])
@@ -100,7 +113,19 @@ def _answer_of_fields(outputs: Mapping[Any, Any]) -> str | None:
             return answer_of(outputs[key])
     if outputs.get("messages"):
         return _last_answer(outputs["messages"])
-    return sendable({key: _shown(value) for key, value in outputs.items()})
+    texts = {key: text_of(value).strip() for key, value in outputs.items() if not _holds_documents(value)}
+    for text in replies:
+        if text in texts.values():
+            return text
+    own = [key for key, text in texts.items() if text and text != question] or list(outputs)
+    if len(own) == 1 < len(outputs):
+        return answer_of(outputs[own[0]])
+    return sendable({key: _shown(outputs[key]) for key in own})
+
+
+def _holds_documents(value: Any) -> bool:
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    return hasattr(first, "page_content")
 
 
 def _shown(value: Any) -> Any:

@@ -24,6 +24,7 @@ from ragtrace.tracing.content import (
 )
 from ragtrace.tracing.message_attributes import message_texts, text_message, tool_attributes
 from ragtrace.tracing.model_messages import ModelMessage, PromptTemplate
+from ragtrace.tracing.provider_replies import USAGE_ATTRIBUTES
 from ragtrace.tracing.request import MODEL_CALLS, Run
 
 _STRUCTURED = frozenset(
@@ -65,13 +66,14 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
 
 def _usage_of_agent(agent: Run) -> Attributes:
     """The tokens of all model calls below an agent, under OpenTelemetry's names alone: backends add up OpenInference's
-    counts over all spans."""
+    counts over all spans. Details such as cached tokens are among them: MLflow reads no span below one that has
+    tokens."""
     sums: Attributes = {}
     for call in agent.request.model_calls:
         above: Run | None = call
         while above is not None and above is not agent:
             above = above.parent
-        for name in (semconv.INPUT_TOKENS, semconv.OUTPUT_TOKENS) if above is agent else ():
+        for name in USAGE_ATTRIBUTES if above is agent else ():
             value = call.attributes.get(name)
             if isinstance(value, int):
                 sums[name] = sums.get(name, 0) + value

@@ -26,6 +26,8 @@ _OI_NAMES = {
     semconv.AUDIO_INPUT_TOKENS: semconv.OI_TOKENS_AUDIO_INPUT,
     semconv.AUDIO_OUTPUT_TOKENS: semconv.OI_TOKENS_AUDIO_OUTPUT,
 }
+USAGE_ATTRIBUTES = tuple(_OI_NAMES)
+"""OpenTelemetry's attributes of tokens that can be added up over several model calls."""
 _NAMES: Mapping[str, tuple[str, ...]] = {
     semconv.INPUT_TOKENS: (
         "prompt_tokens",  # OpenAI and all that speak its protocol

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
@@ -109,6 +111,46 @@ REPLY = '{"months": 24, "since": "2024-01-01"}'
 def test_answers(outputs: Any, answer: str) -> None:
     """Objects are answered as JSON, wherever they are."""
     assert answer_of(outputs) == answer
+
+
+@pytest.mark.parametrize(
+    ("outputs", "answer"),
+    [
+        ({"topic": "pumps", "found": [Document("Pumps are covered.")], "report": "24 months."}, "24 months."),
+        ({"topic": "pumps", "joke": AIMessage("Ha."), "poem": "Roses."}, '{"joke": "Ha.", "poem": "Roses."}'),
+        ({"months": 24}, '{"months": 24}'),
+        ({"topic": "pumps"}, '{"topic": "pumps"}'),
+    ],
+)
+def test_answers_of_unknown_names(outputs: Any, answer: str) -> None:
+    """The answer is what is neither the question nor documents; several are JSON."""
+    assert answer_of(outputs, "pumps") == answer
+
+
+class Report(TypedDict, total=False):
+    topic: str
+    draft: str
+    report: str
+    steps: int
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_the_last_text_of_a_model_in_a_graphs_state(recorded: Recorded, config: Any, is_streamed: bool) -> None:
+    """Where the state's names say nothing, the answer is what the last model said of what is in the state."""
+
+    def write(name: str, text: str) -> Any:
+        return lambda state: {name: FakeListChatModel(responses=[text]).invoke("Write.").text, "steps": 2}
+
+    def grade(state: Report) -> Report:
+        FakeListChatModel(responses=["yes"]).invoke("Is it good?")
+        return {"steps": 3}
+
+    builder = StateGraph(Report)
+    builder.add_sequence([("a", write("draft", "Some months.")), ("b", write("report", "24 months.")), ("c", grade)])
+    builder.add_edge(START, "a")
+    graph = builder.compile()
+    list(graph.stream({"topic": "pumps"}, config)) if is_streamed else graph.invoke({"topic": "pumps"}, config)
+    assert [(trace.query, trace.answer) for trace in recorded.traces] == [("pumps", "24 months.")]
 
 
 def test_a_tool_that_answers_for_its_agent() -> None:

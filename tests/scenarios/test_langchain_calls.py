@@ -337,7 +337,7 @@ AGENTS = {
 }  # fmt: skip
 GRAPHS = {
     "each subject to a node of its own": Scenario(
-        fanned_out, (('["a", "b"]', '{"subjects": ["a", "b"], "jokes": ["joke", "joke"]}'),), "workflow chat chat"
+        fanned_out, (('["a", "b"]', '["joke", "joke"]'),), "workflow chat chat"
     ),
     "graph inside a graph": Scenario(
         lambda: list(graph(graph(answering(chat("yes")))).stream({"messages": "q?"}, subgraphs=True)), ONCE,

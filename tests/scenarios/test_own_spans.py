@@ -129,13 +129,16 @@ def test_the_span_inside_of_a_function(langchain: Recorded) -> None:
 
 
 def test_tokens_of_an_agent(langchain: Recorded) -> None:
-    """The span of an agent has the tokens of all model calls below it, under OpenTelemetry's names alone."""
-    usage: Any = {"usage_metadata": {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}}
+    """The span of an agent has the tokens of all model calls below it, cached ones and those of reasoning among them,
+    under OpenTelemetry's names alone."""
+    details = {"input_token_details": {"cache_read": 4}, "output_token_details": {"reasoning": 2}}
+    usage: Any = {"usage_metadata": {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15, **details}}
     asks = call("search", q="x")
     asks.usage_metadata = usage["usage_metadata"]
     create_agent(chat(asks, AIMessage("yes", **usage)), tools=[search], name="helper").invoke({"messages": "q?"})
     told: dict[str, Any] = dict(langchain.named("invoke_agent")[0].attributes or {})
     assert (told[semconv.INPUT_TOKENS], told[semconv.OUTPUT_TOKENS]) == (20, 10)
+    assert (told[semconv.CACHE_READ_TOKENS], told[semconv.REASONING_TOKENS]) == (8, 4)
     assert not any(name.startswith("llm.token_count") for name in told)
 
 
