@@ -147,7 +147,7 @@ def recording_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
 
     def model(values: list[Any]) -> None:
         run = uuid4()
-        fields = values[2] if isinstance(values[2], dict) else {}
+        fields = dict.copy(values[2]) if isinstance(values[2], dict) else {}
         extra = {"invocation_params": {**fields, "stop": values[3], "tools": values[3]}, "options": {"stop": values[3]}}
         message = values[5] if hasattr(values[5], "additional_kwargs") else Plain(content=values[5])
         generation = SimpleNamespace(message=message, text=values[1], generation_info=fields)

@@ -50,7 +50,7 @@ def documents_of_tool(output: Any) -> list[Document]:
     return documents_in(output) or _documents_in_text(getattr(output, "content", output))
 
 
-_NOTHING, _MAPPING, _SEQUENCE, _DOCUMENT, _MESSAGE, _MESSAGES, _COMMAND, _OBJECT = range(8)
+_NOTHING, _MAPPING, _SEQUENCE, _DOCUMENT, _MESSAGE, _MESSAGES, _COMMAND, _OBJECT, _UNREADABLE = range(9)
 _kinds: dict[type, int] = {
     **dict.fromkeys((str, bytes, int, float, bool, type(None)), _NOTHING), dict: _MAPPING, list: _SEQUENCE
 }  # fmt: skip
@@ -60,7 +60,10 @@ _kinds: dict[type, int] = {
 def _kind(value: Any) -> int:
     kind = _kinds.get(type(value))
     if kind is None:
-        kind = _classify(value)
+        try:
+            kind = _classify(value)
+        except Exception:  # noqa: BLE001 an application's object: it must not hide its neighbours
+            kind = _UNREADABLE
         if len(_kinds) < 1_000:  # an application may make classes without end
             _kinds[type(value)] = kind
     return kind
@@ -85,7 +88,7 @@ def _classify(value: Any) -> int:
 def _collect(value: Any, raw: list[Any], depth: int) -> None:
     """Appends the documents in `value` to `raw`. Every step of a request passes here."""
     kind = _kind(value)
-    if kind in (_NOTHING, _MESSAGES) or depth > _MAX_DEPTH:
+    if kind in (_NOTHING, _MESSAGES, _UNREADABLE) or depth > _MAX_DEPTH:
         return
     if kind == _MAPPING:
         for each in value.values():

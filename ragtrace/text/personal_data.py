@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ragtrace.settings import PHONE_REGIONS
 from ragtrace.text import life_facts
+from ragtrace.text.decoded_text import DecodedText, decoded, rejoined, unwrapped
 from ragtrace.text.item_checks import is_card, is_host_ip, is_iban, is_real_email, is_ssn, is_wallet
 from ragtrace.text.item_kinds import Group, Kind, Parts, personal
 from ragtrace.text.item_labels import label_search
@@ -176,24 +177,52 @@ _TOKEN_REST = re.compile(r"(?:[^\s\"'`<>{}()\[\],;]*\w)?")
 
 def find_masks(text: str) -> list[Mask]:
     """The places to hide in order to mask a text, in order; they do not overlap. Values that letters of other scripts,
-    underscores, no-break spaces or dashes hide from the patterns are found in `plain_views` of the text."""
-    spans = _mask_spans(text)
-    for view in plain_views(text):
-        spans += _mask_spans(view)
+    underscores, no-break spaces or dashes hide from the patterns are found in `plain_views` of the text, and those that
+    escapes, invisible characters or line breaks hide in what `decoded` and `unwrapped` return."""
+    spans = _seen_spans(text)
+    if (view := decoded(text)) is not None:
+        spans += [(*view.place(start, end), rank) for start, end, rank in _seen_spans(view.text)]
+    if (view := unwrapped(text)) is not None:
+        spans += [(*view.place(start, end), rank) for start, end, rank in _mask_spans(view.text, _CHECKED_NUMBERS)]
+    if (view := rejoined(text)) is not None:
+        # An item that ends with its line is whole.
+        spans += [span for span in _rejoined_spans(view) if not any(a <= span[0] < b for a, b, _ in spans)]
     return _merged(sorted(spans))
 
 
-def _mask_spans(text: str) -> list[tuple[int, int, int]]:
-    """Start, end and rank of the kind of what is hidden, as far as the patterns see it."""
+def _rejoined_spans(view: DecodedText) -> list[tuple[int, int, int]]:
+    return [
+        (*view.place(start, end), rank)
+        for start, end, rank in _mask_spans(view.text)
+        if KINDS[rank].group == "secret" or (KINDS[rank].pattern and KINDS[rank].check) or view.text[start] == "+"
+    ]
+
+
+def _seen_spans(text: str) -> list[tuple[int, int, int]]:
+    spans = _mask_spans(text)
+    for view in plain_views(text):
+        spans += _mask_spans(view)
+    return spans
+
+
+def _mask_spans(text: str, names: frozenset[str] | None = None) -> list[tuple[int, int, int]]:
+    """Start, end and rank of the kind of what is hidden, as far as the patterns see it; with `names` only the items of
+    these kinds that have a check, or begin with +."""
     prepared = SearchText(text)
     spans: list[tuple[int, int, int]] = []
     for rank, kind in enumerate(KINDS):
-        if kind.masked:
+        if kind.masked and (names is None or kind.name in names):
             for start, end in kind.find(prepared):
+                if names is not None and kind.check is None and text[start] != "+":
+                    continue
                 # Patterns have a greatest length; the rest of a longer secret must not stay.
                 rest = _TOKEN_REST.match(text, end) if kind.group == "secret" else None
                 spans.append((start, rest.end() if rest else end, rank))
     return spans
+
+
+_CHECKED_NUMBERS = frozenset({"credit_card", "iban", "us_ssn", "phone"})
+"""Kinds for which numbers in a column are rarely taken."""
 
 
 def _merged(spans: Sequence[tuple[int, int, int]]) -> list[Mask]:

@@ -278,7 +278,7 @@ def _fields(value: Any, names: frozenset[str]) -> Mapping[str, Any]:
 
 
 def _first(value: Any) -> Any:
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview)):
         return value[0] if value else None
     return value
 

@@ -324,8 +324,17 @@ class Odd(dict[str, Any]):
     keys = __iter__  # type: ignore[assignment]
 
 
+class Hostile:
+    """Its attributes cannot be asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
 def test_one_bad_document_hides_no_other() -> None:
-    """Ids without a truth, a score that is no float, metadata that cannot be read: every other document is kept."""
+    """Ids without a truth, a score that is no float, metadata or attributes that cannot be read: every other document
+    is kept."""
+    assert [d.id for d in documents_in({"odd": Hostile(), "documents": [Hostile(), CHUNKS[0]]})] == [CHUNKS[0].id]
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     bad = [
         Document.model_construct(page_content="numpy", id=np.array([1, 2]), metadata={}),

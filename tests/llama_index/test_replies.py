@@ -190,6 +190,13 @@ def test_object_that_has_every_field() -> None:
     assert Endless.looks < 10_000
 
 
+@pytest.mark.parametrize("content", [memoryview(b"abc").cast("B"), memoryview(b"a").cast("B", []), bytearray(b"x")])
+def test_bytes_in_the_place_of_parts(content: Any) -> None:
+    """Bytes of any kind where parts of a message are expected have no counts, and hide no others."""
+    reply = {"message": content, "choices": content, "usage": {"prompt_tokens": 3, "total_tokens": 5}}
+    assert token_counts(reply)["gen_ai.usage.input_tokens"] == 3
+
+
 def test_usage_apart_from_the_reply(instrumented: Recorded) -> None:
     """Tokens and finish reason beside the provider's reply are read, too: on the response or on its message."""
 

@@ -1,0 +1,166 @@
+"""Reads a text as its reader would: escapes decoded, invisible characters and marks inside of a value left out.
+
+`jane%40acme.io`, `jane&#64;acme.io`, `jane\\u0040acme.io` and a key with a zero-width space in it are the same value as
+without. Patterns do not see them, so masks are also searched in the decoded text and moved back to the places of the
+text itself.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from html import unescape
+from typing import NamedTuple
+from urllib.parse import unquote
+
+_ROUNDS = 3
+"""Decodings of one text: JSON in a URL in JSON."""
+# Marks that show nothing: soft hyphens, zero-width spaces and joiners, directions, variations, accents of their own.
+_INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\u0300-\u036f\u0489\u20d0-\u20f0\U000e0001\U000e0020-\U000e007f\U000e0100-\U000e01ef"
+)
+_VALUE = r"[\w@.+:/=-]"
+# Backslashes, "25" and "amp;" recur where a text was escaped twice.
+_HIDDEN = re.compile(
+    r"(?P<pair>\\+u[dD][89abAB][0-9a-fA-F]{2}\\+u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|(?P<code>\\+(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|u\{[0-9a-fA-F]{1,6}\}|x[0-9a-fA-F]{2}))"
+    r"|(?P<url>%(?:25)*[0-7][0-9a-fA-F]|(?:%(?:25)*[89a-fA-F][0-9a-fA-F])+)"
+    r"|(?P<entity>&(?:amp;)*(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"
+    r"|(?P<space>\\+[nrt](?=[0-9A-Za-z+]))"
+    r"|(?<=\w)\\+(?P<mark>[!-/:-@\[\]-`{-~])"
+    rf"|(?P<nothing>[{_INVISIBLE}]+|(?<={_VALUE})(?:\*{{2,3}}|~~|`)(?={_VALUE})|(?<=\d )\*\*(?=\d)|(?<=\d)\*\*(?= \d))"
+)
+_MARK = re.compile(rf"[\\%&*~`{_INVISIBLE}]")
+"""What an escape begins with: a search for it costs little in a text without one."""
+_PLUS = re.compile(r"(?<=\w)\+(?=\w)")
+_ESCAPED_URL = re.compile(r"%[0-9a-fA-F]{2}")
+_WRAP = re.compile(r"(?<=\d)(?:[ \t]*[\r\n\t][ \t\r\n]*|\+)(?=\d)")
+_BREAK = re.compile(r"\n[ \t>]*(?=[\w@.+:/=-]{2})")
+_LONGEST_HALF = 200
+_SHORTEST_VALUE = 9
+_NO_WORD = re.compile(r"[\d@]|\w[._+/-]\w|[a-z][A-Z]|[A-Z]{9}")
+
+
+class _Edit(NamedTuple):
+    """What one place of the text became: characters start to end of the view, and of the text."""
+
+    view_start: int
+    view_end: int
+    start: int
+    end: int
+
+
+class DecodedText:
+    """A text after replacements, which knows where its characters come from."""
+
+    def __init__(self, text: str, edits: list[_Edit], source: DecodedText | None = None) -> None:
+        self.text = text
+        self._edits = edits
+        self._ends = [edit.view_end for edit in edits]
+        self._source = source
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """The place in the original text of the characters from `start` to `end` (exclusive, not empty)."""
+        first, last = self._character(start)[0], self._character(end - 1)[1]
+        return (first, last) if self._source is None else self._source.place(first, last)
+
+    def _character(self, at: int) -> tuple[int, int]:
+        index = bisect_right(self._ends, at)
+        if index < len(self._edits) and self._edits[index].view_start <= at:
+            return self._edits[index].start, self._edits[index].end
+        if index:
+            at += self._edits[index - 1].end - self._ends[index - 1]
+        return at, at + 1
+
+
+def decoded(text: str) -> DecodedText | None:
+    """The text with its escapes (JSON, Python, URL, HTML, Markdown) decoded and without marks that show nothing; None
+    where it has none. Linear in the length."""
+    view: DecodedText | None = None
+    for _ in range(_ROUNDS):
+        further = _replaced(text, _escapes(text), _meaning, view)
+        if further is None:
+            break
+        if view is None and _ESCAPED_URL.search(text):
+            further = _replaced(further.text, _PLUS.finditer(further.text), lambda _: " ", further) or further
+        view, text = further, further.text
+    return view
+
+
+def unwrapped(text: str) -> DecodedText | None:
+    """The text with a blank where a line break, a tab or a plus stands between two digits; None where none does."""
+    return _replaced(text, _WRAP.finditer(text), lambda _: " ")
+
+
+def rejoined(text: str) -> DecodedText | None:
+    """The words that a line break may have cut in two, put together, one a line: those with an @ before the break, and
+    those that are no words on both sides. None where there are none. Linear in the length."""
+    pieces: list[str] = []
+    edits: list[_Edit] = []
+    last = length = 0
+    for match in _BREAK.finditer(text):
+        line = text[max(last, match.start() - _LONGEST_HALF) : match.start()]
+        after = text[match.end() : match.end() + _LONGEST_HALF].split(None, 1)[0]
+        before = line.removesuffix("\r").removesuffix("=").rsplit(None, 1)[-1:]
+        if before and not line.endswith((" ", "\t")) and _can_be_a_value(before[0], after):
+            start = match.start() - len(line) + line.rindex(before[0])
+            joint = length + 1 + len(before[0])
+            edits.append(_Edit(length, length + 1, last, start))
+            edits.append(_Edit(joint, joint, start + len(before[0]), match.end()))
+            pieces += ("\n", before[0], after)
+            length, last = joint + len(after), match.end() + len(after)
+    return DecodedText("".join(pieces), edits) if edits else None
+
+
+def _can_be_a_value(before: str, after: str) -> bool:
+    if len(before) + len(after) < _SHORTEST_VALUE:
+        return False
+    return "@" in before or (_NO_WORD.search(before) is not None and _NO_WORD.search(after) is not None)
+
+
+def _replaced(
+    text: str,
+    matches: Iterable[re.Match[str]],
+    meaning: Callable[[re.Match[str]], str],
+    source: DecodedText | None = None,
+) -> DecodedText | None:
+    pieces: list[str] = []
+    edits: list[_Edit] = []
+    last = length = 0
+    for match in matches:
+        new = meaning(match)
+        if match.start() >= last and new != match.group():
+            length += match.start() - last
+            edits.append(_Edit(length, length + len(new), *match.span()))
+            pieces += (text[last : match.start()], new)
+            length += len(new)
+            last = match.end()
+    return DecodedText("".join((*pieces, text[last:])), edits, source) if edits else None
+
+
+def _escapes(text: str) -> Iterator[re.Match[str]]:
+    for mark in _MARK.finditer(text):
+        if match := _HIDDEN.match(text, mark.start()):
+            yield match
+
+
+def _meaning(match: re.Match[str]) -> str:
+    """What an escape stands for; itself where it stands for nothing."""
+    kind, whole = match.lastgroup, match.group()
+    if kind == "nothing":
+        return ""
+    if kind == "space":
+        return " "
+    if kind == "mark":
+        return match["mark"]
+    if kind == "url":
+        return unquote(whole.replace("%25", "%").replace("%25", "%") if "%25" in whole else whole)
+    if kind == "entity":
+        return unescape(whole.replace("amp;", "")) if "amp;" in whole else unescape(whole)
+    digits = re.findall(r"[uUx]\{?([0-9a-fA-F]+)", whole)
+    code = int(digits[0], 16)
+    if kind == "pair":
+        code = 0x10000 + ((code - 0xD800) << 10) + int(digits[1], 16) - 0xDC00
+    return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else whole

@@ -1,0 +1,129 @@
+"""Values that escapes, invisible characters, look-alike letters and line breaks hide are masked all the same."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace.text.decoded_text import decoded, rejoined
+from ragtrace.text.redaction import mask_pii, mask_pii_at
+
+VALUES = {
+    "card": "4111 1111 1111 1111",
+    "phone": "+49 171 2345678",
+    "iban": "DE89 3704 0044 0532 0130 00",
+    "ssn": "536-22-8145",
+    "ip": "81.169.145.12",
+    "ipv6": "2a02:8108:9640:1d8c:3c1f:77aa:9b01:12cd",
+    "mac": "3c:22:fb:9a:41:7e",
+    "email": "jane.doe@acme.io",
+    "github": "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+    "url password": "postgres://app:s3cr3tPw7@db.acme.net/x",
+}
+
+
+def _each(form: str) -> Callable[[str], str]:
+    return lambda value: "".join(form.format(ord(character)) for character in value)
+
+
+def _marks(form: str) -> Callable[[str], str]:
+    return lambda value: re.sub(r"[^A-Za-z0-9]", lambda match: form.format(ord(match[0])), value)
+
+
+def _inside(mark: str) -> Callable[[str], str]:
+    return lambda value: mark.join((value[: len(value) // 3], value[len(value) // 3 : -3], value[-3:]))
+
+
+LOOK_ALIKES = str.maketrans("aceopxyABCEHKMOPTX", "асеорхуАВСЕНКМОРТХ")  # noqa: RUF001 that is the point
+ESCAPES: dict[str, Callable[[str], str]] = {
+    "JSON": _marks(r"\u{:04x}"),
+    "JSON, every letter": _each(r"\u{:04x}"),
+    "JSON in JSON": lambda value: json.dumps(_marks(r"\u{:04x}")(value)),
+    "Python": _marks(r"\x{:02x}"),
+    "URL": lambda value: quote(value, safe=""),
+    "URL form": quote_plus,
+    "URL, every letter": _each("%{:02X}"),
+    "URL twice": lambda value: quote(quote(value, safe=""), safe=""),
+    "URL in JSON": lambda value: _marks(r"\u{:04x}")(quote(value, safe="")),
+    "HTML": _marks("&#{};"),
+    "HTML in hex": _marks("&#x{:x};"),
+    "HTML names": lambda value: value.replace("@", "&commat;").replace(".", "&period;").replace(" ", "&nbsp;"),
+    "HTML twice": lambda value: html.escape(_marks("&#{};")(value)),
+    "Markdown": lambda value: re.sub(r"([^A-Za-z0-9 ])", r"\\\1", value),
+    "bold @": lambda value: value.replace("@", "**@**"),
+    "after a line feed": lambda value: rf"see\n{value}",
+    "zero-width space": _inside("\u200b"),
+    "soft hyphen": _inside("\u00ad"),
+    "word joiner": _inside("\u2060"),
+    "mark of direction": _inside("\u200e"),
+    "variation": _inside("\ufe0f"),
+    "mathematical digits": lambda value: value.translate({48 + n: 0x1D7CE + n for n in range(10)}),
+    "full width": lambda value: "".join(chr(ord(c) + 0xFEE0) if c != " " else "\u3000" for c in value),
+    "Arabic digits": lambda value: value.translate({48 + n: 0x660 + n for n in range(10)}),
+    "Cyrillic": lambda value: value.translate(LOOK_ALIKES),
+    "line breaks": lambda value: value.replace(" ", "\n"),
+    "tabs": lambda value: value.replace(" ", "\t"),
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES, ids=str)
+@pytest.mark.parametrize("value", VALUES, ids=str)
+def test_an_escape_is_no_shelter(value: str, escape: str) -> None:
+    """Whatever writes a value in another form hides it from nothing."""
+    form = ESCAPES[escape](VALUES[value])
+    masked = mask_pii(f"It is {form} today")
+    assert form not in masked
+    left = sum(map(str.isalnum, re.sub(r"\[[a-z_]+\]", "", masked))) - len("Itistoday")
+    assert left <= 0.4 * sum(map(str.isalnum, form)), masked
+    assert masked.startswith("It is ")
+    assert masked.endswith(" today"), "no more is hidden"
+
+
+@pytest.mark.parametrize("value", ["email", "ipv6", "mac", "github"])
+def test_a_line_break_inside_of_a_value_is_no_shelter(value: str) -> None:
+    """A value that is wrapped in its middle, as mails and PDFs have it, is hidden whole."""
+    text = VALUES[value]
+    masked = mask_pii(f"It is {text[: len(text) // 2]}\n{text[len(text) // 2 :]} today")
+    assert re.fullmatch(r"It is (\[[a-z_]+\]\s?)+ ?today", masked), masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "write to\nThanks and\nregards",
+        "2019\n2020\n2021\n2022",
+        "| 12 | 30 |\n| 45 | 61 |",
+        r"C:\new\table\readme.txt and \alpha + \beta",
+        "100% of 50% and 20%20 more",
+        "AT&T &amp; Co; R&D; a*b*c ** d",
+        "Das Präsens 😀️ ist **gut**, sagt сосед в Москве 24 часа",
+    ],
+)
+def test_text_without_a_value_stays(text: str) -> None:
+    """Line breaks, columns, paths, per cents, ampersands and other scripts alone are changed in nothing."""
+    assert mask_pii(text) == text
+
+
+def test_the_next_line_of_a_whole_value_stays() -> None:
+    """An address at the end of its line takes nothing of the next line with it."""
+    assert mask_pii("jane.doe@acme.io\nmiller-smith wrote") == "[email]\nmiller-smith wrote"
+
+
+@given(st.text(alphabet="a@.%&\\u0041#;x25\n\r =\u200b*`+1", max_size=60), st.integers(0, 60), st.integers(1, 60))
+def test_every_place_of_a_view_is_a_place_of_the_text(text: str, start: int, length: int) -> None:
+    """Places are in order, inside of the text, and lead to the same characters where nothing was replaced."""
+    for view in (decoded(text), rejoined(text)):
+        if view is not None and start + length <= len(view.text):
+            first, last = view.place(start, start + length)
+            assert 0 <= first <= last <= len(text)
+    places = range(len(text) + 1)
+    masked, moved = mask_pii_at(text, places)
+    assert [moved[at] for at in places] == sorted(moved[at] for at in places)
+    assert moved[len(text)] == len(masked)
