@@ -151,6 +151,8 @@ OI_EVALUATIONS: Final = "evaluations"
 MIME_TEXT: Final = "text/plain"
 MIME_JSON: Final = "application/json"
 
+ANNOTATOR_KINDS: Final = {"judge": "LLM", "human": "HUMAN"}
+"""OpenInference's kinds of annotators by `Score.method`; all others are `CODE`."""
 OI_KINDS: Final = {
     OP_WORKFLOW: "CHAIN",
     OP_AGENT: "AGENT",

@@ -33,6 +33,7 @@ MODULES = {
     "console": "console",
     "console/test_browser.py": "browser",
     "console/test_serve.py": "server",
+    "delivery": "server",
     "demo": "process",
     "evaluators/test_reference_libraries.py": "external",
     "grafana": "process",

@@ -11,7 +11,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = (".", "integrations", "exporters")  # the folders that hold packages of the product
-PRODUCT = ("ragtrace", "ragtrace_langchain", "ragtrace_llama_index", "ragtrace_otlp", "ragtrace_prometheus")
+PRODUCT = (
+    "ragtrace",
+    "ragtrace_langchain",
+    "ragtrace_llama_index",
+    "ragtrace_otlp",
+    "ragtrace_prometheus",
+    "ragtrace_phoenix",
+)
 
 OPENTELEMETRY_PARTS = ("exporter", "instrumentation", "proto", "sdk")
 

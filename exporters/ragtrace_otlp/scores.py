@@ -12,7 +12,6 @@ from ragtrace.records import Evaluation, Score
 from ragtrace.text.sanitizer import Sanitizer
 
 _EVIDENCE = 40
-_KINDS = {"judge": "LLM", "human": "HUMAN"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ def _openinference(score: Score, form: ScoreFormat, n: int) -> dict[str, Any]:
     base = f"{semconv.OI_EVALUATIONS}.{n}.evaluation"
     attributes: dict[str, Any] = {
         f"{base}.name": score.name,
-        f"{base}.annotator_kind": _KINDS.get(score.method, "CODE"),
+        f"{base}.annotator_kind": semconv.ANNOTATOR_KINDS.get(score.method, "CODE"),
         f"{base}.identifier": f"{score.name}@{score.version}",
         **_result(score, form, base),
     }

@@ -220,11 +220,19 @@ class PrometheusSink(Collector):
                 self._written = families
             return self._written
 
-    def watch(self, pipeline: Any, telemetry: Any = None, redaction: Mapping[str, int] | None = None) -> None:
-        """Read the pipeline's counts and the exporters' at each scrape, and the numbers of texts whose redaction
-        failed, by reason."""
+    def watch(
+        self,
+        pipeline: Any,
+        telemetry: Any = None,
+        redaction: Mapping[str, int] | None = None,
+        deliveries: Sequence[Any] = (),
+    ) -> None:
+        """Read at each scrape the pipeline's counts, the exporters' and those of the deliveries of scores, and the
+        numbers of texts whose redaction failed, by reason."""
         failures = {} if redaction is None else redaction
-        self._watcher = Watcher(self._base, self._judge, pipeline, telemetry, self._fail, self._lost, failures)
+        self._watcher = Watcher(
+            self._base, self._judge, pipeline, telemetry, self._fail, self._lost, failures, deliveries
+        )
 
     @property
     def url(self) -> str | None:

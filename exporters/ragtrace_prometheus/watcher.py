@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,12 +44,16 @@ class Watcher:
     """How many there were."""
     redaction: Mapping[str, int] = field(default_factory=dict)
     """Texts whose redaction failed, by reason."""
+    deliveries: Sequence[Any] = ()
+    """Of scores, to Phoenix, MLflow and Langfuse."""
 
     def families(self, caps: Caps) -> list[Family]:
         """The metrics of this moment. A part that fails is left out: half a scrape is better than none."""
         parts = [self._accounting(caps), self._evaluators(caps), self._queue(caps)]
-        if self.telemetry is not None:
+        if self.telemetry is not None or self.deliveries:
             parts.append(self._export())
+        if self.telemetry is not None:
+            parts.append(self._spans())
         if self.redaction:
             parts.append(self._redaction())
         if any(check.asks_judge for check in self.pipeline.evaluators):
@@ -109,17 +113,26 @@ class Watcher:
         yield self._family("counter", "internal_errors", "Failures inside ragtrace.", [((), errors)])
 
     def _export(self) -> Iterator[Family]:
-        stats = self.telemetry.stats()
         items: list[_Row] = []
         failures: list[_Row] = []
-        spans, events = (stats.spans, stats.spans_dropped), (stats.events, stats.events_dropped)
-        for sink, (export, lost) in (("spans", spans), ("events", events)):
-            if export is not None:
-                items.append(((sink,), export.exported))
-                failures.append(((sink, "queue_full"), lost))
-                failures += [((sink, clean(reason)), count) for reason, count in export.failed.items()]
+        if self.telemetry is not None:
+            stats = self.telemetry.stats()
+            spans, events = (stats.spans, stats.spans_dropped), (stats.events, stats.events_dropped)
+            for sink, (export, lost) in (("spans", spans), ("events", events)):
+                if export is not None:
+                    items.append(((sink,), export.exported))
+                    failures.append(((sink, "queue_full"), lost))
+                    failures += [((sink, clean(reason)), count) for reason, count in export.failed.items()]
+        for delivery in self.deliveries:
+            delivered = delivery.stats()
+            items.append(((delivery.name,), delivered.delivered))
+            failures.append(((delivery.name, "queue_full"), 0))
+            failures += [((delivery.name, reason), count) for reason, count in delivered.lost.items()]
         yield self._family("counter", "export_items", "Items exported.", items, "sink")
         yield self._family("counter", "export_failures", "Items not exported.", failures, "sink reason")
+
+    def _spans(self) -> Iterator[Family]:
+        stats = self.telemetry.stats()
         text = "Spans that a full queue dropped."
         yield self._family("counter", "spans_dropped", text, [((), stats.spans_dropped)])
         if stats.hold is not None:

@@ -92,6 +92,10 @@ class Settings:
     OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. OTEL_LOGS_EXPORTER=none turns them off, too."""
     spans_file: str = ""
     """A file that gets every span as a line of JSON, beside an endpoint or without one."""
+    phoenix_url: str = ""
+    """A Phoenix server that gets the scores as annotations of the spans, e.g. `http://localhost:6006`; `env` for
+    PHOENIX_COLLECTOR_ENDPOINT. Its key is read from PHOENIX_API_KEY or PHOENIX_CLIENT_HEADERS. See
+    [backends.md](backends.md)."""
     report_file: str = ""
     """A file that gets one line of JSON for each evaluation, for `ragtrace report`: time, app, env, model, prompt
     version, trace id, and of each score name, value, label, error, version, method, cost, failures and sampling

@@ -21,6 +21,7 @@ from ragtrace.online.pipeline import Adjust, Limits, Pipeline, Sink
 from ragtrace.settings import Settings, evaluator_settings, for_evaluators, load, prices
 from ragtrace.startup import exit_hooks, requirements, telemetry_setup
 from ragtrace.startup import runtime as running
+from ragtrace.startup.backends import open_deliveries
 from ragtrace.startup.privacy_modes import redact_texts
 from ragtrace.startup.runtime import Parts, Runtime
 from ragtrace.startup.suite import make_suite
@@ -134,7 +135,9 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     metrics = _metrics(settings, calibrated)
     journal = _journal(settings, capture, checks)
     store = _store(settings, calibrated)
-    parts: list[Sink | None] = [metrics, *(telemetry.sinks if telemetry is not None else ()), journal, store]
+    deliveries = open_deliveries(settings, capture.sanitizer)
+    telemetry_sinks = telemetry.sinks if telemetry is not None else ()
+    parts: list[Sink | None] = [metrics, *telemetry_sinks, journal, store, *deliveries]
     pipeline = Pipeline(
         checks,
         (*sinks, *(part for part in parts if part is not None)),
@@ -151,12 +154,13 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
         on_loaded=None if hold is None else hold.begin,
     )
     if metrics is not None:
-        metrics.watch(pipeline, telemetry, capture.sanitizer.failures.by_reason)
+        metrics.watch(pipeline, telemetry, capture.sanitizer.failures.by_reason, deliveries)
         metrics.share(settings.prometheus_port, settings.prometheus_host)
     pipeline.start()
     recorder.set_consumer(pipeline)
     source = telemetry_setup.span_source(settings, capture.sanitizer, telemetry)
-    return Runtime(settings, pipeline, Parts(telemetry, metrics, journal, store, _feedback(settings), source))
+    parts_beside = Parts(telemetry, metrics, journal, store, _feedback(settings), source, deliveries)
+    return Runtime(settings, pipeline, parts_beside)
 
 
 def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink | None:

@@ -72,6 +72,12 @@ class _Source(Protocol):
     def stats(self) -> Any: ...
 
 
+class _Delivery(_Waits, Protocol):
+    name: str
+
+    def stats(self) -> Any: ...
+
+
 class _Feedback(_Waits, Protocol):
     def __call__(self, message: Feedback, /) -> None: ...
 
@@ -86,6 +92,8 @@ class Parts:
     store: _Waits | None = None
     feedback: _Feedback | None = None
     source: _Source | None = None
+    deliveries: Sequence[_Delivery] = ()
+    """To Phoenix, MLflow and Langfuse."""
 
 
 class Runtime:
@@ -137,6 +145,12 @@ class Runtime:
         None where no such spans are read."""
         return self._parts.source.stats() if self._parts.source is not None else None
 
+    @property
+    def deliveries(self) -> Mapping[str, Any]:
+        """Counters of the scores for Phoenix, MLflow and Langfuse, by `phoenix`, `mlflow` and `langfuse`: `accepted =
+        delivered + replaced + waiting + sum(lost)`."""
+        return {delivery.name: delivery.stats() for delivery in self._parts.deliveries}
+
     def counts(self) -> Mapping[str, Counts]:
         """Per evaluator the number of this process's requests by outcome: `eligible = sampled_out + scored + failed +
         dropped`. Requests that still wait are in none of them. See `ragtrace.online.counts.Counts`."""
@@ -169,7 +183,8 @@ class Runtime:
 
     def _waiting(self) -> Iterator[_Waits]:
         """The parts that have queues, in the order in which they are flushed and closed."""
-        for part in (self._parts.telemetry, self._parts.store, self._parts.feedback):
+        # The deliveries come after the telemetry: a backend takes a score when it has its span.
+        for part in (self._parts.telemetry, self._parts.store, self._parts.feedback, *self._parts.deliveries):
             if part is not None:
                 yield part
 

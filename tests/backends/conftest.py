@@ -93,6 +93,7 @@ def _pages(name: str, server: Server, read: Callable[[], list[Trace]]) -> Pages:
         "APP": APP,
         "OTEL_EXPORTER_OTLP_HEADERS": headers,
         "OTEL_EXPORTER_OTLP_TIMEOUT": "120",
+        f"RAGTRACE_{name.upper()}_URL": server.url,
     }
     command = [sys.executable, "-m", "tests.backends.assistant"]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500, check=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from tests.backends.servers import Server
 from tests.backends.shown import Call, Document, Message, Span, Tokens, Trace
@@ -61,6 +62,13 @@ def sessions(server: Server, project: str) -> dict[str, tuple[int, str, str, flo
     }
 
 
+def annotations(server: Server, project: str, spans: Sequence[str], limit: int = 10_000) -> list[dict[str, Any]]:
+    """Return the annotations of these spans."""
+    query = urlencode({"span_ids": spans, "limit": limit}, doseq=True)
+    rows: list[dict[str, Any]] = server.get(f"/v1/projects/{project}/span_annotations?{query}")["data"]
+    return rows
+
+
 def _trace(node: Mapping[str, Any], root: Span) -> Trace:
     cached = sum(span.tokens.cache_read for span in root.walk() if span.tokens)
     tokens = Tokens(int(node["cumulativeTokenCountPrompt"]), int(node["cumulativeTokenCountCompletion"]), cached)
@@ -98,6 +106,7 @@ def _span(node: Mapping[str, Any]) -> Span:
         messages=tuple(_message(item["message"]) for item in messages) if is_model else (),
         tools=tuple(json.loads(item["tool"]["json_schema"])["function"]["name"] for item in model.get("tools", ())),
         documents=tuple(_document(item["document"]) for item in nested.get("retrieval", {}).get("documents", ())),
+        id=node["spanId"],
     )
 
 

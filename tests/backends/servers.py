@@ -78,6 +78,8 @@ class Server:
     url: str
     headers: dict[str, str]
     """Headers that its OTLP endpoint requires."""
+    restart: Callable[[], None] = lambda: None
+    """End it and start it again, with its database and its address."""
 
     def get(self, path: str) -> Any:
         """Return the decoded answer to `GET path`."""
@@ -116,26 +118,37 @@ def running(backend: Backend, program: Path) -> Iterator[Server]:
         # Python's own variables belong to the environment of the tests, and OpenTelemetry's to the application.
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "OTEL_", "VIRTUAL_ENV"))}
         inherited["PATH"] = os.pathsep.join((str(program.parent), inherited["PATH"]))
-        log = Path(folder, "server.log")
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [program, *(argument.format(**values) for argument in backend.arguments)],
-                cwd=folder,
-                env={**inherited, **variables},
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        server = Server(f"http://127.0.0.1:{port}", backend.headers)
+        log, url = Path(folder, "server.log"), f"http://127.0.0.1:{port}"
+        processes: list[subprocess.Popen[bytes]] = []
+
+        def start() -> None:
+            for process in processes:
+                _end(process)
+            with log.open("ab") as output:
+                process = subprocess.Popen(
+                    [program, *(argument.format(**values) for argument in backend.arguments)],
+                    cwd=folder,
+                    env={**inherited, **variables},
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            processes.append(process)
+            _wait_until_up(url + backend.health, process, log)
+
         try:
-            _wait_until_up(server.url + backend.health, process, log)
-            yield server
+            start()
+            yield Server(url, backend.headers, start)
         finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            finally:
-                process.kill()
+            _end(processes[-1])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(30)
+    finally:
+        process.kill()
 
 
 def _wait_until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -69,6 +69,8 @@ class Span:
     tools: tuple[str, ...] = ()
     """Names of the tools that the model could call."""
     documents: tuple[Document, ...] = ()
+    id: str = ""
+    """16 hexadecimal digits."""
     children: list[Span] = field(default_factory=list)
     """In the order of their starts."""
 

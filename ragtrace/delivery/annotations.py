@@ -1,0 +1,117 @@
+"""A score, or a person's verdict, in the form in which it goes to the tools that show traces."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.evaluation import NOT_APPLICABLE
+from ragtrace.records import Evaluation, Score
+from ragtrace.text.sanitizer import Sanitizer
+
+OWN = "ragtrace"
+"""Value of the metadata `source`: what ragtrace has written is not read back as a label of a person."""
+Key = tuple[str, str, str, str]
+"""Trace id, span id, evaluator and version: a second annotation with the same key replaces the first."""
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://pypi.org/project/ragtrace-otel/")
+_NAME, _EXPLANATION = 100, 1_000
+"""Characters of a name or label, and of an explanation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What one evaluator, or one person, says of one request. All texts went through the sanitizer."""
+
+    trace_id: str
+    """32 hexadecimal digits."""
+    span_id: str
+    """16 hexadecimal digits of the request's root span; empty where another process has answered the request."""
+    name: str
+    """The evaluator."""
+    version: str
+    """The evaluator's version; of a person's verdict `reviewer-` and the person's number."""
+    kind: str
+    """`CODE`, `LLM` or `HUMAN`."""
+    value: float | None = None
+    label: str | None = None
+    explanation: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    created: float = 0.0
+    """Unix time in seconds."""
+
+    @property
+    def key(self) -> Key:
+        """What identifies it."""
+        return self.trace_id, self.span_id, self.name, self.version
+
+    @property
+    def id(self) -> uuid.UUID:
+        """The same for the same key, in every process."""
+        return uuid.uuid5(_NAMESPACE, "/".join(self.key))
+
+    @property
+    def identifier(self) -> str:
+        """Evaluator and version: who says it."""
+        return f"{self.name}@{self.version}"
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return 1_000 + 4 * len(self.explanation or "")
+
+
+def from_evaluation(evaluation: Evaluation, sanitizer: Sanitizer, explanations: bool) -> Iterator[Annotation]:
+    """The scores of an evaluation; those that failed or do not apply are left out. Explanations may quote the answer,
+    so they are there only with `explanations`."""
+    trace = evaluation.trace
+    for score in evaluation.scores:
+        value = score.value if score.value is not None and math.isfinite(score.value) else None
+        if score.error is not None or score.label == NOT_APPLICABLE or (value is None and score.label is None):
+            continue
+        yield Annotation(
+            f"{trace.trace_id:032x}",
+            f"{trace.span_id:016x}" if trace.span_id else "",
+            sanitizer.text(score.name, _NAME),
+            sanitizer.text(score.version, _NAME),
+            semconv.ANNOTATOR_KINDS.get(score.method, "CODE"),
+            None if value is None else float(value),
+            None if score.label is None else sanitizer.text(score.label, _NAME),
+            sanitizer.text(score.explanation, _EXPLANATION) if explanations and score.explanation else None,
+            _metadata(score, evaluation.cause, sanitizer),
+            time.time(),
+        )
+
+
+def _metadata(score: Score, cause: str | None, sanitizer: Sanitizer) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"source": OWN, "version": sanitizer.text(score.version, _NAME)}
+    if score.sampling_probability != 1.0:
+        metadata["sampling_probability"] = score.sampling_probability
+    if score.model is not None:
+        metadata["model"] = sanitizer.text(score.model, _NAME)
+    if cause is not None and score.cause == cause:
+        metadata["failure_cause"] = cause
+    return metadata
+
+
+def from_verdict(  # noqa: PLR0917 the parts of a verdict
+    trace_id: str, span_id: str, reviewer: int | None, evaluator: str, label: str, comment: str | None, form: Sanitizer
+) -> Annotation:
+    """A verdict that a person gave in the console. `comment` is None where content may not leave. The person is a
+    number: names of the console's users do not leave it."""
+    return Annotation(
+        trace_id,
+        span_id,
+        form.text(evaluator, _NAME),
+        "reviewer" if reviewer is None else f"reviewer-{reviewer}",
+        "HUMAN",
+        {"pass": 1.0, "fail": 0.0}.get(label),
+        form.text(label, _NAME),
+        form.text(comment, _EXPLANATION) if comment else None,
+        {"source": OWN},
+        time.time(),
+    )

@@ -1,0 +1,82 @@
+"""Scores that ragtrace writes beside the traces of real servers, read back through their APIs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+
+import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+from ragtrace.delivery.annotations import Annotation
+from ragtrace.delivery.score_delivery import Backend, ScoreDelivery
+from ragtrace_phoenix import PhoenixAnnotations
+from tests.backends import phoenix
+from tests.backends.conftest import APP, Pages
+from tests.backends.conversation import QUESTIONS
+from tests.backends.servers import Server
+
+pytestmark = pytest.mark.timeout(600)
+SCORED = set(QUESTIONS) - {"failure"}
+"""Questions whose requests have an answer, which the assistant's evaluator needs."""
+SPANS = 100
+
+
+def send_spans(server: Server, project: str, count: int) -> list[tuple[str, str]]:
+    """Send spans of one request each to a server; their trace ids and span ids."""
+    provider = TracerProvider(resource=Resource.create({"openinference.project.name": project}))
+    exporter = OTLPSpanExporter(f"{server.url}/v1/traces", headers=server.headers, timeout=60)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    contexts = []
+    for number in range(count):
+        with provider.get_tracer("tests").start_as_current_span(f"request {number}") as span:
+            contexts.append(span.get_span_context())
+    provider.shutdown()
+    return [(f"{each.trace_id:032x}", f"{each.span_id:016x}") for each in contexts]
+
+
+def deliver(backend: Backend, spans: list[tuple[str, str]], evaluators: int, server: Server) -> ScoreDelivery:
+    """Deliver so many scores of each span, and restart the server in the middle."""
+    delivery = ScoreDelivery(backend)
+    for number in range(evaluators):
+        for trace, span in spans:
+            assert delivery.put(Annotation(trace, span, f"check_{number}", "1", "CODE", number / evaluators, "pass"))
+    half = len(spans) * evaluators // 2
+    while delivery.stats().delivered < half:
+        time.sleep(0.01)
+    operator = threading.Thread(target=server.restart)
+    operator.start()
+    assert delivery.flush(400)
+    operator.join()
+    assert delivery.close()
+    return delivery
+
+
+def test_scores_are_annotations_in_phoenix(phoenix_server: Server, phoenix_pages: Pages) -> None:
+    """Phoenix has each score as an annotation of its request's root span, with label, score and kind of annotator."""
+    roots = {trace.root.id: name for name, trace in phoenix_pages.traces.items()}
+    rows = phoenix.annotations(phoenix_server, APP, list(roots))
+    assert {roots[row["span_id"]] for row in rows} == SCORED
+    for row in rows:
+        assert (row["name"], row["annotator_kind"]) == ("names_its_years", "CODE")
+        assert row["result"]["label"] == ("pass" if row["result"]["score"] == 1.0 else "fail")
+    assert len(rows) == len(SCORED)
+
+
+def test_phoenix_restart_loses_and_doubles_no_score(phoenix_server: Server) -> None:
+    """10,000 scores for a Phoenix server that is restarted in the middle: all are there, each once."""
+    spans = send_spans(phoenix_server, "restart", SPANS)
+    stats = deliver(PhoenixAnnotations(phoenix_server.url), spans, 100, phoenix_server).stats()
+    assert (stats.delivered, stats.lost) == (10_000, {})
+    assert stats.failures
+    names = [span for _, span in spans]
+    rows = [
+        row for i in range(0, SPANS, 20) for row in phoenix.annotations(phoenix_server, "restart", names[i : i + 20])
+    ]
+    counts = Counter((row["span_id"], row["name"]) for row in rows)
+    assert len(counts) == 10_000
+    assert set(counts.values()) == {1}

@@ -1,0 +1,79 @@
+"""`ragtrace.init` with a backend for scores: what arrives there, and what /metrics says of it."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+import ragtrace
+from ragtrace.errors import SettingError
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Trace
+from tests.delivery.phoenix_api import PhoenixApi
+from tests.delivery.servers import serving
+
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def half(trace: Trace) -> float:
+    """Always 0.25."""
+    return 0.25
+
+
+@pytest.fixture(autouse=True)
+def ends() -> Iterator[None]:
+    yield
+    ragtrace.shutdown(timeout=1)
+
+
+def test_scores_and_late_scores_arrive() -> None:
+    """The scores of a request, and one that the application gives later, are there after `flush`, and counted."""
+    api = PhoenixApi()
+    with serving(api) as server:
+        runtime = ragtrace.init(app="shop", evaluators=[half], phoenix_url=server.url, prometheus_port=0)
+        with ragtrace.request("How long?") as request:
+            request.answered("Two years.")
+        assert ragtrace.flush(timeout=30)
+        ragtrace.score(request.trace_id, "solved", True)
+        assert ragtrace.flush(timeout=30)
+        assert runtime.metrics_url is not None
+        metrics = urllib.request.urlopen(runtime.metrics_url).read().decode()
+        stats = runtime.deliveries["phoenix"]
+    assert sorted(name for _, name, _ in api.rows) == ["half", "solved"]
+    assert len({span for span, _, _ in api.rows}) == 1
+    assert stats.accepted == stats.delivered == 2
+    assert 'ragtrace_export_items_total{app="shop",env="dev",sink="phoenix"} 2.0' in metrics
+    assert 'ragtrace_export_failures_total{app="shop",env="dev",reason="queue_full",sink="phoenix"} 0.0' in metrics
+
+
+def test_flush_says_that_scores_are_lost() -> None:
+    """Where the backend refuses the scores, `flush` returns False once, and /metrics has the reason."""
+    api = PhoenixApi()
+    api.key = "another"
+    with serving(api) as server:
+        runtime = ragtrace.init(app="shop", evaluators=[half], phoenix_url=server.url, prometheus_port=0)
+        with ragtrace.request("How long?") as request:
+            request.answered("Two years.")
+        assert not ragtrace.flush(timeout=30)
+        assert ragtrace.flush(timeout=30)
+        assert runtime.metrics_url is not None
+        metrics = urllib.request.urlopen(runtime.metrics_url).read().decode()
+    assert 'reason="unauthorized",sink="phoenix"} 1.0' in metrics
+
+
+def test_shutdown_waits_for_the_scores() -> None:
+    """`shutdown` delivers what waits, within its time."""
+    api = PhoenixApi()
+    with serving(api, 503) as server:
+        ragtrace.init(app="shop", evaluators=[half], phoenix_url=server.url)
+        with ragtrace.request("How long?") as request:
+            request.answered("Two years.")
+        assert ragtrace.shutdown(timeout=20)
+    assert len(api.rows) == 1
+
+
+def test_invalid_url_is_an_error_of_init() -> None:
+    """A wrong address is an error at start, not with each score."""
+    with pytest.raises(SettingError, match="phoenix_url"):
+        ragtrace.init(phoenix_url="localhost:6006")

@@ -1,0 +1,297 @@
+"""What becomes of scores on their way, whatever the backend does; with Phoenix's API as the backend."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragtrace.delivery.annotations import Annotation
+from ragtrace.delivery.score_delivery import DeliveryLimits, ScoreDelivery
+from ragtrace.errors import SettingError
+from ragtrace.records import Evaluation, Facts, Score, Trace
+from ragtrace.text.redaction import mask_pii
+from ragtrace.text.sanitizer import Sanitizer
+from ragtrace_phoenix import PhoenixAnnotations
+from tests.delivery.phoenix_api import PhoenixApi
+from tests.delivery.servers import RESET, Running, serving
+
+QUICK = DeliveryLimits(wait=0.01, pauses=(0.01, 0.1))
+
+
+def annotation(number: int, **changes: Any) -> Annotation:
+    """The score of a request with this number."""
+    one = Annotation(f"{number:032x}", f"{number:016x}", "faithfulness", "3", "CODE", 0.5, "pass")
+    return replace(one, **changes)
+
+
+@contextmanager
+def delivering(server: Running, limits: DeliveryLimits = QUICK, **options: Any) -> Iterator[ScoreDelivery]:
+    delivery = ScoreDelivery(PhoenixAnnotations(server.url), limits=limits, **options)
+    try:
+        yield delivery
+    finally:
+        delivery.close(0.1)
+
+
+def adds_up(delivery: ScoreDelivery) -> bool:
+    stats = delivery.stats()
+    return stats.accepted == stats.delivered + stats.replaced + stats.waiting + sum(stats.lost.values())
+
+
+def test_scores_become_annotations() -> None:
+    """A score has name, version, kind of annotator, value, label and explanation; failed checks and those that do not
+    apply are left out."""
+    api = PhoenixApi()
+    scores = (
+        Score("faithfulness", 0.25, "fail", "because", version="3+c2", sampling_probability=0.5),
+        Score("g_eval", 0.75, method="judge", model="gpt"),
+        Score("thumbs", label="pass", method="human"),
+        Score("broken", error="timeout"),
+        Score("idle", label="not_applicable"),
+        Score("odd", float("nan")),
+    )
+    with serving(api) as server, delivering(server, explanations=True) as delivery:
+        delivery(Evaluation(Trace(1, 2, "", (), ""), scores))
+        assert delivery.flush(20)
+    rows = {row["name"]: row for row in api.rows.values()}
+    assert set(rows) == {"faithfulness", "g_eval", "thumbs"}
+    assert rows["faithfulness"] == {
+        "span_id": f"{2:016x}",
+        "name": "faithfulness",
+        "annotator_kind": "CODE",
+        "identifier": "faithfulness@3+c2",
+        "result": {"score": 0.25, "label": "fail", "explanation": "because"},
+        "metadata": {"source": "ragtrace", "version": "3+c2", "sampling_probability": 0.5},
+    }
+    assert (rows["g_eval"]["annotator_kind"], rows["g_eval"]["metadata"]["model"]) == ("LLM", "gpt")
+    assert (rows["thumbs"]["annotator_kind"], rows["thumbs"]["result"]) == ("HUMAN", {"label": "pass"})
+
+
+def test_score_without_a_span_belongs_to_the_trace() -> None:
+    """A late score of a request that another process answered is an annotation of its trace."""
+    api = PhoenixApi()
+    with serving(api) as server, delivering(server) as delivery:
+        delivery(Evaluation(Trace(7, 0, "", (), ""), (Score("late", 1.0),), is_late=True))
+        assert delivery.flush(20)
+    ((key, row),) = api.rows.items()
+    assert key[0] == row["trace_id"] == f"{7:032x}"
+
+
+def test_texts_are_redacted_and_explanations_stay_by_default() -> None:
+    """Explanations leave with the setting alone, and all texts through the redaction."""
+    score = Score("a", 0.5, "ask ada@example.org", "Her address is ada@example.org.")
+    for explanations in (False, True):
+        api = PhoenixApi()
+        with serving(api) as server:
+            options: Any = {"sanitizer": Sanitizer(mask_pii), "explanations": explanations}
+            with delivering(server, **options) as delivery:
+                delivery(Evaluation(Trace(1, 2, "", (), ""), (score,)))
+                assert delivery.flush(20)
+            bodies = str([asked.body for asked in server.script.requests])
+        assert "ada@example.org" not in bodies
+        assert ("Her address" in bodies) is explanations
+
+
+def test_unrecorded_traces_are_not_sent() -> None:
+    """A trace that the application's sampler dropped never reaches the backend, so its scores are only counted."""
+    with serving(PhoenixApi()) as server, delivering(server) as delivery:
+        delivery(Evaluation(Trace(1, 2, "", (), "", facts=Facts(unrecorded=True)), (Score("a", 0.5),)))
+        assert delivery.flush(20)
+        assert (delivery.stats().unrecorded, delivery.stats().accepted) == (1, 0)
+        assert not server.script.requests
+
+
+def test_failures_are_tried_again() -> None:
+    """After a rate limit, a status 500, a busy gateway or a broken connection the same annotations are sent again, and
+    none is doubled."""
+    api = PhoenixApi()
+    with serving(api, (429, 0.05), 500, RESET, 503, RESET) as server, delivering(server) as delivery:
+        for number in range(1, 31):
+            delivery.put(annotation(number))
+        assert delivery.flush(20)
+        assert len(api.rows) == delivery.stats().delivered == 30
+        assert delivery.stats().failures == 5
+        assert adds_up(delivery)
+
+
+def test_retry_after_is_obeyed() -> None:
+    """While a backend wants to be left alone, nothing is sent; flush returns False meanwhile."""
+    with serving(PhoenixApi(), (429, 300)) as server, delivering(server) as delivery:
+        delivery.put(annotation(1))
+        assert not delivery.flush(0.5)
+        assert len(server.script.requests) == 1
+        assert delivery.stats().waiting == 1
+    assert delivery.stats().lost in ({}, {"shutdown": 1})
+    assert adds_up(delivery)
+
+
+def test_restart_in_the_middle_loses_and_doubles_nothing() -> None:
+    """10,000 scores, while the backend stops twice and breaks its connections: all arrive, each once."""
+    api = PhoenixApi()
+    limits = replace(QUICK, pauses=(0.01, 0.2))
+    with serving(api, *[None] * 20, RESET, RESET) as server, delivering(server, limits) as delivery:
+
+        def restart() -> None:
+            for rows in (2_000, 6_000):
+                while len(api.rows) < rows:
+                    time.sleep(0.005)
+                server.stop()
+                time.sleep(0.3)
+                server.start()
+
+        operator = threading.Thread(target=restart)
+        operator.start()
+        for number in range(1, 10_001):
+            assert delivery.put(annotation(number))
+        assert delivery.flush(60)
+        operator.join()
+        stats = delivery.stats()
+    assert stats.failures > 2
+    assert len(api.rows) == stats.delivered == stats.accepted == 10_000
+    assert (stats.lost, stats.replaced) == ({}, 0)
+
+
+def test_span_that_arrives_after_its_score() -> None:
+    """A score whose span is not there yet is sent again until it is; others of its batch do not wait for it."""
+    api = PhoenixApi(known={f"{number:016x}" for number in range(1, 10)})
+    with serving(api) as server, delivering(server) as delivery:
+        for number in range(1, 12):
+            delivery.put(annotation(number))
+        while len(api.rows) < 9:
+            assert not delivery.flush(0.05)
+        assert delivery.stats().waiting == 2
+        assert api.known is not None
+        api.known.update({f"{number:016x}" for number in (10, 11)})
+        assert delivery.flush(20)
+    assert len(api.rows) == delivery.stats().delivered == 11
+
+
+def test_span_that_never_arrives() -> None:
+    """A score whose span does not come within the limit is lost, and counted as `span_missing`."""
+    with serving(PhoenixApi(known=set())) as server, delivering(server, replace(QUICK, missing=0.2)) as delivery:
+        delivery.put(annotation(1))
+        assert delivery.flush(20)
+        assert delivery.stats().lost == {"span_missing": 1}
+        assert delivery.undelivered == 1
+
+
+def test_refused_score_is_lost_alone() -> None:
+    """One annotation that the backend refuses costs none of its batch."""
+    api = PhoenixApi()
+    with serving(api) as server, delivering(server) as delivery:
+        for number in range(1, 51):
+            delivery.put(annotation(number, name="unloved" if number == 33 else "faithfulness"))
+        assert delivery.flush(20)
+        assert delivery.stats().lost == {"refused": 1}
+    assert len(api.rows) == 49
+
+
+def test_score_that_breaks_the_server_is_lost_alone() -> None:
+    """A batch that gets status 500 again and again is sent in parts; the server's failure ends with the bad part."""
+    api = PhoenixApi()
+    limits = replace(QUICK, server_errors=2)
+    with serving(api, *[500] * 2) as server, delivering(server, limits) as delivery:
+        for number in range(1, 21):
+            delivery.put(annotation(number))
+        assert delivery.flush(20)
+    assert len(api.rows) == 20
+    with serving(api, *[500] * 9) as server, delivering(server, limits) as delivery:
+        delivery.put(annotation(1))
+        assert delivery.flush(20)
+        assert delivery.stats().lost == {"server_error": 1}
+
+
+def test_newer_score_wins() -> None:
+    """Of two scores with the same request, evaluator and version that wait, only the newer one is sent."""
+    api = PhoenixApi(known=set())
+    with serving(api) as server, delivering(server) as delivery:
+        delivery.put(annotation(1, value=0.1))
+        while not server.script.requests:
+            delivery.flush(0.01)
+        delivery.put(annotation(1, value=0.9))
+        api.known = None
+        assert delivery.flush(20)
+        assert adds_up(delivery)
+    (row,) = api.rows.values()
+    assert row["result"]["score"] == 0.9
+
+
+def test_keys_are_in_headers_alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The key comes from the variables of Phoenix's own clients; a wrong one loses the scores, counted, and no key is
+    in a URL or a log line."""
+    api = PhoenixApi()
+    api.key = "right-key"
+    caplog.set_level(logging.DEBUG)
+    for variable, value, lost in (
+        ("PHOENIX_API_KEY", "right-key", {}),
+        ("PHOENIX_CLIENT_HEADERS", "authorization=Bearer%20right-key,x-other=1", {}),
+        ("PHOENIX_API_KEY", "wrong-key", {"unauthorized": 2}),
+    ):
+        with monkeypatch.context() as patch, serving(api) as server:
+            patch.setenv(variable, value)
+            with delivering(server) as delivery:
+                delivery.put(annotation(1))
+                delivery.put(annotation(2))
+                assert delivery.flush(20)
+                assert delivery.stats().lost == lost
+            assert "key" not in str([(asked.path, asked.params) for asked in server.script.requests])
+    assert "-key" not in caplog.text
+    assert caplog.text.count("further losses") <= 1
+
+
+@pytest.mark.parametrize("url", ["localhost:6006", "ftp://x", "http://", "http://me:s3cret@host", "http://host/?key=1"])
+def test_invalid_url_is_an_error_at_start(url: str) -> None:
+    """A URL without scheme or host, and one with credentials, is refused, and not repeated in the message."""
+    with pytest.raises(SettingError, match="phoenix_url") as caught:
+        PhoenixAnnotations(url)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_url_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`env` stands for the address that Phoenix's own clients use; without one it is an error."""
+    monkeypatch.delenv("PHOENIX_COLLECTOR_ENDPOINT", raising=False)
+    with pytest.raises(SettingError, match="PHOENIX_COLLECTOR_ENDPOINT is not set"):
+        PhoenixAnnotations("env")
+    api = PhoenixApi()
+    with serving(api) as server:
+        monkeypatch.setenv("PHOENIX_COLLECTOR_ENDPOINT", f"{server.url}/v1/traces")
+        delivery = ScoreDelivery(PhoenixAnnotations("env"), limits=QUICK)
+        delivery.put(annotation(1))
+        assert delivery.flush(20)
+        delivery.close()
+    assert len(api.rows) == 1
+
+
+def test_queue_is_bounded() -> None:
+    """Scores above the bound are lost as `queue_full` while the backend does not answer, and the counts add up."""
+    with serving(PhoenixApi()) as server:
+        server.stop()
+        with delivering(server, replace(QUICK, items=50)) as delivery:
+            accepted = [delivery.put(annotation(number)) for number in range(1, 101)]
+            assert accepted == [True] * 50 + [False] * 50
+            assert delivery.stats().lost == {"queue_full": 50}
+            assert not delivery.flush(0.1)
+    assert delivery.stats().lost == {"queue_full": 50, "shutdown": 50}
+    assert adds_up(delivery)
+    assert not delivery.put(annotation(200))
+
+
+def test_close_delivers_what_waits() -> None:
+    """`close` sends what waits for its batch, and what waits for a span that is there by now."""
+    api = PhoenixApi(known=set())
+    with serving(api) as server:
+        delivery = ScoreDelivery(PhoenixAnnotations(server.url), limits=DeliveryLimits(wait=60, pauses=(0.5, 60)))
+        for number in range(1, 4):
+            delivery.put(annotation(number))
+        assert not delivery.flush(0.5)
+        api.known = None
+        assert delivery.close(10)
+        assert delivery.close(10)
+    assert len(api.rows) == delivery.stats().delivered == 3
