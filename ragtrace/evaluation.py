@@ -11,13 +11,12 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragtrace.errors import EvaluationError, SettingError
-from ragtrace.records import INPUTS, Evidence, Score, Trace, has_input
+from ragtrace.records import INPUTS, Score, Trace, has_input
 from ragtrace.sampling import Sampler
+from ragtrace.score_checks import bounded, problem
 
 if TYPE_CHECKING:
     from ragtrace.settings import Settings
@@ -31,6 +30,9 @@ NOT_APPLICABLE = "not_applicable"
 _NAME = re.compile(r"[a-z0-9_]+\Z")
 _MOST_SCORES = 1_000
 """Scores of one verdict: a generator that never ends must not fill the memory."""
+_MOST_CHARS = 1_000_000
+"""Characters of all explanations of one verdict, where a piece of evidence counts as `_EVIDENCE_CHARS`."""
+_EVIDENCE_CHARS = 100
 _REASON = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}\Z")
 
 
@@ -255,7 +257,9 @@ def normalise(check: Evaluator, verdict: Any) -> list[Score]:
         return [Score(check.name, label=NOT_APPLICABLE)]
     if isinstance(verdict, BaseException):
         reason = verdict.reason if isinstance(verdict, EvaluationError) else type(verdict).__name__
-        return [Score(check.name, error=reason, explanation=_brief(verdict))]
+        return [
+            Score(check.name, error=reason if _is_reason(reason) else "evaluator_error", explanation=_brief(verdict))
+        ]
     if isinstance(verdict, Score):
         return [_checked(check, verdict)]
     if isinstance(verdict, bool):
@@ -263,15 +267,31 @@ def normalise(check: Evaluator, verdict: Any) -> list[Score]:
     if isinstance(verdict, (int, float)):
         return [_checked(check, Score(check.name, value=float(verdict)))]
     if isinstance(verdict, Iterable) and not isinstance(verdict, (str, bytes)):
-        items = list(islice(verdict, _MOST_SCORES + 1))
-        if len(items) > _MOST_SCORES:
-            return [_bad_verdict(check, f"the check returned more than {_MOST_SCORES} scores")]
-        if items and all(isinstance(item, Score) for item in items):
-            return [_checked(check, item) for item in items]
+        scores = _checked_all(check, verdict)
+        if scores:
+            return scores
     # Numbers of other libraries (numpy's) know how to become a float; text would, too, but was not meant as one.
     if hasattr(verdict, "__float__") and not isinstance(verdict, str):
         return [_checked(check, Score(check.name, value=float(verdict)))]
     return [_bad_verdict(check, f"the check returned a {type(verdict).__name__}")]
+
+
+def _checked_all(check: Evaluator, items: Iterable[Any]) -> list[Score]:
+    """The scores of a verdict of several; [] for one that holds anything else.
+
+    Each is bounded before the next is taken: a thousand texts of any length are more than the memory.
+    """
+    scores: list[Score] = []
+    left = _MOST_CHARS
+    for item in items:
+        if not isinstance(item, Score):
+            return []
+        if len(scores) == _MOST_SCORES:
+            return [_bad_verdict(check, f"the check returned more than {_MOST_SCORES} scores")]
+        score = _checked(check, item)
+        left -= len(score.explanation or "") + _EVIDENCE_CHARS * len(score.evidence)
+        scores.append(score if left >= 0 else replace(score, explanation="[left out: too long]", evidence=()))
+    return scores
 
 
 def _bad_verdict(check: Evaluator, explanation: str) -> Score:
@@ -279,10 +299,14 @@ def _bad_verdict(check: Evaluator, explanation: str) -> Score:
 
 
 def _checked(check: Evaluator, score: Score) -> Score:
-    if problem := _problem(score):
-        return _bad_verdict(check, problem)
+    if reason := problem(score):
+        return _bad_verdict(check, reason)
+    try:
+        score = bounded(score)
+    except Exception as error:  # noqa: BLE001 evidence is anybody's object
+        return _bad_verdict(check, _brief(error))
     if score.error is not None:
-        if not _REASON.match(score.error):  # a sentence may quote the input, and a metric's label leaves the process
+        if not _is_reason(score.error):
             score = replace(score, error="evaluator_error", explanation=score.error[:300])
         return replace(score, value=None, label=None)
     if score.value is None:
@@ -294,18 +318,9 @@ def _checked(check: Evaluator, score: Score) -> Score:
     return score
 
 
-def _problem(score: Score) -> str:
-    """What makes a score unfit for the sinks; empty where nothing does."""
-    if not isinstance(score.name, str) or not _NAME.match(score.name):
-        return f"the score's name is {score.name!r:.100}; use lower-case letters, digits and underscores"
-    for name in ("label", "error", "explanation", "cause"):
-        if not isinstance(getattr(score, name), (str, NoneType)):
-            return f"the score's {name} is a {type(getattr(score, name)).__name__}; give a string"
-    if not all(isinstance(one, Evidence) for one in score.evidence):
-        return "the score's evidence holds something else than Evidence"
-    if isinstance(score.value, (str, bytes)):
-        return f"the score's value is a {type(score.value).__name__}; give a number"
-    return ""
+def _is_reason(error: object) -> bool:
+    """Whether it is one word: a sentence may quote the input, and a metric's label leaves the process."""
+    return isinstance(error, str) and _REASON.match(error) is not None
 
 
 def label(check: Evaluator, value: float) -> str | None:

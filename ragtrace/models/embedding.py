@@ -10,7 +10,7 @@ import importlib.util
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragtrace.errors import MissingExtraError, ModelError
@@ -28,6 +28,9 @@ _MAX_CHARS = 4_000
 """Longer texts are cut before they are tokenised: 256 word pieces never reach that far."""
 _RUN = 8
 """Texts in one run of the model. Small runs keep memory flat and give other threads their turn."""
+_RUN_CHARS = 2_000
+"""Characters in one run, as padded to its longest text, if it has more than one: eight texts of 256 word pieces take
+500 MB, two take 130."""
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
@@ -97,8 +100,7 @@ class OnnxEmbedder:
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         # Sorted by length, a run has little padding to compute.
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for start in range(0, len(order), _RUN):
-            rows = order[start : start + _RUN]
+        for rows in _runs(order, [len(text) for text in texts]):
             vectors[rows] = self._run([_tokenisable(texts[i]) for i in rows])
         return vectors
 
@@ -116,6 +118,18 @@ class OnnxEmbedder:
         weights = mask[..., None].astype(np.float32)
         pooled = (hidden * weights).sum(1) / weights.sum(1)
         return unit_rows(pooled)
+
+
+def _runs(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The texts of each run of the model; `order` gives them from the shortest to the longest."""
+    rows: list[int] = []
+    for i in order:
+        if len(rows) == _RUN or (rows and (len(rows) + 1) * lengths[i] > _RUN_CHARS):
+            yield rows
+            rows = []
+        rows.append(i)
+    if rows:
+        yield rows
 
 
 class SentenceTransformersEmbedder:

@@ -14,7 +14,7 @@ import pytest
 from ragtrace import models
 from ragtrace.errors import MissingExtraError, ModelError
 from ragtrace.lazy import Lazy
-from ragtrace.models.embedding import CachedEmbedder, OnnxEmbedder, get_embedder, load_embedder, use_embedder
+from ragtrace.models.embedding import CachedEmbedder, OnnxEmbedder, _runs, get_embedder, load_embedder, use_embedder
 
 
 def test_vectors_are_unit_rows_and_mean_something() -> None:
@@ -152,3 +152,12 @@ def test_nothing_is_fetched() -> None:
     environment = {**os.environ, "HF_HUB_OFFLINE": "0"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_long_texts_are_embedded_a_few_at_a_time() -> None:
+    """A run of the model has eight short texts, or so many that they have 2,000 characters when padded to the longest;
+    a longer text has a run of its own, and no text is left out."""
+    lengths = [10] * 10 + [900, 900, 5_000, 9_000]
+    runs = list(_runs(range(len(lengths)), lengths))
+    assert [len(rows) for rows in runs] == [8, 2, 2, 1, 1]
+    assert [i for rows in runs for i in rows] == list(range(len(lengths)))

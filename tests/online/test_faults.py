@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import pickle
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +15,11 @@ import pytest
 from opentelemetry import context
 
 from ragtrace import Score, evaluator
+from ragtrace.errors import EvaluationError
 from ragtrace.evaluation import run
 from ragtrace.online.breaker import Breaker, Runners
 from ragtrace.online.pipeline import Pipeline
-from ragtrace.records import Evaluation, Facts, Trace
+from ragtrace.records import Evaluation, Evidence, Facts, Trace
 from ragtrace.testing import Capture, make_trace
 
 
@@ -50,6 +53,10 @@ VERDICTS: dict[str, Callable[[], Any]] = {
     "breaks": _breaks,
     "complex": lambda: complex(1, 2),
     "evil": lambda: Evil(0.5),
+    "tokens are a text": lambda: Score("check", value=0.5, input_tokens="12"),  # type: ignore[arg-type]
+    "cost is no number": lambda: Score("check", value=0.5, cost=float("nan")),
+    "method is a list": lambda: Score("check", value=0.5, method=[]),  # type: ignore[arg-type]
+    "name is too long": lambda: Score("a" * 1_000_000, value=0.5),
     "a list of other things": lambda: [1, "a", None],
 }
 
@@ -71,6 +78,41 @@ def test_a_malformed_verdict_is_an_error_of_its_own_trace(kind: str, batch: bool
     (bad,) = results[1]
     assert bad.name == "check"
     assert bad.error in ("bad_verdict", "OverflowError", "RuntimeError", "TypeError")
+
+
+_ONE = Evidence(0, 1, "supported", 1.0, "d")
+GROWING: dict[str, Callable[[], Any]] = {
+    "a long explanation": lambda: Score("check", value=1.0, explanation="x" * 50_000_000),
+    "much evidence": lambda: Score("check", value=1.0, evidence=(_ONE,) * 1_000_000),
+    "evidence without an end": lambda: Score("check", value=1.0, evidence=itertools.repeat(_ONE)),  # type: ignore[arg-type]
+    "long words": lambda: Score(
+        "check", value=1.0, label="l" * 10**6, cause="c" * 10**6, model="m" * 10**6, failures=("f",) * 10**6,
+        evidence=(Evidence(0, 1, "v" * 10**6, 1.0, "d" * 10**6),),
+    ),
+    "many long scores": lambda: (Score("check", value=1.0, explanation="x" * 500_000) for _ in range(900)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", GROWING, ids=str)
+def test_a_verdict_that_grows_is_bounded_and_says_so(kind: str) -> None:
+    """The value stays, no verdict has more than a million characters or a score a thousand pieces of evidence, and the
+    explanation says what was left out."""
+    (scores,) = run(evaluator(name="check")(lambda _: GROWING[kind]()), [make_trace()])
+    assert {score.value for score in scores} == {1.0}
+    assert len(pickle.dumps(scores)) < 1_500_000
+    assert all(len(score.evidence) <= 1_000 for score in scores)
+    if kind != "long words":
+        assert any(re.search("cut|left out|only the first", score.explanation or "") for score in scores)
+
+
+def test_the_reason_of_a_failure_is_one_word() -> None:
+    """A sentence that an evaluator gives as its reason becomes no metric's label, for it may quote the input."""
+
+    def check(_: Trace) -> float:
+        raise EvaluationError("jane@acme.io is no customer", "unknown customer")
+
+    (scores,) = run(evaluator(check), [make_trace()])
+    assert scores[0].error == "evaluator_error"
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
