@@ -76,7 +76,10 @@ def text_of(value: Any) -> str:
     """Returns the text of a message or of message parts, and any other value, e.g. a list of texts, as JSON."""
     if isinstance(value, str):
         return value
-    content = getattr(value, "content", value)
+    try:
+        content = getattr(value, "content", value)
+    except Exception:  # noqa: BLE001 an application's object, which is named instead
+        content = value
     if isinstance(content, str):
         return content or refusal_of(getattr(value, "additional_kwargs", None))
     if isinstance(content, (list, tuple)) and content and (content is not value or all(map(_is_block, content))):

@@ -7,6 +7,7 @@ standard blocks. A block of an unknown shape is left out, except for its text.
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -39,7 +40,8 @@ def parts_of(content: object) -> list[Part]:
         if isinstance(block, str):
             parts.extend([TextPart(block)] if block else [])
         elif isinstance(block, Mapping):
-            parts.extend(_block(block))
+            with contextlib.suppress(Exception):  # an application's mapping: it must not hide its neighbours
+                parts.extend(_block(block))
     return parts
 
 

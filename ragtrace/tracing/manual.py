@@ -220,4 +220,7 @@ def _text(value: object, limit: int = 1_000_000) -> str | None:
 def _labels(tags: object) -> list[str]:
     if isinstance(tags, str):
         return [sendable(tags, 256)]
-    return [sendable(tag, 256) for tag in tags] if isinstance(tags, Iterable) else []
+    try:
+        return [sendable(tag, 256) for tag in tags] if isinstance(tags, Iterable) else []
+    except Exception:  # noqa: BLE001 an application's object: the request is recorded without tags
+        return []

@@ -170,7 +170,10 @@ def _parts(reply: Any, ranks: Mapping[str, int], names: frozenset[str]) -> Itera
         if not waiting:
             return
         place, value = waiting.popleft()
-        fields = _fields(value, names)
+        try:
+            fields = _fields(value, names)
+        except Exception:  # noqa: BLE001 an application's object: it has no counts, and hides no others
+            continue
         if fields:
             yield place, fields
             present = sorted((name for name in fields if name in ranks), key=ranks.__getitem__)
@@ -266,7 +269,7 @@ def _word(value: Any) -> str:
 def _fields(value: Any, names: frozenset[str]) -> Mapping[str, Any]:
     """The fields of a mapping or an object. Messages of protocol buffers have attributes only."""
     if isinstance(value, Mapping):
-        return value
+        return value if type(value) is dict else dict(value)  # one that cannot be read raises here, and nowhere else
     if value is None or isinstance(value, (str, bytes, int, float, list, tuple)):
         return {}
     own: dict[str, Any] = getattr(value, "__dict__", None) or {}

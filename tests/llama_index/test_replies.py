@@ -13,6 +13,8 @@ from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.llms.mock import MockLLM
 from pydantic import BaseModel
 
+from ragtrace.tracing.content_blocks import parts_of
+from ragtrace.tracing.model_messages import TextPart
 from ragtrace.tracing.provider_replies import finish_reason, token_counts
 from tests.conftest import Recorded
 from tests.llama_index.cases import ANSWER, QUESTION, Caller, Speaker
@@ -195,6 +197,24 @@ def test_bytes_in_the_place_of_parts(content: Any) -> None:
     """Bytes of any kind where parts of a message are expected have no counts, and hide no others."""
     reply = {"message": content, "choices": content, "usage": {"prompt_tokens": 3, "total_tokens": 5}}
     assert token_counts(reply)["gen_ai.usage.input_tokens"] == 3
+
+
+def test_parts_that_cannot_be_read() -> None:
+    """A part whose attributes or keys raise has no counts and no text, and hides no others."""
+
+    class Hostile(dict[str, Any]):
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
+        get = keys = __iter__ = __getitem__ = __getattr__  # type: ignore[assignment]
+
+    class Opaque:
+        __getattr__ = Hostile.__getattr__
+
+    for odd in (Hostile(a=1), Opaque()):
+        reply = {"message": odd, "choices": [odd], "usage": {"prompt_tokens": 3, "total_tokens": 5}}
+        assert token_counts(reply)["gen_ai.usage.input_tokens"] == 3
+        assert parts_of([odd, {"type": "text", "text": "hello"}]) == [TextPart("hello")]
 
 
 def test_usage_apart_from_the_reply(instrumented: Recorded) -> None:

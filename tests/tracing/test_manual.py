@@ -422,7 +422,7 @@ def test_odd_values_never_raise(by_hand: Recorded) -> None:
 
 def test_hostile_objects_never_raise(by_hand: Recorded, caplog: pytest.LogCaptureFixture) -> None:
     """An object whose every property raises is counted as a failure of ragtrace's, and costs only itself."""
-    with ragtrace.request(Hostile()) as request:
+    with ragtrace.request(Hostile(), tags=Hostile()) as request:  # type: ignore[arg-type]
         request.retrieved([Hostile(), "24 months."])
         request.answered("For 24 months.", usage=Hostile())
     caplog.clear()
