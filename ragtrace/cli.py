@@ -1,6 +1,6 @@
 """The command line: `ragtrace demo · eval · compare · report · evaluators · doctor`.
 
-The commands of the store, the review and the console are defined in their folders."""
+The commands of the store, the review, the console and the worker are defined in their folders."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     from ragtrace.chatlogs.cli import add_commands as add_store_commands
     from ragtrace.console.cli import add_commands as add_console_commands
     from ragtrace.review.cli import add_commands as add_review_commands
+    from ragtrace.worker.cli import add_commands as add_worker_commands
 
     parser = argparse.ArgumentParser(prog="ragtrace", description="Traces and evaluates live RAG applications.")
     parser.add_argument("--version", action="version", version=f"ragtrace-otel {__version__}")
@@ -55,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_eval(commands)
     _add_reports(commands)
     add_console_commands(commands)
+    add_worker_commands(commands)
     doctor = commands.add_parser("doctor", help="show which packages, models and settings are usable here")
     doctor.add_argument("--json", action="store_true", help="print one JSON array")
     doctor.set_defaults(run=_doctor)

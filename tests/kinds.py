@@ -58,6 +58,8 @@ MODULES = {
     "tutorials": "server",
     "vendors": "server",
     "tracing/test_current_span.py": "server",
+    "worker": "server",
+    "worker/test_kill.py": "process",
 }
 """The kind of folders and modules below tests/. A module's own line has precedence over its folder's."""
 HERE = Path(__file__).parent

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 _STOP_SECONDS = 0.5
 _GATHERING = 1.0
 """Seconds for which late scores of one request are gathered for one span."""
-_NOISY = (
+NOISY = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http._log_exporter",
     "opentelemetry.exporter.otlp.proto.grpc.exporter",
@@ -208,7 +208,7 @@ def set_up(
     late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
     telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True, late=late)
     target = environment.OtlpTarget(endpoint or "", protocol, headers)
-    quiet(_NOISY)
+    quiet(NOISY)
     _export_spans(telemetry, target, spans_file, HoldOptions(hold, form, redact_others))
     if events:
         _export_events(telemetry, target, resource, form)
@@ -299,7 +299,7 @@ def _join_events(telemetry: Telemetry, logger_provider: Any, form: ScoreFormat |
     ragtrace's own."""
     resource = getattr(telemetry.tracer_provider, "resource", None)
     if not hasattr(logger_provider, "add_log_record_processor") and environment.asks_for_logs() and resource:
-        quiet(_NOISY)
+        quiet(NOISY)
         _export_events(telemetry, environment.OtlpTarget(), resource, form)
     if telemetry.event_exporter is None:
         telemetry.logger_provider = logger_provider

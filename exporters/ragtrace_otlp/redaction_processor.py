@@ -14,7 +14,7 @@ from ragtrace.text.sanitizer import Sanitizer
 
 _OWN = "ragtrace"
 """Instrumentation scopes that begin so are ragtrace's: their texts are redacted when they are made."""
-_NAME, _STATUS = 500, 2_000
+NAME_LENGTH, STATUS_LENGTH = 500, 2_000
 """Characters of a span's name and of a status that are kept."""
 
 
@@ -60,11 +60,11 @@ def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer) -> ReadableSpan:
     attributes and the resource stay; so do the counts of what the SDK dropped."""
     status = span.status
     if status.description:
-        status = Status(status.status_code, sanitizer.text(status.description, _STATUS))
+        status = Status(status.status_code, sanitizer.text(status.description, STATUS_LENGTH))
     events = [Event(e.name, _redacted(e, sanitizer), e.timestamp) for e in span.events]
     links = [Link(link.context, _redacted(link, sanitizer)) for link in span.links]
     return ReadableSpan(
-        name=sanitizer.text(span.name, _NAME),
+        name=sanitizer.text(span.name, NAME_LENGTH),
         context=span.context,
         parent=span.parent,
         resource=span.resource,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -21,21 +21,22 @@ _KNOWS_IF_REMOTE, _IS_REMOTE = 0x100, 0x200
 """OTLP's `SpanFlags`: whether the span around is of another process is known, and is true."""
 
 
-def use_encoder(exporter: Any) -> Any:
-    """Makes an OTLP exporter of OpenTelemetry encode with `encode_spans` below, and returns it.
+def use_encoder(exporter: Any, encode: Callable[[Any], Any] | None = None, name: str = "encode_spans") -> Any:
+    """Makes an OTLP exporter of OpenTelemetry encode with `encode`, or else with `encode_spans` below, and returns it.
 
     There is no public way to choose an encoder: the exporters call the function that their module imports. To replace
     it in the module would change the application's own exporters, too. So this object alone gets a copy of the method
-    whose name `encode_spans` means the function below. An exporter of another kind stays as it is.
+    in which `name`, that of the function which the exporter calls, means the other one. An exporter of another kind
+    stays as it is.
     """
-    for name in ("export", "_translate_data"):
-        method = getattr(type(exporter), name, None)
+    for place in ("export", "_translate_data"):
+        method = getattr(type(exporter), place, None)
         code = getattr(method, "__code__", None)
-        if method is not None and code is not None and "encode_spans" in code.co_names:
-            names = {**method.__globals__, "encode_spans": encode_spans}
-            copy = types.FunctionType(code, names, name, method.__defaults__, method.__closure__)
+        if method is not None and code is not None and name in code.co_names:
+            names = {**method.__globals__, name: encode or encode_spans}
+            copy = types.FunctionType(code, names, place, method.__defaults__, method.__closure__)
             copy.__kwdefaults__ = method.__kwdefaults__
-            setattr(exporter, name, types.MethodType(copy, exporter))
+            setattr(exporter, place, types.MethodType(copy, exporter))
     return exporter
 
 
@@ -67,13 +68,13 @@ def _group(request: Any, resources: dict[int, Any], span: ReadableSpan) -> Any:
     if of_resource is None:
         of_resource = resources[id(resource)] = request.resource_spans.add(schema_url=resource.schema_url)
         of_resource.resource.SetInParent()
-        _write_attributes(of_resource.resource.attributes, resource.attributes)
+        write_attributes(of_resource.resource.attributes, resource.attributes)
     group = of_resource.scope_spans.add()
     group.scope.SetInParent()
     if scope is not None:
         group.schema_url = scope.schema_url or ""
         group.scope.name, group.scope.version = scope.name, scope.version or ""
-        _write_attributes(group.scope.attributes, scope.attributes)
+        write_attributes(group.scope.attributes, scope.attributes)
     return group
 
 
@@ -94,7 +95,7 @@ def _write_span(target: Any, span: ReadableSpan) -> None:
     if span.end_time is not None:
         target.end_time_unix_nano = span.end_time
     target.flags = _flags(parent)
-    _write_attributes(target.attributes, span.attributes)
+    write_attributes(target.attributes, span.attributes)
     target.dropped_attributes_count = span.dropped_attributes
     target.dropped_events_count = span.dropped_events
     target.dropped_links_count = span.dropped_links
@@ -105,18 +106,19 @@ def _write_span(target: Any, span: ReadableSpan) -> None:
     for event in span.events:
         item = target.events.add(name=event.name, time_unix_nano=event.timestamp)
         item.dropped_attributes_count = event.dropped_attributes
-        _write_attributes(item.attributes, event.attributes)
+        write_attributes(item.attributes, event.attributes)
     for link in span.links:
         item = target.links.add(flags=_flags(link.context), dropped_attributes_count=link.dropped_attributes)
         item.trace_id, item.span_id = link.context.trace_id.to_bytes(16, "big"), link.context.span_id.to_bytes(8, "big")
-        _write_attributes(item.attributes, link.attributes)
+        write_attributes(item.attributes, link.attributes)
 
 
 def _flags(context: SpanContext | None) -> int:
     return _KNOWS_IF_REMOTE | _IS_REMOTE if context is not None and context.is_remote else _KNOWS_IF_REMOTE
 
 
-def _write_attributes(target: Any, attributes: Mapping[str, Any] | None) -> None:
+def write_attributes(target: Any, attributes: Mapping[str, Any] | None) -> None:
+    """Appends attributes to a field of `KeyValue`s."""
     for key, value in attributes.items() if attributes else ():
         item = target.add()
         item.key = key
@@ -137,7 +139,7 @@ def _write_value(target: Any, value: Any) -> None:
         target.bytes_value = value
     elif isinstance(value, Mapping):
         target.kvlist_value.SetInParent()
-        _write_attributes(target.kvlist_value.values, {str(key): item for key, item in value.items()})
+        write_attributes(target.kvlist_value.values, {str(key): item for key, item in value.items()})
     elif value is None:
         target.SetInParent()
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ragtrace.errors import SettingError
 from ragtrace.review.policy import Policy
-from ragtrace.settings.section import Section
+from ragtrace.settings.section import Section, is_loopback
 
 ROLES = ("viewer", "reviewer", "admin")
 """Each may all that those before it may."""
@@ -93,17 +92,6 @@ class ConsoleSettings:
         """The Host names that it answers to, lower case, without port; IP addresses are judged apart."""
         own = {"localhost", self.host, urlsplit(self.url).hostname or "localhost", *self.hosts}
         return frozenset(name.lower().strip("[]") for name in own)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a socket bound to that host. A name other than localhost is not trusted to
-    be one."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _check_roles(roles: Iterable[str], where: str) -> None:

@@ -329,7 +329,7 @@ _SECTION = Section(
         "model_prices": prices,
         "phone_regions": _check_regions,
     },
-    foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_CONFIG"),
+    foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_WORKER_", "RAGTRACE_CONFIG"),
 )
 
 

@@ -14,7 +14,7 @@ from ragtrace.errors import SettingError
 
 FILE = "ragtrace.toml"
 PREFIX = "RAGTRACE_"
-TABLES = ("console", "console.oidc", "review", "webhooks")
+TABLES = ("console", "console.oidc", "review", "webhooks", "worker")
 """Tables of ragtrace.toml that are sections of their own."""
 _log = logging.getLogger(__name__)
 S = TypeVar("S")
@@ -215,3 +215,16 @@ def read_secret(setting: str, name: str) -> str | None:
             f"{setting} names neither an environment variable that is set nor a readable file; set it to the name of "
             "one of them, not to the key itself"
         ) from None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a socket bound to that host. A name other than localhost is not trusted to
+    be one."""
+    if host.lower() == "localhost":
+        return True
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -124,7 +124,8 @@ def requests_in(spans: Iterable[SpanRecord], duplicates: Duplicates | None = Non
 
 def _tree(records: Sequence[SpanRecord], duplicates: Duplicates) -> list[Node]:
     """The spans with their parents; without evaluations, and without what a second library recorded of a framework."""
-    duplicates.note_scopes(each.scope for each in records)
+    for scope, service in {(each.scope, each.service) for each in records}:
+        duplicates.note_scopes((scope,), service)
     facts = {(each.trace_id, each.span_id): facts_of(each) for each in records}
     nodes = {(each.trace_id, each.span_id): Node(each, facts[each.trace_id, each.span_id]) for each in records}
     for key, node in nodes.items():
@@ -146,7 +147,7 @@ def _tree(records: Sequence[SpanRecord], duplicates: Duplicates) -> list[Node]:
 def _is_left_out(node: Node, duplicates: Duplicates) -> bool:
     if node.operation == semconv.OP_EVALUATION or any(n.operation == semconv.OP_EVALUATION for n in node.above()):
         return True
-    if not duplicates.reads(node.record.scope):
+    if not duplicates.reads(node.record.scope, node.record.service):
         return True
     if node.operation not in MODEL_CALLS or node.facts is None:
         return False

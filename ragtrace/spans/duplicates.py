@@ -36,26 +36,28 @@ class Duplicates:
         self.retrievals: deque[Run] = deque(maxlen=_RETRIEVALS)
         """The latest retrievals that were called by themselves: a model that is called after them was shown their
         chunks where its messages hold them."""
-        self._best: dict[str, tuple[int, str]] = {}
+        self._best: dict[tuple[str, str], tuple[int, str]] = {}
         self._calls: deque[_Call] = deque()
         self._by_text: dict[tuple[bytes, str], deque[_Call]] = {}
         self._keys: set[tuple[int, int]] = set()
         self._scopes: set[str] = set()
 
-    def note_scopes(self, scopes: Iterable[str]) -> None:
-        """Note which libraries trace which framework."""
+    def note_scopes(self, scopes: Iterable[str], service: str = "") -> None:
+        """Note which libraries trace which framework in a service."""
         for scope in scopes:
             if scope in dialects.SCOPES:
                 framework, rank = dialects.SCOPES[scope]
-                if framework not in self._best or rank < self._best[framework][0]:
-                    self._best[framework] = (rank, scope)
+                key = (service, framework)
+                if key not in self._best or rank < self._best[key][0]:
+                    self._best[key] = (rank, scope)
 
-    def reads(self, scope: str) -> bool:
-        """Whether spans of this library are read: of two that trace one framework only the better one is."""
+    def reads(self, scope: str, service: str = "") -> bool:
+        """Whether spans of this library are read: of two that trace one framework in a service only the better one
+        is."""
         if scope not in dialects.SCOPES:
             return True
         framework, _ = dialects.SCOPES[scope]
-        return self._best.get(framework, (0, scope))[1] == scope
+        return self._best.get((service, framework), (0, scope))[1] == scope
 
     def note_call(self, record: SpanRecord, facts: SpanFacts) -> None:
         """Note a model call that has ended. One that was noted already is not noted again."""

@@ -40,6 +40,8 @@ class SpanRecord:
     events: Sequence[SpanEvent] = ()
     sampled: bool = True
     """Whether the trace is exported."""
+    service: str = ""
+    """Name of the service that recorded it, where several may come together; "" in the process itself."""
 
 
 def record_of(span: Any) -> SpanRecord:

@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragtrace import calibrations, sampling
@@ -30,13 +31,13 @@ from ragtrace.tracing import on_off, recorder
 from ragtrace.tracing.content import ContentPolicy
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import TracerProvider
-
     from ragtrace.chatlogs.sink import StoreSink
     from ragtrace.online.journal import Journal
     from ragtrace.review.feedback import FeedbackSink
     from ragtrace_prometheus import PrometheusSink
 
+Connect = Callable[[Settings, Sanitizer], tuple[Any, Settings]]
+"""From the settings to the telemetry (see `telemetry_setup.connect`), and the settings with the application's name."""
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _LOADING = 60
@@ -74,9 +75,7 @@ def init(
         return _idle(settings)
     settings, sanitizer = redact_texts(settings, redact if callable(redact) else None)
     capture = _capture(settings, sanitizer)
-    checks = make_suite(settings)
-    _check_models(settings, checks)
-    _check_judge(settings, checks)
+    checks = _suite(settings)
     with _lock:
         before = running.current()
         if before is not None and before.adopt is not None:
@@ -84,20 +83,33 @@ def init(
             return before
         if before is not None:
             before.close(before.settings.exit_seconds)  # without time for the old one to load its models
-        settings, remove_spending = _shared_budget(settings, checks)
-        if settings.embedding_model:  # one that cannot be loaded is an error at start, not one on every score
-            from ragtrace.models.embedding import get_embedder
-
-            get_embedder(settings.embedding_model)
-        own = evaluator_settings(settings)  # goes to other processes, to which objects among the settings cannot
-        checks = [configure(check, own) for check in checks]
         on_off.switch(True)
-        runtime = _start(settings, capture, checks, sampler or _sampler(settings), tuple(sinks), tracer_provider)
+        connect = partial(telemetry_setup.connect, tracer_provider=tracer_provider)
+        runtime = _start(settings, capture, checks, sampler or _sampler(settings), tuple(sinks), connect)
         running.instrument(runtime, True, capture)
         exit_hooks.install(runtime)
         running.set_current(runtime)
-        runtime.at_close(remove_spending)
     return runtime
+
+
+def start_evaluation(settings: Settings, connect: Connect) -> Runtime:
+    """Start evaluation alone, for a process that finds its requests in another way: it is not the one of this process,
+    nothing is instrumented, and it does not close by itself. `connect` makes what brings scores to spans.
+
+    Raises SettingError and MissingExtraError as `init` does.
+    """
+    settings = replace(settings, source="callbacks", langchain=False, llama_index=False)
+    settings, sanitizer = redact_texts(settings, None)
+    checks = _suite(settings)
+    return _start(settings, _capture(settings, sanitizer), checks, _sampler(settings), (), connect)
+
+
+def _suite(settings: Settings) -> list[Evaluator]:
+    """The evaluators of the settings. Raises SettingError for those that cannot run here."""
+    checks = make_suite(settings)
+    _check_models(settings, checks)
+    _check_judge(settings, checks)
+    return checks
 
 
 def _idle(settings: Settings) -> Runtime:
@@ -121,14 +133,21 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     checks: Sequence[Evaluator],
     sampler: sampling.Sampler,
     sinks: tuple[Sink, ...],
-    tracer_provider: TracerProvider | None,
+    connect: Connect,
 ) -> Runtime:
     """Start the pipeline and what receives its evaluations."""
     from ragtrace.evaluators.causes import cause
 
+    settings, remove_spending = _shared_budget(settings, checks)
+    if settings.embedding_model:  # one that cannot be loaded is an error at start, not one on every score
+        from ragtrace.models.embedding import get_embedder
+
+        get_embedder(settings.embedding_model)
+    own = evaluator_settings(settings)  # goes to other processes, to which objects among the settings cannot
+    checks = [configure(check, own) for check in checks]
     calibration = _calibration(settings)
     calibrated = checks if calibration is None else calibration(checks)
-    telemetry, settings = telemetry_setup.connect(settings, capture.sanitizer, tracer_provider)
+    telemetry, settings = connect(settings, capture.sanitizer)
     hold = telemetry.hold if telemetry is not None else None
     if hold is not None:
         hold.wait_for_models()
@@ -137,7 +156,8 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     store = _store(settings, calibrated)
     deliveries = open_deliveries(settings, capture.sanitizer)
     telemetry_sinks = telemetry.sinks if telemetry is not None else ()
-    parts: list[Sink | None] = [metrics, *telemetry_sinks, journal, store, *deliveries]
+    # Spans after the store: what a trace backend shows is in the store, too.
+    parts: list[Sink | None] = [metrics, journal, store, *telemetry_sinks, *deliveries]
     pipeline = Pipeline(
         checks,
         (*sinks, *(part for part in parts if part is not None)),
@@ -160,7 +180,9 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     recorder.set_consumer(pipeline)
     source = telemetry_setup.span_source(settings, capture.sanitizer, telemetry)
     parts_beside = Parts(telemetry, metrics, journal, store, _feedback(settings), source, deliveries)
-    return Runtime(settings, pipeline, parts_beside)
+    runtime = Runtime(settings, pipeline, parts_beside)
+    runtime.at_close(remove_spending)
+    return runtime
 
 
 def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink | None:

@@ -115,7 +115,7 @@ FIELDS = {
     ],
 }
 COMMANDS = """
-demo eval compare report evaluators serve user token doctor ingest store calibrate export import-labels
+demo eval compare report evaluators serve user token doctor ingest store calibrate export import-labels worker
 """
 
 

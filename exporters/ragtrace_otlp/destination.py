@@ -1,0 +1,106 @@
+"""Sends messages of OTLP that are encoded already, with OpenTelemetry's exporters.
+
+TLS, headers, compression and retries are as their environment variables say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from ragtrace_otlp import environment
+from ragtrace_otlp.batch import CountingExporter, quiet
+from ragtrace_otlp.provider import NOISY
+from ragtrace_otlp.span_encoder import use_encoder
+
+_FUNCTIONS: Mapping[environment.Signal, str] = {"traces": "encode_spans", "logs": "encode_logs"}
+_MAY_COME_AGAIN = frozenset({408, 429, 502, 503, 504})
+_CODES = frozenset(
+    {
+        "CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS",
+        "UNKNOWN", "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "FAILED_PRECONDITION",
+        "UNIMPLEMENTED", "INTERNAL", "UNAUTHENTICATED",
+    }
+)  # fmt: skip
+_CODES_THAT_MAY_COME_AGAIN = frozenset(
+    {"CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"}
+)
+"""Of gRPC's codes those after which OTLP lets a sender try again."""
+
+
+class SendResult(Enum):
+    """What became of a message."""
+
+    SENT = "sent"
+    RETRY = "retry"
+    """The endpoint could not be reached, or asks to come again."""
+    REJECTED = "rejected"
+
+
+SENT, RETRY, REJECTED = SendResult.SENT, SendResult.RETRY, SendResult.REJECTED
+
+
+class _Message:
+    """An encoded message in place of a batch."""
+
+    def __init__(self, request: Any, items: int) -> None:
+        self.request, self._items = request, items
+
+    def __len__(self) -> int:
+        return self._items
+
+
+class _StatusExporter(CountingExporter[Any]):
+    """Remembers the status of the endpoint's last answer, which the result of an export does not say."""
+
+    status: int | str | None = None
+
+    def note_answer(self, status: Any) -> bool:
+        """See `CountingExporter`."""
+        if (isinstance(status, int) and 100 <= status < 600) or status in _CODES:  # other arguments of log lines
+            self.status = status
+        return super().note_answer(status)
+
+
+class Destination:
+    """An endpoint for one signal."""
+
+    def __init__(self, exporter: Any, signal: environment.Signal) -> None:
+        """`exporter` is one of OpenTelemetry's for OTLP."""
+        quiet(NOISY)
+        use_encoder(exporter, lambda message: message.request, _FUNCTIONS[signal])
+        what = {"traces": "spans", "logs": "events"}[signal]
+        self._exporter = _StatusExporter(exporter, what, _failure(signal), optional=signal == "logs")
+
+    def send(self, request: Any, items: int) -> SendResult:
+        """Send an `Export…ServiceRequest` with so many items."""
+        self._exporter.status = None
+        result = self._exporter.export(_Message(request, items))  # type: ignore[arg-type]  # has what they use of it
+        if getattr(result, "name", "SUCCESS") == "SUCCESS" or self._exporter.is_unsupported:
+            return SENT
+        status = self._exporter.status
+        again = status is None or status in _MAY_COME_AGAIN or status in _CODES_THAT_MAY_COME_AGAIN
+        return RETRY if again else REJECTED
+
+    def close(self) -> None:
+        """End a request that is under way."""
+        self._exporter.stop()
+
+
+def make_destination(signal: environment.Signal, target: environment.OtlpTarget) -> Destination | None:
+    """The destination of the target, or else of OpenTelemetry's environment variables; None where neither names one.
+
+    Raises MissingExtraError and SettingError as `environment.make_exporters` does.
+    """
+    exporters = environment.make_exporters(signal, target)
+    return Destination(exporters[0], signal) if exporters else None
+
+
+def _failure(signal: environment.Signal) -> Any:
+    from opentelemetry.sdk._logs import export as log_export
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    if signal == "traces":
+        return SpanExportResult.FAILURE
+    # Before 1.39 the SDK has the older name.
+    return (getattr(log_export, "LogRecordExportResult", None) or log_export.LogExportResult).FAILURE

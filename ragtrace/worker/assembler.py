@@ -1,0 +1,218 @@
+"""Ends traces, finds the requests in them, has these evaluated, and gives each trace to be sent on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragtrace import semconv
+from ragtrace.online.pipeline import Pipeline
+from ragtrace.records import Evaluation, Trace
+from ragtrace.sampling import Decision
+from ragtrace.spans.assembly import RequestSpans, requests_in, trace_from
+from ragtrace.spans.duplicates import Duplicates
+from ragtrace.spans.span_record import SpanRecord
+from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.worker.conversion import record_from
+from ragtrace.worker.open_traces import Ended, OpenTrace, OpenTraces
+from ragtrace.worker.outcomes import EndedTrace
+from ragtrace.worker.pieces import service_of, spans_in
+from ragtrace.worker.span_counts import SpanCounts
+from ragtrace.worker.worker_settings import WorkerSettings
+
+_log = logging.getLogger("ragtrace.worker")
+_TICK = 0.05
+_SERVICES = 1_000
+"""Services whose latest model calls are remembered, the latest."""
+
+
+class _Sampled(NamedTuple):
+    trace: Trace
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContent:
+    """The requests of a trace."""
+
+    requests: list[RequestSpans]
+    services: dict[int, str]
+    """Name of the service, by span id."""
+    unread: int
+    """Spans with too many attributes."""
+
+
+class Assembler:
+    """A thread that ends traces. Call it with each evaluation."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        traces: OpenTraces,
+        ledger: SpanCounts,
+        sanitizer: Sanitizer,
+        pass_on: Callable[[EndedTrace], None],
+    ) -> None:
+        """`pass_on` gets each trace when its evaluations are there."""
+        self._settings, self._traces, self._ledger = settings, traces, ledger
+        self._sanitizer, self._pass_on = sanitizer, pass_on
+        self._duplicates: OrderedDict[str, Duplicates] = OrderedDict()
+        self._lock = threading.Lock()
+        self._waiting: dict[tuple[int, int], EndedTrace] = {}
+        self._backlog: deque[_Sampled] = deque()
+        self._stop = threading.Event()
+        self._has_failed = False
+        self._is_keeping = False
+        self.pipeline: Pipeline | None = None
+        self._thread = threading.Thread(target=self._run, name="ragtrace-assembler", daemon=True)
+
+    def start(self, pipeline: Pipeline) -> None:
+        """Begin to end traces."""
+        self.pipeline = pipeline
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_TICK):
+            try:
+                for ended in self._traces.take_due(time.monotonic()):
+                    self._end(ended)
+                self._feed()
+            except Exception:  # noqa: BLE001 the thread must live on
+                _log.exception("ragtrace worker: traces could not be ended")
+
+    # --- the end of a trace ----------------------------------------------------------------------
+
+    def _end(self, ended: Ended) -> None:
+        trace = EndedTrace(ended.trace)
+        sampled: list[_Sampled] = []
+        what = "failed"
+        try:
+            reading = self._read(ended.trace)
+            what = "request" if reading.requests else "unread" if reading.unread else "no_request"
+            sampled = [each for request in reading.requests if (each := self._sample(trace, request, reading))]
+        except Exception:  # noqa: BLE001 an odd span costs its trace the scores; the spans leave as they came
+            if not self._has_failed:
+                self._has_failed = True
+                _log.exception("ragtrace worker: a trace could not be read; further ones are only counted")
+        self._ledger.note_end(ended.why, what)
+        trace.waiting = len(sampled)
+        if not sampled:
+            self._pass_on(trace)
+            return
+        with self._lock:
+            for each in sampled:
+                self._waiting[each.trace.trace_id, each.trace.span_id] = trace
+            self._backlog.extend(sampled)
+
+    def _read(self, trace: OpenTrace) -> TraceContent:
+        request = ExportTraceServiceRequest.FromString(trace.payload)
+        records: list[SpanRecord] = []
+        services: dict[int, str] = {}
+        unread, before, service = 0, None, ""
+        for resource, scope, span in spans_in(request):
+            if resource is not before:
+                before, service = resource, service_of(resource)
+            if len(span.attributes) > self._settings.span_attributes:
+                unread += 1
+                continue
+            record = record_from(span, scope.name, service)
+            records.append(record)
+            services[record.span_id] = service
+        root = next((each for each in records if each.parent_id is None), records[0] if records else None)
+        memory = self._memory_of(root.service if root is not None else "")
+        return TraceContent(requests_in(records, memory), services, unread)
+
+    def _memory_of(self, service: str) -> Duplicates:
+        memory = self._duplicates.pop(service, None) or Duplicates()
+        self._duplicates[service] = memory
+        if len(self._duplicates) > _SERVICES:
+            self._duplicates.popitem(last=False)
+        return memory
+
+    def _sample(self, ended: EndedTrace, request: RequestSpans, reading: TraceContent) -> _Sampled | None:
+        """The request, if it is evaluated; else it is counted."""
+        trace = trace_from(request, self._sanitizer)
+        service = reading.services.get(trace.span_id, "")
+        if service and trace.facts.app is None:
+            trace = replace(trace, facts=replace(trace.facts, app=service))
+        pipeline = self._pipeline()
+        decision = pipeline.sample(trace)
+        marks: dict[str, Any] = {semconv.SAMPLED: decision.keep, semconv.PROBABILITY: decision.probability}
+        ended.marks[trace.span_id] = marks
+        if decision.keep:
+            return _Sampled(trace, decision)
+        marks[semconv.STATUS] = "sampled_out"
+        pipeline.submit(trace, decision)
+        return None
+
+    def _pipeline(self) -> Pipeline:
+        if self.pipeline is None:
+            raise RuntimeError("the assembler was not started")
+        return self.pipeline
+
+    # --- evaluation ------------------------------------------------------------------------------
+
+    def _feed(self) -> None:
+        """Give the pipeline what it has room for: it drops what its full queue cannot take."""
+        pipeline = self._pipeline()
+        while self._backlog:
+            stats = pipeline.stats()
+            if stats.queued >= max(1, pipeline.limits.items // 2) or stats.queued_bytes > pipeline.limits.bytes / 2:
+                return
+            for _ in range(min(len(self._backlog), 16, pipeline.limits.items)):
+                pipeline.submit(*self._backlog.popleft())
+
+    def __call__(self, evaluation: Evaluation) -> None:
+        """Take an evaluation. The last one of a trace lets it go."""
+        if evaluation.is_late:
+            return
+        with self._lock:
+            key = (evaluation.trace.trace_id, evaluation.trace.span_id)
+            if self._is_keeping and evaluation.reason == "shutdown":
+                return  # stays in the buffer
+            trace = self._waiting.pop(key, None)
+            if trace is None:
+                return
+            trace.evaluations.append(evaluation)
+            trace.waiting -= 1
+            if trace.waiting:
+                return
+        self._pass_on(trace)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for their evaluation."""
+        return len(self._waiting)
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def finish(self, keep: bool, timeout: float) -> bool:
+        """End traces now: with `keep` those whose root has arrived, else all. Wait until they are evaluated; False
+        after `timeout` seconds. What is not evaluated by then stays in the buffer with `keep`."""
+        self._stop.set()
+        self._thread.join(timeout)
+        until = time.monotonic() + timeout
+        for ended in self._traces.take(complete_only=keep):
+            self._end(ended)
+        while self._waiting and time.monotonic() < until:
+            self._feed()
+            time.sleep(_TICK / 5)
+        self._is_keeping = keep
+        return not self._waiting
+
+    def let_go(self) -> None:
+        """Send on what waits for its evaluation, without it."""
+        with self._lock:
+            traces = list({id(trace): trace for trace in self._waiting.values()}.values())
+            self._waiting.clear()
+        for trace in traces:
+            for marks in trace.marks.values():
+                marks.setdefault(semconv.STATUS, "pending_timeout")
+            self._pass_on(trace)

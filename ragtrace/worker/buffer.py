@@ -1,0 +1,225 @@
+"""The buffer on disk: what was acknowledged survives the death of the process.
+
+One thread writes. It commits what waits together, so that many senders share the cost of one commit. WAL with
+`synchronous = FULL`: a commit is on the disk before the sender is answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ragtrace.background import Background, Bounds
+from ragtrace.errors import SettingError
+from ragtrace.worker.pieces import SpanGroup
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS pieces (row INTEGER PRIMARY KEY, trace_id BLOB NOT NULL, payload BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS outcomes (
+  trace_id BLOB PRIMARY KEY, marks BLOB NOT NULL, events BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ended (trace_id BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+"""
+_VERSION = 1
+_BATCH = 256
+_MEMORY = 3_600.0
+"""Seconds for which an ended trace is remembered: what comes of it again is not evaluated again."""
+_PRUNE = 60.0
+_SQL_PIECE = "INSERT INTO pieces VALUES (?, ?, ?)"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOutcome:
+    """What an evaluated trace leaves with."""
+
+    marks: bytes
+    """An encoded `ExportTraceServiceRequest` with one span for each root: its id, and the attributes that are added."""
+    events: bytes
+    """An encoded `ExportLogsServiceRequest`."""
+
+
+class Buffer(Protocol):
+    """Where spans are held."""
+
+    @property
+    def is_durable(self) -> bool: ...
+
+    def append(self, pieces: Sequence[SpanGroup]) -> None:
+        """Hold these pieces, and give each its row. Returns when they are safe. Raises OSError where they are not."""
+
+    def save(self, outcomes: Sequence[tuple[bytes, TraceOutcome]]) -> None:
+        """Remember outcomes by trace id. Raises OSError where that fails."""
+
+    def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes]) -> None:
+        """Forget pieces that were sent, and remember that their traces have ended. Raises OSError where that fails."""
+
+    def pieces(self) -> Iterator[tuple[int, bytes, bytes]]:
+        """Row, trace id and payload of each piece that an earlier process left."""
+
+    def outcomes(self) -> dict[bytes, TraceOutcome]:
+        """The outcomes that an earlier process left, by trace id."""
+
+    def ended(self) -> list[bytes]:
+        """The traces that ended of late, the oldest first."""
+
+    def close(self) -> None: ...
+
+
+class MemoryBuffer:
+    """Holds nothing itself: the pieces stay in the table of open traces."""
+
+    is_durable = False
+
+    def append(self, pieces: Sequence[SpanGroup]) -> None:
+        """Do nothing."""
+
+    def save(self, outcomes: Sequence[tuple[bytes, TraceOutcome]]) -> None:
+        """Do nothing."""
+
+    def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes]) -> None:
+        """Do nothing."""
+
+    def pieces(self) -> Iterator[tuple[int, bytes, bytes]]:
+        """Nothing."""
+        return iter(())
+
+    def outcomes(self) -> dict[bytes, TraceOutcome]:
+        """Nothing."""
+        return {}
+
+    def ended(self) -> list[bytes]:
+        """Nothing."""
+        return []
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+_Work = Callable[[sqlite3.Connection], None]
+
+
+class DiskBuffer:
+    """A buffer in one SQLite file, of one process at a time."""
+
+    is_durable = True
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Raises SettingError where the file cannot be used, and where another worker uses it."""
+        self._path = os.fspath(path)
+        try:
+            self._connection = self._open()
+        except (sqlite3.Error, OSError) as error:
+            raise SettingError(
+                f"buffer {self._path!r} cannot be used: {error}; give a file that this user may write and that no "
+                "other worker has"
+            ) from error
+        self._last = self._connection.execute("SELECT coalesce(max(row), 0) FROM pieces").fetchone()[0]
+        self._pruned = time.monotonic()
+        bounds = Bounds(items=1_000_000, batch=_BATCH)
+        self._queue: Background[tuple[_Work, Future[None]]] = Background("ragtrace-buffer", self._commit, bounds)
+
+    def _open(self) -> sqlite3.Connection:
+        Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+        connection = sqlite3.connect(self._path, timeout=0.0, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # two workers would each send what the other holds
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA journal_size_limit = 67108864")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, _VERSION):
+            raise OSError(f"it was written by another release (version {version}, not {_VERSION})")
+        connection.executescript(_TABLES)
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+        return connection
+
+    # --- writing: the one thread -----------------------------------------------------------------
+
+    def _commit(self, items: list[tuple[_Work, Future[None]]]) -> None:
+        error: Exception | None = None
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for work, _ in items:
+                work(self._connection)
+            self._prune()
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as failure:
+            error = OSError(f"the buffer {self._path} cannot be written: {failure}")
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+        for _, future in items:
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+    def _prune(self) -> None:
+        now = time.monotonic()
+        if now - self._pruned > _PRUNE:
+            self._pruned = now
+            self._connection.execute("DELETE FROM ended WHERE at < ?", (time.time() - _MEMORY,))
+
+    def _do(self, work: _Work) -> None:
+        future: Future[None] = Future()
+        if self._queue.put((work, future)) is not None:
+            raise OSError("the buffer is closed")
+        future.result()
+
+    def append(self, pieces: Sequence[SpanGroup]) -> None:
+        """See `Buffer`."""
+        with self._queue.lock:
+            for piece in pieces:
+                self._last += 1
+                piece.row = self._last
+        rows = [(piece.row, piece.trace_id, piece.payload) for piece in pieces]
+        self._do(lambda connection: _many(connection, _SQL_PIECE, rows))
+
+    def save(self, outcomes: Sequence[tuple[bytes, TraceOutcome]]) -> None:
+        """See `Buffer`."""
+        rows = [(trace_id, outcome.marks, outcome.events) for trace_id, outcome in outcomes]
+        self._do(lambda connection: _many(connection, "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?)", rows))
+
+    def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes]) -> None:
+        """See `Buffer`."""
+        now = time.time()
+
+        def work(connection: sqlite3.Connection) -> None:
+            _many(connection, "DELETE FROM pieces WHERE row = ?", [(row,) for row in rows])
+            _many(connection, "DELETE FROM outcomes WHERE trace_id = ?", [(each,) for each in trace_ids])
+            _many(connection, "INSERT OR REPLACE INTO ended VALUES (?, ?)", [(each, now) for each in trace_ids])
+
+        self._do(work)
+
+    # --- reading: before the first writing -------------------------------------------------------
+
+    def pieces(self) -> Iterator[tuple[int, bytes, bytes]]:
+        """See `Buffer`."""
+        yield from self._connection.execute("SELECT row, trace_id, payload FROM pieces ORDER BY row")
+
+    def outcomes(self) -> dict[bytes, TraceOutcome]:
+        """See `Buffer`."""
+        rows = self._connection.execute("SELECT trace_id, marks, events FROM outcomes")
+        return {trace_id: TraceOutcome(marks, events) for trace_id, marks, events in rows}
+
+    def ended(self) -> list[bytes]:
+        """See `Buffer`."""
+        since = time.time() - _MEMORY
+        return [
+            row[0] for row in self._connection.execute("SELECT trace_id FROM ended WHERE at > ? ORDER BY at", (since,))
+        ]
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        self._queue.close(10.0)
+        self._connection.close()
+
+
+def _many(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+    connection.executemany(statement, rows)

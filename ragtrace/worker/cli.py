@@ -1,0 +1,45 @@
+"""`ragtrace worker`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import threading
+from typing import Any
+
+from ragtrace.errors import MissingExtraError
+
+
+def add_commands(commands: Any) -> None:
+    """Add it to the parser of `ragtrace`."""
+    worker = commands.add_parser("worker", help="receive spans over OTLP, evaluate them, and send them on with scores")
+    # Without an argument the environment applies, then ragtrace.toml, then the default shown.
+    worker.add_argument("--grpc", metavar="HOST:PORT", help="receive OTLP over gRPC here (127.0.0.1:4317)")
+    worker.add_argument("--http", metavar="HOST:PORT", help="receive OTLP over HTTP here (127.0.0.1:4318)")
+    worker.add_argument("--to", metavar="OTLP_URL", help="send spans and events to this endpoint (otlp_endpoint)")
+    worker.add_argument("--buffer", metavar="FILE", help="hold spans in this file, which survives a crash (memory)")
+    worker.add_argument("--metrics-port", type=int, metavar="N", help="serve /metrics on this port (prometheus_port)")
+    worker.set_defaults(run=_worker)
+
+
+def _worker(options: argparse.Namespace) -> int:
+    from ragtrace.settings import load
+
+    try:
+        from ragtrace.worker.service import Worker
+        from ragtrace.worker.worker_settings import load_worker
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(error.name or "opentelemetry-sdk", "otlp", "The worker") from error
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    own = load_worker({name: getattr(options, name) for name in ("grpc", "http", "buffer")})
+    settings = load({"otlp_endpoint": options.to, "prometheus_port": options.metrics_port})
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    worker = Worker(own, settings)
+    worker.start()
+    stop.wait()
+    worker.stop()
+    return 0

@@ -1,0 +1,197 @@
+"""Sends ended traces on over OTLP, and lets the buffer forget them once the endpoint has them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragtrace.background import Background, Bounds
+from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.worker.buffer import Buffer, TraceOutcome
+from ragtrace.worker.open_traces import OpenTraces
+from ragtrace.worker.outcomes import EndedTrace, marked, outcome_of
+from ragtrace.worker.span_counts import SpanCounts
+from ragtrace.worker.span_redaction import redacted
+from ragtrace_otlp.destination import RETRY, SENT, Destination
+from ragtrace_otlp.scores import ScoreFormat
+
+_log = logging.getLogger("ragtrace.worker")
+_BATCH, _WAIT = 256, 0.1
+_REQUEST_BYTES = 2 * 1024 * 1024
+"""Bytes of one request to the endpoint, about."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+"""Seconds before a further try; twice as many each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Onward:
+    """Where traces go, and in which form."""
+
+    spans: Destination | None
+    """None where no endpoint is set."""
+    events: Destination | None
+    form: ScoreFormat = field(default_factory=ScoreFormat)
+    redact: Sanitizer | None = None
+    """Redacts the spans that pass, where the settings ask for it."""
+
+
+class _ClosingError(Exception):
+    """The worker ends, and the endpoint takes nothing."""
+
+
+class Forwarder:
+    """A thread that sends. What the endpoint cannot take now is tried again until it can."""
+
+    def __init__(
+        self, onward: Onward, buffer: Buffer, ledger: SpanCounts, traces: OpenTraces, settle_store: Callable[[], object]
+    ) -> None:
+        """`settle_store` waits until what was evaluated is in the store."""
+        self._onward, self._buffer, self._ledger, self._traces = onward, buffer, ledger, traces
+        self._settle_store = settle_store
+        bounds = Bounds(items=100_000_000, batch=_BATCH, wait=_WAIT)
+        self._queue: Background[EndedTrace] = Background("ragtrace-forward", self._work, bounds)
+
+    def __call__(self, trace: EndedTrace) -> None:
+        """Take a trace that is to be sent."""
+        self._queue.put(trace)
+
+    @property
+    def waiting(self) -> int:
+        """Traces that wait to be sent, or are under way."""
+        return self._queue.waiting + self._queue.running
+
+    # --- the thread ------------------------------------------------------------------------------
+
+    def _work(self, batch: list[EndedTrace]) -> None:
+        try:
+            self._save_outcomes(batch)
+            for part in _parts(batch):
+                self._forward(part)
+        except _ClosingError:
+            pass  # what has no place in the buffer is counted at the end
+        except Exception:
+            for trace in batch:
+                self._settle(trace, "internal")
+            raise
+
+    def _save_outcomes(self, batch: Sequence[EndedTrace]) -> None:
+        """Compute and save the outcomes: from now on these traces are not evaluated again."""
+        evaluated = [trace for trace in batch if trace.outcome is None]
+        for trace in evaluated:
+            trace.outcome = outcome_of(trace, self._onward.form, self._onward.events is not None)
+        fresh = [trace for trace in evaluated if trace.evaluations]
+        if fresh:
+            self._settle_store()
+            self._durably(lambda: self._buffer.save([(t.trace.id, _outcome(t)) for t in fresh]))
+
+    def _forward(self, part: Sequence[EndedTrace]) -> None:
+        """Send a part of a batch. Of a part that is refused each trace is sent by itself: one may be the cause."""
+        if self._onward.spans is None:
+            self._finish(part, "no_endpoint")
+            return
+        payloads = [_payload(trace, self._onward.redact) for trace in part]
+        pairs = [(trace, payload) for trace, payload in zip(part, payloads, strict=True) if payload is not None]
+        self._finish([trace for trace, payload in zip(part, payloads, strict=True) if payload is None], "redaction")
+        if not pairs:
+            return
+        sent = [trace for trace, _ in pairs]
+        if self._send(self._onward.spans, ExportTraceServiceRequest, [payload for _, payload in pairs], sent):
+            self._send_events(sent)
+            self._finish(sent, "")
+        elif len(pairs) == 1:
+            self._finish(sent, "rejected")
+        else:
+            for trace in sent:
+                self._forward([trace])
+
+    def _send_events(self, traces: Sequence[EndedTrace]) -> None:
+        events = [_outcome(trace).events for trace in traces if _outcome(trace).events]
+        if events and self._onward.events is not None:
+            self._send(self._onward.events, ExportLogsServiceRequest, events, traces)
+
+    def _send(
+        self, destination: Destination, kind: Any, payloads: Sequence[bytes], traces: Sequence[EndedTrace]
+    ) -> bool:
+        """Send until it is taken (True) or refused (False)."""
+        request = kind.FromString(b"".join(payloads))
+        pause = _FIRST_PAUSE
+        while (result := destination.send(request, sum(trace.spans for trace in traces))) is RETRY:
+            if self._queue.pause(pause):
+                raise _ClosingError
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return result is SENT
+
+    def _finish(self, traces: Sequence[EndedTrace], reason: str) -> None:
+        if not traces:
+            return
+        rows = [row for trace in traces for row in trace.trace.rows]
+        self._durably(lambda: self._buffer.finish(rows, [trace.trace.id for trace in traces]))
+        for trace in traces:
+            self._settle(trace, reason)
+
+    def _settle(self, trace: EndedTrace, reason: str) -> None:
+        self._ledger.settle(trace.spans, trace.trace.size, reason)
+        self._traces.release(trace.trace.sender, trace.trace.size)
+
+    def _durably(self, write: Callable[[], None]) -> None:
+        """Write to the buffer, again and again while its disk is full."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                write()
+                return
+            except OSError as error:
+                _log.warning("ragtrace worker: %s; tried again in %g s", error, pause)
+                if self._queue.pause(pause):
+                    raise _ClosingError from None
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def flush(self, timeout: float) -> bool:
+        """Send what waits; False after `timeout` seconds."""
+        return self._queue.flush(timeout)
+
+    def close(self, timeout: float) -> None:
+        """Send for up to `timeout` seconds what waits, and end. Without a buffer the rest is lost, and counted."""
+        self._queue.close(timeout)
+        for destination in (self._onward.spans, self._onward.events):
+            if destination is not None:
+                destination.close()
+        if not self._buffer.is_durable:
+            stats = self._ledger.stats()
+            self._ledger.settle(stats.open, stats.open_bytes, "shutdown")
+
+
+def _outcome(trace: EndedTrace) -> TraceOutcome:
+    return trace.outcome or TraceOutcome(b"", b"")
+
+
+def _payload(trace: EndedTrace, sanitizer: Sanitizer | None) -> bytes | None:
+    """What is sent of a trace; None where it cannot be redacted."""
+    payload = trace.trace.payload
+    if sanitizer is not None:
+        redacted_payload = redacted(payload, sanitizer)
+        if redacted_payload is None:
+            return None
+        payload = redacted_payload
+    return marked(payload, _outcome(trace).marks)
+
+
+def _parts(batch: Sequence[EndedTrace]) -> Iterator[list[EndedTrace]]:
+    """The traces of each request to the endpoint."""
+    part: list[EndedTrace] = []
+    size = 0
+    for trace in batch:
+        if part and size + trace.trace.size > _REQUEST_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(trace)
+        size += trace.trace.size
+    if part:
+        yield part

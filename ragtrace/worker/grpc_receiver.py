@@ -1,0 +1,117 @@
+"""Receives OTLP over gRPC. Only traces: other signals get UNIMPLEMENTED from gRPC itself."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from ragtrace.errors import SettingError
+from ragtrace.worker.intake import BUSY, UNAVAILABLE, Intake
+from ragtrace.worker.request_body import PROTOBUF, RefusedError
+from ragtrace.worker.worker_settings import Senders, WorkerSettings, split_address
+
+_SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
+_THREADS = 8
+_CALLS = 256
+"""Calls at a time; gRPC answers more with RESOURCE_EXHAUSTED."""
+_CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    500: grpc.StatusCode.INTERNAL,
+    BUSY: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+}
+INVALID_IDS = "trace_id must have 16 bytes and span_id 8, and neither may be zero"
+
+
+class GrpcReceiver:
+    """A gRPC server for `TraceService/Export`."""
+
+    def __init__(self, settings: WorkerSettings, senders: Senders, intake: Intake) -> None:
+        """Raises SettingError where the address cannot be listened on, and for certificates that cannot be read."""
+        self._settings, self._senders, self._intake = settings, senders, intake
+        self._server = grpc.server(
+            ThreadPoolExecutor(_THREADS, thread_name_prefix="ragtrace-grpc"),
+            maximum_concurrent_rpcs=_CALLS,
+            options=[
+                ("grpc.max_receive_message_length", settings.body_bytes),
+                ("grpc.so_reuseport", 0),  # a second worker on the port is an error, and does not share it
+            ],
+        )
+        # Bytes instead of messages: gRPC answers damaged ones with INTERNAL, and logs each with a traceback.
+        method = grpc.unary_unary_rpc_method_handler(self._export)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {"Export": method}),))
+        self.port = self._bind()
+
+    def _bind(self) -> int:
+        address = self._settings.grpc
+        split_address(address, "grpc")
+        try:
+            credentials = _credentials(self._settings)
+            if credentials is None:
+                return int(self._server.add_insecure_port(address))
+            return int(self._server.add_secure_port(address, credentials))
+        except OSError as error:
+            raise SettingError(f"the certificates of the worker cannot be read: {error}") from error
+        except (RuntimeError, ValueError) as error:
+            raise SettingError(f"grpc: {address} cannot be listened on ({error}); is it taken?") from error
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._server.start()
+
+    def stop(self, seconds: float) -> None:
+        """Take no further calls; those under way may take so long."""
+        self._server.stop(seconds).wait(seconds + 1.0)
+
+    def _export(self, body: bytes, context: grpc.ServicerContext) -> bytes:
+        try:
+            metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+            sender = self._senders.name_of(metadata.get("authorization", ""))
+            if sender is None:
+                raise RefusedError(401, "unauthorized", "give a bearer token that the worker knows")
+            if not self._intake.is_open:
+                raise RefusedError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
+            invalid = self._intake.take(body, "", PROTOBUF, sender)
+        except RefusedError as error:
+            self._intake.refuse(error)
+            self._abort(context, error)
+        response = ExportTraceServiceResponse()
+        if invalid:
+            response.partial_success.rejected_spans = invalid
+            response.partial_success.error_message = INVALID_IDS
+        return bytes(response.SerializeToString())
+
+    def _abort(self, context: grpc.ServicerContext, error: RefusedError) -> NoReturn:
+        code = _CODES.get(error.status, grpc.StatusCode.INVALID_ARGUMENT)
+        if error.status in (BUSY, UNAVAILABLE):
+            delay = Duration()
+            delay.FromMilliseconds(int(self._settings.retry_seconds * 1000))
+            info = RetryInfo(retry_delay=delay)
+            packed = AnyMessage()
+            packed.Pack(info)
+            status = Status(code=code.value[0], message=error.message, details=[packed])
+            # The second name is the one that OpenTelemetry's SDK for Python reads.
+            trailers: Any = (
+                ("grpc-status-details-bin", status.SerializeToString()),
+                ("google.rpc.retryinfo-bin", info.SerializeToString()),
+            )
+            context.set_trailing_metadata(trailers)
+        context.abort(code, error.message)
+        raise error  # not reached: `abort` raises
+
+
+def _credentials(settings: WorkerSettings) -> grpc.ServerCredentials | None:
+    if not settings.tls_certificate:
+        return None
+    pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_certificate).read_bytes())
+    authorities = Path(settings.tls_client_ca).read_bytes() if settings.tls_client_ca else None
+    return grpc.ssl_server_credentials([pair], authorities, require_client_auth=authorities is not None)

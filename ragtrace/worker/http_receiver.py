@@ -1,0 +1,214 @@
+"""Receives OTLP over HTTP, protobuf and JSON, under the server that the console uses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from google.protobuf import json_format
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from ragtrace.console.bounded_protocol import bounded_protocol
+from ragtrace.errors import SettingError
+from ragtrace.worker.intake import BUSY, UNAVAILABLE, Intake
+from ragtrace.worker.request_body import JSON, PROTOBUF, RefusedError
+from ragtrace.worker.worker_settings import Senders, WorkerSettings, split_address
+
+_TRACES = "/v1/traces"
+_THREADS = 8
+_REQUESTS = 256
+"""Requests under way at a time."""
+_BODY_SECONDS = 60.0
+_CODES = {400: 3, 401: 16, 404: 12, 405: 12, 408: 4, 413: 11, 415: 3, 500: 13, BUSY: 8, UNAVAILABLE: 14}
+"""gRPC's numbers, for the status in the answer's body."""
+INVALID_IDS = "traceId must have 16 bytes and spanId 8, and neither may be zero"
+_Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+_Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _ConnectionLimits:
+    head_seconds: float = 65.0
+    """Senders keep a connection open between two exports."""
+    write_seconds: float = 30.0
+    connections: int = 1_024
+
+
+class HttpReceiver:
+    """An HTTP server for `POST /v1/traces`, `GET /healthz` and `GET /readyz`."""
+
+    def __init__(
+        self, settings: WorkerSettings, senders: Senders, intake: Intake, is_ready: Callable[[], bool]
+    ) -> None:
+        """Raises SettingError where the address cannot be listened on, and for certificates that cannot be read."""
+        self._settings, self._senders, self._intake, self._is_ready = settings, senders, intake, is_ready
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="ragtrace-http")
+        self._under_way = self._bytes = 0
+        host, port = split_address(settings.http, "http")
+        self._server = uvicorn.Server(self._config(host, port))
+        try:
+            self._socket = self._server.config.bind_socket()
+        except SystemExit:  # uvicorn's way to say that the address is taken
+            raise SettingError(f"http: {settings.http} cannot be listened on; is it taken?") from None
+        self.port: int = self._socket.getsockname()[1]
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="ragtrace-receiver", daemon=True
+        )
+
+    def _config(self, host: str, port: int) -> uvicorn.Config:
+        settings = self._settings
+        try:
+            config = uvicorn.Config(
+                self._app,
+                host=host,
+                port=port,
+                interface="asgi3",
+                loop="asyncio",
+                http=bounded_protocol(_ConnectionLimits()),
+                h11_max_incomplete_event_size=65_536,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=60,
+                timeout_graceful_shutdown=5,
+                ssl_certfile=settings.tls_certificate or None,
+                ssl_keyfile=settings.tls_key or None,
+                ssl_ca_certs=settings.tls_client_ca or None,
+                ssl_cert_reqs=ssl.CERT_REQUIRED if settings.tls_client_ca else ssl.CERT_NONE,
+            )
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise SettingError(f"the certificates of the worker cannot be read: {error}") from error
+        return config
+
+    def start(self) -> None:
+        """Begin to answer, and return when it does."""
+        self._thread.start()
+        while not self._server.started and self._thread.is_alive():
+            self._thread.join(0.01)
+
+    def stop(self, seconds: float) -> None:
+        """Take no further requests; those under way may take so long."""
+        self._server.should_exit = True
+        self._thread.join(seconds + 1.0)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # --- requests --------------------------------------------------------------------------------
+
+    async def _app(self, scope: Mapping[str, Any], receive: _Receive, send: _Send) -> None:
+        if scope["type"] != "http":
+            return
+        method, path = scope["method"], scope["path"]
+        if method in ("GET", "HEAD") and path in ("/healthz", "/readyz"):
+            is_well = path == "/healthz" or self._is_ready()
+            await _answer(send, 200 if is_well else 503, b"ok\n" if is_well else b"not ready\n", "text/plain")
+            return
+        headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
+        kind = headers.get("content-type", PROTOBUF)
+        try:
+            self._check(method, path, headers)
+            self._under_way += 1
+            try:
+                answer = await self._receive_spans(headers, kind, receive)
+            finally:
+                self._under_way -= 1
+        except RefusedError as error:
+            self._intake.refuse(error)
+            await self._refuse(send, error, kind)
+            return
+        await _answer(send, 200, answer, JSON if _is_json(kind) else PROTOBUF)
+
+    def _check(self, method: str, path: str, headers: Mapping[str, str]) -> None:
+        """Raises RefusedError for what can be refused before the body is read."""
+        if path != _TRACES:
+            raise RefusedError(404, "path", f"there is nothing at {path[:80]!r}; the worker takes traces, at {_TRACES}")
+        if method != "POST":
+            raise RefusedError(405, "method", "use POST")
+        if self._senders.name_of(headers.get("authorization", "")) is None:
+            raise RefusedError(401, "unauthorized", "give a bearer token that the worker knows")
+        if not self._intake.is_open:
+            raise RefusedError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > self._settings.body_bytes:
+            raise RefusedError(413, "too_large", f"the body has more than {self._settings.body_bytes} bytes")
+        if self._under_way >= _REQUESTS or self._bytes > self._settings.bytes / 2:
+            raise RefusedError(UNAVAILABLE, "requests", "too many requests are under way")
+
+    async def _receive_spans(self, headers: Mapping[str, str], kind: str, receive: _Receive) -> bytes:
+        try:
+            body = await asyncio.wait_for(self._body(receive), _BODY_SECONDS)
+        except TimeoutError:
+            raise RefusedError(408, "slow", f"the body did not come within {_BODY_SECONDS:g} s") from None
+        sender = self._senders.name_of(headers.get("authorization", "")) or ""
+        coding = headers.get("content-encoding", "").strip().lower()
+        self._bytes += len(body)
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._pool, self._take, body, coding, kind, sender)
+        finally:
+            self._bytes -= len(body)
+
+    async def _body(self, receive: _Receive) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RefusedError(400, "disconnected", "the sender went away")
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > self._settings.body_bytes:
+                raise RefusedError(413, "too_large", f"the body has more than {self._settings.body_bytes} bytes")
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+
+    def _take(self, body: bytes, coding: str, kind: str, sender: str) -> bytes:
+        """Decode a body and hand it in, in a thread of the pool; the answer's body."""
+        invalid = self._intake.take(body, coding, kind, sender)
+        response = ExportTraceServiceResponse()
+        if invalid:
+            response.partial_success.rejected_spans = invalid
+            response.partial_success.error_message = INVALID_IDS
+        if _is_json(kind):
+            return str(json_format.MessageToJson(response, indent=None)).encode()
+        return bytes(response.SerializeToString())
+
+    async def _refuse(self, send: _Send, error: RefusedError, kind: str) -> None:
+        headers: list[tuple[bytes, bytes]] = []
+        if error.status in (BUSY, UNAVAILABLE):
+            headers.append((b"retry-after", str(math.ceil(self._settings.retry_seconds)).encode()))
+        if error.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        if error.status == 405:
+            headers.append((b"allow", b"POST"))
+        status = Status(code=_CODES.get(error.status, 2), message=error.message)
+        if _is_json(kind):
+            body = json.dumps({"code": status.code, "message": status.message}).encode()
+            await _answer(send, error.status, body, JSON, headers)
+        else:
+            await _answer(send, error.status, status.SerializeToString(), PROTOBUF, headers)
+
+
+def _is_json(kind: str) -> bool:
+    return kind.partition(";")[0].strip().lower() == JSON
+
+
+async def _answer(
+    send: _Send, status: int, body: bytes, kind: str, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    own = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *(headers or ())]
+    await send({"type": "http.response.start", "status": status, "headers": own})
+    await send({"type": "http.response.body", "body": body})

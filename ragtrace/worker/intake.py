@@ -1,0 +1,124 @@
+"""Takes requests: checks what the worker may hold, has the buffer commit the spans, and adds them to their traces."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragtrace.worker.buffer import Buffer
+from ragtrace.worker.open_traces import OpenTrace, OpenTraces, size_of
+from ragtrace.worker.pieces import Division, SpanGroup, divide
+from ragtrace.worker.request_body import RefusedError, decode, decompress
+from ragtrace.worker.span_counts import SpanCounts
+from ragtrace.worker.worker_settings import WorkerSettings
+
+_log = logging.getLogger("ragtrace.worker")
+BUSY, UNAVAILABLE = 429, 503
+"""HTTP's statuses of requests that may come again."""
+
+
+class Intake:
+    """Where both receivers hand their requests in. Thread-safe."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        buffer: Buffer,
+        traces: OpenTraces,
+        ledger: SpanCounts,
+        pass_on: Callable[[OpenTrace], None],
+    ) -> None:
+        """`pass_on` gets the spans whose trace has ended."""
+        self.settings = settings
+        self.ledger = ledger
+        self._buffer = buffer
+        self._traces = traces
+        self._pass_on = pass_on
+        self._is_open = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests are taken."""
+        return self._is_open
+
+    def open(self) -> None:
+        """Take requests from now on."""
+        self._is_open = True
+
+    def close(self) -> None:
+        """Take no further requests."""
+        self._is_open = False
+
+    def refuse(self, error: RefusedError) -> None:
+        """Count a request that is not taken, and log the first one of its kind."""
+        if self.ledger.refuse(error.reason):
+            _log.warning("ragtrace worker: refused a request: %s; further ones are only counted", error.message)
+
+    def take(self, body: bytes, coding: str, kind: str, sender: str) -> int:
+        """Decode the body of a request and accept it; see `accept`. Raises RefusedError for a bad one, too."""
+        try:
+            return self.accept(decode(decompress(body, coding, self.settings.body_bytes), kind), sender)
+        except RefusedError:
+            raise
+        except Exception as error:
+            _log.debug("ragtrace worker: a request could not be taken", exc_info=True)
+            raise RefusedError(500, "internal", f"the request could not be taken ({type(error).__name__})") from error
+
+    def accept(self, request: ExportTraceServiceRequest, sender: str = "") -> int:
+        """Take the spans of a request, and return how many of them were left out because their ids are invalid.
+
+        `sender` is who sends, by the token; without tokens the first service's name. Returns after the buffer's commit.
+        Raises RefusedError where there is no room, where the worker stops, and where the buffer cannot be written.
+        """
+        if not self._is_open:
+            raise RefusedError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
+        division = divide(request)
+        name = sender or division.sender
+        size = sum(size_of(piece) for piece in division.pieces)
+        self._check_room(name, size)
+        try:
+            if division.pieces:
+                self._buffer.append(division.pieces)
+        except OSError as error:
+            raise RefusedError(UNAVAILABLE, "buffer", str(error)) from None
+        self._add(division, name)
+        return division.invalid
+
+    def _check_room(self, sender: str, size: int) -> None:
+        limit, total = self.settings.bytes, self.ledger.bytes
+        if total + size > limit and total:
+            raise RefusedError(BUSY, "full", f"the worker holds {total} bytes of spans, and may hold {limit}")
+        if total > limit / 2 and self._traces.bytes_by_sender[sender] + size > limit / 2:
+            raise RefusedError(BUSY, "sender", f"of {limit} bytes that the worker may hold, {sender!r} has half")
+
+    def _add(self, division: Division, sender: str) -> None:
+        now = time.monotonic()
+        if division.invalid:
+            self.ledger.drop(division.invalid, "invalid")
+        for piece in division.pieces:
+            self._add_piece(piece, sender, now, recovered=False)
+
+    def _add_piece(self, piece: SpanGroup, sender: str, now: float, *, recovered: bool) -> None:
+        self.ledger.open(len(piece.span_ids), size_of(piece), recovered=recovered)
+        addition = self._traces.add(piece, sender, now)
+        if addition.duplicates:
+            self.ledger.settle(addition.duplicates, size_of(piece) - addition.size, "duplicate")
+        if addition.late is not None:
+            self.ledger.note_late(addition.spans)
+            self._pass_on(addition.late)
+
+    def restore(self) -> None:
+        """Take what an earlier process left in the buffer."""
+        self._traces.note_ended(self._buffer.ended())
+        now, pieces = time.monotonic(), 0
+        for row, _, payload in self._buffer.pieces():
+            division = divide(ExportTraceServiceRequest.FromString(payload))
+            for piece in division.pieces:  # one: each row has one trace
+                piece.row = row
+                self._add_piece(piece, division.sender, now, recovered=True)
+            pieces += 1
+        if pieces:
+            _log.info("ragtrace worker: found %d spans in the buffer", self.ledger.stats().recovered)

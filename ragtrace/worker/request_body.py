@@ -1,0 +1,97 @@
+"""From the body of a request to OTLP's message: bounded decompression, protobuf and JSON."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from typing import Any, cast
+
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+_WINDOW = {"gzip": 31, "deflate": 15}
+"""zlib's window bits: with 16 more it expects gzip's header."""
+
+
+class RefusedError(Exception):
+    """A request that is not taken: HTTP's status, one word for the metrics, and a sentence for the sender."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.reason, self.message = status, reason, message
+
+
+def decompress(body: bytes, coding: str, limit: int) -> bytes:
+    """The body without its content coding. Raises RefusedError for an unknown coding, damaged data, and more than
+    `limit` bytes; it never holds more than that."""
+    if coding in ("", "identity"):
+        return body
+    if coding not in _WINDOW:
+        raise RefusedError(415, "coding", f"Content-Encoding is {coding[:40]!r}; give gzip, deflate or none")
+    decoder = zlib.decompressobj(_WINDOW[coding])
+    try:
+        plain = decoder.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise RefusedError(400, "damaged", f"the {coding} data are damaged: {error}") from None
+    if len(plain) > limit:
+        raise RefusedError(413, "too_large", f"the body has more than {limit} bytes after decompression")
+    if not decoder.eof:
+        raise RefusedError(400, "damaged", f"the {coding} data end too early")
+    return plain
+
+
+def decode(body: bytes, content_type: str) -> ExportTraceServiceRequest:
+    """The request of a body. Raises RefusedError for another content type and for a body that is no such request."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == PROTOBUF:
+        try:
+            return cast("ExportTraceServiceRequest", ExportTraceServiceRequest.FromString(body))
+        except DecodeError:
+            raise RefusedError(400, "damaged", "the body is no ExportTraceServiceRequest in protobuf") from None
+    if kind == JSON:
+        return _from_json(body)
+    raise RefusedError(415, "content_type", f"Content-Type is {kind[:80]!r}; give {PROTOBUF} or {JSON}")
+
+
+def _from_json(body: bytes) -> ExportTraceServiceRequest:
+    try:
+        content = json.loads(body)
+        _recode_ids(content)
+        request = ExportTraceServiceRequest()
+        json_format.ParseDict(content, request, ignore_unknown_fields=True, max_recursion_depth=100)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError, json_format.Error) as error:
+        text = f"{type(error).__name__}: {error}"[:200]
+        raise RefusedError(400, "damaged", f"the body is no ExportTraceServiceRequest in JSON ({text})") from None
+    return request
+
+
+def _recode_ids(content: Any) -> None:
+    """OTLP writes ids in hexadecimal, protobuf's JSON in base64."""
+    for of_resource in _list(content, "resourceSpans", "resource_spans"):
+        for of_scope in _list(of_resource, "scopeSpans", "scope_spans"):
+            for span in _list(of_scope, "spans"):
+                for item in (span, *_list(span, "links")):
+                    for name in _IDS:
+                        if name in item:
+                            item[name] = base64.b64encode(_bytes(item[name])).decode()
+
+
+_IDS = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
+
+
+def _bytes(digits: Any) -> bytes:
+    try:
+        return binascii.unhexlify(digits or "")
+    except binascii.Error as error:
+        raise ValueError(f"an id is {str(digits)[:40]!r}: {error}") from None
+
+
+def _list(item: Any, *names: str) -> list[Any]:
+    value: Any = next((item[name] for name in names if item.get(name) is not None), [])
+    if not isinstance(value, list):
+        raise TypeError(f"{names[0]} is no list")
+    return value

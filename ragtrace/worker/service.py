@@ -1,0 +1,185 @@
+"""A running worker: receivers, buffer, assembler, evaluation and forwarding, and how they start and end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.settings import Settings
+from ragtrace.settings.section import is_loopback
+from ragtrace.startup.init import start_evaluation
+from ragtrace.startup.runtime import Runtime
+from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.worker.assembler import Assembler
+from ragtrace.worker.buffer import Buffer, DiskBuffer, MemoryBuffer
+from ragtrace.worker.forwarder import Forwarder, Onward
+from ragtrace.worker.intake import Intake
+from ragtrace.worker.open_traces import OpenTrace, OpenTraces
+from ragtrace.worker.outcomes import EndedTrace
+from ragtrace.worker.span_counts import SpanCounts, WorkerStats
+from ragtrace.worker.telemetry import WorkerTelemetry
+from ragtrace.worker.worker_settings import GRPC, HTTP, Senders, WorkerSettings, load_senders, split_address
+from ragtrace_otlp.destination import make_destination
+from ragtrace_otlp.environment import OtlpTarget
+from ragtrace_otlp.scores import ScoreFormat
+
+_log = logging.getLogger("ragtrace.worker")
+_APP = "ragtrace-worker"
+
+
+class Worker:
+    """A worker from `start` to `stop`."""
+
+    def __init__(self, options: WorkerSettings, settings: Settings) -> None:
+        """Binds the addresses and opens the buffer. Raises SettingError and MissingExtraError for settings that cannot
+        be used."""
+        if not options.grpc and not options.http:
+            options = replace(options, grpc=GRPC, http=HTTP)
+        self.options = options
+        self.ledger = SpanCounts()
+        self._traces = OpenTraces(options)
+        senders = load_senders(options)
+        self._buffer: Buffer = DiskBuffer(options.buffer) if options.buffer else MemoryBuffer()
+        self._intake = Intake(options, self._buffer, self._traces, self.ledger, self._pass_on_late)
+        self._receivers: list[Any] = []
+        try:
+            self.grpc_port, self.http_port = self._bind(senders)
+            self._check_destination(settings)
+            self._runtime = start_evaluation(settings, self._connect)
+        except BaseException:
+            self._buffer.close()
+            raise
+        self._say_who_may_send(senders)
+
+    def _bind(self, senders: Senders) -> tuple[int | None, int | None]:
+        grpc_port = http_port = None
+        if self.options.grpc:
+            try:
+                from ragtrace.worker.grpc_receiver import GrpcReceiver
+            except ModuleNotFoundError as error:
+                raise MissingExtraError(error.name or "grpcio", "otlp", "The worker's gRPC receiver") from error
+            receiver = GrpcReceiver(self.options, senders, self._intake)
+            self._receivers.append(receiver)
+            grpc_port = receiver.port
+        if self.options.http:
+            try:
+                from ragtrace.worker.http_receiver import HttpReceiver
+            except ModuleNotFoundError as error:
+                raise MissingExtraError(error.name or "uvicorn", "serve", "The worker's HTTP receiver") from error
+            http = HttpReceiver(self.options, senders, self._intake, lambda: self.is_ready)
+            self._receivers.append(http)
+            http_port = http.port
+        return grpc_port, http_port
+
+    def _check_destination(self, settings: Settings) -> None:
+        """Raises SettingError where the worker would send to itself."""
+        for name in ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+            endpoint = settings.otlp_endpoint or os.environ.get(name, "")
+            parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
+            for own in filter(None, (self.options.grpc, self.options.http)):
+                host, port = split_address(own)
+                same = parts.hostname == host or (is_loopback(host) and is_loopback(parts.hostname or ""))
+                if port and parts.port == port and same:
+                    raise SettingError(f"the worker would send to itself: {endpoint} is where it receives; set --to")
+
+    def _connect(self, settings: Settings, sanitizer: Sanitizer) -> tuple[WorkerTelemetry, Settings]:
+        """What brings the evaluations to the spans."""
+        target = OtlpTarget(settings.otlp_endpoint, settings.otlp_protocol)
+        form = ScoreFormat(settings.score_prefix, settings.openinference, settings.explanations, sanitizer)
+        onward = Onward(
+            make_destination("traces", target),
+            make_destination("logs", target) if settings.events else None,
+            form,
+            sanitizer if settings.redact_others else None,
+        )
+        if onward.spans is None:
+            _log.warning("ragtrace worker: no endpoint is set (--to), so spans are evaluated and sent nowhere")
+        self._forwarder = Forwarder(onward, self._buffer, self.ledger, self._traces, self._settle_store)
+        self._assembler = Assembler(self.options, self._traces, self.ledger, sanitizer, self._forwarder)
+        telemetry = WorkerTelemetry(self._assembler, self.stats)
+        return telemetry, replace(settings, app=settings.app or _APP, env=settings.env or "dev")
+
+    def _settle_store(self) -> None:
+        """Wait until what was evaluated is in the store. What it cannot take it keeps in a file of its own."""
+        if self._runtime.store is not None:
+            self._runtime.store.flush(30.0)
+
+    def _pass_on_late(self, trace: OpenTrace) -> None:
+        self._forwarder(EndedTrace(trace))
+
+    def _say_who_may_send(self, senders: Senders) -> None:
+        options = self.options
+        if senders.tokens:
+            who = f"those with a token ({', '.join(senders.tokens)})"
+        elif options.tls_client_ca:
+            who = "those with a certificate"
+        else:
+            who = "everybody who reaches it"
+        for name, address, port in (("gRPC", options.grpc, self.grpc_port), ("HTTP", options.http, self.http_port)):
+            if address:
+                host = split_address(address)[0]
+                _log.info("ragtrace worker: OTLP over %s at %s:%s; %s may send", name, host, port, who)
+                if not is_loopback(host) and not senders.tokens and not options.tls_client_ca:
+                    _log.warning("ragtrace worker: other machines can send to %s; set tokens in [worker]", address)
+        if not options.buffer:
+            _log.info("ragtrace worker: spans are held in memory: without --buffer a crash loses what has not left")
+
+    # --- from start to stop ----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take what the buffer holds, and begin to answer."""
+        outcomes = self._buffer.outcomes()
+        self._intake.restore()
+        for trace_id, outcome in outcomes.items():
+            trace = self._traces.take_one(trace_id)
+            if trace is not None:
+                self._forwarder(EndedTrace(trace, outcome=outcome, is_saved=True))
+        self._assembler.start(self._runtime.pipeline)
+        self._intake.open()
+        for receiver in self._receivers:
+            receiver.start()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests are taken, and there is room for them."""
+        return self._intake.is_open and self.ledger.bytes < self.options.bytes
+
+    @property
+    def runtime(self) -> Runtime:
+        """The evaluation's runtime, with its counters."""
+        return self._runtime
+
+    def stats(self) -> WorkerStats:
+        """The worker's counts."""
+        return self.ledger.stats(len(self._traces))
+
+    def stop(self, seconds: float | None = None) -> WorkerStats:
+        """Take no further requests, finish for up to `seconds` (the setting `exit_seconds`) what is open, and end.
+
+        What is not finished by then stays in the buffer; without one it is sent without scores, and what the endpoint
+        does not take is counted as `shutdown`."""
+        until = time.monotonic() + (self.options.exit_seconds if seconds is None else seconds)
+        keep = self._buffer.is_durable
+        self._intake.close()
+        for receiver in self._receivers:
+            receiver.stop(min(2.0, max(0.0, until - time.monotonic())))
+        self._assembler.finish(keep, max(0.0, until - time.monotonic()))
+        if not keep:
+            self._assembler.let_go()
+        self._forwarder.close(max(1.0, until - time.monotonic()))
+        self._runtime.close(0.5)
+        self._buffer.close()
+        stats = self.stats()
+        _log.info(
+            "ragtrace worker: %d spans received, %d sent, %d dropped, %d left in the buffer",
+            stats.received,
+            stats.sent,
+            sum(stats.dropped.values()),
+            stats.open,
+        )
+        return stats

@@ -1,0 +1,160 @@
+"""A worker in this process, with a real receiver behind it, and messages to send to it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragtrace.evaluation import Evaluator
+from ragtrace.records import Trace
+from ragtrace.settings import load
+from ragtrace.worker.service import Worker
+from ragtrace.worker.span_counts import WorkerStats
+from ragtrace.worker.worker_settings import load_worker
+from ragtrace_otlp.span_encoder import write_attributes
+from tests.otlp.receivers import Received, http_server
+
+QUESTION, ANSWER = "How long is the pump covered?", "The pump is covered for 24 months."
+PROTOBUF = "application/x-protobuf"
+
+
+@dataclass
+class Running:
+    """A worker that runs, what arrived behind it, and the traces that it evaluated."""
+
+    worker: Worker
+    received: Received
+    evaluated: list[Trace] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """Where it receives traces over HTTP."""
+        return f"http://127.0.0.1:{self.worker.http_port}/v1/traces"
+
+    def post(self, body: bytes, kind: str = PROTOBUF, **headers: str) -> tuple[int, bytes, dict[str, str]]:
+        """Status, body and headers of the answer to a request."""
+        return post(self.url, body, kind, **headers)
+
+    def wait(self, condition: Callable[[WorkerStats], bool]) -> WorkerStats:
+        """The worker's counts, once they are so."""
+        return wait_for(self.worker.stats, condition)
+
+    def sent_spans(self) -> list[Any]:
+        """All spans that arrived behind the worker."""
+        return [s for r in self.received.traces.resource_spans for scope in r.scope_spans for s in scope.spans]
+
+
+def wait_for(stats: Callable[[], Any], condition: Callable[[Any], bool], seconds: float = 60.0) -> Any:
+    """What `stats` gives, once the condition holds."""
+    until = time.monotonic() + seconds
+    while not condition(value := stats()):
+        assert time.monotonic() < until, value
+        time.sleep(0.02)
+    return value
+
+
+def post(url: str, body: bytes, kind: str = PROTOBUF, **headers: str) -> tuple[int, bytes, dict[str, str]]:
+    """Status, body and headers of the answer to a request. Underscores in names of headers stand for hyphens."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(url, body, {"Content-Type": kind, **named}, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read(), dict(answer.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read(), dict(error.headers)
+
+
+def evaluator_into(traces: list[Trace]) -> Evaluator:
+    """An evaluator that keeps the traces, and scores each with 1."""
+
+    def keep(trace: Trace) -> float:
+        traces.append(trace)
+        return 1.0
+
+    return Evaluator("kept", keep)
+
+
+@contextlib.contextmanager
+def running(own: dict[str, Any] | None = None, behind: str = "", **settings: Any) -> Iterator[Running]:
+    """A worker that listens over gRPC and HTTP, with a receiver over HTTP behind it unless `behind` names one. It ends
+    traces after 0.2 s, and evaluates each request."""
+    evaluated: list[Trace] = []
+    defaults = {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0", "quiet_seconds": 0.2}
+    with http_server() as (url, received):
+        common = {"otlp_endpoint": behind or url, "sample_per_second": 0.0, "batch_wait": 0.0}
+        all_settings = {**common, "evaluators": (evaluator_into(evaluated),), **settings}
+        worker = Worker(load_worker({**defaults, **(own or {})}), load(all_settings))
+        worker.start()
+        try:
+            yield Running(worker, received, evaluated)
+        finally:
+            worker.stop(10.0)
+
+
+def span(target: Any, number: int, trace: int, parent: int = 0, **attributes: Any) -> Any:
+    """A span in a `ScopeSpans`, with ids made of these numbers. Underscores in names of attributes stand for dots."""
+    result = target.spans.add(
+        trace_id=trace.to_bytes(16, "big"),
+        span_id=number.to_bytes(8, "big"),
+        name=f"span {number}",
+        kind=1,
+        start_time_unix_nano=1_700_000_000_000_000_000 + number,
+        end_time_unix_nano=1_700_000_001_000_000_000 + number,
+    )
+    if parent:
+        result.parent_span_id = parent.to_bytes(8, "big")
+    write_attributes(result.attributes, {name.replace("_", "."): value for name, value in attributes.items()})
+    return result
+
+
+def scope(request: ExportTraceServiceRequest, service: str = "shop", name: str = "openinference") -> Any:
+    """A new `ScopeSpans` in a request."""
+    of_resource = request.resource_spans.add()
+    write_attributes(of_resource.resource.attributes, {"service.name": service})
+    of_scope = of_resource.scope_spans.add()
+    of_scope.scope.name = name
+    return of_scope
+
+
+def root(target: Any, trace: int, number: int = 1) -> Any:
+    """The root of a request in OpenInference's words."""
+    words = {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": ANSWER}
+    result = span(target, number, trace)
+    write_attributes(result.attributes, words)
+    return result
+
+
+def retriever(target: Any, trace: int, number: int = 2, parent: int = 1) -> Any:
+    """A retrieval in OpenInference's words."""
+    words = {
+        "openinference.span.kind": "RETRIEVER",
+        "input.value": QUESTION,
+        "retrieval.documents.0.document.id": "d0",
+        "retrieval.documents.0.document.content": "The pump is covered for 24 months from delivery.",
+    }
+    result = span(target, number, trace, parent)
+    write_attributes(result.attributes, words)
+    return result
+
+
+def request_of(*traces: int) -> ExportTraceServiceRequest:
+    """A message with one request of a root and a retrieval for each trace."""
+    request = ExportTraceServiceRequest()
+    target = scope(request)
+    for trace in traces:
+        retriever(target, trace, 10 * trace + 2, 10 * trace + 1)
+        root(target, trace, 10 * trace + 1)
+    return request
+
+
+def is_balanced(stats: WorkerStats) -> bool:
+    """Whether each span is in one count."""
+    return stats.received == stats.sent + sum(stats.dropped.values()) + stats.open

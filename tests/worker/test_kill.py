@@ -1,0 +1,147 @@
+"""A worker that is killed loses nothing that it has acknowledged."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.otlp.receivers import Received, http_server, plain
+from tests.worker.running import post, request_of, wait_for
+
+KILLS = int(os.environ.get("RAGTRACE_KILLS", "4"))
+"""The promise is twenty: RAGTRACE_KILLS=20."""
+_SENDERS, _TRACES = 3, 5
+_ADDRESS = re.compile(r"OTLP over HTTP at 127\.0\.0\.1:(\d+)")
+
+
+@contextlib.contextmanager
+def _process(folder: Path, endpoint: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A worker in a process of its own, and where it receives."""
+    command = [sys.executable, "-m", "ragtrace", "worker", "--http", "127.0.0.1:0", "--to", endpoint]
+    environment = {
+        **os.environ,
+        "RAGTRACE_EVALUATORS": "groundedness_lexical",
+        "RAGTRACE_SAMPLE_PER_SECOND": "0",
+        "RAGTRACE_WORKER_QUIET_SECONDS": "0.2",
+        "RAGTRACE_ISOLATE": "false",
+    }
+    process = subprocess.Popen(
+        [*command, "--buffer", str(folder / "buffer.db")], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    reader = threading.Thread(target=process.stderr.read, daemon=True)  # a full pipe would stop the worker
+    try:
+        port = next(match[1] for line in process.stderr if (match := _ADDRESS.search(line)))
+        reader.start()
+        url = f"http://127.0.0.1:{port}"
+        wait_for(lambda: _is_ready(url), bool)
+        yield process, f"{url}/v1/traces"
+    finally:
+        process.kill()
+        process.wait()
+        reader.join()
+        process.stderr.close()
+
+
+def _is_ready(url: str) -> bool:
+    import urllib.request
+
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+class _Load:
+    """Senders that send as fast as they can, and remember what was acknowledged."""
+
+    def __init__(self) -> None:
+        self.acknowledged: set[int] = set()
+        self._next, self._lock, self._stop = 1, threading.Lock(), False
+
+    def send(self, url: str) -> list[threading.Thread]:
+        self._stop = False
+        threads = [threading.Thread(target=self._run, args=(url,)) for _ in range(_SENDERS)]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _run(self, url: str) -> None:
+        while not self._stop:
+            with self._lock:
+                first, self._next = self._next, self._next + _TRACES
+            traces = range(first, first + _TRACES)
+            try:
+                if post(url, request_of(*traces).SerializeToString())[0] == 200:
+                    self.acknowledged.update(traces)
+            except (OSError, urllib.error.URLError):
+                return
+            time.sleep(0.01)
+
+    def stop(self, threads: list[threading.Thread]) -> None:
+        self._stop = True
+        for thread in threads:
+            thread.join()
+
+
+def _scores(received: Received) -> dict[int, set[float]]:
+    """The scores of each trace that arrived, those that arrived twice once."""
+    scores: dict[int, set[float]] = {}
+    for of_resource in received.traces.resource_spans:
+        for one in of_resource.scope_spans[0].spans:
+            value = plain(one.attributes).get("gen_ai.evaluation.groundedness_lexical.score")
+            if value is not None:
+                scores.setdefault(int.from_bytes(one.trace_id, "big"), set()).add(value)
+    return scores
+
+
+def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(tmp_path: Path) -> None:
+    """Killed under load again and again: each trace that was acknowledged arrives whole behind the worker, with one
+    score, and the buffer is empty in the end."""
+    drawn, load = random.Random(7), _Load()
+    with http_server() as (endpoint, received):
+        for _ in range(KILLS):
+            with _process(tmp_path, endpoint) as (process, url):
+                threads = load.send(url)
+                time.sleep(0.5 + drawn.random())
+                os.kill(process.pid, signal.SIGKILL)
+                load.stop(threads)
+        with _process(tmp_path, endpoint) as (process, _):
+            wait_for(lambda: set(_scores(received)), load.acknowledged.issubset)
+            process.terminate()
+            assert process.wait(60) == 0
+        assert len(load.acknowledged) > KILLS * _TRACES
+        assert {len(values) for values in _scores(received).values()} == {1}
+        spans = Counter(
+            (one.trace_id, one.span_id)
+            for of_resource in received.traces.resource_spans
+            for one in of_resource.scope_spans[0].spans
+        )
+        assert len(spans) == 2 * len(_scores(received))
+    import sqlite3
+
+    with contextlib.closing(sqlite3.connect(tmp_path / "buffer.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM pieces").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM outcomes").fetchone() == (0,)
+
+
+def test_a_worker_that_stops_keeps_what_is_not_sent(tmp_path: Path) -> None:
+    """With an endpoint that is away, SIGTERM leaves what was acknowledged in the buffer; the next worker sends it."""
+    with http_server({"traces": 503}) as (away, _), _process(tmp_path, away) as (process, url):
+        assert post(url, request_of(1, 2).SerializeToString())[0] == 200
+        process.terminate()
+        assert process.wait(90) == 0
+    with http_server() as (endpoint, received), _process(tmp_path, endpoint):
+        assert wait_for(lambda: set(_scores(received)), lambda traces: len(traces) == 2) == {1, 2}

@@ -1,0 +1,78 @@
+"""The spans of real libraries give the same Trace over the wire as in the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from ragtrace.records import Trace
+from ragtrace.spans.span_record import SpanRecord
+from ragtrace.tracing import session_chunks
+from ragtrace_otlp.span_encoder import write_attributes
+from tests.spans.carried import traces_by_case
+from tests.spans.golden_spans import golden_files, golden_spans
+from tests.worker.running import Running, running
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Running]:
+    """One worker for all files."""
+    with running({"quiet_seconds": 0.2, "longest_seconds": 3.0}) as run:
+        yield run
+
+
+def _message(records: list[SpanRecord], service: str) -> ExportTraceServiceRequest:
+    request = ExportTraceServiceRequest()
+    scopes: dict[str, Any] = {}
+    of_resource = request.resource_spans.add()
+    write_attributes(of_resource.resource.attributes, {"service.name": service})
+    for record in records:
+        target = scopes.get(record.scope)
+        if target is None:
+            target = scopes[record.scope] = of_resource.scope_spans.add()
+            target.scope.name = record.scope
+        _add(target, record)
+    return request
+
+
+def _add(target: Any, record: SpanRecord) -> None:
+    one = target.spans.add(
+        trace_id=record.trace_id.to_bytes(16, "big"),
+        span_id=record.span_id.to_bytes(8, "big"),
+        parent_span_id=record.parent_id.to_bytes(8, "big") if record.parent_id else b"",
+        name=record.name,
+        kind=Span.SpanKind.Value(f"SPAN_KIND_{record.kind}"),
+        start_time_unix_nano=record.started,
+        end_time_unix_nano=record.ended,
+    )
+    one.status.code = Status.StatusCode.Value(f"STATUS_CODE_{record.status}")
+    write_attributes(one.attributes, record.attributes)
+    for event in record.events:
+        write_attributes(one.events.add(name=event.name, time_unix_nano=event.time).attributes, event.attributes)
+
+
+def _by_root(traces: list[Trace], service: str) -> list[Trace]:
+    """The traces in the order of their ids, with the service that the wire names."""
+    named = [replace(trace, facts=replace(trace.facts, app=trace.facts.app or service)) for trace in traces]
+    return sorted(named, key=lambda trace: (trace.trace_id, trace.span_id))
+
+
+CASES = [(name, case) for name in golden_files() for case in golden_spans(name)]
+
+
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_the_wire_gives_the_same_traces(name: str, case: str, run: Running) -> None:
+    """Each case of each library's golden spans, sent over OTLP, gives the Traces that it gives in the process."""
+    records = [record for record in golden_spans(name)[case] if record.ended]  # a span that never ends is never sent
+    service = f"{name} {case}"  # what two libraries recorded of one framework is of different services
+    expected = _by_root(traces_by_case(name)[case], service)
+    session_chunks._chunks.clear()
+    before, count = run.worker.stats(), len(run.evaluated)
+    assert run.post(_message(records, service).SerializeToString())[0] == 200
+    run.wait(lambda s: s.sent == before.sent + len(records))
+    assert _by_root(run.evaluated[count:], service) == expected
