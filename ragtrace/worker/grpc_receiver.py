@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragtrace.errors import SettingError
 from ragtrace.worker.intake import BUSY, UNAVAILABLE, Intake
-from ragtrace.worker.request_body import PROTOBUF, RefusedError
+from ragtrace.worker.request_body import PROTOBUF, IntakeError
 from ragtrace.worker.worker_settings import Senders, WorkerSettings, split_address
 
 _SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
@@ -77,11 +77,11 @@ class GrpcReceiver:
             metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
             sender = self._senders.name_of(metadata.get("authorization", ""))
             if sender is None:
-                raise RefusedError(401, "unauthorized", "give a bearer token that the worker knows")
+                raise IntakeError(401, "unauthorized", "give a bearer token that the worker knows")
             if not self._intake.is_open:
-                raise RefusedError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
+                raise IntakeError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
             invalid = self._intake.take(body, "", PROTOBUF, sender)
-        except RefusedError as error:
+        except IntakeError as error:
             self._intake.refuse(error)
             self._abort(context, error)
         response = ExportTraceServiceResponse()
@@ -90,7 +90,7 @@ class GrpcReceiver:
             response.partial_success.error_message = INVALID_IDS
         return bytes(response.SerializeToString())
 
-    def _abort(self, context: grpc.ServicerContext, error: RefusedError) -> NoReturn:
+    def _abort(self, context: grpc.ServicerContext, error: IntakeError) -> NoReturn:
         code = _CODES.get(error.status, grpc.StatusCode.INVALID_ARGUMENT)
         if error.status in (BUSY, UNAVAILABLE):
             delay = Duration()

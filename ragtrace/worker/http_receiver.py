@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragtrace.console.bounded_protocol import bounded_protocol
 from ragtrace.errors import SettingError
 from ragtrace.worker.intake import BUSY, UNAVAILABLE, Intake
-from ragtrace.worker.request_body import JSON, PROTOBUF, RefusedError
+from ragtrace.worker.request_body import JSON, PROTOBUF, IntakeError
 from ragtrace.worker.worker_settings import Senders, WorkerSettings, split_address
 
 _TRACES = "/v1/traces"
@@ -125,33 +125,33 @@ class HttpReceiver:
                 answer = await self._receive_spans(headers, kind, receive)
             finally:
                 self._under_way -= 1
-        except RefusedError as error:
+        except IntakeError as error:
             self._intake.refuse(error)
             await self._refuse(send, error, kind)
             return
         await _answer(send, 200, answer, JSON if _is_json(kind) else PROTOBUF)
 
     def _check(self, method: str, path: str, headers: Mapping[str, str]) -> None:
-        """Raises RefusedError for what can be refused before the body is read."""
+        """Raises IntakeError for what can be refused before the body is read."""
         if path != _TRACES:
-            raise RefusedError(404, "path", f"there is nothing at {path[:80]!r}; the worker takes traces, at {_TRACES}")
+            raise IntakeError(404, "path", f"there is nothing at {path[:80]!r}; the worker takes traces, at {_TRACES}")
         if method != "POST":
-            raise RefusedError(405, "method", "use POST")
+            raise IntakeError(405, "method", "use POST")
         if self._senders.name_of(headers.get("authorization", "")) is None:
-            raise RefusedError(401, "unauthorized", "give a bearer token that the worker knows")
+            raise IntakeError(401, "unauthorized", "give a bearer token that the worker knows")
         if not self._intake.is_open:
-            raise RefusedError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
+            raise IntakeError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self._settings.body_bytes:
-            raise RefusedError(413, "too_large", f"the body has more than {self._settings.body_bytes} bytes")
+            raise IntakeError(413, "too_large", f"the body has more than {self._settings.body_bytes} bytes")
         if self._under_way >= _REQUESTS or self._bytes > self._settings.bytes / 2:
-            raise RefusedError(UNAVAILABLE, "requests", "too many requests are under way")
+            raise IntakeError(UNAVAILABLE, "requests", "too many requests are under way")
 
     async def _receive_spans(self, headers: Mapping[str, str], kind: str, receive: _Receive) -> bytes:
         try:
             body = await asyncio.wait_for(self._body(receive), _BODY_SECONDS)
         except TimeoutError:
-            raise RefusedError(408, "slow", f"the body did not come within {_BODY_SECONDS:g} s") from None
+            raise IntakeError(408, "slow", f"the body did not come within {_BODY_SECONDS:g} s") from None
         sender = self._senders.name_of(headers.get("authorization", "")) or ""
         coding = headers.get("content-encoding", "").strip().lower()
         self._bytes += len(body)
@@ -167,11 +167,11 @@ class HttpReceiver:
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise RefusedError(400, "disconnected", "the sender went away")
+                raise IntakeError(400, "disconnected", "the sender went away")
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             if size > self._settings.body_bytes:
-                raise RefusedError(413, "too_large", f"the body has more than {self._settings.body_bytes} bytes")
+                raise IntakeError(413, "too_large", f"the body has more than {self._settings.body_bytes} bytes")
             if not message.get("more_body", False):
                 return b"".join(chunks)
 
@@ -186,7 +186,7 @@ class HttpReceiver:
             return str(json_format.MessageToJson(response, indent=None)).encode()
         return bytes(response.SerializeToString())
 
-    async def _refuse(self, send: _Send, error: RefusedError, kind: str) -> None:
+    async def _refuse(self, send: _Send, error: IntakeError, kind: str) -> None:
         headers: list[tuple[bytes, bytes]] = []
         if error.status in (BUSY, UNAVAILABLE):
             headers.append((b"retry-after", str(math.ceil(self._settings.retry_seconds)).encode()))

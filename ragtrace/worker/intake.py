@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragtrace.worker.buffer import Buffer
 from ragtrace.worker.open_traces import OpenTrace, OpenTraces, size_of
 from ragtrace.worker.pieces import Division, SpanGroup, divide
-from ragtrace.worker.request_body import RefusedError, decode, decompress
+from ragtrace.worker.request_body import IntakeError, decode, decompress
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace.worker.worker_settings import WorkerSettings
 
@@ -52,29 +52,29 @@ class Intake:
         """Take no further requests."""
         self._is_open = False
 
-    def refuse(self, error: RefusedError) -> None:
+    def refuse(self, error: IntakeError) -> None:
         """Count a request that is not taken, and log the first one of its kind."""
         if self.ledger.refuse(error.reason):
             _log.warning("ragtrace worker: refused a request: %s; further ones are only counted", error.message)
 
     def take(self, body: bytes, coding: str, kind: str, sender: str) -> int:
-        """Decode the body of a request and accept it; see `accept`. Raises RefusedError for a bad one, too."""
+        """Decode the body of a request and accept it; see `accept`. Raises IntakeError for a bad one, too."""
         try:
             return self.accept(decode(decompress(body, coding, self.settings.body_bytes), kind), sender)
-        except RefusedError:
+        except IntakeError:
             raise
         except Exception as error:
             _log.debug("ragtrace worker: a request could not be taken", exc_info=True)
-            raise RefusedError(500, "internal", f"the request could not be taken ({type(error).__name__})") from error
+            raise IntakeError(500, "internal", f"the request could not be taken ({type(error).__name__})") from error
 
     def accept(self, request: ExportTraceServiceRequest, sender: str = "") -> int:
         """Take the spans of a request, and return how many of them were left out because their ids are invalid.
 
         `sender` is who sends, by the token; without tokens the first service's name. Returns after the buffer's commit.
-        Raises RefusedError where there is no room, where the worker stops, and where the buffer cannot be written.
+        Raises IntakeError where there is no room, where the worker stops, and where the buffer cannot be written.
         """
         if not self._is_open:
-            raise RefusedError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
+            raise IntakeError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
         division = divide(request)
         name = sender or division.sender
         size = sum(size_of(piece) for piece in division.pieces)
@@ -83,16 +83,16 @@ class Intake:
             if division.pieces:
                 self._buffer.append(division.pieces)
         except OSError as error:
-            raise RefusedError(UNAVAILABLE, "buffer", str(error)) from None
+            raise IntakeError(UNAVAILABLE, "buffer", str(error)) from None
         self._add(division, name)
         return division.invalid
 
     def _check_room(self, sender: str, size: int) -> None:
         limit, total = self.settings.bytes, self.ledger.bytes
         if total + size > limit and total:
-            raise RefusedError(BUSY, "full", f"the worker holds {total} bytes of spans, and may hold {limit}")
+            raise IntakeError(BUSY, "full", f"the worker holds {total} bytes of spans, and may hold {limit}")
         if total > limit / 2 and self._traces.bytes_by_sender[sender] + size > limit / 2:
-            raise RefusedError(BUSY, "sender", f"of {limit} bytes that the worker may hold, {sender!r} has half")
+            raise IntakeError(BUSY, "sender", f"of {limit} bytes that the worker may hold, {sender!r} has half")
 
     def _add(self, division: Division, sender: str) -> None:
         now = time.monotonic()

@@ -17,7 +17,7 @@ _WINDOW = {"gzip": 31, "deflate": 15}
 """zlib's window bits: with 16 more it expects gzip's header."""
 
 
-class RefusedError(Exception):
+class IntakeError(Exception):
     """A request that is not taken: HTTP's status, one word for the metrics, and a sentence for the sender."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -26,35 +26,35 @@ class RefusedError(Exception):
 
 
 def decompress(body: bytes, coding: str, limit: int) -> bytes:
-    """The body without its content coding. Raises RefusedError for an unknown coding, damaged data, and more than
+    """The body without its content coding. Raises IntakeError for an unknown coding, damaged data, and more than
     `limit` bytes; it never holds more than that."""
     if coding in ("", "identity"):
         return body
     if coding not in _WINDOW:
-        raise RefusedError(415, "coding", f"Content-Encoding is {coding[:40]!r}; give gzip, deflate or none")
+        raise IntakeError(415, "coding", f"Content-Encoding is {coding[:40]!r}; give gzip, deflate or none")
     decoder = zlib.decompressobj(_WINDOW[coding])
     try:
         plain = decoder.decompress(body, limit + 1)
     except zlib.error as error:
-        raise RefusedError(400, "damaged", f"the {coding} data are damaged: {error}") from None
+        raise IntakeError(400, "damaged", f"the {coding} data are damaged: {error}") from None
     if len(plain) > limit:
-        raise RefusedError(413, "too_large", f"the body has more than {limit} bytes after decompression")
+        raise IntakeError(413, "too_large", f"the body has more than {limit} bytes after decompression")
     if not decoder.eof:
-        raise RefusedError(400, "damaged", f"the {coding} data end too early")
+        raise IntakeError(400, "damaged", f"the {coding} data end too early")
     return plain
 
 
 def decode(body: bytes, content_type: str) -> ExportTraceServiceRequest:
-    """The request of a body. Raises RefusedError for another content type and for a body that is no such request."""
+    """The request of a body. Raises IntakeError for another content type and for a body that is no such request."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == PROTOBUF:
         try:
             return cast("ExportTraceServiceRequest", ExportTraceServiceRequest.FromString(body))
         except DecodeError:
-            raise RefusedError(400, "damaged", "the body is no ExportTraceServiceRequest in protobuf") from None
+            raise IntakeError(400, "damaged", "the body is no ExportTraceServiceRequest in protobuf") from None
     if kind == JSON:
         return _from_json(body)
-    raise RefusedError(415, "content_type", f"Content-Type is {kind[:80]!r}; give {PROTOBUF} or {JSON}")
+    raise IntakeError(415, "content_type", f"Content-Type is {kind[:80]!r}; give {PROTOBUF} or {JSON}")
 
 
 def _from_json(body: bytes) -> ExportTraceServiceRequest:
@@ -65,7 +65,7 @@ def _from_json(body: bytes) -> ExportTraceServiceRequest:
         json_format.ParseDict(content, request, ignore_unknown_fields=True, max_recursion_depth=100)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError, json_format.Error) as error:
         text = f"{type(error).__name__}: {error}"[:200]
-        raise RefusedError(400, "damaged", f"the body is no ExportTraceServiceRequest in JSON ({text})") from None
+        raise IntakeError(400, "damaged", f"the body is no ExportTraceServiceRequest in JSON ({text})") from None
     return request
 
 
