@@ -132,7 +132,9 @@ class CountingExporter(Generic[T]):
         try:
             result = self._inner.export(part)
         except Exception as error:  # noqa: BLE001 the parts that follow are exported all the same
-            result, reason = self._failure, "timeout" if "Timeout" in type(error).__name__ else type(error).__name__
+            # requests' errors are OSErrors. Older SDKs raise them, newer ones return a failure: the reasons are the same.
+            is_network, name = isinstance(error, OSError), type(error).__name__
+            result, reason = self._failure, "timeout" if "Timeout" in name else "" if is_network else name
         finally:
             _attempt.exporter = None
         late = time.monotonic() - start >= _timeout_of(self._inner) * 0.95
