@@ -132,7 +132,7 @@ class CountingExporter(Generic[T]):
         try:
             result = self._inner.export(part)
         except Exception as error:  # noqa: BLE001 the parts that follow are exported all the same
-            # requests' errors are OSErrors. Older SDKs raise them, newer ones return a failure: the reasons are the same.
+            # requests' errors are OSErrors. Older SDKs raise them, newer ones return a failure.
             is_network, name = isinstance(error, OSError), type(error).__name__
             result, reason = self._failure, "timeout" if "Timeout" in name else "" if is_network else name
         finally:

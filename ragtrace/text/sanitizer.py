@@ -222,7 +222,19 @@ def _fallback(value: object) -> Any:
 
 _encode = json.JSONEncoder(default=_fallback, allow_nan=False).encode
 """json.dumps makes an encoder anew for each call with a default."""
-_encode_text = json.JSONEncoder(default=_fallback, allow_nan=False, ensure_ascii=False).encode
+
+
+def _text_encoder() -> Callable[[Any], str]:
+    """The encoder of `_as_json`. `JSONEncoder` makes the one in C anew for each value, which costs more than the value.
+    Without the marks of that one, a value that contains itself raises RecursionError."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return json.JSONEncoder(default=_fallback, allow_nan=False, ensure_ascii=False).encode
+    pieces = make(None, _fallback, json.encoder.encode_basestring, None, ": ", ", ", False, False, False)
+    return lambda value: "".join(pieces(value, 0))
+
+
+_encode_text = _text_encoder()
 
 
 def dumps(value: object) -> str:

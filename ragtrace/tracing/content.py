@@ -73,8 +73,29 @@ class ContentPolicy:
         return ContentPolicy(spans=spans, events=events, **fields)
 
 
-quoted = json.encoder.encode_basestring
-"""A text as a JSON string, in its own letters: they can be read and searched in a backend, and take less room."""
+_ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
+"""What JSON escapes in ordinary texts; the other control characters are rare."""
+_ESCAPED = bytes(range(32)) + b'\\"'
+_SHORT = 64
+"""Characters up to which `json` is faster."""
+
+
+def quoted(text: str) -> str:
+    """A text as a JSON string, in its own letters: they can be read and searched in a backend, and take less room.
+
+    `json` looks at each character twice, which would be a tenth of what a request with long texts costs."""
+    if len(text) > _SHORT:
+        raw = text.encode("utf-8", "surrogatepass")
+        number = len(raw) - len(raw.translate(None, _ESCAPED))
+        if number * 50 < len(raw):
+            escaped = text
+            for character, escape in _ESCAPES if number else ():
+                if character in escaped:
+                    escaped = escaped.replace(character, escape)
+            if len(escaped) - len(text) == number:  # nothing rare was there
+                return f'"{escaped}"'
+    return json.encoder.encode_basestring(text)
+
 
 _DOCUMENT_KEYS = {
     prefix: tuple(
