@@ -18,6 +18,7 @@ from typing import Any
 from ragtrace._version import __version__
 from ragtrace.errors import RagtraceError, SettingError
 from ragtrace.reporting import terminal
+from ragtrace.settings.section import parse_pairs
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,6 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     from ragtrace.chatlogs.cli import add_commands as add_store_commands
     from ragtrace.console.cli import add_commands as add_console_commands
     from ragtrace.review.cli import add_commands as add_review_commands
+    from ragtrace.startup.backends import read_labels
+    from ragtrace.startup.verdict_delivery import deliver_verdicts
     from ragtrace.worker.cli import add_commands as add_worker_commands
 
     parser = argparse.ArgumentParser(prog="ragtrace", description="Traces and evaluates live RAG applications.")
@@ -55,13 +58,13 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("demo", help="run two real assistants, traced and scored", add_help=False)
     _add_eval(commands)
     _add_reports(commands)
-    add_console_commands(commands)
+    add_console_commands(commands, deliver_verdicts)
     add_worker_commands(commands)
     doctor = commands.add_parser("doctor", help="show which packages, models and settings are usable here")
     doctor.add_argument("--json", action="store_true", help="print one JSON array")
     doctor.set_defaults(run=_doctor)
     add_store_commands(commands)
-    add_review_commands(commands)
+    add_review_commands(commands, read_labels)
     return parser
 
 
@@ -147,11 +150,11 @@ def _eval(options: argparse.Namespace) -> int:
     from ragtrace.offline.run import Plan, evaluate, to_run
     from ragtrace.offline.selection import parse_names
 
-    limits = {name: _number(name, value) for name, value in _pairs("--fail-under", options.fail_under).items()}
+    limits = {name: _number(name, value) for name, value in parse_pairs("--fail-under", options.fail_under).items()}
     plan = Plan(
         path=options.file,
         names=() if options.evaluators == "auto" else tuple(parse_names(options.evaluators)),
-        columns=_pairs("--map", options.map),
+        columns=parse_pairs("--map", options.map),
         perturb=tuple(kind.strip() for kind in options.perturb.split(",") if kind.strip()),
         jobs=options.jobs,
         strict=options.strict,
@@ -197,16 +200,6 @@ def _eval(options: argparse.Namespace) -> int:
     if short:
         return 3
     return 1 if outcome.errors or empty else 0
-
-
-def _pairs(option: str, pairs: Sequence[str]) -> dict[str, str]:
-    values = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not (name and sign and value):
-            raise SettingError(f"{option} has the invalid value {pair!r}: expected NAME=VALUE")
-        values[name] = value
-    return values
 
 
 def _number(name: str, value: str) -> float:

@@ -18,6 +18,8 @@ PRODUCT = (
     "ragtrace_otlp",
     "ragtrace_prometheus",
     "ragtrace_phoenix",
+    "ragtrace_mlflow",
+    "ragtrace_langfuse",
 )
 
 OPENTELEMETRY_PARTS = ("exporter", "instrumentation", "proto", "sdk")

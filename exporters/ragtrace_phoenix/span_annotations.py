@@ -100,7 +100,9 @@ def read_labels(client: RestClient, requests: Sequence[StoredRequest]) -> Iterat
 
 def _label(trace_id: str, row: Mapping[str, Any]) -> PersonLabel:
     result = row.get("result") or {}
-    reviewer = row.get("user_id") or row.get("identifier") or "user"
+    # Without accounts, annotations of the web page have identifiers that say nothing of the person.
+    identifier = row.get("identifier") if row.get("source") != "APP" else None
+    reviewer = row.get("user_id") or identifier or "user"
     return PersonLabel(
         trace_id,
         row["name"],

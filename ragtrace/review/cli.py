@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.chatlogs.cli import add_store_option, open_store_of
 from ragtrace.errors import DataError, SettingError
+from ragtrace.settings.section import parse_pairs
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
+    from ragtrace.delivery.person_labels import PersonLabel, StoredRequest
     from ragtrace.review.calibration import Calibration, QualityMeasures
     from ragtrace.statistics import Estimate
 
 
-def add_commands(commands: Any) -> None:
+ReadLabels = Callable[[str, "Sequence[StoredRequest]"], "Iterable[PersonLabel]"]
+"""Reads people's labels of stored requests from a tool with this name."""
+_TOOLS = ("phoenix", "mlflow", "langfuse")
+
+
+def add_commands(commands: Any, read_labels: ReadLabels) -> None:
     """Adds the commands to a parser's sub-commands. Imports nothing heavy."""
     calibrate = commands.add_parser("calibrate", help="fit thresholds and probabilities to people's verdicts")
     add_store_option(calibrate)
@@ -53,16 +62,42 @@ def add_commands(commands: Any) -> None:
     )
     export.set_defaults(run=_export)
 
+    _add_import(commands, read_labels)
+
+
+def _add_import(commands: Any, read_labels: ReadLabels) -> None:
     labels = commands.add_parser("import-labels", help="import labels from elsewhere into the store")
     add_store_option(labels)
-    labels.add_argument("file", type=Path, help="JSON lines or CSV with trace_id, evaluator, label and reviewer")
+    labels.add_argument(
+        "file", type=Path, nargs="?", help="JSON lines or CSV with trace_id, evaluator, label and reviewer"
+    )
+    labels.add_argument(
+        "--from",
+        dest="tool",
+        choices=_TOOLS,
+        help="read what people said of stored logs in this tool: in the server that the setting phoenix_url, "
+        "mlflow_url or langfuse_url names, or the environment of the tool's own client",
+    )
+    labels.add_argument(
+        "--word", action="append", default=[], metavar="WORD=LABEL", help="with --from: what a word of the tool means"
+    )
+    labels.add_argument(
+        "--name",
+        action="append",
+        default=[],
+        metavar="NAME=EVALUATOR",
+        help="with --from: the evaluator that a name of the tool stands for",
+    )
+    labels.add_argument(
+        "--pass-at", type=float, metavar="VALUE", help="with --from: numbers from VALUE on are pass, lower ones fail"
+    )
     labels.add_argument(
         "--probability",
         type=float,
         metavar="P",
         help="probability with which a stored log was labelled, if the labelled logs are a random sample; 1 for all",
     )
-    labels.set_defaults(run=_import)
+    labels.set_defaults(run=partial(_import, read_labels=read_labels))
 
 
 # --- calibrate --------------------------------------------------------------------------------------------------------
@@ -177,13 +212,21 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _import(options: argparse.Namespace) -> int:
-    from ragtrace.review.label_import import import_labels
+def _import(options: argparse.Namespace, read_labels: ReadLabels) -> int:
+    from ragtrace.review.label_import import LabelWords, import_from_tool, import_labels
 
+    if (options.file is None) == (options.tool is None):
+        raise SettingError(f"name either a file, or a tool with --from: {', '.join(_TOOLS)}")
+    words = LabelWords(parse_pairs("--word", options.word), parse_pairs("--name", options.name), options.pass_at)
     with open_store_of(options) as store:
-        result = import_labels(store, options.file, probability=options.probability)
+        if options.tool is None:
+            result = import_labels(store, options.file, probability=options.probability)
+        else:
+            read = partial(read_labels, options.tool)
+            result = import_from_tool(store, options.tool, read, words, options.probability)
     for error in result.errors:
         print(f"ragtrace import-labels: {error}", file=sys.stderr)
-    counts = f"{result.labels} labels of {result.logs} logs, {len(result.errors)} lines left out"
+    rest = "lines" if options.tool is None else "labels"
+    counts = f"{result.labels} labels of {result.logs} logs, {len(result.errors)} {rest} left out"
     print(f"ragtrace import-labels: {counts}", file=sys.stderr)
     return 1 if result.errors else 0

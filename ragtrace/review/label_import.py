@@ -7,8 +7,8 @@ import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from sqlalchemy import insert, select, update
 from ragtrace.chatlogs.encryption import clean
 from ragtrace.chatlogs.schema import items, trace_is, traces, users
 from ragtrace.chatlogs.store_types import Review, Verdict, is_trace_id
+from ragtrace.delivery.person_labels import PersonLabel, StoredRequest
 from ragtrace.errors import DataError
 from ragtrace.offline.readers import records
 from ragtrace.review.policy import IMPORTED
@@ -29,12 +30,8 @@ if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
 _ALIASES = {
-    "good": "pass",
-    "true": "pass",
-    "1": "pass",
-    "bad": "fail",
-    "false": "fail",
-    "0": "fail",
+    **dict.fromkeys(("good", "true", "1", "1.0", "yes", "correct", "👍"), "pass"),
+    **dict.fromkeys(("bad", "false", "0", "0.0", "no", "incorrect", "👎"), "fail"),
     "n/a": "not_applicable",
 }
 _BATCH = 500
@@ -81,12 +78,52 @@ def import_labels(
     (0, 1] with which a stored trace was labelled, if the labelled traces are a random sample (1 for all traces): only
     then do the labels allow estimates. Raises DataError for an unreadable file and an invalid probability.
     """
+    errors: list[tuple[int, str]] = []
+    return _import(store, _labels(Path(path), errors), errors, f"{os.fspath(path)}, line", probability, now)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelWords:
+    """How the words of another tool are read."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The label of a word; others are read as in a file."""
+    evaluators: Mapping[str, str] = field(default_factory=dict)
+    """The evaluator that a name of the tool stands for; others stand for themselves."""
+    pass_at: float | None = None
+    """Numbers from this one on are `pass`, lower ones `fail`; None where only 0 and 1 are labels."""
+
+
+def import_from_tool(  # noqa: PLR0917 the arguments of `import_labels`, and the tool
+    store: Store,
+    tool: str,
+    read: Callable[[Sequence[StoredRequest]], Iterable[PersonLabel]],
+    words: LabelWords | None = None,
+    probability: float | None = None,
+    now: float | None = None,
+) -> ImportResult:
+    """Imports what people said of stored requests in another tool, which `read` reads; see `import_labels`. An import
+    that is repeated changes nothing, except what people have changed in the tool meanwhile."""
+    with store.reading() as connection:
+        rows = connection.execute(select(traces.c.trace_id, traces.c.span_id).order_by(traces.c.id)).all()
+    errors: list[tuple[int, str]] = []
+    labels = _labels_of(read([StoredRequest(*row) for row in rows]), words or LabelWords(), errors)
+    return _import(store, labels, errors, f"{tool}, label", probability, now)
+
+
+def _import(  # noqa: PLR0917 what both kinds of import have
+    store: Store,
+    labels: Iterator[_Label],
+    errors: list[tuple[int, str]],
+    place: str,
+    probability: float | None,
+    now: float | None,
+) -> ImportResult:
+    """Stores labels. `place` and a number say where a label that cannot be used is."""
     if probability is not None and not 0.0 < probability <= 1.0:
         raise DataError(f"the probability is {probability!r}; give a number above 0, at most 1")
     now = time.time() if now is None else now
-    errors: list[tuple[int, str]] = []
     stored: set[tuple[str, str, str]] = set()
-    labels = _labels(Path(path), errors)
     while batch := list(islice(labels, _BATCH)):
         by_review: defaultdict[tuple[str, str], dict[str, _Label]] = defaultdict(dict)
         for label in batch:
@@ -102,7 +139,7 @@ def import_labels(
                     _set_probability(connection, trace, probability, now)
                 _write(store, connection, group, now)
                 stored.update((trace_id, label.reviewer, label.verdict.evaluator) for label in group)
-    messages = (DataError(f"{os.fspath(path)}, line {line}: {problem}") for line, problem in sorted(errors))
+    messages = (DataError(f"{place} {line}: {problem}") for line, problem in sorted(errors))
     return ImportResult(len(stored), len({trace_id for trace_id, _, _ in stored}), tuple(messages))
 
 
@@ -158,6 +195,24 @@ def _labels(path: Path, errors: list[tuple[int, str]]) -> Iterator[_Label]:
                 return
     except (OSError, EOFError) as error:
         raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _labels_of(people: Iterable[PersonLabel], words: LabelWords, errors: list[tuple[int, str]]) -> Iterator[_Label]:
+    """The labels of another tool; adds a number and a problem to `errors` for each that cannot be used."""
+    for number, one in enumerate(people, start=1):
+        fields = {"trace_id": one.trace_id, "evaluator": words.evaluators.get(one.name, one.name)}
+        fields.update(label=_word(one.value, words), reviewer=one.reviewer, comment=one.comment or "")
+        try:
+            yield _label(number, fields)
+        except ValueError as error:
+            errors.append((number, f"{one.name}: {error}"))
+
+
+def _word(value: str | float | bool | None, words: LabelWords) -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and words.pass_at is not None:
+        return "pass" if value >= words.pass_at else "fail"
+    word = str(value).strip()
+    return words.labels.get(word, word)
 
 
 def _check_header(path: Path) -> None:

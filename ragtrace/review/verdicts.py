@@ -119,6 +119,14 @@ def write_review(  # noqa: PLR0917 the arguments of `submit`, and the connection
     return review_id
 
 
+def root_span(store: Store, trace_id: str) -> str:
+    """Returns the id of a request's root span, 16 hexadecimal digits; empty for a trace that is not stored. Of several
+    requests in one trace it is the latest, to which a review by the trace's id belongs."""
+    query = select(traces.c.span_id).where(trace_is(trace_id)).order_by(traces.c.id.desc()).limit(1)
+    with store.reading() as connection:
+        return connection.scalar(query) or ""
+
+
 def _texts(review: Review) -> dict[str, str | None]:
     """The columns of `reader.REVIEW`."""
     answers = dumps(dict(review.answers)) if review.answers else None

@@ -96,6 +96,13 @@ class Settings:
     """A Phoenix server that gets the scores as annotations of the spans, e.g. `http://localhost:6006`; `env` for
     PHOENIX_COLLECTOR_ENDPOINT. Its key is read from PHOENIX_API_KEY or PHOENIX_CLIENT_HEADERS. See
     [backends.md](backends.md)."""
+    mlflow_url: str = ""
+    """An MLflow server that gets the scores as assessments of the traces that it received over OTLP, e.g.
+    `http://localhost:5000`; `env` for MLFLOW_TRACKING_URI. Its credentials are read from MLFLOW_TRACKING_TOKEN, or
+    MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."""
+    langfuse_url: str = ""
+    """A Langfuse server that gets the scores as scores of the traces, e.g. `https://cloud.langfuse.com`; `env` for
+    LANGFUSE_BASE_URL or LANGFUSE_HOST. Its keys are read from LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY."""
     report_file: str = ""
     """A file that gets one line of JSON for each evaluation, for `ragtrace report`: time, app, env, model, prompt
     version, trace id, and of each score name, value, label, error, version, method, cost, failures and sampling

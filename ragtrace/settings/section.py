@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -228,3 +228,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def parse_pairs(option: str, pairs: Sequence[str]) -> dict[str, str]:
+    """The values by name of an option that may be repeated. Raises SettingError for an item without both."""
+    values = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not (name and sign and value):
+            raise SettingError(f"{option} has the invalid value {pair!r}: expected NAME=VALUE")
+        values[name] = value
+    return values

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ragtrace.settings import Settings
+from ragtrace.settings import Settings, load
 from ragtrace.startup.requirements import require
 from ragtrace.text.sanitizer import Sanitizer
 
 if TYPE_CHECKING:
+    from ragtrace.delivery.person_labels import PersonLabel, StoredRequest
     from ragtrace.delivery.score_delivery import Backend, ScoreDelivery
 
 _BACKENDS: Mapping[str, tuple[str, str]] = {
     "phoenix_url": ("ragtrace_phoenix", "PhoenixAnnotations"),
+    "mlflow_url": ("ragtrace_mlflow", "MlflowAssessments"),
+    "langfuse_url": ("ragtrace_langfuse", "LangfuseScores"),
 }
 """Module and class by setting."""
 
@@ -34,3 +37,24 @@ def _open(setting: str, settings: Settings, sanitizer: Sanitizer) -> ScoreDelive
     module, name = _BACKENDS[setting]
     backend: Callable[[str], Backend] = getattr(import_module(module), name)
     return ScoreDelivery(backend(getattr(settings, setting)), sanitizer=sanitizer, explanations=settings.explanations)
+
+
+_LABELS: Mapping[str, str] = {
+    "phoenix": "ragtrace_phoenix.span_annotations",
+    "mlflow": "ragtrace_mlflow.trace_assessments",
+    "langfuse": "ragtrace_langfuse.trace_scores",
+}
+"""The module that reads people's labels, by the name of the tool."""
+
+
+def read_labels(tool: str, requests: Sequence[StoredRequest]) -> Iterator[PersonLabel]:
+    """What people said of these requests in `phoenix`, `mlflow` or `langfuse`: in the server that the setting names, or
+    without it in the one that the environment of the tool's own client names.
+
+    Raises SettingError without a server, and BackendError where it does not answer.
+    """
+    setting = f"{tool}_url"
+    require("requests", "otlp", setting)
+    module = import_module(_LABELS[tool])
+    labels: Iterator[PersonLabel] = module.read_labels(module.make_client(getattr(load(), setting) or "env"), requests)
+    return labels

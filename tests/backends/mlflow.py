@@ -6,6 +6,7 @@ MLflow's pages draw documents and chats only where the values have one of the fo
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,13 @@ def traces(server: Server) -> list[Trace]:
     query = {"locations": [_EXPERIMENT], "max_results": 100, "order_by": ["timestamp ASC"]}
     infos = server.post("/api/3.0/mlflow/traces/search", query).get("traces", [])
     return [trace for info in infos if (trace := _trace(server, info))]
+
+
+def assessments(server: Server, trace_id: str) -> list[dict[str, Any]]:
+    """Return the assessments of a trace, which has OpenTelemetry's id."""
+    answer = server.get(f"/api/3.0/mlflow/traces/tr-{trace_id}")
+    rows: list[dict[str, Any]] = answer["trace"]["trace_info"].get("assessments", [])
+    return rows
 
 
 def _trace(server: Server, info: Mapping[str, Any]) -> Trace | None:
@@ -49,6 +57,7 @@ def _trace(server: Server, info: Mapping[str, Any]) -> Trace | None:
         tokens=_tokens(json.loads(usage)) if usage else None,
         cost=json.loads(cost)["total_cost"] if cost else 0.0,
         root=root,
+        id=info["trace_id"].removeprefix("tr-"),
     )
 
 
@@ -73,6 +82,7 @@ def _span(item: Mapping[str, Any]) -> Span:
         messages=_chat(inputs, outputs),
         tools=_tools(attributes.get("mlflow.chat.tools")),
         documents=_documents(outputs) if kind == "RETRIEVER" else (),
+        id=base64.b64decode(item["span_id"]).hex(),
     )
 
 

@@ -102,3 +102,5 @@ class Trace:
     cost: float
     """US dollars."""
     root: Span
+    id: str = ""
+    """OpenTelemetry's: 32 hexadecimal digits."""

@@ -14,8 +14,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from ragtrace.delivery.annotations import Annotation
 from ragtrace.delivery.score_delivery import Backend, ScoreDelivery
+from ragtrace_mlflow import MlflowAssessments
 from ragtrace_phoenix import PhoenixAnnotations
-from tests.backends import phoenix
+from tests.backends import mlflow, phoenix
 from tests.backends.conftest import APP, Pages
 from tests.backends.conversation import QUESTIONS
 from tests.backends.servers import Server
@@ -65,6 +66,28 @@ def test_scores_are_annotations_in_phoenix(phoenix_server: Server, phoenix_pages
         assert (row["name"], row["annotator_kind"]) == ("names_its_years", "CODE")
         assert row["result"]["label"] == ("pass" if row["result"]["score"] == 1.0 else "fail")
     assert len(rows) == len(SCORED)
+
+
+def test_scores_are_assessments_in_mlflow(mlflow_server: Server, mlflow_pages: Pages) -> None:
+    """MLflow has each score as an assessment of its request's trace, with value, source and label."""
+    for name, trace in mlflow_pages.traces.items():
+        rows = mlflow.assessments(mlflow_server, trace.id)
+        assert len(rows) == (name in SCORED)
+        for row in rows:
+            assert (row["assessment_name"], row["source"]["source_type"]) == ("names_its_years", "CODE")
+            assert row["metadata"]["label"] == ("pass" if row["feedback"]["value"] == 1.0 else "fail")
+            assert row["metadata"]["span_id"] == trace.root.id
+
+
+def test_mlflow_restart_loses_and_doubles_no_score(mlflow_server: Server) -> None:
+    """1,000 scores for an MLflow server that is restarted in the middle: all are there, each once."""
+    spans = send_spans(mlflow_server, "restart", 20)
+    stats = deliver(MlflowAssessments(mlflow_server.url), spans, 50, mlflow_server).stats()
+    assert (stats.delivered, stats.lost) == (1_000, {})
+    assert stats.failures
+    for trace, _ in spans:
+        names = [row["assessment_name"] for row in mlflow.assessments(mlflow_server, trace)]
+        assert sorted(names) == sorted(f"check_{number}" for number in range(50))
 
 
 def test_phoenix_restart_loses_and_doubles_no_score(phoenix_server: Server) -> None:

@@ -53,6 +53,8 @@ EXPORTS = {
         "attach",
         "set_up",
     ],
+    "ragtrace_langfuse": ["LangfuseScores"],
+    "ragtrace_mlflow": ["MlflowAssessments"],
     "ragtrace_phoenix": ["PhoenixAnnotations"],
     "ragtrace_prometheus": ["MetricsServer", "PrometheusSink", "serve"],
 }
@@ -61,7 +63,7 @@ SETTINGS = """
 enabled app env evaluators sample sample_per_second sample_burst sample_errors sample_slower_than capture_content
 capture_tags
 explanations redact openinference source langchain llama_index otlp_endpoint otlp_protocol events spans_file
-phoenix_url report_file
+phoenix_url mlflow_url langfuse_url report_file
 calibration_file prometheus_port prometheus_host model_prices hold_seconds hold_spans hold_bytes score_prefix
 queue_items queue_bytes batch batch_wait workers isolate exit_seconds embedding_model toxicity_model entailment_model
 similarity_model pii_engine phone_regions public_contacts leaks_from_context likelihood_model

@@ -1,0 +1,61 @@
+"""Brings the verdicts that people give in the console to Phoenix, MLflow and Langfuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ragtrace.background import Background, Bounds
+from ragtrace.settings import load
+from ragtrace.startup.backends import open_deliveries
+from ragtrace.startup.privacy_modes import redact_texts
+
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
+    from ragtrace.delivery.score_delivery import ScoreDelivery
+
+_WAITING = 10_000
+"""Reviews that wait at most."""
+_CLOSE = 10.0
+"""Seconds for which the end of the console waits for each backend."""
+
+
+@contextmanager
+def deliver_verdicts(store: Store) -> Iterator[Sequence[ScoreDelivery]]:
+    """Send the verdicts of each review that is submitted while the block runs to the backends that the settings name;
+    gives the deliveries. Raises SettingError and MissingExtraError as `open_deliveries` does."""
+    settings, sanitizer = redact_texts(load())
+    deliveries = open_deliveries(settings, sanitizer)
+    if not deliveries:
+        yield ()
+        return
+    from ragtrace.review import notices
+
+    reviews = Background[Mapping[str, Any]](
+        "ragtrace-verdicts", lambda batch: _send(store, batch, deliveries), Bounds(items=_WAITING, batch=100)
+    )
+
+    def listen(event: str, data: Mapping[str, Any]) -> None:
+        if event == "review.submitted":
+            reviews.put(dict(data))
+
+    notices.subscribe(store, listen)
+    try:
+        yield deliveries
+    finally:
+        reviews.close(_CLOSE)
+        for delivery in deliveries:
+            delivery.close(_CLOSE)
+
+
+def _send(store: Store, batch: Sequence[Mapping[str, Any]], deliveries: Sequence[ScoreDelivery]) -> None:
+    from ragtrace.delivery.annotations import from_verdict
+    from ragtrace.review.verdicts import root_span
+
+    for review in batch:
+        request = review["trace_id"], root_span(store, review["trace_id"])
+        for evaluator, label in review["verdicts"].items():
+            for delivery in deliveries:
+                comment = review["comment"] if delivery.explanations else None
+                delivery.put(from_verdict(*request, review["reviewer"], evaluator, label, comment, delivery.sanitizer))

@@ -1,0 +1,202 @@
+"""Scores in Langfuse, against a server that checks each request with Langfuse's OpenAPI description."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from ragtrace.delivery.annotations import Annotation
+from ragtrace.delivery.person_labels import StoredRequest
+from ragtrace.delivery.score_delivery import ScoreDelivery
+from ragtrace.errors import SettingError
+from ragtrace_langfuse import LangfuseScores
+from ragtrace_langfuse.trace_scores import make_client, read_labels
+from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi, score
+from tests.delivery.servers import RESET, Running, serving
+from tests.delivery.test_score_delivery import QUICK, adds_up, annotation
+
+INGESTION = "/api/public/ingestion"
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", PUBLIC)
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", SECRET)
+
+
+@contextmanager
+def delivering(server: Running) -> Iterator[ScoreDelivery]:
+    delivery = ScoreDelivery(LangfuseScores(server.url), limits=QUICK)
+    try:
+        yield delivery
+    finally:
+        delivery.close(0.1)
+
+
+def config(name: str, kind: str, **fields: Any) -> dict[str, Any]:
+    moment = "2026-01-01T00:00:00Z"
+    base = {"id": f"c-{name}", "name": name, "createdAt": moment, "updatedAt": moment, "projectId": "p"}
+    return {**base, "dataType": kind, "isArchived": False, **fields}
+
+
+def sent(api: LangfuseApi, *annotations: Annotation) -> list[dict[str, Any]]:
+    """What the server has after these were delivered."""
+    with serving(api) as server, delivering(server) as delivery:
+        for one in annotations:
+            delivery.put(one)
+        assert delivery.flush(20)
+        assert delivery.stats().lost == {}
+    return list(api.rows.values())
+
+
+def test_scores_have_their_types() -> None:
+    """A value is a numeric score, a label without a value and a person's verdict a categorical one; who gave it, label
+    and version are in the metadata, the explanation is the comment."""
+    number, label, person = sent(
+        LangfuseApi(),
+        annotation(1, explanation="because", metadata={"source": "ragtrace"}),
+        annotation(1, name="tone", value=None, label="friendly"),
+        annotation(1, version="reviewer-2", kind="HUMAN", value=1.0),
+    )
+    assert number == {
+        "id": number["id"],
+        "traceId": f"{1:032x}",
+        "name": "faithfulness",
+        "value": 0.5,
+        "dataType": "NUMERIC",
+        "comment": "because",
+        "metadata": {
+            "source": "ragtrace",
+            "evaluator": "faithfulness@3",
+            "annotator_kind": "CODE",
+            "span_id": f"{1:016x}",
+            "label": "pass",
+        },
+    }
+    assert (label["value"], label["dataType"]) == ("friendly", "CATEGORICAL")
+    assert (person["value"], person["dataType"]) == ("pass", "CATEGORICAL")
+
+
+def test_scores_follow_their_configs() -> None:
+    """A score whose name has a config in the project names it and has its type, where it complies with it."""
+    api = LangfuseApi()
+    api.configs = [
+        config("low", "NUMERIC", minValue=0, maxValue=1),
+        config("high", "NUMERIC", minValue=0.75),
+        config("passes", "BOOLEAN"),
+        config("tone", "CATEGORICAL", categories=[{"label": "friendly", "value": 1}]),
+        config("other", "CATEGORICAL", categories=[{"label": "friendly", "value": 1}]),
+        config("old", "BOOLEAN", isArchived=True),
+    ]
+    names = ("low", "high", "passes", "tone", "other", "old")
+    rows = sent(api, *(annotation(1, name=name, label="friendly" if name == "tone" else "pass") for name in names))
+    assert [(row["name"], row["value"], row["dataType"], row.get("configId")) for row in rows] == [
+        ("low", 0.5, "NUMERIC", "c-low"),
+        ("high", 0.5, "NUMERIC", None),
+        ("passes", 1.0, "BOOLEAN", "c-passes"),
+        ("tone", "friendly", "CATEGORICAL", "c-tone"),
+        ("other", 0.5, "NUMERIC", None),
+        ("old", 0.5, "NUMERIC", None),
+    ]
+
+
+def test_part_of_a_batch_fails() -> None:
+    """Of an answer 207, what was busy is sent again, what was refused is lost and counted, and the rest was taken."""
+    api = LangfuseApi()
+    api.errors = {"busy": [429], "broken": [500, 500], "refused": [400], "foreign": [401]}
+    with serving(api) as server, delivering(server) as delivery:
+        for name in ("fine", "busy", "broken", "refused", "foreign"):
+            delivery.put(annotation(1, name=name))
+        assert delivery.flush(20)
+        assert delivery.stats().lost == {"refused": 1, "unauthorized": 1}
+        assert adds_up(delivery)
+    assert sorted(row["name"] for row in api.rows.values()) == ["broken", "busy", "fine"]
+
+
+def test_score_that_fails_again_and_again_is_lost() -> None:
+    """A score that gets status 500 each time is lost as `server_error`; the scores after it are taken."""
+    api = LangfuseApi()
+    api.errors = {"broken": [500] * 99}
+    with serving(api) as server, delivering(server) as delivery:
+        delivery.put(annotation(1, name="broken"))
+        delivery.put(annotation(1, name="fine"))
+        assert delivery.flush(20)
+        assert delivery.stats().lost == {"server_error": 1}
+    assert [row["name"] for row in api.rows.values()] == ["fine"]
+
+
+def test_restart_in_the_middle_loses_and_doubles_nothing() -> None:
+    """2,000 scores, while the server stops twice, breaks connections and is busy: all arrive, each once."""
+    api = LangfuseApi()
+    with serving(api, None, RESET, (429, 0.01), 500, RESET) as server, delivering(server) as delivery:
+
+        def restart() -> None:
+            for rows in (400, 1_200):
+                while len(api.rows) < rows:
+                    time.sleep(0.005)
+                server.stop()
+                time.sleep(0.3)
+                server.start()
+
+        operator = threading.Thread(target=restart)
+        operator.start()
+        for number in range(1, 2_001):
+            assert delivery.put(annotation(number))
+        assert delivery.flush(100)
+        operator.join()
+        stats = delivery.stats()
+    assert len(api.rows) == len(api.events) == stats.delivered == 2_000
+    assert stats.lost == {}
+
+
+def test_second_score_changes_the_first() -> None:
+    """A newer score has the id of the first and another event, so that Langfuse does not take it for a repetition."""
+    api = LangfuseApi()
+    sent(api, annotation(1, value=0.1, created=1.0))
+    (row,) = sent(api, annotation(1, value=0.9, created=2.0))
+    assert row["value"] == 0.9
+
+
+def test_server_without_batches() -> None:
+    """Where the endpoint for batches is gone, as in Langfuse's cloud, each score is sent by itself."""
+    api = LangfuseApi()
+    api.gone = {INGESTION}
+    with serving(api, None, None, None, RESET, 503) as server, delivering(server) as delivery:
+        for number in range(1, 31):
+            delivery.put(annotation(number, name="unloved" if number == 7 else "faithfulness"))
+        assert delivery.flush(20)
+        assert delivery.stats().lost == {"refused": 1}
+        assert sum(asked.path == INGESTION for asked in server.script.requests) <= 2
+    assert len(api.rows) == 29
+
+
+def test_keys_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without keys there is an error at start; with wrong ones the scores are lost, counted."""
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk-wrong")
+    with serving(LangfuseApi()) as server, delivering(server) as delivery:
+        delivery.put(annotation(1))
+        assert delivery.flush(20)
+        assert delivery.stats().lost == {"unauthorized": 1}
+    monkeypatch.delenv("LANGFUSE_SECRET_KEY")
+    with pytest.raises(SettingError, match="LANGFUSE_SECRET_KEY"):
+        LangfuseScores("http://localhost:3000")
+
+
+@pytest.mark.parametrize("gone", [set(), {"/api/public/v3/scores"}])
+def test_labels_of_people_are_read(gone: set[str]) -> None:
+    """Scores that people gave are read from all pages, by the third version of the endpoint or by the second one."""
+    api = LangfuseApi()
+    api.gone = gone
+    api.people = [score(number) for number in (1, 2, 3, 4)]
+    api.people[1]["metadata"] = {"source": "ragtrace"}
+    with serving(api) as server:
+        requests = [StoredRequest(f"{number:032x}", "") for number in (1, 2, 3)]
+        labels = list(read_labels(make_client(server.url), requests))
+    assert [label.trace_id for label in labels] == [f"{1:032x}", f"{3:032x}"]
+    assert str(labels[0].value) == "False"
+    assert (labels[0].reviewer, labels[0].comment) == ("langfuse:ada", "wrong year")

@@ -1,0 +1,166 @@
+"""Scores as assessments in MLflow, against a server that follows its API and fails by script."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from ragtrace.delivery.person_labels import StoredRequest
+from ragtrace.delivery.score_delivery import ScoreDelivery
+from ragtrace_mlflow import MlflowAssessments
+from ragtrace_mlflow.trace_assessments import make_client, read_labels
+from tests.delivery.mlflow_api import MlflowApi
+from tests.delivery.servers import RESET, Running, serving
+from tests.delivery.test_score_delivery import QUICK, adds_up, annotation
+
+
+@contextmanager
+def delivering(server: Running, missing: float = 300.0) -> Iterator[ScoreDelivery]:
+    delivery = ScoreDelivery(MlflowAssessments(server.url), limits=replace(QUICK, missing=missing))
+    try:
+        yield delivery
+    finally:
+        delivery.close(0.1)
+
+
+def test_scores_become_assessments() -> None:
+    """A score is feedback with its value, a person's verdict with its label; source, rationale and metadata say who
+    gave it and why."""
+    api = MlflowApi()
+    with serving(api) as server, delivering(server) as delivery:
+        delivery.put(annotation(1, explanation="because", created=1e9, metadata={"source": "ragtrace", "p": 0.5}))
+        delivery.put(annotation(1, name="judge", kind="LLM", label=None))
+        delivery.put(annotation(1, version="reviewer-2", kind="HUMAN"))
+        assert delivery.flush(20)
+    score, judge, person = api.rows.values()
+    assert score == {
+        "assessment_id": score["assessment_id"],
+        "assessment_name": "faithfulness",
+        "trace_id": f"tr-{1:032x}",
+        "source": {"source_type": "CODE", "source_id": "ragtrace/faithfulness@3"},
+        "create_time": "2001-09-09T01:46:40.000Z",
+        "last_update_time": "2001-09-09T01:46:40.000Z",
+        "feedback": {"value": 0.5},
+        "rationale": "because",
+        "metadata": {"source": "ragtrace", "p": "0.5", "span_id": f"{1:016x}", "label": "pass"},
+    }
+    assert (judge["source"]["source_type"], "rationale" in judge) == ("LLM_JUDGE", False)
+    assert (person["source"]["source_type"], person["feedback"]["value"]) == ("HUMAN", "pass")
+
+
+def test_second_score_changes_the_first() -> None:
+    """A score with the same key changes the assessment that is there."""
+    api = MlflowApi()
+    with serving(api) as server, delivering(server) as delivery:
+        for value in (0.1, 0.9):
+            delivery.put(annotation(1, value=value, label="pass" if value > 0.5 else "fail"))
+            assert delivery.flush(20)
+    (row,) = api.rows.values()
+    assert (row["feedback"]["value"], row["metadata"]["label"]) == (0.9, "pass")
+
+
+def test_failures_are_tried_again() -> None:
+    """After a broken connection whose request was done, a rate limit and a status 500, nothing is lost or doubled."""
+    api = MlflowApi()
+    with serving(api, RESET, (429, 0.01), 500, None, None, RESET, 503) as server, delivering(server) as delivery:
+        for number in range(1, 21):
+            delivery.put(annotation(number))
+        assert delivery.flush(20)
+        assert len(api.rows) == delivery.stats().delivered == 20
+        assert adds_up(delivery)
+
+
+def test_restart_in_the_middle_loses_and_doubles_nothing() -> None:
+    """1,000 scores, while the server stops twice and breaks its connections: all arrive, each once."""
+    api = MlflowApi()
+    with serving(api, None, RESET) as server, delivering(server) as delivery:
+
+        def restart() -> None:
+            for rows in (200, 600):
+                while len(api.rows) < rows:
+                    time.sleep(0.005)
+                server.stop()
+                time.sleep(0.3)
+                server.start()
+
+        operator = threading.Thread(target=restart)
+        operator.start()
+        for number in range(1, 1_001):
+            assert delivery.put(annotation(number // 10, name=f"check_{number}"))
+        assert delivery.flush(100)
+        operator.join()
+        stats = delivery.stats()
+    assert len(api.rows) == stats.delivered == 1_000
+    assert stats.lost == {}
+    assert stats.failures > 2
+
+
+def test_trace_that_arrives_after_its_scores() -> None:
+    """Scores whose trace is not there yet are sent again until it is, those of other traces at once; one whose trace
+    never comes is lost as `span_missing`, a refused one as `refused`."""
+    api = MlflowApi(known={f"{1:032x}"})
+    with serving(api) as server, delivering(server, missing=1.0) as delivery:
+        for number in (1, 2, 3):
+            for name in ("a", "b", "unloved" if number == 1 else "c"):
+                delivery.put(annotation(number, name=name))
+        while len(api.rows) < 2:
+            delivery.flush(0.02)
+        assert api.known is not None
+        api.known.add(f"{2:032x}")
+        assert delivery.flush(20)
+        assert delivery.stats().lost == {"refused": 1, "span_missing": 3}
+    assert len(api.rows) == 5
+
+
+def test_wrong_address_is_no_missing_trace() -> None:
+    """A server that has no such API loses the scores at once, counted, instead of waiting for a trace."""
+    with serving(MlflowApi(), *[404] * 4) as server, delivering(server) as delivery:
+        delivery.put(annotation(1))
+        assert delivery.flush(20)
+        assert delivery.stats().lost == {"refused": 1}
+
+
+@pytest.mark.parametrize(
+    ("variables", "authorization"),
+    [
+        ({"TOKEN": "abc"}, "Bearer abc"),
+        ({"USERNAME": "ada", "PASSWORD": "pw", "TOKEN": "abc"}, "Basic YWRhOnB3"),
+    ],
+)
+def test_credentials_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], authorization: str
+) -> None:
+    """The credentials are those that MLflow's own client reads, a user before a token."""
+    for name, value in variables.items():
+        monkeypatch.setenv(f"MLFLOW_TRACKING_{name}", value)
+    api = MlflowApi()
+    api.authorization = authorization
+    with serving(api) as server, delivering(server) as delivery:
+        delivery.put(annotation(1))
+        assert delivery.flush(20)
+    assert len(api.rows) == 1
+
+
+def test_labels_of_people_are_read() -> None:
+    """Feedback of people is read with value, person and comment; scores and what ragtrace wrote itself are not."""
+    api = MlflowApi(known={f"{1:032x}"})
+    with serving(api) as server, delivering(server) as delivery:
+        delivery.put(annotation(1))
+        delivery.put(annotation(1, kind="HUMAN", version="reviewer-1", metadata={"source": "ragtrace"}))
+        assert delivery.flush(20)
+        api.rows["a-x"] = {
+            "trace_id": f"tr-{1:032x}",
+            "assessment_name": "faithfulness",
+            "source": {"source_type": "HUMAN", "source_id": "ada"},
+            "feedback": {"value": False},
+            "rationale": "no",
+        }
+        requests = [StoredRequest(f"{number:032x}", f"{number:016x}") for number in (1, 2)]
+        (label,) = read_labels(make_client(server.url), requests)
+    assert (label.trace_id, label.name, label.value) == (f"{1:032x}", "faithfulness", False)
+    assert (label.reviewer, label.comment) == ("mlflow:ada", "no")
