@@ -1,0 +1,300 @@
+"""What is damaged, too large or odd is refused or bounded, and the next good request is served."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import logging
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from ragtrace.errors import SettingError
+from tests.otlp.receivers import http_server
+from tests.worker.running import (
+    Running,
+    is_balanced,
+    request_of,
+    retriever,
+    root,
+    running,
+    scope,
+    span,
+)
+
+_EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+_GOOD = request_of(1).SerializeToString()
+_LIMIT = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Running]:
+    """One worker for all bad input, with short bodies."""
+    with running({"body_bytes": _LIMIT, "longest_seconds": 2.0}) as run:
+        yield run
+
+
+def _call(run: Running, body: bytes, **metadata: str) -> bytes:
+    with grpc.insecure_channel(f"127.0.0.1:{run.worker.grpc_port}") as channel:
+        call = channel.unary_unary(_EXPORT)
+        return bytes(call(body, metadata=tuple(metadata.items()), timeout=30))
+
+
+def _is_served(run: Running) -> bool:
+    """Whether a good request is taken, over both protocols, and sent on."""
+    before = run.worker.stats().sent
+    trace = random.randrange(1, 1 << 120)
+    message = ExportTraceServiceRequest()
+    root(scope(message), trace)
+    body = message.SerializeToString()
+    second = ExportTraceServiceRequest()
+    root(scope(second), trace + 1)
+    taken = run.post(body)[0] == 200 and _call(run, second.SerializeToString()) == b""
+    run.wait(lambda s: s.sent >= before + 2)
+    return taken and is_balanced(run.worker.stats())
+
+
+_BODIES: dict[str, tuple[bytes, str, str, int]] = {
+    "random bytes": (random.Random(1).randbytes(5_000), "application/x-protobuf", "", 400),
+    "truncated protobuf": (_GOOD[: len(_GOOD) // 2], "application/x-protobuf", "", 400),
+    "random gzip": (random.Random(2).randbytes(5_000), "application/x-protobuf", "gzip", 400),
+    "truncated gzip": (gzip.compress(_GOOD)[:-12], "application/x-protobuf", "gzip", 400),
+    "gzip bomb": (gzip.compress(bytes(50_000_000)), "application/x-protobuf", "gzip", 413),
+    "50 MB": (bytes(50_000_000), "application/x-protobuf", "", 413),
+    "another coding": (_GOOD, "application/x-protobuf", "br", 415),
+    "another type": (_GOOD, "text/plain", "", 415),
+    "no JSON": (b"{", "application/json", "", 400),
+    "a list": (b"[]", "application/json", "", 400),
+    "deep JSON": (b"[" * 100_000, "application/json", "", 400),
+    "JSON of another form": (b'{"resourceSpans": {"a": 1}}', "application/json", "", 400),
+    "a bad id": (
+        json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "xyz"}]}]}]}).encode(),
+        "application/json",
+        "",
+        400,
+    ),
+    "before 1970": (
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "-1"}]}]}]}',
+        "application/json",
+        "",
+        400,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _BODIES)
+def test_a_bad_body_is_refused(name: str, run: Running) -> None:
+    """Each bad body gets its status and a reason in OTLP's form; nothing of it is taken, and a good one is."""
+    body, kind, coding, status = _BODIES[name]
+    before = run.worker.stats()
+    connection = http.client.HTTPConnection("127.0.0.1", run.worker.http_port or 0, timeout=60)
+    headers = {"Content-Type": kind, "Content-Encoding": coding, "Content-Length": str(len(body))}
+    connection.request("POST", "/v1/traces", body if len(body) < _LIMIT else b"", headers)
+    answer = connection.getresponse()
+    text = answer.read()
+    connection.close()
+    message = json.loads(text)["message"] if kind == "application/json" else Status.FromString(text).message
+    assert (answer.status, bool(message)) == (status, True)
+    after = run.worker.stats()
+    assert after.received == before.received
+    assert sum(after.refused.values()) == sum(before.refused.values()) + 1
+    assert _is_served(run)
+
+
+def test_a_body_of_unknown_length_is_bounded(run: Running) -> None:
+    """A body that comes in chunks is refused once it is too long, before its end."""
+    connection = http.client.HTTPConnection("127.0.0.1", run.worker.http_port or 0, timeout=60)
+    connection.putrequest("POST", "/v1/traces")
+    connection.putheader("Content-Type", "application/x-protobuf")
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+    chunk = b"10000\r\n" + bytes(0x10000) + b"\r\n"
+    for _ in range(20):
+        connection.send(chunk)
+    assert connection.getresponse().status == 413
+    connection.close()
+    assert _is_served(run)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (random.Random(3).randbytes(5_000), grpc.StatusCode.INVALID_ARGUMENT),
+        (_GOOD[: len(_GOOD) // 2], grpc.StatusCode.INVALID_ARGUMENT),
+        (bytes(50_000_000), grpc.StatusCode.RESOURCE_EXHAUSTED),
+    ],
+    ids=["random bytes", "truncated", "50 MB"],
+)
+def test_a_bad_message_is_refused_over_grpc(body: bytes, code: grpc.StatusCode, run: Running) -> None:
+    """Each bad message gets its code, and the next good one is taken."""
+    with pytest.raises(grpc.RpcError) as refused:
+        _call(run, body)
+    assert refused.value.code() is code
+    assert _is_served(run)
+
+
+def test_compressed_messages_are_bounded_over_grpc(run: Running) -> None:
+    """A message that is small on the wire and large after decompression is refused."""
+    with (
+        grpc.insecure_channel(f"127.0.0.1:{run.worker.grpc_port}", compression=grpc.Compression.Gzip) as channel,
+        pytest.raises(grpc.RpcError) as refused,
+    ):
+        channel.unary_unary(_EXPORT)(bytes(50_000_000))
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert _is_served(run)
+
+
+def test_spans_without_valid_ids_are_left_out(run: Running) -> None:
+    """Ids of zero, and of another length, are a partial success: the other spans are taken."""
+    message = request_of(77)
+    target = scope(message)
+    span(target, 0, 5)
+    span(target, 5, 0)
+    span(target, 6, 6).trace_id = b"short"
+    before = run.worker.stats()
+    status, answer, _ = run.post(message.SerializeToString())
+    partial = ExportTraceServiceResponse.FromString(answer).partial_success
+    assert (status, partial.rejected_spans, bool(partial.error_message)) == (200, 3, True)
+    stats = run.wait(lambda s: s.sent == before.sent + 2)
+    assert stats.dropped["invalid"] == before.dropped.get("invalid", 0) + 3
+    assert is_balanced(stats)
+
+
+def _many_attributes(target: Any, trace: int) -> None:
+    one = root(target, trace)
+    for number in range(10_000):
+        one.attributes.add(key=f"key {number}").value.int_value = number
+
+
+def _cycle(target: Any, trace: int) -> None:
+    root(target, trace, 1).parent_span_id = (2).to_bytes(8, "big")
+    retriever(target, trace, 2, 1)
+    retriever(target, trace, 3, 3)
+
+
+def _odd_times(target: Any, trace: int) -> None:
+    one, two = root(target, trace, 1), retriever(target, trace, 2, 1)
+    one.start_time_unix_nano, one.end_time_unix_nano = 2**64 - 1, 0
+    two.start_time_unix_nano = two.end_time_unix_nano = 0
+
+
+def _deep_value(target: Any, trace: int) -> None:
+    value = root(target, trace).attributes.add(key="deep").value
+    for _ in range(40):
+        value = value.array_value.values.add()
+
+
+def _same_key_twice(target: Any, trace: int) -> None:
+    one = root(target, trace)
+    one.attributes.add(key="input.value").value.bytes_value = b"\xff\xfe"
+    one.attributes.add(key="").value.SetInParent()
+
+
+@pytest.mark.parametrize("fill", [_many_attributes, _cycle, _odd_times, _deep_value, _same_key_twice])
+def test_odd_spans_are_passed_on(fill: Any, run: Running) -> None:
+    """10,000 attributes, parents in a circle, times before the start or of 1970, and deep values leave as they came."""
+    message = ExportTraceServiceRequest()
+    fill(scope(message), random.randrange(1, 1 << 120))
+    spans = list(message.resource_spans[0].scope_spans[0].spans)
+    before, count = run.worker.stats(), len(run.sent_spans())
+    assert run.post(message.SerializeToString())[0] == 200
+    run.wait(lambda s: s.sent == before.sent + len(spans))
+    arrived = run.sent_spans()[count:]
+    for one, two in zip(spans, arrived, strict=True):
+        assert list(two.attributes)[: len(one.attributes)] == list(one.attributes)
+        del one.attributes[:], two.attributes[:]
+        assert one == two
+    assert run.worker.stats().traces.get("failed", 0) == 0
+
+
+def test_a_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A hundred bad requests are a hundred in the count, and one line in the log."""
+    with caplog.at_level(logging.WARNING, "ragtrace.worker"), running() as run:
+        for _ in range(100):
+            run.post(b"\xff")
+        assert run.worker.stats().refused == {"damaged": 100}
+    assert len([r for r in caplog.records if "refused" in r.getMessage()]) == 1
+
+
+def test_traces_that_never_end_are_bounded() -> None:
+    """Of a thousand traces without a root at most a hundred stay open; the oldest leave, and none is lost."""
+    with running({"open_traces": 100, "longest_seconds": 600.0}) as run:
+        for first in range(1, 1_001, 50):
+            message = ExportTraceServiceRequest()
+            target = scope(message)
+            for trace in range(first, first + 50):
+                retriever(target, trace, 5, 4)
+            assert run.post(message.SerializeToString())[0] == 200
+        stats = run.wait(lambda s: s.sent == 900)
+        assert (stats.open, stats.open_traces, stats.ends) == (100, 100, {"too_many": 900})
+        assert is_balanced(stats)
+
+
+def _large(trace: int, service: str) -> bytes:
+    message = ExportTraceServiceRequest()
+    retriever(scope(message, service), trace).attributes.add(key="text").value.string_value = "x" * 100_000
+    return message.SerializeToString()
+
+
+def test_a_sender_that_floods_leaves_room_for_others() -> None:
+    """Where more than half of the room is taken, who has half is asked to come again, over both protocols; others are
+    served. When there is no room at all, everybody is."""
+    with running({"bytes": 1_000_000, "quiet_seconds": 600.0, "longest_seconds": 600.0, "retry_seconds": 3.0}) as run:
+        answers = [run.post(_large(trace, "flood")) for trace in range(1, 10)]
+        statuses = [status for status, _, _ in answers]
+        assert statuses == sorted(statuses)
+        assert (statuses[3], statuses[-1], answers[-1][2]["retry-after"]) == (200, 429, "3")
+        assert run.post(_large(100, "other"))[0] == 200
+        with pytest.raises(grpc.RpcError) as refused:
+            _call(run, _large(101, "flood"))
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        trailers = dict(refused.value.trailing_metadata())  # type: ignore[attr-defined]
+        info = RetryInfo()
+        assert Status.FromString(trailers["grpc-status-details-bin"]).details[0].Unpack(info)
+        assert info.retry_delay.seconds == 3
+        others = [run.post(_large(trace, f"service {trace}"))[0] for trace in range(200, 210)]
+        assert others[-1] == 429
+        assert is_balanced(run.worker.stats())
+
+
+def test_only_those_with_a_token_may_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tokens, a request without one of them gets 401 or UNAUTHENTICATED before its body is read."""
+    monkeypatch.setenv("SENDERS", "shop=0123456789abcdef\n# a comment\nother=fedcba9876543210")
+    with running({"tokens": "SENDERS"}) as run:
+        assert run.post(_GOOD)[0] == 401
+        assert run.post(_GOOD, Authorization="Bearer 0123456789abcdeF")[0] == 401
+        with pytest.raises(grpc.RpcError) as refused:
+            _call(run, _GOOD)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert run.post(_GOOD, Authorization="Bearer 0123456789abcdef")[0] == 200
+        assert _call(run, request_of(2).SerializeToString(), authorization="Bearer fedcba9876543210") == b""
+        run.wait(lambda s: s.sent == 4)
+        assert run.worker.stats().refused == {"unauthorized": 3}
+
+
+def test_a_worker_does_not_send_to_itself() -> None:
+    """An endpoint that is the worker's own address is an error at the start."""
+    with (
+        pytest.raises(SettingError, match="would send to itself"),
+        running({"http": "127.0.0.1:4399"}, behind="http://localhost:4399"),
+    ):
+        pass
+
+
+def test_what_the_endpoint_refuses_costs_no_other_trace() -> None:
+    """An endpoint that refuses everything: each span is counted as rejected, once."""
+    with http_server({"traces": 400}) as (url, _), running(behind=url) as run:
+        run.post(request_of(1, 2, 3).SerializeToString())
+        stats = run.wait(lambda s: s.open == 0)
+        assert (stats.sent, stats.dropped) == (0, {"rejected": 6})
+        assert is_balanced(stats)
