@@ -54,6 +54,8 @@ class Watcher:
             parts.append(self._export())
         if self.telemetry is not None:
             parts.append(self._spans())
+        if (worker := getattr(self.telemetry, "worker_stats", None)) is not None:
+            parts.append(self._worker(worker()))
         if self.redaction:
             parts.append(self._redaction())
         if any(check.asks_judge for check in self.pipeline.evaluators):
@@ -149,6 +151,26 @@ class Watcher:
         lost = [((reason,), count) for reason, count in stats.lost.items()]
         text = "Traces of other libraries that were given up."
         yield self._family("counter", "span_source_lost", text, lost, "reason")
+
+    def _worker(self, stats: Any) -> Iterator[Family]:
+        text = "Spans taken over OTLP: sent + dropped + open."
+        yield self._family("counter", "worker_received_spans", text, [((), stats.received)])
+        yield self._family("counter", "worker_sent_spans", "Spans sent on.", [((), stats.sent)])
+        yield self._family("gauge", "worker_open_spans", "Spans that wait.", [((), stats.open)])
+        yield self._family("gauge", "worker_open_bytes", "Bytes of these spans.", [((), stats.open_bytes)])
+        yield self._family("gauge", "worker_open_traces", "Traces that have not ended.", [((), stats.open_traces)])
+        text = "Spans that came after the end of their trace."
+        yield self._family("counter", "worker_late_spans", text, [((), stats.late)])
+        text = "Spans that an earlier process left in the buffer."
+        yield self._family("counter", "worker_recovered_spans", text, [((), stats.recovered)])
+        groups = (
+            ("worker_dropped_spans", "Spans not sent on.", stats.dropped, "reason"),
+            ("worker_refused_requests", "Requests not taken.", stats.refused, "reason"),
+            ("worker_traces", "Traces that ended, by what they hold.", stats.traces, "content"),
+            ("worker_trace_ends", "Traces that ended, by why.", stats.ends, "reason"),
+        )
+        for name, text, counts, label in groups:
+            yield self._family("counter", name, text, [((clean(key),), n) for key, n in counts.items()], label)
 
     def _redaction(self) -> Iterator[Family]:
         failures = [((reason,), count) for reason, count in self.redaction.items()]

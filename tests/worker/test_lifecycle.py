@@ -1,0 +1,112 @@
+"""How a worker says how it is, and how it ends."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+import urllib.error
+import urllib.request
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ragtrace.errors import SettingError
+from ragtrace.settings import load
+from ragtrace.worker.service import Worker
+from ragtrace.worker.worker_settings import load_worker
+from tests.otlp.receivers import http_server, plain
+from tests.worker.running import is_balanced, request_of, running
+
+
+def _get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_health_readiness_and_metrics() -> None:
+    """`/healthz` and `/readyz` answer on the receiver's port, `/metrics` on its own: each span is in one count there."""
+    with running({"quiet_seconds": 0.1}, prometheus_port=0) as run:
+        base = run.url.removesuffix("/v1/traces")
+        assert (_get(f"{base}/healthz")[0], _get(f"{base}/readyz")[0]) == (200, 200)
+        run.post(request_of(1, 2).SerializeToString())
+        run.wait(lambda s: s.sent == 4)
+        run.post(request_of(2).SerializeToString())
+        run.post(b"\xff")
+        run.wait(lambda s: "duplicate" in s.dropped)
+        _, text = _get(run.worker.runtime.metrics_url or "")
+        lines = re.findall(r"^ragtrace_worker_(\w+)\{(.*)\} ([\d.]+)$", text, re.MULTILINE)
+        values = {name: float(value) for name, _, value in lines}
+        assert values["received_spans_total"] == 6
+        assert values["sent_spans_total"] + values["dropped_spans_total"] + values["open_spans"] == 6
+        assert values["refused_requests_total"] == 1
+        assert values["traces_total"] == 2
+
+
+def test_a_full_worker_is_not_ready() -> None:
+    """A worker without room says so, and is healthy all the same."""
+    with running({"bytes": 1_000_000, "quiet_seconds": 600.0}) as run:
+        base = run.url.removesuffix("/v1/traces")
+        message = request_of(1)
+        pair = message.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="large")
+        pair.value.string_value = "x" * 1_100_000
+        assert run.post(message.SerializeToString())[0] == 200  # one that is larger than all room is taken alone
+        assert (_get(f"{base}/healthz")[0], _get(f"{base}/readyz")[0]) == (200, 503)
+        assert run.post(request_of(2).SerializeToString())[0] == 429
+
+
+def test_a_worker_that_stops_sends_what_is_open(tmp_path: Path) -> None:
+    """`stop` ends traces whose root has arrived, evaluates them, sends them, and leaves the rest in the buffer."""
+    buffer = tmp_path / "buffer.db"
+    with running({"quiet_seconds": 600.0, "buffer": str(buffer)}) as run:
+        message = request_of(1, 2)
+        rootless = message.resource_spans[0].scope_spans[0].spans
+        del rootless[3]  # the second root
+        assert run.post(message.SerializeToString())[0] == 200
+        stats = run.worker.stop(20.0)
+        spans = run.received.spans()
+        assert plain(spans["span 11"].attributes)["gen_ai.evaluation.kept.score"] == 1.0
+        assert (set(spans), stats.open) == ({"span 11", "span 12"}, 1)
+        assert is_balanced(stats)
+    with closing(sqlite3.connect(buffer)) as connection:
+        assert connection.execute("SELECT count(*) FROM pieces").fetchone() == (1,)
+
+
+def test_an_endpoint_that_comes_back_gets_everything_once() -> None:
+    """While the endpoint answers 503 spans wait; they leave when it answers again, and none is counted twice."""
+    statuses = {"traces": 503}
+    with http_server(statuses) as (url, received), running(behind=url) as run:
+        run.post(request_of(1, 2, 3).SerializeToString())
+        run.wait(lambda _: bool(received.requests))
+        time.sleep(0.3)
+        assert run.worker.stats().open == 6
+        statuses.clear()
+        stats = run.wait(lambda s: s.sent == 6)
+        assert len(received.spans()) == 6
+        assert is_balanced(stats)
+
+
+def test_one_worker_has_a_buffer(tmp_path: Path) -> None:
+    """A second worker with the same buffer is an error at its start: it would send what the first one holds."""
+    buffer = str(tmp_path / "buffer.db")
+    with running({"buffer": buffer}), pytest.raises(SettingError, match="no other worker"):
+        Worker(load_worker({"http": "127.0.0.1:0", "buffer": buffer}), load({"evaluators": "groundedness_lexical"}))
+
+
+def test_spans_that_pass_are_redacted_where_the_setting_asks_for_it() -> None:
+    """With `redact_others` no personal data of a span's texts leave; the evaluators read them as they came."""
+    message = request_of(1)
+    for one in message.resource_spans[0].scope_spans[0].spans:
+        one.attributes.add(key="note").value.string_value = "write to ada@example.org"
+        one.events.add(name="said").attributes.add(key="text").value.string_value = "ada@example.org"
+    with running(redact="pii", redact_others=True) as run:
+        run.post(message.SerializeToString())
+        run.wait(lambda s: s.sent == 2)
+        assert b"ada@example.org" not in run.received.traces.SerializeToString()
+        assert b"write to" in run.received.traces.SerializeToString()
+        assert len(run.evaluated) == 1
