@@ -238,12 +238,25 @@ def trace_from(request: RequestSpans, sanitizer: Sanitizer) -> Trace:
         if request.fragments and not state.retrieved:
             state.fragments = request.fragments
             run.messages = (ModelMessage("user", prompt_of(root.record.attributes)),)
+    _take_over(run, root)
     if run.query is None:
         run.query = _question(state, members, facts)
     complete(run)
     timing.record(state, run, root.record.ended)
     trace = trace_of(run, facts.error, facts.cancelled, root.record.ended, sanitizer)
     return replace(trace, facts=replace(trace.facts, spans=timing.spans(run, state.finished)))
+
+
+def _take_over(run: Run, root: Node) -> None:
+    """Gives a root without texts those of the workflow that it surrounds: the only one directly below it, and so on.
+    OpenLLMetry has two spans around each graph."""
+    node = root
+    while run.query is None and run.answer is None:
+        inner = [child for child in node.children if child.operation in CONTAINERS]
+        if len(inner) != 1 or inner[0].facts is None:
+            return
+        node = inner[0]
+        run.query, run.answer = inner[0].facts.query, inner[0].facts.answer
 
 
 def _of_application(record: SpanRecord) -> SpanFacts:

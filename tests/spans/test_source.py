@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import SpanKind, set_span_in_context
 
 import ragtrace
-from ragtrace import sampling
+from ragtrace import sampling, semconv
 from ragtrace.evaluation import evaluator
 from ragtrace.online.pipeline import Pipeline
 from ragtrace.records import Evaluation, Trace
@@ -102,6 +102,28 @@ def test_scores_are_on_the_other_librarys_root() -> None:
     assert attributes["ragtrace.sampling.probability"] == 1.0
     assert [d.content for d in evaluations[0].trace.documents] == ["The pump is covered for 24 months."]
     pipeline.close(5)
+
+
+def test_a_span_around_a_workflow_has_its_texts() -> None:
+    """OpenLLMetry records a graph twice: the outer span, the request's root, has neither question nor answer."""
+    application = Application()
+    scope = "opentelemetry.instrumentation.langchain"
+    named = {semconv.OPERATION: semconv.OP_AGENT, "gen_ai.agent.name": "LangGraph"}
+    texts = {
+        "traceloop.span.kind": "workflow",
+        "traceloop.entity.input": '{"inputs": {"question": "How long?"}}',
+        "traceloop.entity.output": '{"outputs": {"question": "How long?", "answer": "24 months."}}',
+    }
+    prompt = '[{"role": "user", "parts": [{"type": "text", "content": "Passages. How long?"}]}]'
+    root = application.start("invoke_agent LangGraph", scope, attributes=named)
+    inner = application.start("LangGraph.workflow", scope, root, attributes={**named, **texts})
+    asked = {semconv.OPERATION: semconv.OP_CHAT, semconv.INPUT_MESSAGES: prompt}
+    application.span("chat", scope, asked, inner)
+    inner.end()
+    root.end()
+    [trace] = application.traces
+    assert trace.span_id == root.context.span_id
+    assert (trace.query, trace.answer) == ("How long?", "24 months.")
 
 
 def test_a_request_that_is_sampled_out_says_so() -> None:
