@@ -30,7 +30,7 @@ def _get(url: str) -> tuple[int, str]:
 
 
 def test_health_readiness_and_metrics() -> None:
-    """`/healthz` and `/readyz` answer on the receiver's port, `/metrics` on its own: each span is in one count there."""
+    """`/healthz` and `/readyz` answer on the HTTP port, `/metrics` on its own; there each span is in one count."""
     with running({"quiet_seconds": 0.1}, prometheus_port=0) as run:
         base = run.url.removesuffix("/v1/traces")
         assert (_get(f"{base}/healthz")[0], _get(f"{base}/readyz")[0]) == (200, 200)
