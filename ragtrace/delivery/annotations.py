@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from ragtrace import semconv
@@ -21,6 +22,8 @@ Key = tuple[str, str, str, str]
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://pypi.org/project/ragtrace-otel/")
 _NAME, _EXPLANATION = 100, 1_000
 """Characters of a name or label, and of an explanation."""
+_WORDS = 1_000
+"""Names and labels that are remembered with what is sent for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,23 @@ class Annotation:
         return 1_000 + 4 * len(self.explanation or "")
 
 
-def from_evaluation(evaluation: Evaluation, sanitizer: Sanitizer, explanations: bool) -> Iterator[Annotation]:
-    """The scores of an evaluation; those that failed or do not apply are left out. Explanations may quote the answer,
-    so they are there only with `explanations`."""
+class AnnotationForm:
+    """How texts leave the process in annotations."""
+
+    def __init__(self, sanitizer: Sanitizer | None = None, explanations: bool = False) -> None:
+        """`sanitizer` prepares every text. Explanations may quote the answer: they leave with `explanations` alone."""
+        text = (sanitizer or Sanitizer()).text
+        self.word: Callable[[str], str] = lru_cache(_WORDS)(lambda word: text(word, _NAME))
+        """Prepares a name or a label: there are few, and redaction takes long."""
+        self._explanation = (lambda long: text(long, _EXPLANATION)) if explanations else None
+
+    def explanation(self, text: str | None) -> str | None:
+        """The explanation as it leaves; None where it stays."""
+        return self._explanation(text) if text and self._explanation is not None else None
+
+
+def from_evaluation(evaluation: Evaluation, form: AnnotationForm) -> Iterator[Annotation]:
+    """The scores of an evaluation; those that failed or do not apply are left out."""
     trace = evaluation.trace
     for score in evaluation.scores:
         value = score.value if score.value is not None and math.isfinite(score.value) else None
@@ -76,42 +93,48 @@ def from_evaluation(evaluation: Evaluation, sanitizer: Sanitizer, explanations: 
         yield Annotation(
             f"{trace.trace_id:032x}",
             f"{trace.span_id:016x}" if trace.span_id else "",
-            sanitizer.text(score.name, _NAME),
-            sanitizer.text(score.version, _NAME),
+            form.word(score.name),
+            form.word(score.version),
             semconv.ANNOTATOR_KINDS.get(score.method, "CODE"),
             None if value is None else float(value),
-            None if score.label is None else sanitizer.text(score.label, _NAME),
-            sanitizer.text(score.explanation, _EXPLANATION) if explanations and score.explanation else None,
-            _metadata(score, evaluation.cause, sanitizer),
+            None if score.label is None else form.word(score.label),
+            form.explanation(score.explanation),
+            _metadata(score, evaluation.cause, form),
             time.time(),
         )
 
 
-def _metadata(score: Score, cause: str | None, sanitizer: Sanitizer) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"source": OWN, "version": sanitizer.text(score.version, _NAME)}
+def _metadata(score: Score, cause: str | None, form: AnnotationForm) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"source": OWN, "version": form.word(score.version)}
     if score.sampling_probability != 1.0:
         metadata["sampling_probability"] = score.sampling_probability
     if score.model is not None:
-        metadata["model"] = sanitizer.text(score.model, _NAME)
+        metadata["model"] = form.word(score.model)
     if cause is not None and score.cause == cause:
         metadata["failure_cause"] = cause
     return metadata
 
 
 def from_verdict(  # noqa: PLR0917 the parts of a verdict
-    trace_id: str, span_id: str, reviewer: int | None, evaluator: str, label: str, comment: str | None, form: Sanitizer
+    trace_id: str,
+    span_id: str,
+    reviewer: int | None,
+    evaluator: str,
+    label: str,
+    comment: str | None,
+    form: AnnotationForm,
 ) -> Annotation:
-    """A verdict that a person gave in the console. `comment` is None where content may not leave. The person is a
-    number: names of the console's users do not leave it."""
+    """A verdict that a person gave in the console. The person is a number: names of the console's users do not leave
+    it."""
     return Annotation(
         trace_id,
         span_id,
-        form.text(evaluator, _NAME),
+        form.word(evaluator),
         "reviewer" if reviewer is None else f"reviewer-{reviewer}",
         "HUMAN",
         {"pass": 1.0, "fail": 0.0}.get(label),
-        form.text(label, _NAME),
-        form.text(comment, _EXPLANATION) if comment else None,
+        form.word(label),
+        form.explanation(comment),
         {"source": OWN},
         time.time(),
     )

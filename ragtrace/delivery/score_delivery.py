@@ -18,11 +18,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from ragtrace.background import Background, Bounds, after_fork
-from ragtrace.delivery.annotations import Annotation, Key, from_evaluation
+from ragtrace.delivery.annotations import Annotation, AnnotationForm, Key, from_evaluation
 from ragtrace.delivery.rest_client import BackendError, RefusedError, ServerError
 from ragtrace.online.child_thread import suppress_tracing
 from ragtrace.records import Evaluation
-from ragtrace.text.sanitizer import Sanitizer
 
 _log = logging.getLogger(__name__)
 _LAST = 1.0
@@ -117,16 +116,12 @@ class ScoreDelivery:
     def __init__(
         self,
         backend: Backend,
-        *,
-        sanitizer: Sanitizer | None = None,
-        explanations: bool = False,
+        form: AnnotationForm | None = None,
         limits: DeliveryLimits | None = None,
     ) -> None:
-        """`sanitizer` prepares every text; `explanations` says whether explanations, which may quote the answer, may
-        leave the process."""
+        """`form` prepares the texts; without it explanations stay in the process."""
         self.name = backend.name
-        self.explanations = explanations
-        self.sanitizer = sanitizer or Sanitizer()
+        self.form = form or AnnotationForm()
         self._backend = backend
         self._limits = limits or DeliveryLimits()
         bounds = Bounds(self._limits.items, self._limits.bytes, backend.batch, self._limits.wait)
@@ -149,7 +144,7 @@ class ScoreDelivery:
 
     def __call__(self, evaluation: Evaluation) -> None:
         """Take the scores of one evaluation, in the pipeline's thread. Never waits."""
-        for annotation in from_evaluation(evaluation, self.sanitizer, self.explanations):
+        for annotation in from_evaluation(evaluation, self.form):
             if evaluation.trace.facts.unrecorded:
                 self._unrecorded += 1
             else:

@@ -32,11 +32,13 @@ def open_deliveries(settings: Settings, sanitizer: Sanitizer) -> tuple[ScoreDeli
 
 def _open(setting: str, settings: Settings, sanitizer: Sanitizer) -> ScoreDelivery:
     require("requests", "otlp", setting)
+    from ragtrace.delivery.annotations import AnnotationForm
     from ragtrace.delivery.score_delivery import ScoreDelivery
 
     module, name = _BACKENDS[setting]
     backend: Callable[[str], Backend] = getattr(import_module(module), name)
-    return ScoreDelivery(backend(getattr(settings, setting)), sanitizer=sanitizer, explanations=settings.explanations)
+    form = AnnotationForm(sanitizer, settings.explanations)
+    return ScoreDelivery(backend(getattr(settings, setting)), form)
 
 
 _LABELS: Mapping[str, str] = {

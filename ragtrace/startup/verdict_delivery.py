@@ -57,5 +57,5 @@ def _send(store: Store, batch: Sequence[Mapping[str, Any]], deliveries: Sequence
         request = review["trace_id"], root_span(store, review["trace_id"])
         for evaluator, label in review["verdicts"].items():
             for delivery in deliveries:
-                comment = review["comment"] if delivery.explanations else None
-                delivery.put(from_verdict(*request, review["reviewer"], evaluator, label, comment, delivery.sanitizer))
+                own = review["reviewer"], evaluator, label, review["comment"]
+                delivery.put(from_verdict(*request, *own, delivery.form))

@@ -13,9 +13,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from ragtrace.delivery.annotations import Annotation
+from ragtrace.delivery.person_labels import PersonLabel, StoredRequest
 from ragtrace.delivery.score_delivery import Backend, ScoreDelivery
-from ragtrace_mlflow import MlflowAssessments
-from ragtrace_phoenix import PhoenixAnnotations
+from ragtrace_mlflow import MlflowAssessments, trace_assessments
+from ragtrace_phoenix import PhoenixAnnotations, span_annotations
 from tests.backends import mlflow, phoenix
 from tests.backends.conftest import APP, Pages
 from tests.backends.conversation import QUESTIONS
@@ -55,6 +56,16 @@ def deliver(backend: Backend, spans: list[tuple[str, str]], evaluators: int, ser
     operator.join()
     assert delivery.close()
     return delivery
+
+
+def deliver_all(backend: Backend, trace: str, span: str) -> None:
+    """Deliver a score, and twice the verdict of a person."""
+    delivery = ScoreDelivery(backend)
+    for kind, version, value in (("CODE", "1", 0.5), ("HUMAN", "reviewer-1", 0.0), ("HUMAN", "reviewer-1", 1.0)):
+        label = "pass" if value else "fail"
+        delivery.put(Annotation(trace, span, "faithfulness", version, kind, value, label, None, {"source": "ragtrace"}))
+        assert delivery.flush(100)
+    assert delivery.close()
 
 
 def test_scores_are_annotations_in_phoenix(phoenix_server: Server, phoenix_pages: Pages) -> None:
@@ -103,3 +114,38 @@ def test_phoenix_restart_loses_and_doubles_no_score(phoenix_server: Server) -> N
     counts = Counter((row["span_id"], row["name"]) for row in rows)
     assert len(counts) == 10_000
     assert set(counts.values()) == {1}
+
+
+def test_labels_of_people_in_phoenix_are_read(phoenix_server: Server) -> None:
+    """What a person says of a span in Phoenix is read with label and comment; scores and verdicts that ragtrace wrote
+    are not."""
+    ((trace, span),) = send_spans(phoenix_server, "labels", 1)
+    deliver_all(PhoenixAnnotations(phoenix_server.url), trace, span)
+    said = {"label": "fail", "explanation": "The year is wrong."}
+    row = {"span_id": span, "name": "faithfulness", "annotator_kind": "HUMAN", "identifier": "ada", "result": said}
+    phoenix_server.post("/v1/span_annotations?sync=true", {"data": [row]})
+    client = span_annotations.make_client(phoenix_server.url)
+    requests = [StoredRequest("0" * 31 + "1", "0" * 15 + "1"), StoredRequest(trace, span)]
+    (label,) = span_annotations.read_labels(client, requests)
+    assert label == PersonLabel(trace, "faithfulness", "fail", "phoenix:ada", "The year is wrong.")
+
+
+def test_labels_of_people_in_mlflow_are_read(mlflow_server: Server) -> None:
+    """What a person says of a trace in MLflow is read with value and comment; scores and verdicts that ragtrace wrote
+    are not."""
+    ((trace, span),) = send_spans(mlflow_server, "labels", 1)
+    deliver_all(MlflowAssessments(mlflow_server.url), trace, span)
+    moment = "2026-01-01T00:00:00.000Z"
+    row = {
+        "assessment_name": "faithfulness",
+        "source": {"source_type": "HUMAN", "source_id": "ada"},
+        "create_time": moment,
+        "last_update_time": moment,
+        "feedback": {"value": False},
+        "rationale": "The year is wrong.",
+    }
+    mlflow_server.post(f"/api/3.0/mlflow/traces/tr-{trace}/assessments", {"assessment": row})
+    client = trace_assessments.make_client(mlflow_server.url)
+    requests = [StoredRequest("0" * 31 + "1", "0" * 15 + "1"), StoredRequest(trace, span)]
+    (label,) = trace_assessments.read_labels(client, requests)
+    assert label == PersonLabel(trace, "faithfulness", False, "mlflow:ada", "The year is wrong.")

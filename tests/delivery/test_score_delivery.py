@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.delivery.annotations import Annotation
+from ragtrace.delivery.annotations import Annotation, AnnotationForm
 from ragtrace.delivery.score_delivery import DeliveryLimits, ScoreDelivery
 from ragtrace.errors import SettingError
 from ragtrace.records import Evaluation, Facts, Score, Trace
@@ -32,8 +33,10 @@ def annotation(number: int, **changes: Any) -> Annotation:
 
 
 @contextmanager
-def delivering(server: Running, limits: DeliveryLimits = QUICK, **options: Any) -> Iterator[ScoreDelivery]:
-    delivery = ScoreDelivery(PhoenixAnnotations(server.url), limits=limits, **options)
+def delivering(
+    server: Running, limits: DeliveryLimits = QUICK, form: AnnotationForm | None = None
+) -> Iterator[ScoreDelivery]:
+    delivery = ScoreDelivery(PhoenixAnnotations(server.url), form, limits)
     try:
         yield delivery
     finally:
@@ -57,7 +60,7 @@ def test_scores_become_annotations() -> None:
         Score("idle", label="not_applicable"),
         Score("odd", float("nan")),
     )
-    with serving(api) as server, delivering(server, explanations=True) as delivery:
+    with serving(api) as server, delivering(server, form=AnnotationForm(explanations=True)) as delivery:
         delivery(Evaluation(Trace(1, 2, "", (), ""), scores))
         assert delivery.flush(20)
     rows = {row["name"]: row for row in api.rows.values()}
@@ -90,8 +93,7 @@ def test_texts_are_redacted_and_explanations_stay_by_default() -> None:
     for explanations in (False, True):
         api = PhoenixApi()
         with serving(api) as server:
-            options: Any = {"sanitizer": Sanitizer(mask_pii), "explanations": explanations}
-            with delivering(server, **options) as delivery:
+            with delivering(server, form=AnnotationForm(Sanitizer(mask_pii), explanations)) as delivery:
                 delivery(Evaluation(Trace(1, 2, "", (), ""), (score,)))
                 assert delivery.flush(20)
             bodies = str([asked.body for asked in server.script.requests])
@@ -295,3 +297,22 @@ def test_close_delivers_what_waits() -> None:
         assert delivery.close(10)
         assert delivery.close(10)
     assert len(api.rows) == delivery.stats().delivered == 3
+
+
+def test_forked_child_delivers_its_own() -> None:
+    """A forked child counts from 0 and delivers its own scores over its own connections; those of its parent stay with
+    the parent."""
+    api = PhoenixApi()
+    with serving(api) as server, delivering(server) as delivery:
+        delivery.put(annotation(1))
+        assert delivery.flush(20)
+        delivery.put(annotation(2))
+        child = os.fork()
+        if not child:
+            delivery.put(annotation(3))
+            done = delivery.flush(20) and delivery.stats().accepted == delivery.stats().delivered == 1
+            os._exit(0 if done else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert delivery.flush(20)
+        assert delivery.stats().delivered == 2
+    assert len(api.rows) == 3
