@@ -12,7 +12,7 @@ from opentelemetry.trace import SpanContext
 
 from ragtrace import semconv
 from ragtrace.text.sanitizer import sendable
-from ragtrace.tracing.request import Run
+from ragtrace.tracing.request import Run, agent_of
 
 _MAX_THREADS = 1_000
 """Conversations whose interrupt is remembered, the latest."""
@@ -46,15 +46,6 @@ def names_of(name: str, metadata: Mapping[str, Any], is_agent: bool, *, is_root:
     if own := metadata.get("lc_agent_name") or (metadata.get("agent_name") if is_root else None):
         return name, sendable(own)
     return name, None if name == "LangGraph" else name
-
-
-def agent_of(run: Run | None) -> str | None:
-    """Returns the name of the nearest agent: of the run itself or above it."""
-    while run is not None:
-        if run.operation == semconv.OP_AGENT:
-            return run.attributes.get(semconv.AGENT_NAME)
-        run = run.parent
-    return None
 
 
 def begins_agent(inputs: Any, kwargs: Mapping[str, Any], above: Run) -> bool:

@@ -125,11 +125,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         else:
             origin = conversion.origin(tags, metadata)
         run = self._recorder.start(run_id, parent, operation, name, target=target, owner=self, **origin)
-        if run is not None and above is not None:
-            if agent := graphs.agent_of(above):
-                run.attributes[semconv.AGENT_NAME] = agent
-            if self._recorder.capture.openinference:
-                run.attributes.update(graphs.node_attributes(metadata))
+        if run is not None and above is not None and self._recorder.capture.openinference:
+            run.attributes.update(graphs.node_attributes(metadata))
         return run
 
     def _is_recorded_elsewhere(self, run_id: UUID, parent: UUID | None) -> bool:

@@ -207,7 +207,7 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
         return
     run.state = streams.ModelCall()
     capture, options = tracer.recorder.capture, call.bound.arguments.get("kwargs")
-    run.attributes = models.describe(call.instance, model, options, capture.openinference)
+    run.attributes.update(models.describe(call.instance, model, options, capture.openinference))
     run.prompt = run.request.prompts.pop(call.parent, None)
     if capture.spans or capture.events:
         run.tools = models.tools_of(conversion.argument(call.bound, "tools"))
@@ -235,7 +235,7 @@ def _embedding(tracer: SpanOpener, call: ComponentCall) -> None:
     model, name = models.name_of(call.instance), type(call.instance).__name__
     run = tracer.start(call, semconv.OP_EMBEDDINGS, name, target=model)
     if run is not None:
-        run.attributes = models.describe(call.instance, model, None, False)
+        run.attributes.update(models.describe(call.instance, model, None, False))
         texts = conversion.first_argument(call.bound)
         run.embedded = (texts,) if isinstance(texts, str) else tuple(t for t in texts or () if isinstance(t, str))
         if model and tracer.recorder.capture.openinference:

@@ -30,7 +30,7 @@ from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.context_values import Provenance, describe
 from ragtrace.tracing.finish import complete, trace_of
 from ragtrace.tracing.fragments import FRAGMENTS, is_request, note
-from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run
+from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, agent_of
 from ragtrace.tracing.span_writer import write_attributes
 
 _log = logging.getLogger(__name__)
@@ -137,6 +137,8 @@ class Recorder:
             # Below a root that the application's sampler dropped, its empty span serves for all.
             span = self._span(title, operation, started, current.below(above)) if above.recording else above.span
             run = Run(key, above.request, above, span, operation, name, started, above.recording, owner=owner)
+            if agent := agent_of(above):
+                run.attributes[semconv.AGENT_NAME] = agent
         else:
             root = self._open_root(key, operation, name, title=title, started=started, owner=owner)
             if root is None:

@@ -66,6 +66,15 @@ class Run:
     """What OpenTelemetry's context holds while this run's code works."""
 
 
+def agent_of(run: Run | None) -> str | None:
+    """The name of the nearest agent: of the run itself or above it."""
+    while run is not None:
+        if run.operation == semconv.OP_AGENT:
+            return run.attributes.get(semconv.AGENT_NAME)
+        run = run.parent
+    return None
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """The state of one request: everything below one root run."""

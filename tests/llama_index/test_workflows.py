@@ -162,7 +162,8 @@ def two_agents() -> AgentWorkflow:
 
 
 def test_agents_of_an_agent_workflow(instrumented: Recorded) -> None:
-    """Each agent's turn is a span with its name, question and answer; its model calls and tools are below it."""
+    """Each agent's turn is a span with its name, question and answer; its model calls and tools are below it, and have
+    its name, too."""
     run(two_agents, user_msg=QUESTION)
     assert instrumented.tree() == [
         (
@@ -180,6 +181,8 @@ def test_agents_of_an_agent_workflow(instrumented: Recorded) -> None:
     ]
     first, second = (dict(span.attributes or {}) for span in instrumented.named("invoke_agent"))
     assert (first["gen_ai.agent.name"], second["gen_ai.agent.name"]) == ("researcher", "writer")
+    calls = [*instrumented.named("chat"), *instrumented.named("execute_tool")]
+    assert {(span.attributes or {})["gen_ai.agent.name"] for span in calls} == {"researcher", "writer"}
     assert (second["input.value"], second["output.value"]) == (QUESTION, ANSWER)
     assert not [span for span in instrumented.spans if "ragtrace.cancelled" in (span.attributes or {})]
     (trace,) = instrumented.traces
