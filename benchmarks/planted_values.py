@@ -2,13 +2,16 @@
 
     python benchmarks/planted_values.py [--values 5000] [--mode pii|hash]
 
-Each request of two applications, one with LangChain and one recorded by hand, has another generated value in each
-place: question, history, chunk, metadata, URL, arguments and result of a tool, prompt, answer, exception, id of a
-document, tag, user, session, captured tag. An evaluator quotes answer and document in its label, explanation, evidence
-and error. The values are of the classes that docs/privacy.md says `pii` finds. Everything that leaves is searched:
+Each request of four applications (LangChain, LlamaIndex, recorded by hand, spans of another library) has another
+generated value in each place: question, history, chunk, metadata and its keys, URL, arguments, result and description
+of a tool, prompt and its variables, answer, exception and its cause, id of a document, tag, user, session, captured
+tag, label and explanation of a score from code, comment, category and source of feedback, name, attribute and event of
+a span. An evaluator quotes answer and document in its label, explanation, evidence and error. The values are of the
+classes that docs/privacy.md says `pii` finds; half of them are written in another way (JSON, URL, HTML, Markdown,
+zero-width characters, full-width or Arabic digits, Cyrillic letters, line breaks). Everything that leaves is searched:
 spans and events over OTLP, the file of spans, the report file, /metrics, and the log. A value is exported where it
-stands there as it is, or with all its letters and digits in order. Prints the number by place and class; the exit code
-is 1 if any value is exported.
+stands there as it is, or in the form that was planted, or with all its letters and digits in order. Prints the number
+by place and class; the exit code is 1 if any value is exported.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
@@ -38,6 +42,10 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import StructuredTool
+from llama_index.core import MockEmbedding, VectorStoreIndex
+from llama_index.core.llms.mock import MockLLM
+from llama_index.core.schema import TextNode
+from opentelemetry import trace
 
 import ragtrace
 from ragtrace.evaluation import evaluator
@@ -45,7 +53,9 @@ from ragtrace.records import Evidence, Score, Trace
 
 PLACES = (
     "question", "history", "chunk", "metadata", "URL", "tool arguments", "tool result", "prompt", "answer", "exception",
-    "document id", "tag", "user", "session", "captured tag",
+    "document id", "tag", "user", "session", "captured tag", "metadata key", "tool description", "prompt variable",
+    "score label", "score explanation", "feedback comment", "feedback category", "feedback source", "span name",
+    "span attribute", "span event", "node id", "node metadata",
 )  # fmt: skip
 
 
@@ -65,7 +75,7 @@ def _name(chance: random.Random) -> str:
 
 
 def _card(chance: random.Random) -> str:
-    body = chance.choice(["4", "51", "37"]) + _digits(chance, 14)
+    body = chance.choice(["4", "51"]) + _digits(chance, 14)
     body = body[:15]
     doubled = sum(sum(divmod(int(digit) * (2 - i % 2), 10)) for i, digit in enumerate(body))
     number = body + str(-doubled % 10)
@@ -110,6 +120,25 @@ DRESSES: tuple[Callable[[str], str], ...] = (
 )
 
 
+def _marks(form: str) -> Callable[[str], str]:
+    return lambda value: re.sub(r"[^A-Za-z0-9]", lambda match: form.format(ord(match[0])), value)
+
+
+LOOK_ALIKES = dict(zip(map(ord, "aceopxyABCEHKMOPTX"), "асеорхуАВСЕНКМОРТХ", strict=True))  # noqa: RUF001 that is the point
+ESCAPES: dict[str, Callable[[str], str]] = {
+    "JSON": _marks(r"\u{:04x}"),
+    "URL": lambda value: quote(value, safe=""),
+    "HTML": _marks("&#{};"),
+    "Markdown": lambda value: re.sub(r"([^A-Za-z0-9 ])", r"\\\1", value),
+    "zero-width": lambda value: f"{value[:6]}\u200b{value[6:-4]}\u200d{value[-4:]}",
+    "full width": lambda value: "".join(chr(ord(c) + 0xFEE0) if c != " " else "\u3000" for c in value),
+    "Arabic digits": lambda value: value.translate({48 + n: 0x660 + n for n in range(10)}),
+    "Cyrillic": lambda value: value.translate(LOOK_ALIKES),
+    "line breaks": lambda value: value.replace(" ", "\n"),
+}
+"""Other ways to write a value."""
+
+
 # --- the requests ----------------------------------------------------------------------------------
 
 
@@ -130,30 +159,33 @@ class Retriever(BaseRetriever):
 
 
 @evaluator(needs={"answer"}, threshold=0.5)
-def quotes(trace: Trace) -> Score:
+def quotes(request: Trace) -> Score:
     """Quotes answer and document in every field that an evaluator may fill."""
-    evidence = tuple(Evidence(0, 3, "unsupported", 0.1, each.id, 0, 0, 3) for each in trace.documents)
-    return Score("quotes", 0.1, f"label {trace.answer}", f"because {trace.answer}", evidence=evidence)
+    evidence = tuple(Evidence(0, 3, "unsupported", 0.1, each.id, 0, 0, 3) for each in request.documents)
+    return Score("quotes", 0.1, f"label {request.answer}", f"because {request.answer}", evidence=evidence)
 
 
 @evaluator(needs={"query"})
-def fails(trace: Trace) -> Score:
+def fails(request: Trace) -> Score:
     """Fails with the question in its error."""
-    return Score("fails", error=f"error {trace.query}")
+    return Score("fails", error=f"error {request.query}")
 
 
 def with_langchain(values: dict[str, str]) -> None:
     """One request of LangChain."""
     prompt = ChatPromptTemplate.from_messages(
-        [("system", "{rules}"), MessagesPlaceholder("history"), ("human", "{context} {question}")]
+        [("system", "{rules} {more}"), MessagesPlaceholder("history"), ("human", "{context} {question}")]
     )
-    tool = StructuredTool.from_function(lambda text: values["tool result"], name="look_up", description="A tool.")
+    tool = StructuredTool.from_function(
+        lambda text: values["tool result"], name="look_up", description=f"A tool for {values['tool description']}."
+    )
 
     def fill(question: str) -> dict[str, Any]:
         documents = Retriever(values=values).invoke(question)
         tool.invoke({"text": values["tool arguments"]})
         history = [HumanMessage(values["history"]), AIMessage(f"I see, {values['history']}.")]
-        return {"rules": values["prompt"], "history": history, "context": documents, "question": question}
+        more = values["prompt variable"]
+        return {"rules": values["prompt"], "more": more, "history": history, "context": documents, "question": question}
 
     def fail(message: Any) -> None:
         try:
@@ -163,6 +195,7 @@ def with_langchain(values: dict[str, str]) -> None:
 
     model = FakeListChatModel(responses=[f"The answer is {values['answer']}."])
     metadata = {"session_id": values["session"], "user_id": values["user"], "plan": values["captured tag"]}
+    metadata[values["metadata key"]] = "x"
     options: Any = {"metadata": metadata, "tags": [values["tag"]]}
     (RunnableLambda(fill) | prompt | model).invoke(values["question"], options)
     with contextlib.suppress(ValueError):
@@ -186,11 +219,39 @@ def by_hand(values: dict[str, str]) -> None:
     def ask(messages: list[dict[str, str]]) -> str:
         return values["answer"]
 
-    with contextlib.suppress(ValueError), ragtrace.request(values["question"], **identity, **more):  # type: ignore[arg-type]
+    with contextlib.suppress(ValueError), ragtrace.request(values["question"], **identity, **more) as request:  # type: ignore[arg-type]
         search(values["question"])
         look_up(values["tool arguments"])
         ask([{"role": "system", "content": values["prompt"]}, {"role": "user", "content": values["history"]}])
+        ragtrace.score(request.trace_id, "own", None, values["score label"], values["score explanation"])
+        said = {name: values[f"feedback {name}"] for name in ("comment", "category", "source")}
+        ragtrace.feedback(request.trace_id, thumbs=-1, **said)  # type: ignore[arg-type]
         raise ValueError(values["exception"])
+
+
+def with_llama_index(values: dict[str, str]) -> None:
+    """One request of LlamaIndex."""
+    metadata = {"note": values["node metadata"], "source": f"https://shop.io/?{values['URL']}"}
+    node = TextNode(text=f"It says {values['chunk']} here.", id_=values["node id"], metadata=metadata)
+    index = VectorStoreIndex([node], embed_model=MockEmbedding(4))
+    model = MockLLM(system_prompt=values["prompt"])
+    index.as_query_engine(llm=model).query(f"{values['question']} {values['answer']}")
+
+
+def other_library(values: dict[str, str]) -> None:
+    """One span of a library that knows nothing of ragtrace."""
+    tracer = trace.get_tracer("another library")
+    with contextlib.suppress(ValueError), tracer.start_as_current_span(f"GET {values['span name']}") as span:
+        span.set_attribute("url.full", f"https://shop.io/?{values['span attribute']}")
+        span.set_attribute("names", [values["span attribute"], "x"])
+        span.add_event("log", {"text": values["span event"]})
+        try:
+            raise KeyError(values["exception"])
+        except KeyError as error:
+            raise ValueError(values["exception"]) from error
+
+
+APPLICATIONS = (with_langchain, by_hand, with_llama_index, other_library)
 
 
 # --- what leaves -----------------------------------------------------------------------------------
@@ -219,16 +280,19 @@ class Collector(ThreadingHTTPServer):
 def export(plants: list[dict[str, str]], mode: str, folder: Path) -> dict[str, str]:
     """Make the requests; all that leaves, by its way."""
     collector, log = Collector(), io.StringIO()
-    logging.basicConfig(stream=log, level=logging.DEBUG, force=True)
+    handler = logging.StreamHandler(log)
+    handler.addFilter(lambda record: record.name.startswith("ragtrace"))  # LlamaIndex logs its nodes itself
+    logging.basicConfig(handlers=[handler], level=logging.DEBUG, force=True)
     os.environ["PLANTED_KEY"] = "a key for the benchmark alone"
     runtime = ragtrace.init(
         app="planted", evaluators=[quotes, fails], otlp_endpoint=f"http://127.0.0.1:{collector.server_port}",
         otlp_protocol="http/protobuf", spans_file=str(folder / "spans.jsonl"), report_file=str(folder / "report.jsonl"),
         capture_content="SPAN_AND_EVENT", capture_tags=["plan"], explanations=True, prometheus_port=0,
-        redact=mode, redact_key="PLANTED_KEY" if mode == "hash" else "", sample_per_second=0, llama_index=False,
+        redact=mode, redact_key="PLANTED_KEY" if mode == "hash" else "", redact_others=mode != "off",
+        sample_per_second=0,
     )  # fmt: skip
     for number, values in enumerate(plants):
-        (by_hand if number % 3 == 2 else with_langchain)(values)
+        APPLICATIONS[number % len(APPLICATIONS)](values)
         if number % 50 == 49:
             runtime.flush(60)
     runtime.flush(60)
@@ -254,26 +318,28 @@ def main() -> None:
     """Plant, export, search, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--values", type=int, default=5_000)
-    parser.add_argument("--mode", default="pii", choices=("pii", "hash", "off"))
+    parser.add_argument("--mode", default="pii", choices=("pii", "names", "hash", "metadata_only", "off"))
     options = parser.parse_args()
     chance = random.Random(17)
-    planted: list[tuple[str, str, str]] = []
+    planted: list[tuple[str, str, str, str]] = []
     plants: list[dict[str, str]] = []
     while len(planted) < options.values:
         values = {}
         for place in PLACES:
             kind = chance.choice(list(VALUES))
             value = VALUES[kind](chance)
-            values[place] = chance.choice(DRESSES)(value)
-            planted.append((place, kind, value))
+            escape = chance.choice(list(ESCAPES)) if chance.random() < 0.5 else ""
+            form = ESCAPES[escape](value) if escape else value
+            values[place] = f"see {form} there" if escape else chance.choice(DRESSES)(value)
+            planted.append((place, f"{kind} {escape}".strip(), value, form))
         plants.append(values)
     with tempfile.TemporaryDirectory() as folder:
         ways = export(plants, options.mode, Path(folder))
     leaks: Counter[tuple[str, str, str]] = Counter()
     for way, text in ways.items():
         stripped = bare(text)
-        for place, kind, value in planted:
-            if value in text or bare(value) in stripped:
+        for place, kind, value, form in planted:
+            if value in text or form in text or bare(value) in stripped or bare(form) in stripped:
                 leaks[way, place, kind] += 1
         print(
             f"{way:12} {len(text):10} characters, {sum(n for key, n in leaks.items() if key[0] == way)} values exported"

@@ -146,7 +146,7 @@ def _otlp(signal: Signal, target: OtlpTarget) -> Any:
         if protocol != "grpc" and not any(name in os.environ for name in _credential_providers(signal)):
             from ragtrace.delivery.http_session import BoundedSession
 
-            options["session"] = BoundedSession()
+            options["session"] = BoundedSession(refuse_redirects=True)
         exporter = kind(**options)
     except (ModuleNotFoundError, LookupError) as error:
         raise MissingExtraError(

@@ -10,6 +10,7 @@ from typing import Any
 
 from requests import Session
 from requests.adapters import HTTPAdapter
+from requests.exceptions import TooManyRedirects
 
 from ragtrace.background import Background, after_fork
 
@@ -43,8 +44,13 @@ class BoundedSession(Session):
     """requests limits the wait for each byte: an endpoint that answers byte by byte would hold a request for ever.
     A thread ends the connection of a request whose time is over, and `close` those of all requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, refuse_redirects: bool = False) -> None:
+        """With `refuse_redirects` an answer that leads elsewhere is an error: OpenTelemetry's exporters take it for
+        success, and the spans are lost without a word."""
         super().__init__()
+        self._refuse_redirects = refuse_redirects
+        if refuse_redirects:
+            self.max_redirects = 0  # releases that follow them send what was a POST as a GET
         self._watch = Background("ragtrace-deadline", self._end_late)
         self._reset()
         after_fork(self._reset)
@@ -67,11 +73,15 @@ class BoundedSession(Session):
             self._is_watched = True
             self._watch.wake()
         try:
-            return super().send(request, **options)
+            response = super().send(request, **options)
         finally:
             _attempts.current = None
             self._under_way.discard(attempt)
             attempt.end()
+        if self._refuse_redirects and 300 <= response.status_code < 400:
+            address = response.headers.get("location", "no address")
+            raise TooManyRedirects(f"{request.url} redirects to {address}; set the endpoint to the address itself")
+        return response
 
     def close(self) -> None:
         """End the requests that are under way, and close the connections."""

@@ -78,11 +78,12 @@ class _CapturedSignals(list[int]):
 
 def _on_sigterm(_number: int, _frame: Any) -> None:
     runtime = running.current()
-    if runtime is not None:
-        # In a thread of its own: this one may hold a lock that closing needs.
-        seconds = runtime.settings.exit_seconds
-        closing = threading.Thread(target=runtime.close, args=(seconds,), daemon=True)
-        closing.start()
-        closing.join(seconds + 3.0)
+    if runtime is None:
+        _die()
+    else:
+        runtime.close_for_signal(_die)
+
+
+def _die() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ragtrace import plugins
 from ragtrace.errors import SettingError
+from ragtrace.lazy import Recent
 from ragtrace.settings import Settings
 from ragtrace.settings.section import read_secret
 from ragtrace.startup.requirements import require
@@ -35,7 +36,7 @@ def redact_texts(settings: Settings, function: Callable[[str], str] | None = Non
     hashed = None if key is None else KeyedHash(key)
     identify = None if hashed is None else hashed.identifier
     if function is not None:
-        return settings, Sanitizer(TimeLimited(function, settings.redact_seconds), identify=identify)
+        return settings, Sanitizer(_once(TimeLimited(function, settings.redact_seconds)), identify=identify)
     if mode == "hash":
         if hashed is None:
             raise SettingError(
@@ -43,17 +44,32 @@ def redact_texts(settings: Settings, function: Callable[[str], str] | None = Non
                 "file, that holds at least 16 characters"
             )
         hashed.text(_WARM_UP)
-        return settings, Sanitizer(hashed.text, identify=identify)
+        return settings, Sanitizer(_once(hashed.text), identify=identify)
     if mode == "names":
-        return settings, Sanitizer(_names_mask(), identify=identify)
+        return settings, Sanitizer(_once(_names_mask()), identify=identify)
     if mode in ("", "off"):
         return settings, Sanitizer(identify=identify)
     mask_pii(_WARM_UP)
     if mode == "metadata_only":
         settings = replace(settings, capture_content="false", explanations=False)
-    return settings, Sanitizer(mask_pii, identify=identify)
+    return settings, Sanitizer(_once(mask_pii), identify=identify)
 
 
+def _once(redact: Callable[[str], str]) -> Callable[[str], str]:
+    """The function with a memory: a question, an answer and a chunk stand in many attributes of a request's spans. What
+    it raises is not remembered."""
+    recent: Recent[str] = Recent(_REMEMBERED)
+
+    def redact_once(text: str) -> str:
+        return redact(text) if len(text) < _SHORT else recent.get((text,), lambda: redact(text))
+
+    return redact_once
+
+
+_REMEMBERED = 128
+"""Redacted texts: those of a few requests, at most 3 MB of ASCII."""
+_SHORT = 40
+"""Characters: shorter texts, such as names and roles, would push the others out."""
 _WARM_UP = "ID number 0 12345678"
 """Compiles the patterns at start and not in the first request."""
 

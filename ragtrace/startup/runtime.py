@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import importlib.util
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,6 +116,9 @@ class Runtime:
         """Takes a score that code gives; False if it is lost."""
         self._parts = parts
         self._closed = False
+        self._closing_thread: int | None = None
+        self._close_ended = threading.Event()
+        self._after_close: Callable[[], None] | None = None
         self._ends_the_process = False
         self._at_close: list[Callable[[], None]] = []
         self._reset()
@@ -196,7 +200,10 @@ class Runtime:
         metrics, sink = self._parts.metrics, self._parts.feedback
         if metrics is not None:
             value = {1: "up", -1: "down"}.get(message.thumbs or 0, "other")
-            metrics.observe_feedback(value, message.score, message.category)
+            category = message.category
+            if category and self.capture is not None:
+                category = self.capture.text(category)  # a label leaves the process
+            metrics.observe_feedback(value, message.score, category)
         if sink is not None:
             sink(message)
         return metrics is not None or sink is not None
@@ -215,6 +222,30 @@ class Runtime:
         if self._closed:
             return True
         self._closed = True
+        self._closing_thread = threading.get_ident()
+        try:
+            return self._close(timeout)
+        finally:
+            self._close_ended.set()
+            self._closing_thread = None
+            if self._after_close is not None:
+                self._after_close()
+
+    def close_for_signal(self, end: Callable[[], None]) -> None:
+        """Close, and call `end`, which ends the process: called by a signal's handler in the main thread. Where `close`
+        is under way it is finished first: one signal may follow another, and a child of a pool is terminated while it
+        exits."""
+        if self._closing_thread == threading.get_ident():
+            self._after_close = end  # the main thread itself closes, and goes on when the handler returns
+            return
+        seconds = self.settings.exit_seconds
+        if not self._closed:
+            # In a thread of its own: this one may hold a lock that closing needs.
+            threading.Thread(target=self.close, args=(seconds,), daemon=True).start()
+        self._close_ended.wait(seconds + 3.0)
+        end()
+
+    def _close(self, timeout: float | None) -> bool:
         instrument(self, False)
         for each in recorder.all_recorders():
             each.expire()

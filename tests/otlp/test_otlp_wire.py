@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,34 @@ def test_a_collector_without_an_end_is_given_up(kind: str, monkeypatch: pytest.M
     assert telemetry.stats().spans_dropped + sum(stats.failed.values()) == 6_000
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_collector_that_redirects_is_no_success(status: int) -> None:
+    """Spans that an endpoint sends elsewhere are counted as rejected: nobody took them."""
+    answer = f"HTTP/1.1 {status} Moved\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
+
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.wfile.write(answer.encode())
+            self.close_connection = True
+
+        def log_message(self, *args: Any) -> None:
+            """Silence."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        telemetry = set_up(app="a", env="b", endpoint=endpoint, protocol="http/protobuf", events=False)
+        for _ in range(10):
+            telemetry.tracer_provider.get_tracer("t").start_span("s").end()
+        telemetry.flush(10)
+        telemetry.close(1)
+        server.shutdown()
+    stats = telemetry.stats().spans
+    assert stats is not None
+    assert (stats.exported, stats.failed) == (0, {"rejected": 10})
+
+
 def test_header_names_may_be_written_as_people_write_them(grpc_receiver: tuple[str, Received]) -> None:
     """A header `Authorization` works over gRPC too, which takes names in small letters alone."""
     endpoint, received = grpc_receiver
@@ -363,6 +392,9 @@ def test_no_exported_byte_holds_a_redacted_secret(
     try:
         leak(fail)
         leak_names()
+        told = {"category": SECRET, "comment": SECRET, "source": SECRET}
+        assert ragtrace.feedback("ab" * 16, thumbs=-1, **told)  # type: ignore[arg-type]
+        assert ragtrace.score("ab" * 16, "own", None, SECRET, SECRET)
         assert runtime.flush(20)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
             metrics = page.read()

@@ -121,6 +121,23 @@ def test_sigterm_flushes(tmp_path: Path) -> None:
     assert [a["gen_ai.evaluation.quick.score"] for a in roots(spans)] == [1.0] * 3
 
 
+@pytest.mark.parametrize("begin", ["ragtrace.shutdown()", "os.kill(os.getpid(), 15)"])
+def test_sigterm_while_ragtrace_closes_loses_nothing(begin: str, tmp_path: Path) -> None:
+    """A signal, or a second one, that comes while what waits is evaluated ends the process only after that."""
+    body = f"""
+    @evaluator(needs={{"answer"}}, timeout=60)
+    def slow(trace): time.sleep(1); return 1.0
+    init(slow, batch_wait=30.0, batch=1000)
+    for i in range(2): chain.invoke('q')
+    threading.Timer(0.5, os.kill, (os.getpid(), 15)).start()
+    {begin}
+    time.sleep(30)
+    """
+    done, spans = run(tmp_path, body)
+    assert done.returncode == -signal.SIGTERM
+    assert [a["gen_ai.evaluation.slow.score"] for a in roots(spans)] == [1.0] * 2
+
+
 def test_an_applications_own_handler_stays(tmp_path: Path) -> None:
     """An application that handles SIGTERM itself keeps doing so; its exit flushes."""
     body = """
@@ -182,11 +199,13 @@ def test_children_of_multiprocessing_lose_nothing(tmp_path: Path) -> None:
     for child in children: child.join()
     with ProcessPoolExecutor(2, mp_context=context) as pool:
         list(pool.map(ask, ["pool"] * 10))
+    with context.Pool(2) as pool:  # which terminates its processes while they exit
+        pool.map(ask, ["pool"] * 5)
     """
     done, spans = run(tmp_path, body)
     assert done.returncode == 0, done.stderr
-    assert [a.get("gen_ai.evaluation.quick.score") for a in roots(spans)] == [1.0] * 13
-    assert len({s["span_id"] for s in spans}) == len(spans) == 39
+    assert [a.get("gen_ai.evaluation.quick.score") for a in roots(spans)] == [1.0] * 18
+    assert len({s["span_id"] for s in spans}) == len(spans) == 54
 
 
 SERVER = """
