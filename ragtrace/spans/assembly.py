@@ -290,8 +290,11 @@ def _add(node: Node, state: Request, runs: dict[int, Run], root: Run) -> None:
         state.retrieved.append(run)
     elif facts.operation in MODEL_CALLS:
         state.model_calls.append(run)
-    elif facts.operation == semconv.OP_TOOL and len(state.tool_calls) < MAX_STEPS:
-        state.tool_calls.append(run)
+    elif facts.operation == semconv.OP_TOOL:
+        if facts.documents:
+            state.retrieved.append(run)
+        if len(state.tool_calls) < MAX_STEPS:
+            state.tool_calls.append(run)
     timing.record(state, run, node.record.ended or node.record.started)
 
 

@@ -67,12 +67,29 @@ LANGFUSE_TYPES: Final = {
     "evaluator": semconv.OP_EVALUATION,
 }
 """`langfuse.observation.type`; others are steps."""
+VERCEL_OPERATIONS: Final = {
+    "ai.generateText": semconv.OP_WORKFLOW,
+    "ai.streamText": semconv.OP_WORKFLOW,
+    "ai.generateObject": semconv.OP_WORKFLOW,
+    "ai.streamObject": semconv.OP_WORKFLOW,
+    "ai.generateText.doGenerate": semconv.OP_CHAT,
+    "ai.streamText.doStream": semconv.OP_CHAT,
+    "ai.generateObject.doGenerate": semconv.OP_CHAT,
+    "ai.streamObject.doStream": semconv.OP_CHAT,
+    "ai.toolCall": semconv.OP_TOOL,
+    "ai.embed.doEmbed": semconv.OP_EMBEDDINGS,
+    "ai.embedMany.doEmbed": semconv.OP_EMBEDDINGS,
+}
+"""`ai.operationId` of Vercel's AI SDK; others are steps."""
 
 # --- keys that say what a span is ----------------------------------------------------------------
 TRACELOOP_KIND: Final = "traceloop.span.kind"
 TRACELOOP_REQUEST: Final = "llm.request.type"
 LANGFUSE_TYPE: Final = "langfuse.observation.type"
-KINDS: Final = (semconv.OPERATION, semconv.OI_KIND, TRACELOOP_KIND, LANGFUSE_TYPE, TRACELOOP_REQUEST)
+VERCEL_OPERATION: Final = "ai.operationId"
+KINDS: Final = (
+    semconv.OPERATION, semconv.OI_KIND, TRACELOOP_KIND, LANGFUSE_TYPE, TRACELOOP_REQUEST, VERCEL_OPERATION,
+)  # fmt: skip
 """A span with one of these attributes belongs to a generative application."""
 
 # --- OpenLLMetry ---------------------------------------------------------------------------------
@@ -97,6 +114,18 @@ LANGFUSE_METADATA: Final = "langfuse.observation.metadata."
 LANGFUSE_TRACE_NAME: Final = "langfuse.trace.name"
 LANGFUSE_TRACE_METADATA: Final = "langfuse.trace.metadata."
 LANGFUSE_TAGS: Final = "langfuse.trace.tags"
+
+# --- Vercel's AI SDK ----------------------------------------------------------------------------
+VERCEL_INPUT: Final = "ai.prompt"
+VERCEL_MESSAGES: Final = "ai.prompt.messages"
+VERCEL_OUTPUTS: Final = ("ai.response.text", "ai.response.object")
+VERCEL_TOOL_CALLS: Final = "ai.response.toolCalls"
+VERCEL_TOOL: Final = "ai.toolCall.name"
+VERCEL_ARGUMENTS: Final = "ai.toolCall.args"
+VERCEL_RESULT: Final = "ai.toolCall.result"
+VERCEL_FUNCTION: Final = "ai.telemetry.functionId"
+VERCEL_FIRST_CHUNK: Final = "ai.response.msToFirstChunk"
+VERCEL_METADATA: Final = "ai.telemetry.metadata."
 
 # --- OpenInference -------------------------------------------------------------------------------
 OI_PARAMETERS: Final = "llm.invocation_parameters"
@@ -123,15 +152,18 @@ SESSIONS: Final = (
     f"{TRACELOOP_PROPERTY}thread_id",
     f"{TRACELOOP_PROPERTY}conversation_id",
     "langfuse.session.id",
+    f"{VERCEL_METADATA}sessionId",
 )
-USERS: Final = (semconv.USER_ID, f"{TRACELOOP_PROPERTY}user_id", "langfuse.user.id", ENDUSER)
+USERS: Final = (
+    semconv.USER_ID, f"{TRACELOOP_PROPERTY}user_id", "langfuse.user.id", ENDUSER, f"{VERCEL_METADATA}userId",
+)  # fmt: skip
 SESSION_KEYS: Final = ("session_id", "thread_id", "conversation_id")
 """Keys of an application's metadata that name the session."""
 FRAMEWORK_METADATA: Final = ("ls_", "langgraph_", "lc_", "__", "checkpoint_", "is_langchain_")
 """Beginnings of metadata keys that a framework writes."""
 FRAMEWORK_TAGS: Final = ("seq:step", "map:key", "graph:step")
 
-PROMPTS: Final = (semconv.SYSTEM_INSTRUCTIONS, semconv.INPUT_MESSAGES, LANGFUSE_INPUT)
+PROMPTS: Final = (semconv.SYSTEM_INSTRUCTIONS, semconv.INPUT_MESSAGES, LANGFUSE_INPUT, VERCEL_MESSAGES)
 """Attributes of a model call with what the model was shown."""
 FLAT_PROMPTS: Final = (f"{semconv.OI_INPUT_MESSAGES}.", f"{LEGACY_PROMPT}.")
 """Beginnings of such attributes, one for each field of each message."""
@@ -146,7 +178,7 @@ ANSWER_KEYS: Final = (
 )  # fmt: skip
 DOCUMENT_TEXTS: Final = ("page_content", "content", "text")
 SCORES: Final = ("score", "relevance_score", "similarity_score", "_score", "similarity")
-TOOL_REASONS: Final = ("tool_calls", "tool_call", "tool_use", "function_call")
+TOOL_REASONS: Final = ("tool_calls", "tool-calls", "tool_call", "tool_use", "function_call")
 """Finish reasons of a model call that only asks for tools."""
 NO_TEXT: Final = re.compile(
     r'\w*Event\(|AgentOutput\(|AgentChatResponse\(|StreamingResponse\(|<[\w.]+ object|[{\[]["{]'

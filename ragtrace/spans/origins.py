@@ -11,7 +11,12 @@ from ragtrace.spans.span_record import SpanRecord
 from ragtrace.spans.texts import plain
 from ragtrace.text.sanitizer import sendable
 
-_PREFIXES = (dialects.LANGFUSE_TRACE_METADATA, dialects.LANGFUSE_METADATA, dialects.TRACELOOP_PROPERTY)
+_PREFIXES = (
+    dialects.LANGFUSE_TRACE_METADATA,
+    dialects.LANGFUSE_METADATA,
+    dialects.TRACELOOP_PROPERTY,
+    dialects.VERCEL_METADATA,
+)
 
 
 def origin(records: Sequence[SpanRecord]) -> dict[str, Any]:

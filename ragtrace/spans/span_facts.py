@@ -58,6 +58,9 @@ def operation_of(attributes: Mapping[str, Any], name: str) -> str | None:
     operation = attributes.get(dialects.LANGFUSE_TYPE)
     if operation is not None:
         return dialects.LANGFUSE_TYPES.get(operation, dialects.STEP)
+    operation = attributes.get(dialects.VERCEL_OPERATION)
+    if operation is not None:
+        return dialects.VERCEL_OPERATIONS.get(operation, dialects.STEP)
     operation = dialects.GEN_AI_OPERATIONS.get(attributes.get(semconv.OPERATION, ""))
     kind = dialects.TRACELOOP_KINDS.get(attributes.get(dialects.TRACELOOP_KIND, ""))
     if kind is not None:
@@ -93,10 +96,7 @@ def facts_of(record: SpanRecord) -> SpanFacts | None:
     elif operation in _RETRIEVALS:
         _read_retrieval(facts, attributes)
     elif operation == semconv.OP_TOOL:
-        facts.name = str(_first(attributes, (semconv.TOOL_NAME, semconv.OI_TOOL_NAME)) or facts.name)
-        facts.query = _tool_text(attributes.get(semconv.TOOL_ARGUMENTS))
-        facts.query = facts.query or _tool_text(_input(attributes))
-        facts.answer = _tool_result(attributes)
+        _read_tool(facts, attributes)
     elif operation == semconv.OP_EMBEDDINGS:
         _read_model(facts, record)
     else:
@@ -105,16 +105,28 @@ def facts_of(record: SpanRecord) -> SpanFacts | None:
     return facts
 
 
+def _read_tool(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
+    names = (semconv.TOOL_NAME, semconv.OI_TOOL_NAME, dialects.VERCEL_TOOL)
+    facts.name = str(_first(attributes, names) or facts.name)
+    facts.query = _tool_text(_first(attributes, (semconv.TOOL_ARGUMENTS, dialects.VERCEL_ARGUMENTS)))
+    facts.query = facts.query or _tool_text(_input(attributes))
+    facts.answer = _tool_result(attributes)
+    if dialects.VERCEL_RESULT in attributes:  # this library has no retrievers: applications search with tools
+        facts.documents = texts.documents_in(attributes[dialects.VERCEL_RESULT]) or None
+
+
 def _first(attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
     return next((attributes[name] for name in names if attributes.get(name) not in (None, "")), None)
 
 
 def _input(attributes: Mapping[str, Any]) -> Any:
-    return _first(attributes, (semconv.OI_INPUT, dialects.LANGFUSE_INPUT, dialects.TRACELOOP_INPUT))
+    names = (semconv.OI_INPUT, dialects.LANGFUSE_INPUT, dialects.TRACELOOP_INPUT, dialects.VERCEL_INPUT)
+    return _first(attributes, names)
 
 
 def _output(attributes: Mapping[str, Any]) -> Any:
-    return _first(attributes, (semconv.OI_OUTPUT, dialects.LANGFUSE_OUTPUT, dialects.TRACELOOP_OUTPUT))
+    names = (semconv.OI_OUTPUT, dialects.LANGFUSE_OUTPUT, dialects.TRACELOOP_OUTPUT, *dialects.VERCEL_OUTPUTS)
+    return _first(attributes, names)
 
 
 def _text(value: Any) -> str | None:
@@ -131,7 +143,7 @@ def _tool_text(value: Any) -> str | None:
 
 
 def _tool_result(attributes: Mapping[str, Any]) -> str | None:
-    result = _first(attributes, (semconv.TOOL_RESULT,))
+    result = _first(attributes, (semconv.TOOL_RESULT, dialects.VERCEL_RESULT))
     value = texts.plain(result)
     if result is None or (isinstance(value, Mapping) and set(value) <= {"output", "kwargs"}):  # OpenLLMetry's envelope
         return _text(texts.answer_in(_output(attributes) if result is None else value))
@@ -143,7 +155,13 @@ def _name(record: SpanRecord) -> str:
     attributes = record.attributes
     name = _first(
         attributes,
-        (semconv.WORKFLOW_NAME, dialects.TRACELOOP_NAME, semconv.AGENT_NAME, dialects.LANGFUSE_TRACE_NAME),
+        (
+            semconv.WORKFLOW_NAME,
+            dialects.TRACELOOP_NAME,
+            semconv.AGENT_NAME,
+            dialects.LANGFUSE_TRACE_NAME,
+            dialects.VERCEL_FUNCTION,
+        ),
     )
     return dialects.SUFFIXES.sub("", dialects.PREFIXES.sub("", str(name or record.name)))
 
@@ -198,7 +216,7 @@ def _flat_documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Documen
 def _read_model_call(facts: SpanFacts, record: SpanRecord) -> None:
     attributes = record.attributes
     _read_model(facts, record)
-    for read_messages in (_gen_ai_messages, _openinference_messages, _langfuse_messages, _legacy_messages):
+    for read_messages in _MESSAGES:
         query, answer = read_messages(attributes)
         facts.query = query if facts.query is None else facts.query
         facts.answer = answer if facts.answer is None else facts.answer
@@ -272,11 +290,24 @@ def _langfuse_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str |
     return texts.user_text(attributes.get(dialects.LANGFUSE_INPUT)), answer
 
 
+def _vercel_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    answer = _text(_first(attributes, dialects.VERCEL_OUTPUTS))
+    if answer is None and dialects.VERCEL_TOOL_CALLS in attributes:
+        answer = ""
+    return texts.user_text(attributes.get(dialects.VERCEL_MESSAGES)), answer
+
+
+_MESSAGES = (_gen_ai_messages, _openinference_messages, _langfuse_messages, _vercel_messages, _legacy_messages)
+"""What reads the messages of a model call in each dialect."""
+
+
 def _read_model(facts: SpanFacts, record: SpanRecord) -> None:
     """Model, provider, tokens and response id."""
     attributes = record.attributes
     usage = texts.plain(attributes.get(dialects.LANGFUSE_USAGE)) or {}
     provider = _first(attributes, dialects.PROVIDERS) or _metadata_value(attributes, "ls_provider")
+    if provider is not None and dialects.VERCEL_OPERATION in attributes:
+        provider = str(provider).partition(".")[0]  # `openai.chat`
     values = {
         semconv.REQUEST_MODEL: _request_model(attributes),
         semconv.PROVIDER: None if provider is None else provider_name(str(provider)),
@@ -327,6 +358,9 @@ def _first_chunk(record: SpanRecord) -> int:
     seconds = record.attributes.get(semconv.TIME_TO_FIRST_CHUNK)
     if isinstance(seconds, (int, float)) and seconds >= 0:
         return record.started + int(seconds * 1e9)
+    milliseconds = record.attributes.get(dialects.VERCEL_FIRST_CHUNK)
+    if isinstance(milliseconds, (int, float)) and milliseconds >= 0:
+        return record.started + int(milliseconds * 1e6)
     for event in record.events:
         if event.name in (dialects.OI_FIRST_CHUNK, dialects.TRACELOOP_CHUNK):
             return event.time

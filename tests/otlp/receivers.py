@@ -63,7 +63,7 @@ def http_server(
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self._body()
             received.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
             body = _CODINGS.get(self.headers.get("Content-Encoding", ""), bytes)(body)
             if wait is not None:
@@ -75,6 +75,16 @@ def http_server(
                 self.send_response(status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
+
+        def _body(self) -> bytes:
+            if "Content-Length" in self.headers:
+                return self.rfile.read(int(self.headers["Content-Length"]))
+            chunks = []  # senders in JavaScript send chunks
+            while size := int(self.rfile.readline(), 16):
+                chunks.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(chunks)
 
         def log_message(self, *args: Any) -> None:
             """Silence."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
@@ -16,7 +19,7 @@ from ragtrace.tracing import session_chunks
 from ragtrace_otlp.span_encoder import write_attributes
 from tests.spans.carried import traces_by_case
 from tests.spans.golden_spans import golden_files, golden_spans
-from tests.worker.running import Running, running
+from tests.worker.running import ANSWER, QUESTION, Running, running, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +79,31 @@ def test_the_wire_gives_the_same_traces(name: str, case: str, run: Running) -> N
     assert run.post(_message(records, service).SerializeToString())[0] == 200
     run.wait(lambda s: s.sent == before.sent + len(records))
     assert _by_root(run.evaluated[count:], service) == expected
+
+
+VERCEL = json.loads((Path(__file__).parent / "golden" / "vercel-ai.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", VERCEL)
+def test_spans_of_the_vercel_ai_sdk_are_requests(case: str, run: Running) -> None:
+    """Each case that OpenTelemetry's SDK for JavaScript sent for Vercel's AI SDK is one request with its facts."""
+    message = json_format.ParseDict(VERCEL[case], ExportTraceServiceRequest())
+    session_chunks._chunks.clear()  # each case is the session's first turn
+    count = len(run.evaluated)
+    assert run.post(message.SerializeToString())[0] == 200
+    wait_for(lambda: len(run.evaluated), lambda n: n > count)
+    [trace] = run.evaluated[count:]
+    facts = trace.facts
+    calls = 2 if case == "tool" else 1
+    failed = case == "error"
+    assert (trace.query, trace.answer) == (QUESTION, "" if failed else ANSWER)
+    assert (facts.session_id, facts.user_id, facts.app) == ("conversation-1", "user-ada", "shop")
+    assert (facts.model, facts.provider) == ("gpt-4o-mini", "openai")
+    tokens = (None, None) if failed else (40 * calls, 9 * calls)
+    assert (facts.input_tokens, facts.output_tokens) == tokens
+    assert trace.error == ("TypeError" if failed else None)
+    assert facts.finish_reason == (None if failed else "stop")
+    chunks = [(d.id, d.content, d.score) for d in trace.documents]
+    assert chunks == ([("d0", "The pump is covered for 24 months from delivery.", 0.9)] if case == "tool" else [])
+    assert [step["tool"] for step in trace.steps] == (["search"] if case == "tool" else [])
+    assert (facts.time_to_first_chunk is not None) is (case == "stream")
