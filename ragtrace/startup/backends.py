@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ragtrace.settings import Settings, load
-from ragtrace.startup.requirements import require
-from ragtrace.text.sanitizer import Sanitizer
-
 if TYPE_CHECKING:
     from ragtrace.delivery.person_labels import PersonLabel, StoredRequest
     from ragtrace.delivery.score_delivery import Backend, ScoreDelivery
+    from ragtrace.settings import Settings
+    from ragtrace.text.sanitizer import Sanitizer
 
 _BACKENDS: Mapping[str, tuple[str, str]] = {
     "phoenix_url": ("ragtrace_phoenix", "PhoenixAnnotations"),
@@ -31,6 +29,8 @@ def open_deliveries(settings: Settings, sanitizer: Sanitizer) -> tuple[ScoreDeli
 
 
 def _open(setting: str, settings: Settings, sanitizer: Sanitizer) -> ScoreDelivery:
+    from ragtrace.startup.requirements import require
+
     require("requests", "otlp", setting)
     from ragtrace.delivery.annotations import AnnotationForm
     from ragtrace.delivery.score_delivery import ScoreDelivery
@@ -55,6 +55,9 @@ def read_labels(tool: str, requests: Sequence[StoredRequest]) -> Iterator[Person
 
     Raises SettingError without a server, and BackendError where it does not answer.
     """
+    from ragtrace.settings import load
+    from ragtrace.startup.requirements import require
+
     setting = f"{tool}_url"
     require("requests", "otlp", setting)
     module = import_module(_LABELS[tool])

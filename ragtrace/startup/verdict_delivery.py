@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-from ragtrace.background import Background, Bounds
-from ragtrace.settings import load
-from ragtrace.startup.backends import open_deliveries
-from ragtrace.startup.privacy_modes import redact_texts
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
     from ragtrace.delivery.score_delivery import ScoreDelivery
 
+_log = logging.getLogger(__name__)
 _WAITING = 10_000
 """Reviews that wait at most."""
 _CLOSE = 10.0
@@ -25,11 +22,16 @@ _CLOSE = 10.0
 def deliver_verdicts(store: Store) -> Iterator[Sequence[ScoreDelivery]]:
     """Send the verdicts of each review that is submitted while the block runs to the backends that the settings name;
     gives the deliveries. Raises SettingError and MissingExtraError as `open_deliveries` does."""
+    from ragtrace.settings import load
+    from ragtrace.startup.backends import open_deliveries
+    from ragtrace.startup.privacy_modes import redact_texts
+
     settings, sanitizer = redact_texts(load())
     deliveries = open_deliveries(settings, sanitizer)
     if not deliveries:
         yield ()
         return
+    from ragtrace.background import Background, Bounds
     from ragtrace.review import notices
 
     reviews = Background[Mapping[str, Any]](
@@ -37,8 +39,8 @@ def deliver_verdicts(store: Store) -> Iterator[Sequence[ScoreDelivery]]:
     )
 
     def listen(event: str, data: Mapping[str, Any]) -> None:
-        if event == "review.submitted":
-            reviews.put(dict(data))
+        if event == "review.submitted" and (loss := reviews.put(dict(data))):
+            _log.warning("ragtrace: the verdicts of review %s are not sent to other tools (%s)", data["review"], loss)
 
     notices.subscribe(store, listen)
     try:
@@ -47,6 +49,10 @@ def deliver_verdicts(store: Store) -> Iterator[Sequence[ScoreDelivery]]:
         reviews.close(_CLOSE)
         for delivery in deliveries:
             delivery.close(_CLOSE)
+            if lost := delivery.stats().lost:
+                _log.warning(
+                    "ragtrace: %d verdicts did not reach %s: %s", sum(lost.values()), delivery.name, dict(lost)
+                )
 
 
 def _send(store: Store, batch: Sequence[Mapping[str, Any]], deliveries: Sequence[ScoreDelivery]) -> None:

@@ -98,6 +98,20 @@ def test_console_without_backends_listens_to_nothing(store: Store) -> None:
     assert deliveries == ()
 
 
+def test_lost_verdicts_are_reported(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the end the console says how many verdicts a tool did not take, and why."""
+    api = PhoenixApi()
+    api.key = "another"
+    with serving(api) as server:
+        monkeypatch.setenv("RAGTRACE_PHOENIX_URL", server.url)
+        with deliver_verdicts(store):
+            review(store, 1, "pass")
+            review(store, 2, "pass")
+    assert "2 verdicts did not reach phoenix: {'unauthorized': 2}" in caplog.text
+
+
 def person(api: str, number: int, value: Any) -> dict[str, Any]:
     """What Ada said of a request in Phoenix or MLflow."""
     if api == "phoenix":
