@@ -228,7 +228,7 @@ def trace_from(request: RequestSpans, sanitizer: Sanitizer) -> Trace:
     """The trace of a request."""
     members = list(request.members())
     root, facts = request.root, request.root.facts or _of_application(request.root.record)
-    state = Request(**origins.origin([root.record, *(node.record for node in members)]))
+    state = Request(service=root.record.service, **origins.origin([root.record, *(node.record for node in members)]))
     runs: dict[int, Run] = {}
     run = runs[id(root)] = _run(root, facts, state, None)
     for node in members:

@@ -82,6 +82,8 @@ class Request:
     common: Attributes = field(default_factory=dict)
     session: str | None = None
     user: str | None = None
+    service: str = ""
+    """Which service was asked, where requests of several come together: ids of sessions are each service's own."""
     tags: Sequence[str] = ()
     metadata: Mapping[str, object] = field(default_factory=dict)
     open: dict[Hashable, Run | None] = field(default_factory=dict)

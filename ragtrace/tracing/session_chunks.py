@@ -17,7 +17,7 @@ _SESSIONS = 1_000
 _CHARS = 32_000
 """Characters of chunks that are remembered of a session, the latest: at most 32 million characters in all."""
 
-_chunks: dict[tuple[str, str | None], tuple[Document, ...]] = {}
+_chunks: dict[tuple[str, str | None, str], tuple[Document, ...]] = {}
 
 
 def earlier_chunks(request: Request, documents: Sequence[Document]) -> tuple[Document, ...]:
@@ -25,7 +25,7 @@ def earlier_chunks(request: Request, documents: Sequence[Document]) -> tuple[Doc
     and for one without a session. Remembers `documents`, which are this request's own."""
     if request.session is None:
         return ()
-    key = (request.session, request.user)
+    key = (request.session, request.user, request.service)
     remembered = _chunks.pop(key, ())  # to the end: the oldest session goes first
     searched = bool(request.retrieved or documents)
     latest = _latest([*documents, *remembered])

@@ -30,6 +30,7 @@ from tests.worker.running import (
     running,
     scope,
     span,
+    wait_for,
 )
 
 
@@ -192,6 +193,23 @@ def test_a_trace_without_a_request_is_passed_on_untouched() -> None:
         stats = run.wait(lambda s: s.sent == 2)
         assert run.received.traces.SerializeToString() == body
         assert (stats.traces, run.evaluated) == ({"no_request": 1}, [])
+
+
+def test_sessions_of_two_services_are_apart() -> None:
+    """A turn without a retrieval gets the chunks of its session's earlier turns in its own service, and of no other
+    service that has a session of the same name."""
+    with running() as run:
+        for trace, service, retrieves in ((1, "shop", True), (2, "bank", False), (3, "shop", False)):
+            message = ExportTraceServiceRequest()
+            target = scope(message, service)
+            one = root(target, trace)
+            one.attributes.add(key="session.id").value.string_value = "session-1"
+            if retrieves:
+                retriever(target, trace)
+            before = len(run.evaluated)
+            run.post(message.SerializeToString())
+            wait_for(lambda: len(run.evaluated), lambda count, before=before: count > before)  # type: ignore[misc]
+        assert [(t.facts.app, len(t.documents)) for t in run.evaluated] == [("shop", 1), ("bank", 0), ("shop", 1)]
 
 
 def test_other_signals_are_refused() -> None:
