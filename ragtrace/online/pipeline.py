@@ -144,7 +144,9 @@ class Pipeline:
         """Whether to evaluate this trace. Never raises: a sampler that does keeps nothing, and is counted."""
         try:
             return self._sampler(trace)
-        except Exception:  # noqa: BLE001 a user's sampler runs in the request's thread
+        except BaseException as error:
+            if _is_interrupt(error):
+                raise
             return Decision(False, 0.0, "sampler_error")
 
     def submit(self, trace: Trace, decision: Decision | None = None) -> bool:
@@ -277,7 +279,7 @@ class Pipeline:
         cause = None
         try:
             cause = self._cause(trace, scores) if self._cause is not None else None
-        except Exception:  # noqa: BLE001 an error in the cause rule must not cost the scores
+        except BaseException:  # noqa: BLE001 an error in the cause rule must not cost the scores
             _log.exception("ragtrace: finding the cause of trace %032x failed", trace.trace_id)
             self._count_internal_error()
         scores = (*scores, *self.code_scores.take(trace.trace_id))
@@ -287,7 +289,9 @@ class Pipeline:
         for sink in self._sinks:
             try:
                 sink(evaluation)
-            except Exception:  # noqa: BLE001 one broken destination never breaks another
+            except BaseException as error:
+                if _is_interrupt(error):
+                    raise
                 name = getattr(sink, "__qualname__", type(sink).__name__)
                 with self._queue.lock:
                     self._tally.sink_errors[name] += 1
@@ -355,6 +359,11 @@ class Pipeline:
             return self._tally.stats(self._queue.stats())
 
 
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether it is the Ctrl-C of somebody who ends the program: Python raises it in the main thread alone."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
 def _sample(check: Evaluator, items: Sequence[_Item]) -> tuple[dict[int, float], list[int]]:
     """The items that an evaluator scores, as {index: probability}, and those that its own sampler has left out."""
     probabilities: dict[int, float] = {}
@@ -362,7 +371,12 @@ def _sample(check: Evaluator, items: Sequence[_Item]) -> tuple[dict[int, float],
     for i, item in enumerate(items):
         if not check.applies(item.trace):
             continue
-        decision = joint(item.decision, check.sampler(item.trace)) if check.sampler else item.decision
+        decision = item.decision
+        if check.sampler:
+            try:
+                decision = joint(decision, check.sampler(item.trace))
+            except BaseException:  # noqa: BLE001 a user's sampler: it keeps nothing, and other evaluators do
+                decision = Decision(False, 0.0, "sampler_error")
         if decision.keep:
             probabilities[i] = decision.probability
         else:

@@ -20,6 +20,7 @@ from ragtrace.evaluation import run
 from ragtrace.online.breaker import Breaker, Runners
 from ragtrace.online.pipeline import Pipeline
 from ragtrace.records import Evaluation, Evidence, Facts, Trace
+from ragtrace.sampling import Decision
 from ragtrace.testing import Capture, make_trace
 
 
@@ -143,6 +144,60 @@ def test_an_exception_that_would_end_a_thread_costs_one_score(error: type[BaseEx
         counts = pipeline.counts()["check"]
         assert (counts.eligible, counts.scored, counts.failed, counts.dropped) == (11, 10, 1, 0)
         assert [e.scores[0].error for e in capture.evaluations if e.trace.trace_id == 5] == [error.__name__]
+    finally:
+        pipeline.close(1)
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+def test_a_sink_that_would_end_a_thread_costs_nothing_else(error: type[BaseException]) -> None:
+    """Every request is scored, reaches the other sinks and stands in the counts."""
+
+    def broken(_: Evaluation) -> None:
+        raise error
+
+    capture = Capture()
+    pipeline = Pipeline([evaluator(name="check")(lambda _: 1.0)], [broken, capture])
+    try:
+        for n in range(10):
+            pipeline.submit(make_trace(trace_id=n + 1))
+            assert pipeline.flush(30)
+        counts = pipeline.counts()["check"]
+        assert (counts.eligible, counts.scored) == (10, 10)
+        assert len(capture.evaluations) == 10
+    finally:
+        pipeline.close(1)
+
+
+@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, asyncio.CancelledError])
+def test_a_sampler_that_would_end_a_thread_keeps_nothing(error: type[BaseException]) -> None:
+    """The request's thread gets nothing of what the application's sampler raises."""
+
+    def broken(_: Trace) -> Decision:
+        raise error
+
+    pipeline = Pipeline([evaluator(name="check")(lambda _: 1.0)], [], sampler=broken)
+    try:
+        assert pipeline.sample(make_trace()) == Decision(False, 0.0, "sampler_error")
+        assert not pipeline.submit(make_trace())
+    finally:
+        pipeline.close(1)
+
+
+@pytest.mark.parametrize("error", [SystemExit, ValueError])
+def test_an_evaluators_sampler_that_raises_costs_its_own_scores(error: type[BaseException]) -> None:
+    """Its requests are sampled out; other evaluators score them."""
+
+    def broken(_: Trace) -> Decision:
+        raise error
+
+    checks = [evaluator(name="own", sampler=broken)(lambda _: 1.0), evaluator(name="other")(lambda _: 1.0)]
+    pipeline = Pipeline(checks, [])
+    try:
+        for n in range(4):
+            pipeline.submit(make_trace(trace_id=n + 1))
+        assert pipeline.flush(30)
+        counts = pipeline.counts()
+        assert (counts["own"].eligible, counts["own"].sampled_out, counts["other"].scored) == (4, 4, 4)
     finally:
         pipeline.close(1)
 
