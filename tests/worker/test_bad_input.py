@@ -8,10 +8,12 @@ import json
 import logging
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+import requests
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -20,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from ragtrace.errors import SettingError
+from tests.otlp.certificates import make_certificate
 from tests.otlp.receivers import http_server
 from tests.worker.running import (
     Running,
@@ -280,6 +283,29 @@ def test_only_those_with_a_token_may_send(monkeypatch: pytest.MonkeyPatch) -> No
         assert _call(run, request_of(2).SerializeToString(), authorization="Bearer fedcba9876543210") == b""
         run.wait(lambda s: s.sent == 4)
         assert run.worker.stats().refused == {"unauthorized": 3}
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+def test_tls_on_both_ports(mutual: bool, tmp_path: Path) -> None:
+    """With a certificate both ports speak TLS alone; with an authority of senders, only to those with a certificate."""
+    certificate, key = make_certificate(tmp_path)
+    own = {"tls_certificate": str(certificate), "tls_key": str(key)}
+    with running({**own, "tls_client_ca": str(certificate) if mutual else ""}) as run:
+        message = request_of(1).SerializeToString()
+        with pytest.raises(OSError):  # noqa: PT011 without TLS, in whatever way the connection ends
+            run.post(message)
+        url = run.url.replace("http:", "https:")
+        common: dict[str, Any] = {"verify": str(certificate), "headers": {"Content-Type": "application/x-protobuf"}}
+        if mutual:
+            with pytest.raises(requests.exceptions.RequestException):
+                requests.post(url, message, timeout=30, **common)
+            common["cert"] = (str(certificate), str(key))
+        assert requests.post(url, message, timeout=30, **common).status_code == 200
+        pair = (key.read_bytes(), certificate.read_bytes()) if mutual else (None, None)
+        credentials = grpc.ssl_channel_credentials(certificate.read_bytes(), *pair)
+        with grpc.secure_channel(f"127.0.0.1:{run.worker.grpc_port}", credentials) as channel:
+            assert channel.unary_unary(_EXPORT)(request_of(2).SerializeToString(), timeout=30) == b""
+        run.wait(lambda s: s.sent == 4)
 
 
 def test_a_worker_does_not_send_to_itself() -> None:

@@ -1,0 +1,69 @@
+"""The example configurations say what the worker and the Collector understand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ragtrace.settings import load
+from ragtrace.settings.section import PREFIX
+from ragtrace.worker.worker_settings import load_worker
+
+FOLDER = Path(__file__).parents[2] / "examples" / "worker"
+KEYS: dict[str, set[str]] = {
+    "receivers/otlp": {"protocols"},
+    "processors/memory_limiter": {"check_interval", "limit_mib", "spike_limit_mib", "limit_percentage"},
+    "processors/batch": {"send_batch_size", "timeout", "send_batch_max_size"},
+    "exporters/otlp": {"endpoint", "tls", "headers", "compression", "timeout", "retry_on_failure", "sending_queue"},
+    "exporters/otlphttp": {"endpoint", "tls", "headers", "compression", "timeout", "retry_on_failure", "sending_queue"},
+}
+"""Keys of each component that the Collector's documentation describes, as far as the examples may use them."""
+
+
+def _read(name: str) -> Any:
+    return yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", ["collector-tail.yaml", "collector-side-branch.yaml"])
+def test_a_collector_configuration_is_whole(name: str) -> None:
+    """Each pipeline names components that the file defines, each defined one is used, and has documented keys."""
+    content = _read(name)
+    used: dict[str, set[str]] = {"receivers": set(), "processors": set(), "exporters": set()}
+    for pipeline, parts in content["service"]["pipelines"].items():
+        assert pipeline.partition("/")[0] == "traces"  # the worker takes no other signal
+        for kind, names in used.items():
+            names.update(parts[kind])
+    for kind, names in used.items():
+        assert set(content[kind]) == names
+        for component, settings in content[kind].items():
+            assert set(settings) <= KEYS[f"{kind}/{component.partition('/')[0]}"]
+    assert any("worker" in each.get("endpoint", "") for each in content["exporters"].values())
+
+
+def test_the_container_runs_the_worker_without_root() -> None:
+    """The Dockerfile's command is one that `ragtrace` understands, and its user is not root."""
+    text = (FOLDER / "Dockerfile").read_text(encoding="utf-8")
+    command = yaml.safe_load(re.search(r"^CMD (.*)$", text, re.MULTILINE)[1])  # type: ignore[index]
+    from ragtrace.cli import _parser
+
+    options = _parser().parse_args(command)
+    assert load_worker({"grpc": options.grpc, "http": options.http}).http == "0.0.0.0:4318"
+    assert re.search(r"^USER (?!root)\w+$", text, re.MULTILINE)
+
+
+def test_the_compose_file_names_settings_that_exist() -> None:
+    """Each RAGTRACE_ variable of the compose file is a setting, and each command one of `ragtrace`."""
+    from ragtrace.cli import _parser
+
+    for service in _read("compose.yaml")["services"].values():
+        variables = {name: str(value) for name, value in service.get("environment", {}).items()}
+        assert load(environ=variables) is not None
+        assert all(name.startswith(PREFIX) for name in variables)
+        command = service.get("command")
+        if command and "build" in service:
+            assert _parser().parse_args(command if isinstance(command, list) else shlex.split(command))
