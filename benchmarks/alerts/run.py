@@ -1,7 +1,7 @@
 """Do the shipped alerts page when they should, and only then?
 
     python benchmarks/alerts/run.py [--quick] [--only quiet falls targets rules estimates troubles] [--jobs 2]
-        [--kinds rhythm usual noisy "bad nights"]
+        [--kinds rhythm usual noisy "bad nights"] [--when steady busy any]
         [--rates 20 200 2000] [--sampling 1% 5% 20% biased] [--runs 40] [--months 2] [--days 30] [--step 60] [--seed 1]
 
 Needs prometheus and promtool, numpy and pyyaml. Applications with a daily and weekly rhythm are simulated minute by
@@ -55,7 +55,8 @@ def fall_jobs(o: argparse.Namespace) -> list[Job]:
 
 def target_jobs(o: argparse.Namespace) -> list[Job]:
     """The falls for which there is a target."""
-    jobs = [falls.Fall(r, "5%", level, when=w) for w in falls.WHEN for r, level in report.TARGETS]
+    aims = [(r, level) for r, level in report.TARGETS if r in o.rates]
+    jobs = [falls.Fall(r, "5%", level, when=w) for w in o.when for r, level in aims]
     return [(falls.delays, (fall, 5 * o.runs, o.seed + 1, "page")) for fall in jobs]
 
 
@@ -121,6 +122,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--kinds", nargs="+", choices=quiet.KINDS, default=list(quiet.KINDS), help="where nothing happens"
     )
+    parser.add_argument("--when", nargs="+", choices=falls.WHEN, default=list(falls.WHEN), help="hours of targets")
     parser.add_argument("--runs", type=int, default=40, help="falls in each scenario; five times as many for targets")
     parser.add_argument("--months", type=int, default=2, help="applications in each scenario where nothing happens")
     parser.add_argument("--days", type=float, default=30, help="how long nothing happens")

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Select, exists, false, select,
 
 from ragtrace.chatlogs import full_text
 from ragtrace.chatlogs.encryption import user_keys
-from ragtrace.chatlogs.schema import NO_VALUE, bucket, evaluators, scores, traces
+from ragtrace.chatlogs.schema import NO_VALUE, bucket, evaluators, scores, trace_topics, traces
 from ragtrace.chatlogs.store_types import Filter
 from ragtrace.errors import SettingError
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _COMMON = 20_000
 """Number of traces with a word from which on PostgreSQL walks through time instead of reading them all from the index
 of words."""
+
+NO_TOPIC = "none"
+"""In the place of a topic's id: the questions that were looked at and fit no topic."""
 
 Listing = Callable[[Connection, int, int, int], list[int]]
 """(connection, lowest id, highest id, limit) → trace ids in descending order, possibly with repetitions. Fewer ids than
@@ -48,6 +51,8 @@ def parse_filter(store: Store, connection: Connection, filter: Filter) -> list[C
             conditions.append(_equal(traces.c[name], (value,)))
     if filter.user_id:
         conditions.append(_equal(traces.c.user_key, user_keys(store.keys, filter.user_id)))
+    if filter.topic:
+        conditions.append(_in_topic(filter.topic))
     if filter.since is not None:
         conditions.append(Condition(traces.c.started >= filter.since))
     if filter.until is not None:
@@ -88,6 +93,17 @@ def _listed(where: ColumnElement[bool]) -> Condition:
 
 def _equal(column: Any, values: Sequence[Any]) -> Condition:
     return _listed(column == values[0] if len(values) == 1 else column.in_(values))
+
+
+def _in_topic(topic: str) -> Condition:
+    if topic == NO_TOPIC:
+        where = trace_topics.c.topic.is_(None)
+    elif topic.isascii() and topic.isdigit() and len(topic) < 19:
+        where = trace_topics.c.topic == int(topic)
+    else:
+        raise SettingError(f"topic is {topic[:60]!r}; give the id of a topic, or {NO_TOPIC}")
+    listing = _listing(select(trace_topics.c.trace).where(where), trace_topics.c.trace)
+    return Condition(exists().where(trace_topics.c.trace == traces.c.id, where), listing, only=True)
 
 
 # --- scores --------------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ class Filter:
     session_id: str = ""
     user_id: str = ""
     cause: str = ""
+    topic: str = ""
+    """The id of the topic of the question, or `none` for questions that fit no topic."""
     since: float | None = None
     """Earliest start of the request, inclusive."""
     until: float | None = None

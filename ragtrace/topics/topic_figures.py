@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 50_000
 """Most questions of a period that are read, the newest ones."""
+UNFIT = "fits no topic"
+"""The name of the questions without a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,7 @@ def topic_report(
     Reads at most the `MOST_ROWS` newest questions of the period, and as many before. Raises SettingError unless `since`
     is before `until`.
     """
-    if not since < until:
-        raise SettingError(f"the period ends before it begins: since is {since!r}, until is {until!r}")
+    _check_period(since, until)
     with store.reading() as connection:
         sign = 1 if higher_is_better(connection, evaluator) else -1
         now = _tally(_rows(connection, since, until, evaluator, app), sign)
@@ -132,6 +133,43 @@ def topic_report(
     rows = sorted(_with_verdicts(rows), key=lambda row: (row.id is None, -_badness(row), row.name))
     grouped = sum(tally.questions for tally in now.values())
     return TopicReport(since, until, evaluator, total.rate(), tuple(rows), grouped, stored)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStep:
+    """A step of a period: how often one topic fails in it, and how often all questions do."""
+
+    start: float
+    """Unix time."""
+    failures: Estimate | None
+    """Weighted share of failures of the topic; None without a verdict."""
+    total: Estimate | None
+    """The same of all grouped questions."""
+
+
+def topic_history(  # noqa: PLR0917 what is asked
+    store: Store, topic: int | None, since: float, until: float, evaluator: str, app: str = "", *, steps: int = 24
+) -> tuple[TopicStep, ...]:
+    """Computes how the share of failures of one topic moved from `since` to `until` (Unix times), in `steps` equal
+    steps. `topic` is None for the questions that fit no topic. Reads at most the `MOST_ROWS` newest questions.
+
+    Raises SettingError unless `since` is before `until`.
+    """
+    _check_period(since, until)
+    length = (until - since) / steps
+    sums = [(Sums(), Sums()) for _ in range(steps)]
+    with store.reading() as connection:
+        for row in _rows(connection, since, until, evaluator, app):
+            if row.label is not None:
+                own, total = sums[min(steps - 1, int((row.started - since) / length))]
+                for counted in (own, total) if row.topic == topic else (total,):
+                    counted.add(float(row.label == "fail"), row.scored)
+    return tuple(TopicStep(since + i * length, own.rate(), total.rate()) for i, (own, total) in enumerate(sums))
+
+
+def _check_period(since: float, until: float) -> None:
+    if not since < until:
+        raise SettingError(f"the period ends before it begins: since is {since!r}, until is {until!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +213,7 @@ def _within(since: float, until: float, app: str) -> list[Any]:
 def _rows(connection: Connection, since: float, until: float, evaluator: str, app: str) -> Iterator[Any]:
     """One row for each grouped question, with its newest verdict of the evaluator; `label` is None without one."""
     newest = (
-        select(traces.c.id, traces.c.probability, traces.c.cause, trace_topics.c.topic)
+        select(traces.c.id, traces.c.started, traces.c.probability, traces.c.cause, trace_topics.c.topic)
         .join(trace_topics, trace_topics.c.trace == traces.c.id)
         .where(*_within(since, until, app))
         .order_by(traces.c.id.desc())
@@ -215,7 +253,7 @@ def _row(  # noqa: PLR0917 a row's columns
     causes = sorted(((name, sums.w) for name, sums in now.causes.items()), key=lambda pair: -pair[1])
     return TopicRow(
         topic,
-        "fits no topic" if topic is None else names.get(topic, "unnamed"),
+        UNFIT if topic is None else names.get(topic, "unnamed"),
         now.questions,
         now.requests,
         failures,

@@ -12,7 +12,7 @@ import pytest
 from ragtrace.chatlogs.store import Store
 from ragtrace.console.pages.template_filters import percent, range_percent
 from ragtrace.topics.grouper import Grouper, load_names
-from ragtrace.topics.topic_figures import topic_report
+from ragtrace.topics.topic_figures import topic_history, topic_report
 from tests.console.conftest import Console
 from tests.topics.questions import CHECK, DAY, WordEmbedder, asked, fill, question
 
@@ -64,6 +64,47 @@ def test_a_topic_has_a_page(console: Console) -> None:
     assert "/questions?range=7d" in text
     for missing in ("12345", "x", "%00"):
         assert browser.get(f"/questions/{missing}").status_code == 404
+
+
+def test_a_topic_shows_how_it_moved(console: Console) -> None:
+    """A curve with a table of the same values: the share of each step, and that of all questions beside it."""
+    now = _filled(console.store)
+    refund = next(topic for topic, name in load_names(console.store).items() if "refund" in name)
+    steps = topic_history(console.store, refund, now - 14 * DAY, now, "faithfulness", steps=14)
+    moved = {round((step.start - now) / DAY): step for step in steps if step.failures}
+    assert set(moved) == {-11, -3, -2} or set(moved) == {-10, -2, -1}
+    first, *_ = moved.values()
+    assert first.failures is not None
+    assert first.failures.value == pytest.approx(0.1)
+    assert first.total is not None
+    assert first.total.value == pytest.approx(0.1)
+    text = console.signed_in("rob").get(f"/questions/{refund}?range=30d").text
+    assert "over time, and of all questions" in text
+    assert '<h2 id="moved">How it moved</h2>' in text
+    for step in topic_history(console.store, refund, now - 30 * DAY, now, "faithfulness"):
+        if step.failures is not None:
+            assert percent(step.failures.value) in text
+
+
+def test_traces_have_a_filter_for_the_topic(console: Console) -> None:
+    """The page of a topic leads to all its failures; the list names the topic; the route takes the same filter; what is
+    no topic's id is said."""
+    _filled(console.store)
+    browser = console.signed_in("rob")
+    refund, name = next((topic, name) for topic, name in load_names(console.store).items() if "refund" in name)
+    address = f"/traces?topic={refund}&amp;evaluator=faithfulness&amp;label=fail&amp;range=7d"
+    assert address in browser.get(f"/questions/{refund}").text
+    text = browser.get(address.replace("&amp;", "&")).text
+    assert "40 found" in text
+    assert f"{name[:40]}" in text
+    assert "parcel" not in text.split('class="list')[1]
+    program = console.program("rob", "read")
+    rows = program.get(f"/api/traces?topic={refund}&limit=200").json()["rows"]
+    assert len(rows) == 140
+    unfit = program.get("/api/traces?topic=none").json()["rows"]
+    assert all("refund" not in row["query"] for row in unfit)
+    assert program.get("/api/traces?topic=x").status_code == 422
+    assert "topic is &#39;x&#39;" in browser.get("/traces?topic=x").text
 
 
 def test_masked_roles_see_masked_questions(console: Console) -> None:

@@ -30,6 +30,7 @@ class Filters(BaseModel):
     session_id: Short = ""
     user_id: Short = ""
     cause: Short = ""
+    topic: Short = Field("", description="The id of the question's topic, or `none`: it fits no topic")
     since: Unix | None = Field(None, description="Of the request's start, in Unix seconds, inclusive")
     until: Unix | None = Field(None, description="Exclusive")
     evaluator: Short = Field("", description="The one that version, label, low and high speak of")

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from ragtrace.chatlogs.store_types import Filter
 
 TEXTS = (
-    "app", "env", "model", "prompt_version", "session_id", "user_id", "cause", "evaluator", "version", "label",
+    "app", "env", "model", "prompt_version", "session_id", "user_id", "cause", "topic", "evaluator", "version", "label",
 )  # fmt: skip
 RANGES = {"1h": 3_600.0, "24h": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0, "90d": 90 * 86_400.0}
 RANGE_NAMES = (
@@ -57,14 +57,14 @@ class Chosen:
         """The query of the next page."""
         return urlencode({**self.values, "after": after})
 
-    def chips(self) -> list[tuple[str, str, str]]:
-        """(name, value, the query without it) of every filter that is set."""
-        ranges = dict(RANGE_NAMES)
+    def chips(self, topics: Mapping[str, str]) -> list[tuple[str, str, str]]:
+        """(name, value, the query without it) of every filter that is set. `topics` are names by id."""
+        names = {"range": dict(RANGE_NAMES), "topic": topics}
         result = []
         for name, value in self.values.items():
             if name == "order":
                 continue
-            text = _WORDS.get((name, value), ranges.get(value, value))
+            text = _WORDS.get((name, value), names.get(name, {}).get(value, value))
             rest = urlencode({k: v for k, v in self.values.items() if k != name})
             result.append((_NAMES.get(name, name), text, rest))
         return result

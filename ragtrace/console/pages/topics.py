@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -12,6 +13,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from ragtrace.chatlogs import search
+from ragtrace.chatlogs.filters import NO_TOPIC
 from ragtrace.chatlogs.overview import pass_rates
 from ragtrace.chatlogs.store import Store
 from ragtrace.console import visible_content
@@ -19,10 +21,11 @@ from ragtrace.console.access import Viewer, settings_of, store_of
 from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
-from ragtrace.console.pages.template_filters import percent, render
+from ragtrace.console.pages.page_charts import Point
+from ragtrace.console.pages.template_filters import moment, percent, range_percent, render
 from ragtrace.console.problems import Problem
 from ragtrace.topics.grouper import progress
-from ragtrace.topics.topic_figures import TopicReport, TopicRow, topic_report
+from ragtrace.topics.topic_figures import TopicReport, TopicRow, TopicStep, topic_history, topic_report
 
 router = APIRouter()
 _DEFAULT = "7d"
@@ -130,7 +133,7 @@ def topic(request: Request, user: Viewer, topic: str, query: Annotated[TopicChoi
     """One topic with its worst logs and its gaps."""
     selection = _selection(store_of(request), query)
     report = _report(request, selection, _WORST_OF_TOPIC)
-    row = next((row for row in report.topics if str(row.id or "none") == topic), None)
+    row = next((row for row in report.topics if str(row.id or NO_TOPIC) == topic), None)
     if row is None:
         detail = f"It has no question in the {dict(RANGE_NAMES)[selection.range]}, or it ended. Choose a longer time."
         raise Problem(404, "There is no such topic", detail)
@@ -142,25 +145,60 @@ def topic(request: Request, user: Viewer, topic: str, query: Annotated[TopicChoi
         topic=row,
         logs=visible_content.find_summaries(request, user, row.worst),
         causes=page_charts.shares(row.causes[:8]),
+        steps=(steps := _history(request, selection, row)),
+        chart=_chart(steps, row.name),
+        failing=_failing(selection, topic),
         gaps=visible_content.find_gaps(request, user, selection.since, selection.now, selection.app, topic=row.id)[
             :_LISTED_GAPS
         ],
     )
 
 
+def _failing(selection: Selection, topic: str) -> str:
+    """The address of all logs of a topic that fail."""
+    values = {"topic": topic, "evaluator": selection.evaluator, "label": "fail"}
+    return f"/traces?{urlencode(values)}&{urlencode({'range': selection.range, 'app': selection.app})}"
+
+
 def _report(request: Request, selection: Selection, worst: int) -> TopicReport:
-    """The report, which is computed once a minute."""
-    cache = request.app.state.__dict__.setdefault("topic_reports", {})
-    key = (selection.range, selection.app, selection.evaluator, worst)
-    computed, report = cache.get(key, (float("-inf"), None))
+    period = (selection.since, selection.now, selection.evaluator, selection.app)
+    report: TopicReport = _cached(request, selection, worst, lambda store: topic_report(store, *period, worst=worst))
+    return report
+
+
+def _history(request: Request, selection: Selection, row: TopicRow) -> tuple[TopicStep, ...]:
+    period = (selection.since, selection.now, selection.evaluator, selection.app)
+    steps: tuple[TopicStep, ...] = _cached(
+        request, selection, f"history {row.id}", lambda store: topic_history(store, row.id, *period)
+    )
+    return steps
+
+
+def _cached(request: Request, selection: Selection, what: object, compute: Callable[[Store], Any]) -> Any:
+    """Figures of a selection, which are computed once a minute."""
+    cache = request.app.state.__dict__.setdefault("topic_figures", {})
+    key = (selection.range, selection.app, selection.evaluator, what)
+    computed, figures = cache.get(key, (float("-inf"), None))
     if time.monotonic() - computed > _CACHE_SECONDS:
         store = store_of(request)
-        report = topic_report(store, selection.since, selection.now, selection.evaluator, selection.app, worst=worst)
+        figures = compute(store)
         if len(cache) >= _CACHE_SIZE:
             cache.clear()
         if progress(store, selection.now).waiting == 0:  # while questions are grouped, figures are new each time
-            cache[key] = (time.monotonic(), report)
-    return report  # type: ignore[no-any-return]
+            cache[key] = (time.monotonic(), figures)
+    return figures
+
+
+def _chart(steps: Sequence[TopicStep], name: str) -> str:
+    """The topic's share of failures over time, and that of all questions."""
+    points = []
+    for step in steps:
+        low, high = (step.failures.interval if step.failures else None) or (None, None)
+        text = f"{percent(step.failures.value)} ({range_percent(step.failures.interval)})" if step.failures else ""
+        title = f"{moment(step.start)}: {text}, {step.failures.count:,} checks" if step.failures else ""
+        points.append(Point(step.start, step.failures.value if step.failures else None, low, high, title))
+    others = [Point(step.start, step.total.value if step.total else None) for step in steps]
+    return page_charts.failures(points, others, f"Share of failures of {name[:60]} over time, and of all questions")
 
 
 def _note(report: TopicReport, period: str) -> str:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from starlette.responses import RedirectResponse, Response
 
 from ragtrace.chatlogs import schema, search
+from ragtrace.chatlogs.filters import NO_TOPIC
 from ragtrace.chatlogs.store import Store
 from ragtrace.chatlogs.store_types import Page, StoredTrace, TraceSummary
 from ragtrace.console import visible_content
@@ -27,6 +28,8 @@ from ragtrace.console.problems import Problem
 from ragtrace.errors import SettingError
 from ragtrace.review import named_queues
 from ragtrace.review.named_queues import NamedQueue
+from ragtrace.topics.grouper import load_names
+from ragtrace.topics.topic_figures import UNFIT
 
 router = APIRouter()
 LABELS = (
@@ -67,12 +70,19 @@ def traces(request: Request, user: Viewer) -> Response:
         page=page,
         lines=[_line(row, query.filter.evaluator) for row in page.rows],
         choices=choices,
+        topics=_topics(store),
         problem=problem,
         views=_views(store, user),
         ranges=RANGE_NAMES,
         labels=LABELS,
         queues=_open_queues(store, user),
     )
+
+
+def _topics(store: Store) -> dict[str, str]:
+    """The names of topics by id, as the filter `topic` has them; empty where there is no topic."""
+    names = {str(topic): name for topic, name in load_names(store).items()}
+    return dict(sorted(names.items(), key=lambda item: item[1])) | {NO_TOPIC: UNFIT} if names else {}
 
 
 def _line(row: TraceSummary, evaluator: str) -> TraceLine:
