@@ -34,6 +34,7 @@ from ragtrace.errors import RagtraceError
 from ragtrace.records import Evaluation, Evidence, Feedback
 from ragtrace.review.queue import Policy, fill, next_task, skip, submit
 from ragtrace.testing import Capture
+from ragtrace.topics.grouper import Grouper
 
 PICTURES = Path(__file__).parent / "pictures"
 WEEK = 7 * 86_400.0
@@ -164,6 +165,7 @@ def shoot(url: str, store: Store, trace_id: str, out: Path) -> None:
         ("/review", "review", "light", 1280, 860),
         ("/review", "review-phone", "light", 400, 820),
         (f"/traces/{trace_id}", "trace-phone", "dark", 400, 820),
+        ("/questions", "questions", "light", 1280, 900),
         ("/agreement", "agreement", "light", 1280, 1000),
         ("/evaluators/faithfulness?view=reviewed", "evaluator", "light", 1280, 860),
     )
@@ -206,6 +208,7 @@ def main() -> int:
         store = open_store(str(Path(folder) / "logs.db"))
         store.write(found, checks(found), now - 60)
         review(store, now)
+        Grouper(store).update(now)
         print(f"filled after {time.time() - now:.0f} s", flush=True)
         settings = ConsoleSettings(port=options.serve or 0, trace_url="https://tracing.example.org/trace/{trace_id}")
         with served(store, settings) as url:

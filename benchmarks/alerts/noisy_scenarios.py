@@ -104,7 +104,7 @@ def wrong(some: Sequence[cases.Scenario], seeds: Sequence[int], minutes: int) ->
     text = done.stdout + done.stderr
     if done.returncode and "FAILED" not in text:
         raise RuntimeError(text[-2_000:])
-    found: dict[str, list[str]] = {}
+    failures: dict[str, list[str]] = {}
     for block in re.split(r"\n(?=\s*expr: )", text):
         app = re.search(r'app=\\?"([^"\\]+)', block)
         if app and "got:" in block:
@@ -112,8 +112,8 @@ def wrong(some: Sequence[cases.Scenario], seeds: Sequence[int], minutes: int) ->
             expected = re.findall(r'alertname="(\w+)", severity="(\w+)"', block.split("got:")[0].split("exp:")[-1])
             time = re.search(r"time: (\w+)", block)
             until = time[1] if time else "?"
-            found.setdefault(app[1], []).append(f"until {until}: {_list(expected)}, fired {_list(got)}")
-    return found
+            failures.setdefault(app[1], []).append(f"until {until}: {_list(expected)}, fired {_list(got)}")
+    return failures
 
 
 def _list(alerts: Sequence[tuple[str, str]]) -> str:

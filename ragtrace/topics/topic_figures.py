@@ -148,7 +148,7 @@ class TopicStep:
 
 
 def topic_history(  # noqa: PLR0917 what is asked
-    store: Store, topic: int | None, since: float, until: float, evaluator: str, app: str = "", *, steps: int = 24
+    store: Store, topic: int | None, since: float, until: float, evaluator: str, app: str = "", *, steps: int = 12
 ) -> tuple[TopicStep, ...]:
     """Computes how the share of failures of one topic moved from `since` to `until` (Unix times), in `steps` equal
     steps. `topic` is None for the questions that fit no topic. Reads at most the `MOST_ROWS` newest questions.

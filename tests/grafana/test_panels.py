@@ -19,7 +19,7 @@ pytestmark = [
         shutil.which("prometheus") is None or shutil.which("promtool") is None,
         reason="prometheus or promtool is not installed: apt-get install prometheus",
     ),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
 ]
 
 

@@ -25,7 +25,20 @@ _NAMES = {
     "high": "score ≤", "range": "time", "since": "from", "until": "to", "thumbs": "feedback",
 }  # fmt: skip
 _RARE = frozenset(
-    {"thumbs", "reviewed", "errors", "env", "version", "low", "high", "session_id", "user_id", "since", "until"}
+    {
+        "topic",
+        "thumbs",
+        "reviewed",
+        "errors",
+        "env",
+        "version",
+        "low",
+        "high",
+        "session_id",
+        "user_id",
+        "since",
+        "until",
+    }
 )
 _ABOUT = frozenset({"label", "version", "low", "high"})
 _THUMBS = {"1": 1, "0": 0, "-1": -1}

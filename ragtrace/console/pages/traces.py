@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Request
 from sqlalchemy import delete, select
@@ -176,8 +175,3 @@ def delete_view(request: Request, user: Viewer, view: int) -> Response:
     with store_of(request).writing() as connection:
         connection.execute(delete(table).where((table.c.id == view) & (table.c.user == user.id)))
     return RedirectResponse("/traces", 303)
-
-
-def address(**values: str) -> str:
-    """The list with these filters."""
-    return "/traces?" + urlencode(values)
