@@ -54,22 +54,27 @@ def operation_of(attributes: Mapping[str, Any], name: str) -> str | None:
     """What a span did; None for a span of no generative application. A few look-ups: it is asked of every span."""
     operation = attributes.get(semconv.OI_KIND)
     if operation is not None:
-        return dialects.OPENINFERENCE_KINDS.get(operation, dialects.STEP)
+        return dialects.OPENINFERENCE_KINDS.get(_word(operation), dialects.STEP)
     operation = attributes.get(dialects.LANGFUSE_TYPE)
     if operation is not None:
-        return dialects.LANGFUSE_TYPES.get(operation, dialects.STEP)
+        return dialects.LANGFUSE_TYPES.get(_word(operation), dialects.STEP)
     operation = attributes.get(dialects.VERCEL_OPERATION)
     if operation is not None:
-        return dialects.VERCEL_OPERATIONS.get(operation, dialects.STEP)
-    operation = dialects.GEN_AI_OPERATIONS.get(attributes.get(semconv.OPERATION, ""))
-    kind = dialects.TRACELOOP_KINDS.get(attributes.get(dialects.TRACELOOP_KIND, ""))
+        return dialects.VERCEL_OPERATIONS.get(_word(operation), dialects.STEP)
+    operation = dialects.GEN_AI_OPERATIONS.get(_word(attributes.get(semconv.OPERATION)))
+    kind = dialects.TRACELOOP_KINDS.get(_word(attributes.get(dialects.TRACELOOP_KIND)))
     if kind is not None:
         return _of_traceloop(kind, operation, attributes, name)
     if operation is not None:
         return operation
     if semconv.OPERATION in attributes:
         return dialects.STEP
-    return dialects.TRACELOOP_REQUESTS.get(attributes.get(dialects.TRACELOOP_REQUEST, ""))
+    return dialects.TRACELOOP_REQUESTS.get(_word(attributes.get(dialects.TRACELOOP_REQUEST)))
+
+
+def _word(value: Any) -> str:
+    """A value that should be a word; "" for any other, which may not even be a key of a dictionary."""
+    return value if isinstance(value, str) else ""
 
 
 def _of_traceloop(kind: str, operation: str | None, attributes: Mapping[str, Any], name: str) -> str:

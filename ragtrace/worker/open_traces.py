@@ -32,6 +32,9 @@ class OpenTrace:
     payloads: list[bytes] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     span_ids: set[bytes] = field(default_factory=set)
+    """Ids of its spans, also of those that come after its end."""
+    spans: int = 0
+    """Spans among the payloads."""
     size: int = 0
     has_root: bool = False
     has_entry: bool = False
@@ -97,7 +100,9 @@ class OpenTraces:
             size = len(payload) + _SPAN_COST * len(span_ids)
             if trace is None and before is not None:  # it has ended
                 before.update(span_ids)
-                late = OpenTrace(piece.trace_id, now, now, sender, [payload], [piece.row], set(span_ids), size)
+                late = OpenTrace(
+                    piece.trace_id, now, now, sender, [payload], [piece.row], set(span_ids), len(span_ids), size
+                )
                 self.bytes_by_sender[sender] += size
                 return Addition(len(span_ids), size, duplicates, late)
             if trace is None:
@@ -105,6 +110,7 @@ class OpenTraces:
             trace.payloads.append(payload)
             trace.rows.append(piece.row)
             trace.span_ids.update(span_ids)
+            trace.spans += len(span_ids)
             trace.size += size
             trace.last = now
             self.bytes_by_sender[trace.sender] += size

@@ -41,7 +41,7 @@ class EndedTrace:
     @property
     def spans(self) -> int:
         """Spans of the trace."""
-        return len(self.trace.span_ids)
+        return self.trace.spans
 
 
 def outcome_of(ended: EndedTrace, form: ScoreFormat, with_events: bool) -> TraceOutcome:

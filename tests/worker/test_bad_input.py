@@ -203,7 +203,14 @@ def _same_key_twice(target: Any, trace: int) -> None:
     one.attributes.add(key="").value.SetInParent()
 
 
-@pytest.mark.parametrize("fill", [_many_attributes, _cycle, _odd_times, _deep_value, _same_key_twice])
+def _odd_kinds(target: Any, trace: int) -> None:
+    words = ("openinference.span.kind", "langfuse.observation.type", "ai.operationId", "gen_ai.operation.name")
+    for number, word in enumerate((*words, "traceloop.span.kind", "llm.request.type"), 1):
+        value = span(target, number, trace).attributes.add(key=word).value
+        value.kvlist_value.values.add(key="kind").value.string_value = "CHAIN"
+
+
+@pytest.mark.parametrize("fill", [_many_attributes, _cycle, _odd_times, _deep_value, _same_key_twice, _odd_kinds])
 def test_odd_spans_are_passed_on(fill: Any, run: Running) -> None:
     """10,000 attributes, parents in a circle, times before the start or of 1970, and deep values leave as they came."""
     message = ExportTraceServiceRequest()

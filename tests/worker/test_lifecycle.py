@@ -11,13 +11,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.errors import SettingError
 from ragtrace.settings import load
 from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
 from tests.otlp.receivers import http_server, plain
-from tests.worker.running import is_balanced, request_of, running
+from tests.worker.running import is_balanced, request_of, running, scope, span
 
 
 def _get(url: str) -> tuple[int, str]:
@@ -78,16 +79,21 @@ def test_a_worker_that_stops_sends_what_is_open(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_that_comes_back_gets_everything_once() -> None:
-    """While the endpoint answers 503 spans wait; they leave when it answers again, and none is counted twice."""
+    """While the endpoint answers 503 spans wait; they leave when it answers again, with those that came late meanwhile,
+    and none is counted twice."""
     statuses = {"traces": 503}
     with http_server(statuses) as (url, received), running(behind=url) as run:
         run.post(request_of(1, 2, 3).SerializeToString())
         run.wait(lambda _: bool(received.requests))
         time.sleep(0.3)
-        assert run.worker.stats().open == 6
+        late = ExportTraceServiceRequest()
+        span(scope(late), 99, 1, 11)
+        run.post(late.SerializeToString())
+        assert run.worker.stats().open == 7
         statuses.clear()
-        stats = run.wait(lambda s: s.sent == 6)
-        assert len(received.spans()) == 6
+        stats = run.wait(lambda s: s.sent == 7)
+        assert len(received.spans()) == 7
+        assert (stats.open, stats.open_bytes) == (0, 0)
         assert is_balanced(stats)
 
 
