@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ragtrace.settings import load
 from ragtrace.startup.privacy_modes import redact_texts
@@ -30,6 +31,9 @@ DRESSES: dict[str, Callable[[str], str]] = {
     "in underscores": lambda value: f"_{value}_",
     "no-break spaces": lambda value: value.replace(" ", "\u00a0"),
     "en dashes": lambda value: value.replace("-", "\u2013"),
+    "in a URL": lambda value: quote(value, safe=""),
+    "JSON escapes": lambda value: re.sub(r"[^A-Za-z0-9]", lambda match: f"\\u{ord(match[0]):04x}", value),
+    "zero-width spaces": lambda value: f"{value[:5]}\u200b{value[5:]}",
 }
 
 
@@ -71,8 +75,8 @@ def main() -> int:
     for kind, before, value, after in planted(options.data, options.rows):
         counts[kind] += 1
         for name, dress in DRESSES.items():
-            masked = mask(f"{before}{dress(value)}{after}")
-            missed[kind][name] += letters(value) in letters(masked)
+            masked = letters(mask(f"{before}{dress(value)}{after}"))
+            missed[kind][name] += letters(value) in masked or letters(dress(value)) in masked
     print(f"| class | values | {' | '.join(DRESSES)} |\n|---|---|{'---|' * len(DRESSES)}")
     for kind in sorted(counts):
         shares = " | ".join(f"{missed[kind][name] / counts[kind]:.1%}" for name in DRESSES)
