@@ -18,9 +18,12 @@ from ragtrace.tracing.plain_values import chunk_text, documents_of, field_of, me
 from ragtrace.tracing.provider_replies import finish_reason, token_counts, write_counts
 from ragtrace.tracing.reaper import reaper
 from ragtrace.tracing.recorder import Recorder
+from ragtrace.tracing.reply_streams import ReplyManager, ReplyStream, is_stream
 from ragtrace.tracing.request import Run
 
 _QUERY_NAMES = ("messages", "query", "question", "prompt", "text", "input", "message")
+_MANAGERS = ("StreamManager", "ContextManager")
+"""How the classes of clients end whose streams begin where they are entered."""
 _MAX_ITEMS = 10_000
 """Items of a stream that are kept until its end, where they are no pieces of a text."""
 
@@ -123,11 +126,50 @@ class FunctionCall:
         return self._returned(result)
 
     def _returned(self, result: Any) -> Any:
-        if hasattr(result, "__next__") or hasattr(result, "__anext__"):
+        if is_stream(result):
             reaper.start()
             return ReplyStream(result, self)
+        if type(result).__name__.endswith(_MANAGERS):
+            reaper.start()
+            return ReplyManager(result, self)
         self.finish(result)
         return result
+
+    def enter(self, function: Callable[[], Any]) -> Any:
+        """Enter a manager."""
+        token = current.attach(self._run)
+        try:
+            stream = function()
+        except BaseException as error:
+            self.fail(error)
+            raise
+        finally:
+            current.detach(token)
+        return self._follow(stream)
+
+    async def aenter(self, function: Callable[[], Awaitable[Any]]) -> Any:
+        """Enter an asynchronous manager."""
+        token = current.attach(self._run)
+        try:
+            stream = await function()
+        except BaseException as error:
+            self.fail(error)
+            raise
+        finally:
+            current.detach(token)
+        return self._follow(stream)
+
+    def _follow(self, stream: Any) -> Any:
+        """What a manager gave, with its pieces read on their way. All helpers of the clients' streams, e.g. Anthropic's
+        `text_stream`, take them from `_iterator`."""
+        inner = getattr(stream, "_iterator", None)
+        if is_stream(inner):
+            stream._iterator = ReplyStream(inner, self)
+        elif is_stream(stream):
+            return ReplyStream(stream, self)
+        else:
+            self.finish(None)  # e.g. a response that the application reads itself
+        return stream
 
     # --- streams -----------------------------------------------------------------------------------------
 
@@ -188,9 +230,10 @@ class FunctionCall:
         try:
             if self._run.operation == semconv.OP_CHAT:
                 if not isinstance(chunk, str):
+                    whole = getattr(chunk, "chunk", chunk)  # OpenAI's helper tells of each chunk by an event
                     if not self._items:
-                        self._items.append(chunk)
-                    self._last.append(chunk)
+                        self._items.append(whole)
+                    self._last.append(whole)
                 self._recorder.chunk(self._run, chunk_text(chunk))
             elif len(self._items) < _MAX_ITEMS:
                 self._items.append(chunk)
@@ -246,74 +289,6 @@ class FunctionCall:
             self._recorder.failed("end")
 
 
-class ReplyStream:
-    """Takes the place of the stream that a function returned, e.g. of a client's: reads it with the consumer."""
-
-    def __init__(self, inner: Any, call: FunctionCall) -> None:
-        self._inner = inner
-        self._call: FunctionCall | None = call
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:  # the application may ask for the client's class
-        return type(self._inner)
-
-    def __iter__(self) -> ReplyStream:
-        return self
-
-    def __next__(self) -> Any:
-        call = self._call
-        if call is None:
-            return next(self._inner)
-        return call.step(lambda _: next(self._inner), None)
-
-    def __aiter__(self) -> ReplyStream:
-        return self
-
-    async def __anext__(self) -> Any:
-        call = self._call
-        if call is None:
-            return await self._inner.__anext__()
-        return await call.astep(lambda _: self._inner.__anext__(), None)
-
-    def __enter__(self) -> ReplyStream:
-        self._inner.__enter__()
-        return self
-
-    def __exit__(self, *exception: Any) -> Any:
-        self._drop()
-        return self._inner.__exit__(*exception)
-
-    async def __aenter__(self) -> ReplyStream:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *exception: Any) -> Any:
-        self._drop()
-        return await self._inner.__aexit__(*exception)
-
-    def close(self) -> Any:
-        """Close the stream."""
-        self._drop()
-        return self._inner.close()
-
-    def aclose(self) -> Any:
-        """Close the asynchronous stream."""
-        self._drop()
-        return self._inner.aclose()
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_inner", "_call"):
-            raise AttributeError(name)
-        return getattr(self._inner, name)
-
-    def _drop(self) -> None:
-        call, self._call = getattr(self, "_call", None), None
-        if call is not None:
-            call.drop()
-
-    __del__ = _drop
-
-
 # --- what a function returned ----------------------------------------------------------------------------
 
 
@@ -334,6 +309,10 @@ def _is_node(item: Any) -> bool:
 
 
 def _read_reply(recorder: Recorder, run: Run, result: Any) -> None:
+    if (response := getattr(result, "http_response", None)) is not None and hasattr(result, "parse"):
+        if not getattr(response, "is_closed", False):
+            return  # a stream that the application has not read yet
+        result = result.parse()  # of a client's raw response, which keeps what it has parsed
     message = reply_of(result)
     if message is None:
         return

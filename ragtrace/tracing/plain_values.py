@@ -172,6 +172,8 @@ def chunk_text(chunk: Any) -> str:
         return delta if isinstance(delta, str) and kind.endswith("text.delta") else ""
     if isinstance(delta, str):
         return delta
+    if isinstance(kind, str) and kind.endswith(".done"):
+        return ""  # OpenAI's helper says again what the events before it said
     if kind == "text" and field_of(chunk, "snapshot") is not None:
         return ""  # Anthropic's helper says again what the event before it said
     piece = delta if delta is not None else chunk
