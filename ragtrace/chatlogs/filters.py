@@ -96,6 +96,7 @@ def _equal(column: Any, values: Sequence[Any]) -> Condition:
 
 
 def _in_topic(topic: str) -> Condition:
+    where: ColumnElement[bool]
     if topic == NO_TOPIC:
         where = trace_topics.c.topic.is_(None)
     elif topic.isascii() and topic.isdigit() and len(topic) < 19:
