@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragtrace.errors import EvaluationError, SettingError
-from ragtrace.records import INPUTS, Score, Trace, has_input
+from ragtrace.records import INPUTS, Score, Trace, bounded, has_input, problem_of
 from ragtrace.sampling import Sampler
-from ragtrace.score_checks import bounded, problem
 
 if TYPE_CHECKING:
     from ragtrace.settings import Settings
@@ -299,7 +298,7 @@ def _bad_verdict(check: Evaluator, explanation: str) -> Score:
 
 
 def _checked(check: Evaluator, score: Score) -> Score:
-    if reason := problem(score):
+    if reason := problem_of(score):
         return _bad_verdict(check, reason)
     try:
         score = bounded(score)
