@@ -24,6 +24,7 @@ BEYOND = "beyond_chance"
 RHYTHM = APPS.fact("known_rhythm")
 AS_BAD = APPS.fact("as_bad_before")
 FALL_OPEN = APPS.fact("fallen")
+RECOVERED = APPS.fact("recovery_time")
 RECENT = APPS.fact("ratio_recent")
 BLIND_SECONDS = 2 * 3_600
 """How long a changed evaluator, and a new application, has nothing to be compared with."""
@@ -298,29 +299,31 @@ def rhythms() -> list[Rule]:
     """Returns the rules that tell a rhythm of the week from an incident that comes again."""
     rules = []
     for window in WINDOWS:
-        rate, weeks = window.level.ratio(window.length), []
-        for week in (1, 2, 3):
-            hours = f"[7h{{}}] offset {week * 7 * 24 - 6}h"
+        rate, before = window.level.ratio(window.length), []
+        for unit, number, days in (("week", 1, 7), ("week", 2, 14), ("week", 3, 21), ("day", 1, 1), ("day", 2, 2)):
+            hours = f"[7h{{}}] offset {days * 24 - 6}h"
             was_open = f"max_over_time({FALL_OPEN}{hours.format('')})"
             as_high = f"{rate} - max_over_time({rate}{hours.format(':15m')}) < {window.least}"
-            weeks.append(labelled("week", str(week), f"({was_open} and {as_high})"))
+            before.append(labelled(unit, str(number), f"({was_open} and {as_high})"))
         rules.append(
             recorded(
                 AS_BAD,
-                united(weeks),
-                f"The weeks ago in which an incident was open at these hours (from one before to six after) and the rate of "
-                f"{window.length} was as high as now. The label `week` says how many.",
+                united(before),
+                f"The weeks and days ago in which an incident was open at these hours (from one before to six after) and the "
+                f"rate of {window.length} was as high as now. The labels `week` and `day` say how many.",
                 window=window.length,
             )
         )
+    recoveries = [f"max_over_time({RECOVERED}[12h] offset {h}h)" for h in (2, 26)]
     days = " or ".join(f"max_over_time({FALL_OPEN}[7h] offset {h}h)" for h in (6 * 24 - 6, 8 * 24 - 6))
     rules.append(
         recorded(
             RHYTHM,
-            f"count by ({BY}, window) ({AS_BAD}) >= 2\n"
-            f'or group by ({BY}, window) ({AS_BAD}{{week="1"}}) and on ({BY}) ({days})',
+            f'count by ({BY}, window) ({AS_BAD}{{week!=""}}) >= 2\n'
+            f'or group by ({BY}, window) ({AS_BAD}{{week="1"}}) and on ({BY}) ({days})\n'
+            f'or count by ({BY}, window) ({AS_BAD}{{day!=""}}) >= 2 and on ({BY}) {recoveries[0]} and on ({BY}) {recoveries[1]}',
             "These hours are known to be bad: in two of the last three weeks, or in the last one on two days in a row, as at "
-            "a weekend. One incident a week ago is no rhythm.",
+            "a weekend, or on the last two days, and good in between, as in nights. One incident a week ago is no rhythm.",
         )
     )
     return rules

@@ -16,7 +16,6 @@ from conditions import (
     bad,
     group_conditions,
     rhythms,
-    since_change,
 )
 from failure_rates import APPS, GROUPS, Level
 from rule import BY, LEAST, RATIO, SAMPLES, Rule, labelled, recorded, seconds, united
@@ -42,8 +41,8 @@ def _windows(level: Level) -> list[tuple[str, str]]:
 
 def _falls(level: Level) -> list[Rule]:
     """Falls, with the rate before them; what that rate was when the incident began."""
-    fall, began = level.fact("fall"), level.fact("fall_from")
-    changed = since_change(8 * 86_400)
+    fall, ranked, began = level.fact("fall"), level.fact("fall_ranked"), level.fact("fall_from")
+    least = f"min_over_time({ranked}[7d])"
     any_window = united([labelled("window", w, expr) for w, expr in _windows(level)])
     return [
         recorded(
@@ -53,10 +52,16 @@ def _falls(level: Level) -> list[Rule]:
             "while there is a fall.",
         ),
         recorded(
+            ranked,
+            f"({fall} - on ({BY}) group_left () {CHANGED_LAST})\nor {fall}",
+            "The failure rate before, less the time of the evaluator's last change. Of several days the least value is of "
+            "the newest version, and there of the earliest fall.",
+        ),
+        recorded(
             began,
-            f"(min_over_time({fall}[7d]) unless on ({BY}) {changed})\nor max_over_time({fall}[1d])",
-            "The failure rate before the falls of the last seven days. Later days do not change it, though a bad day "
-            "becomes the past of the next one.",
+            f"(({least} < -1) + on ({BY}) group_left () max_over_time({CHANGED_LAST}[7d]))\nor {least} >= 0",
+            "The failure rate before the falls of the last seven days, by the evaluator as it is now. Later days do not "
+            "change it, though a bad day becomes the past of the next one.",
         ),
     ]
 

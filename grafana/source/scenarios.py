@@ -175,6 +175,11 @@ def _rulers() -> list[Scenario]:
             [Evaluations([(30, 10, 0.08), (2.25, 10, 0.22), (8, 10, 0.44)]), *changed],
             [fires(0, 32.25), fires(32.25, 33, DROP), fires(34, 40, DROP)],
         ),
+        Scenario(
+            "ruler-lasting", "a new version of the evaluator, and six hours later a fall that lasts for two days",
+            [Evaluations([(30, 10, 0.10), (6, 10, 0.2), (50, 10, 0.4)]), _info("2", (30, 1), (56, ABSENT)), _info("3", (30, ABSENT), (56, 1))],
+            [fires(0, 36), fires(36, 37, DROP), fires(60, 62, DROP), fires(84, 86, DROP)],
+        ),
     ]  # fmt: skip
 
 
@@ -325,6 +330,12 @@ def weeks() -> list[Scenario]:
             "nightly", "nights that are worse from the first day on are known on the second one",
             [Evaluations([(2, 10, 0.05), *[(4, 10, 0.20), (20, 10, 0.05)] * 5])],
             [fires(DAY, 5 * DAY)],
+        ),
+        # Evaluated every half hour instead of every hour, RagtraceQualityCreep opens a ticket for the worse days, too.
+        Scenario(
+            "later", "nights that become worse after eight good days page twice, then they are known",
+            [Evaluations([(8 * DAY, 10, 0.05), *[(1, 10, 0.05), (4, 10, 0.22), (19, 10, 0.05)] * 5])],
+            [fires(0, 8 * DAY), fires(8 * DAY, 8 * DAY + 12, DROP), fires(9 * DAY, 9 * DAY + 12, DROP), fires(10 * DAY, 13 * DAY)],
         ),
         Scenario("decay", "a decay from 6 to 20 % in 8.5 days is a ticket within three days", [Evaluations(decay)], [fires(0, 8 * DAY), Check(8 * DAY, 11 * DAY, frozenset({(CREEP, TICKET)}))]),
     ]  # fmt: skip
