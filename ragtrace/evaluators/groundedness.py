@@ -167,10 +167,11 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
     )
 
 
-@_model(0.58, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
+@_model(0.3, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
 def faithfulness(trace: Trace) -> Score:
     """Expected share of the answer's claims that the context supports: the mean of the claims' calibrated
-    probabilities. At the threshold 5 % of dev's good answers fail (`benchmarks/thresholds.py`).
+    probabilities. At the threshold at most 5 % of dev's good answers fail, and at most 10 % of those written by hand
+    (`benchmarks/thresholds.py`).
 
     The evidence has every claim with its verdict and its closest passage; the explanation quotes the least supported
     one and the words that are not supported.
@@ -178,7 +179,7 @@ def faithfulness(trace: Trace) -> Score:
     return _score(faithfulness, trace, lambda c: sum(c.supported()) / len(c.claims))
 
 
-@_model(0.42, "RAG generator metrics, hallucination; by the embedded model", "lower")
+@_model(0.7, "RAG generator metrics, hallucination; by the embedded model", "lower")
 def hallucination(trace: Trace) -> Score:
     """Expected share of the answer's claims that the context does not support: 1 - faithfulness."""
     return _score(hallucination, trace, lambda c: 1 - sum(c.supported()) / len(c.claims))
