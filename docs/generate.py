@@ -49,7 +49,7 @@ def cost(name: str) -> str:
     return _OWN_COSTS.get(name, _COSTS[module])
 
 
-def measured(name: str, version: str) -> list[str]:
+def measured(name: str, version: str, threshold: float | None) -> list[str]:
     """What the threshold does on labelled data, where that was measured for this version."""
     entry = RECORD.get(name)
     if entry is None or entry["version"] != version:
@@ -57,7 +57,7 @@ def measured(name: str, version: str) -> list[str]:
     good, recall = (
         f"{entry[what]:.1%} ({entry[f'{what}_95'][0]:.0%} to {entry[f'{what}_95'][1]:.0%})" for what in SHARES
     )
-    if entry["threshold"] is None:
+    if threshold is None:
         return [f"- no verdict: where at most 5 % of good rows fail, {recall} of the bad ones do"]
     return [f"- at this threshold {good} of good rows fail, and {recall} of bad ones (`benchmarks/thresholds.py`)"]
 
@@ -84,7 +84,7 @@ def evaluators_page() -> str:
             f"- method: {row['method']} · range {low:g} to {'∞' if high is None else f'{high:g}'}, {arrow}"
             f" · threshold {'none' if row['threshold'] is None else format(row['threshold'], 'g')}"
             f" · version {row['version']}",
-            *measured(name, row["version"]),
+            *measured(name, row["version"], row["threshold"]),
             f"- cost: {cost(name)}",
             f"- source: {row['source']}",
             "",
@@ -101,6 +101,7 @@ def settings_page() -> str:
         "",
         "Generated from the code by `make docs`. Arguments of `ragtrace.init(...)` win over environment variables",
         "(`RAGTRACE_<NAME>`), these over `ragtrace.toml` in the working directory (or at `RAGTRACE_CONFIG`).",
+        "The settings of `ragtrace worker` alone are in [its page](worker.md).",
         "",
         "| setting | default | |",
         "|---|---|---|",
@@ -109,7 +110,7 @@ def settings_page() -> str:
         after = body.split(f"    {name}: ")[1].split("\n", 1)[1]
         text = after.split('"""')[1] if after.lstrip().startswith('"""') else ""
         lines.append(f"| `{name}` | `{default!r}` | {' '.join(text.split())} |")
-    assert len(lines) - 7 == len(describe()), Settings
+    assert len(lines) - 8 == len(describe()), Settings
     return "\n".join(lines) + "\n"
 
 
