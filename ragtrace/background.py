@@ -368,6 +368,11 @@ class Background(Generic[Item]):
         """Items that the work has been called with and that are not done."""
         return sum(count for _, count in self._running.values())
 
+    @property
+    def running_threads(self) -> frozenset[int]:
+        """The identifiers of the threads in which the work is called."""
+        return frozenset(self._running)
+
     def stats(self) -> QueueStats:
         """The counts of this process, from one snapshot."""
         with self.lock:

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -37,6 +37,8 @@ Observer = Callable[[Trace, Decision], None]
 _FIRST, _SHORT, _LONG = 4, 1.0, 4.0
 """Requests that are evaluated and delivered together at first. Twice as many, up to `Limits.batch`, if that takes less
 than `_SHORT` seconds; half as many if it takes longer than `_LONG`."""
+_CUT = 1.0
+"""Seconds that `close` waits at most for a thread that has taken a batch and not begun it."""
 _STEP_BYTES = 1_000
 """About how many bytes a captured tool call takes at most: its texts are cut."""
 
@@ -340,13 +342,21 @@ class Pipeline:
         rest = self._queue.close(timeout)
         with self._queue.lock:
             unfinished = [item for items in self._batches.values() for item in items]
+            beginning = self._queue.running_threads - self._batches.keys()
             self._batches.clear()
             self._is_cut = True
+        self._wait_for_cut(beginning)
         self._deliver_notices()
         for item in (*unfinished, *rest):
             self._drop(item, "shutdown")
         self.code_scores.close()
         return not unfinished and not rest
+
+    def _wait_for_cut(self, threads: Set[int]) -> None:
+        """Wait until threads that have just taken a batch from the queue have dropped it: their sinks close next."""
+        until = time.monotonic() + _CUT
+        while threads & self._queue.running_threads and time.monotonic() < until:
+            time.sleep(0.001)
 
     def counts(self) -> Mapping[str, Counts]:
         """Per evaluator, from one snapshot. What waits or runs is not in it yet."""

@@ -382,6 +382,28 @@ def test_a_batch_that_begins_after_close_is_dropped_and_counted(
     assert pipeline.counts()["length"] == Counts(1, 0, 0, 0, 1)
 
 
+def test_close_waits_for_a_batch_that_has_just_left_the_queue(
+    opened: list[Pipeline], capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When close returns, such a batch has been dropped: its root spans leave next, and say so."""
+    taken = threading.Event()
+    work = Pipeline._work
+
+    def slow_to_begin(self: Pipeline, items: Sequence[Any]) -> None:
+        taken.set()
+        while not self._is_cut:
+            time.sleep(0.001)
+        time.sleep(0.05)
+        work(self, items)
+
+    monkeypatch.setattr(Pipeline, "_work", slow_to_begin)
+    pipeline = make(opened, [length], capture, limits=Limits(batch=2, wait=0.0))
+    pipeline.submit(make_trace())
+    assert taken.wait(5)
+    pipeline.close(0.0)
+    assert [(e.status, e.reason) for e in capture.evaluations] == [("dropped", "shutdown")]
+
+
 def test_slow_evaluations_are_delivered_in_smaller_portions(
     opened: list[Pipeline], capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

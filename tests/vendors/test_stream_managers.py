@@ -12,6 +12,7 @@ import pytest
 
 import ragtrace
 from ragtrace import semconv
+from ragtrace.tracing.reaper import reaper
 from tests.conftest import Recorded
 from tests.vendors.replies import Reply
 from tests.vendors.server import Vendors
@@ -105,6 +106,7 @@ def test_a_helpers_stream_that_is_left(by_hand: Recorded, vendors: Vendors) -> N
     with pytest.raises(KeyError), ask(MESSAGES) as stream:  # noqa: PT012 the application's own statements
         next(stream.text_stream)
         raise KeyError
+    assert reaper.settle(10)
     (trace,) = by_hand.traces
     assert (trace.answer, trace.facts.cancelled) == ("For", True)
 
