@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
@@ -372,6 +372,15 @@ class Background(Generic[Item]):
     def running_threads(self) -> frozenset[int]:
         """The identifiers of the threads in which the work is called."""
         return frozenset(self._running)
+
+    def wait_for(self, threads: Set[int], timeout: float) -> bool:
+        """Wait until the work is called in none of these threads; False after `timeout` seconds."""
+        with self._changed:
+            self._flushing += 1  # they notify
+            try:
+                return self._changed.wait_for(lambda: not threads & self._running.keys(), timeout)
+            finally:
+                self._flushing -= 1
 
     def stats(self) -> QueueStats:
         """The counts of this process, from one snapshot."""

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -345,18 +345,12 @@ class Pipeline:
             beginning = self._queue.running_threads - self._batches.keys()
             self._batches.clear()
             self._is_cut = True
-        self._wait_for_cut(beginning)
+        self._queue.wait_for(beginning, _CUT)  # they drop what they took; the sinks close next
         self._deliver_notices()
         for item in (*unfinished, *rest):
             self._drop(item, "shutdown")
         self.code_scores.close()
         return not unfinished and not rest
-
-    def _wait_for_cut(self, threads: Set[int]) -> None:
-        """Wait until threads that have just taken a batch from the queue have dropped it: their sinks close next."""
-        until = time.monotonic() + _CUT
-        while threads & self._queue.running_threads and time.monotonic() < until:
-            time.sleep(0.001)
 
     def counts(self) -> Mapping[str, Counts]:
         """Per evaluator, from one snapshot. What waits or runs is not in it yet."""
