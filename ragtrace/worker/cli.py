@@ -5,10 +5,15 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
+import sys
 import threading
 from typing import Any
 
 from ragtrace.errors import MissingExtraError
+
+_SWITCH = 0.0005
+"""Seconds after which a thread that computes hands the interpreter's lock on. With Python's own 5 ms the threads that
+read and send traces hold up the answers to senders."""
 
 
 def add_commands(commands: Any) -> None:
@@ -38,6 +43,7 @@ def _worker(options: argparse.Namespace) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    sys.setswitchinterval(_SWITCH)
     worker = Worker(own, settings)
     worker.start()
     stop.wait()
