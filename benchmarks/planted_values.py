@@ -224,8 +224,8 @@ def by_hand(values: dict[str, str]) -> None:
         look_up(values["tool arguments"])
         ask([{"role": "system", "content": values["prompt"]}, {"role": "user", "content": values["history"]}])
         ragtrace.score(request.trace_id, "own", None, values["score label"], values["score explanation"])
-        said = {name: values[f"feedback {name}"] for name in ("comment", "category", "source")}
-        ragtrace.feedback(request.trace_id, thumbs=-1, **said)  # type: ignore[arg-type]
+        texts = {name: values[f"feedback {name}"] for name in ("comment", "category", "source")}
+        ragtrace.feedback(request.trace_id, thumbs=-1, **texts)  # type: ignore[arg-type]
         raise ValueError(values["exception"])
 
 

@@ -65,7 +65,7 @@ def _score(trace: Trace) -> float:
 
 @dataclass
 class Collector:
-    """Takes spans and events over HTTP until it is closed, and behaves as `fault` (one of FAULTS) wants."""
+    """Takes spans and events over HTTP until it is closed, and fails as `fault` (one of FAULTS) names it."""
 
     fault: str = ""
     spans: int = 0

@@ -58,7 +58,7 @@ def draw(browser: Any, backend: Backend, name: str) -> None:
     with running(backend, Path(os.environ[backend.variable])) as server:
         address = server.url + PAGES[name].format(id=ask(server, name))
         page = browser.new_page(viewport={"width": WIDTHS[name], "height": 760})
-        if name == "mlflow":  # its list of traces begins with a hint, which lies over everything
+        if name == "mlflow":  # a hint covers its list of traces at first
             page.goto(address.partition("?")[0])
             page.get_by_role("button", name="Got it").first.click(timeout=LOADING)
         page.goto(address)

@@ -141,14 +141,14 @@ def _body(one: Annotation, config: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _by_value(one: Annotation) -> dict[str, Any]:
-    """Value and data type: a number, or the label where there is none and where a person gave it."""
+    """Value and data type: the label of a person's verdict or of a score without a value, else the number."""
     if one.value is None or (one.kind == "HUMAN" and one.label is not None):
         return {"value": one.label, "dataType": "CATEGORICAL"}
     return {"value": one.value, "dataType": "NUMERIC"}
 
 
 def _by_config(one: Annotation, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Value and data type as the config wants them; as without a config where the score does not comply."""
+    """Value and data type that the config asks for. A score that does not fit the config is sent as without one."""
     kind = config["dataType"]
     value: float | str | None = None
     if kind == "NUMERIC" and one.value is not None:

@@ -33,7 +33,7 @@ class UnavailableError(BackendError):
     """The backend does not answer, or is busy: the same request may succeed later."""
 
     retry_after = 0.0
-    """Seconds for which the backend wants to be left alone; 0 if it did not say."""
+    """Seconds in the header Retry-After; 0 without one."""
 
 
 class ServerError(BackendError):

@@ -248,7 +248,7 @@ class ScoreDelivery:
             self._lose([item], loss)
 
     def _wait(self, retry_after: float, *, is_short: bool) -> bool:
-        """Wait before the next try; False if there is none, because the time of `close` is over."""
+        """Wait before the next try. Returns False if the time of `close` is over: then there is no next try."""
         first, longest = self._limits.pauses
         pause, self._pause = self._pause, min(2 * self._pause, longest)
         pause = max(retry_after, (min(pause, 4 * first) if is_short else pause) * random.uniform(0.5, 1.0))

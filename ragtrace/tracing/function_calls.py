@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,29 +102,29 @@ class FunctionCall:
 
     def result_of(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function; returns its result, or a stream that reads it where it is one."""
-        token = current.attach(self._run)
-        try:
+        with self._as_current():
             result = function(*args, **kwargs)
-        except BaseException as error:
-            self.fail(error)
-            raise
-        finally:
-            current.detach(token)
         if inspect.iscoroutine(result):
             return self.awaited(result)
         return self._returned(result)
 
     async def awaited(self, awaitable: Awaitable[Any]) -> Any:
         """Await the function's result."""
+        with self._as_current():
+            result = await awaitable
+        return self._returned(result)
+
+    @contextmanager
+    def _as_current(self) -> Iterator[None]:
+        """The call is the current one, and an exception ends it."""
         token = current.attach(self._run)
         try:
-            result = await awaitable
+            yield
         except BaseException as error:
             self.fail(error)
             raise
         finally:
             current.detach(token)
-        return self._returned(result)
 
     def _returned(self, result: Any) -> Any:
         if is_stream(result):
@@ -137,26 +138,14 @@ class FunctionCall:
 
     def enter(self, function: Callable[[], Any]) -> Any:
         """Enter a manager."""
-        token = current.attach(self._run)
-        try:
+        with self._as_current():
             stream = function()
-        except BaseException as error:
-            self.fail(error)
-            raise
-        finally:
-            current.detach(token)
         return self._follow(stream)
 
     async def aenter(self, function: Callable[[], Awaitable[Any]]) -> Any:
         """Enter an asynchronous manager."""
-        token = current.attach(self._run)
-        try:
+        with self._as_current():
             stream = await function()
-        except BaseException as error:
-            self.fail(error)
-            raise
-        finally:
-            current.detach(token)
         return self._follow(stream)
 
     def _follow(self, stream: Any) -> Any:

@@ -30,8 +30,8 @@ def is_stream(value: Any) -> bool:
     return hasattr(value, "__next__") or hasattr(value, "__anext__")
 
 
-class ReplyStream:
-    """Takes the place of the stream that a function returned, e.g. of a client's: reads it with the consumer."""
+class _Substitute:
+    """Takes the place of an object that a function returned: it looks like that object, and ends the call once."""
 
     def __init__(self, inner: Any, call: StreamReader) -> None:
         self._inner = inner
@@ -40,6 +40,30 @@ class ReplyStream:
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # the application may ask for the client's class
         return type(self._inner)
+
+    def __exit__(self, *exception: Any) -> Any:
+        self._drop()
+        return self._inner.__exit__(*exception)
+
+    async def __aexit__(self, *exception: Any) -> Any:
+        self._drop()
+        return await self._inner.__aexit__(*exception)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_inner", "_call"):
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def _drop(self) -> None:
+        call, self._call = getattr(self, "_call", None), None
+        if call is not None:
+            call.drop()
+
+    __del__ = _drop
+
+
+class ReplyStream(_Substitute):
+    """In place of a stream, e.g. of a client's: reads it with the consumer."""
 
     def __iter__(self) -> ReplyStream:
         return self
@@ -63,17 +87,9 @@ class ReplyStream:
         self._inner.__enter__()
         return self
 
-    def __exit__(self, *exception: Any) -> Any:
-        self._drop()
-        return self._inner.__exit__(*exception)
-
     async def __aenter__(self) -> ReplyStream:
         await self._inner.__aenter__()
         return self
-
-    async def __aexit__(self, *exception: Any) -> Any:
-        self._drop()
-        return await self._inner.__aexit__(*exception)
 
     def close(self) -> Any:
         """Close the stream."""
@@ -85,55 +101,15 @@ class ReplyStream:
         self._drop()
         return self._inner.aclose()
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_inner", "_call"):
-            raise AttributeError(name)
-        return getattr(self._inner, name)
 
-    def _drop(self) -> None:
-        call, self._call = getattr(self, "_call", None), None
-        if call is not None:
-            call.drop()
-
-    __del__ = _drop
-
-
-class ReplyManager:
-    """Takes the place of a manager that a function returned, whose stream begins where it is entered: Anthropic's
-    `messages.stream`, OpenAI's `chat.completions.stream` and `responses.stream`."""
-
-    def __init__(self, inner: Any, call: StreamReader) -> None:
-        self._inner = inner
-        self._call: StreamReader | None = call
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:  # the application may ask for the client's class
-        return type(self._inner)
+class ReplyManager(_Substitute):
+    """In place of a manager whose stream begins where it is entered: Anthropic's `messages.stream`, OpenAI's
+    `chat.completions.stream` and `responses.stream`."""
 
     def __enter__(self) -> Any:
         call = self._call
         return self._inner.__enter__() if call is None else call.enter(self._inner.__enter__)
 
-    def __exit__(self, *exception: Any) -> Any:
-        self._drop()
-        return self._inner.__exit__(*exception)
-
     async def __aenter__(self) -> Any:
         call = self._call
         return await (self._inner.__aenter__() if call is None else call.aenter(self._inner.__aenter__))
-
-    async def __aexit__(self, *exception: Any) -> Any:
-        self._drop()
-        return await self._inner.__aexit__(*exception)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_inner", "_call"):
-            raise AttributeError(name)
-        return getattr(self._inner, name)
-
-    def _drop(self) -> None:
-        call, self._call = getattr(self, "_call", None), None
-        if call is not None:
-            call.drop()
-
-    __del__ = _drop

@@ -74,7 +74,7 @@ class Forwarder:
                 self._forward(part)
         except _ClosingError:
             pass  # what has no place in the buffer is counted at the end
-        except Exception:
+        except Exception:  # each trace counts as dropped (`internal`) before the queue logs the error
             for trace in batch:
                 self._settle(trace, "internal")
             raise

@@ -51,7 +51,7 @@ class Worker:
             self.grpc_port, self.http_port = self._bind(senders)
             self._check_destination(settings)
             self._runtime = start_evaluation(settings, self._connect)
-        except BaseException:
+        except BaseException:  # whatever ends the start: the file's lock is for the next worker
             self._buffer.close()
             raise
         self._say_who_may_send(senders)

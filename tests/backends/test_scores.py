@@ -121,8 +121,8 @@ def test_labels_of_people_in_phoenix_are_read(phoenix_server: Server) -> None:
     are not."""
     ((trace, span),) = send_spans(phoenix_server, "labels", 1)
     deliver_all(PhoenixAnnotations(phoenix_server.url), trace, span)
-    said = {"label": "fail", "explanation": "The year is wrong."}
-    row = {"span_id": span, "name": "faithfulness", "annotator_kind": "HUMAN", "identifier": "ada", "result": said}
+    verdict = {"label": "fail", "explanation": "The year is wrong."}
+    row = {"span_id": span, "name": "faithfulness", "annotator_kind": "HUMAN", "identifier": "ada", "result": verdict}
     phoenix_server.post("/v1/span_annotations?sync=true", {"data": [row]})
     client = span_annotations.make_client(phoenix_server.url)
     requests = [StoredRequest("0" * 31 + "1", "0" * 15 + "1"), StoredRequest(trace, span)]

@@ -6,7 +6,8 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -145,3 +146,21 @@ def serving(api: Api, *failures: Any) -> Iterator[Running]:
         yield server
     finally:
         server.stop()
+
+
+@contextmanager
+def restarted(server: Running, rows: Mapping[Any, Any], *counts: int) -> Iterator[None]:
+    """In a thread of its own, stop the server each time that `rows` has so many items, and start it again."""
+
+    def restart() -> None:
+        for count in counts:
+            while len(rows) < count:
+                time.sleep(0.005)
+            server.stop()
+            time.sleep(0.3)
+            server.start()
+
+    operator = threading.Thread(target=restart)
+    operator.start()
+    yield
+    operator.join()

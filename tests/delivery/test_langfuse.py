@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +15,7 @@ from ragtrace.errors import SettingError
 from ragtrace_langfuse import LangfuseScores
 from ragtrace_langfuse.trace_scores import make_client, read_labels
 from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi, score
-from tests.delivery.servers import RESET, Running, serving
+from tests.delivery.servers import RESET, Running, restarted, serving
 from tests.delivery.test_score_delivery import QUICK, adds_up, annotation
 
 INGESTION = "/api/public/ingestion"
@@ -134,21 +132,10 @@ def test_restart_in_the_middle_loses_and_doubles_nothing() -> None:
     """2,000 scores, while the server stops twice, breaks connections and is busy: all arrive, each once."""
     api = LangfuseApi()
     with serving(api, None, RESET, (429, 0.01), 500, RESET) as server, delivering(server) as delivery:
-
-        def restart() -> None:
-            for rows in (400, 1_200):
-                while len(api.rows) < rows:
-                    time.sleep(0.005)
-                server.stop()
-                time.sleep(0.3)
-                server.start()
-
-        operator = threading.Thread(target=restart)
-        operator.start()
-        for number in range(1, 2_001):
-            assert delivery.put(annotation(number))
-        assert delivery.flush(100)
-        operator.join()
+        with restarted(server, api.rows, 400, 1_200):
+            for number in range(1, 2_001):
+                assert delivery.put(annotation(number))
+            assert delivery.flush(100)
         stats = delivery.stats()
     assert len(api.rows) == len(api.events) == stats.delivered == 2_000
     assert stats.lost == {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +13,7 @@ from ragtrace.delivery.score_delivery import ScoreDelivery
 from ragtrace_mlflow import MlflowAssessments
 from ragtrace_mlflow.trace_assessments import make_client, read_labels
 from tests.delivery.mlflow_api import MlflowApi
-from tests.delivery.servers import RESET, Running, serving
+from tests.delivery.servers import RESET, Running, restarted, serving
 from tests.delivery.test_score_delivery import QUICK, adds_up, annotation
 
 
@@ -79,21 +77,10 @@ def test_restart_in_the_middle_loses_and_doubles_nothing() -> None:
     """1,000 scores, while the server stops twice and breaks its connections: all arrive, each once."""
     api = MlflowApi()
     with serving(api, None, RESET) as server, delivering(server) as delivery:
-
-        def restart() -> None:
-            for rows in (200, 600):
-                while len(api.rows) < rows:
-                    time.sleep(0.005)
-                server.stop()
-                time.sleep(0.3)
-                server.start()
-
-        operator = threading.Thread(target=restart)
-        operator.start()
-        for number in range(1, 1_001):
-            assert delivery.put(annotation(number // 10, name=f"check_{number}"))
-        assert delivery.flush(100)
-        operator.join()
+        with restarted(server, api.rows, 200, 600):
+            for number in range(1, 1_001):
+                assert delivery.put(annotation(number // 10, name=f"check_{number}"))
+            assert delivery.flush(100)
         stats = delivery.stats()
     assert len(api.rows) == stats.delivered == 1_000
     assert stats.lost == {}

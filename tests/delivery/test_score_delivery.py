@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +19,7 @@ from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_phoenix import PhoenixAnnotations
 from tests.delivery.phoenix_api import PhoenixApi
-from tests.delivery.servers import RESET, Running, serving
+from tests.delivery.servers import RESET, Running, restarted, serving
 
 QUICK = DeliveryLimits(wait=0.01, pauses=(0.01, 0.1))
 
@@ -124,7 +122,7 @@ def test_failures_are_tried_again() -> None:
 
 
 def test_retry_after_is_obeyed() -> None:
-    """While a backend wants to be left alone, nothing is sent; flush returns False meanwhile."""
+    """Nothing is sent until the Retry-After of a backend is over; flush returns False meanwhile."""
     with serving(PhoenixApi(), (429, 300)) as server, delivering(server) as delivery:
         delivery.put(annotation(1))
         assert not delivery.flush(0.5)
@@ -139,21 +137,10 @@ def test_restart_in_the_middle_loses_and_doubles_nothing() -> None:
     api = PhoenixApi()
     limits = replace(QUICK, pauses=(0.01, 0.2))
     with serving(api, *[None] * 20, RESET, RESET) as server, delivering(server, limits) as delivery:
-
-        def restart() -> None:
-            for rows in (2_000, 6_000):
-                while len(api.rows) < rows:
-                    time.sleep(0.005)
-                server.stop()
-                time.sleep(0.3)
-                server.start()
-
-        operator = threading.Thread(target=restart)
-        operator.start()
-        for number in range(1, 10_001):
-            assert delivery.put(annotation(number))
-        assert delivery.flush(60)
-        operator.join()
+        with restarted(server, api.rows, 2_000, 6_000):
+            for number in range(1, 10_001):
+                assert delivery.put(annotation(number))
+            assert delivery.flush(60)
         stats = delivery.stats()
     assert stats.failures > 2
     assert len(api.rows) == stats.delivered == stats.accepted == 10_000
