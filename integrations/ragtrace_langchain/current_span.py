@@ -23,6 +23,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
 from ragtrace.tracing import current
+from ragtrace.tracing.adapters import hidden_step
 from ragtrace.tracing.request import Run
 from ragtrace_langchain.switch import switch
 
@@ -211,16 +212,17 @@ def _entered_async_stream(original: _Function) -> _Function:
     @functools.wraps(original)
     async def stream(self: Any, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         inner = original(self, *args, **kwargs)
-        steps = _Steps()
+        steps, step = _Steps(), functools.partial(hidden_step, inner.__anext__)
         try:
             while True:
                 token = steps.enter()
                 try:
-                    chunk = await inner.__anext__()
+                    chunk = await step()
                 except StopAsyncIteration:
                     return
                 finally:
                     steps.leave(token)
+                step = inner.__anext__
                 yield chunk
         finally:
             await inner.aclose()

@@ -229,12 +229,16 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run is not None and run.owner is self:
             if run.query is None:
                 self._read_inputs(run, kwargs.get("inputs"))
-            read_answer(run, outputs)
-            if run.parent is None and run.request.interrupt is not None:
-                run.answer = run.request.interrupt
+            # LangChain ends a run whose stream was closed like any other, with what was read before the last chunk. The
+            # model that was streaming has not ended then, or there is no output although it answered.
+            request = run.request
+            streams = [call for call in request.model_calls if call.chunks]
+            cancelled = any(outputs is None or call.key in request.open for call in streams)
+            if not cancelled:
+                read_answer(run, outputs)
+            if run.parent is None and request.interrupt is not None:
+                run.answer = request.interrupt
                 graphs.remember_interrupt(run)
-            # No output although the model answered: the consumer closed the stream.
-            cancelled = outputs is None and any(call.chunks for call in run.request.model_calls)
         self._recorder.end(run_id, cancelled=cancelled)
 
     @_quiet

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from ragtrace.records import Document
@@ -63,6 +63,20 @@ def number(value: Any) -> float | None:
 def is_cancellation(error: BaseException | None) -> bool:
     """Returns True when the consumer closed the stream, or the task was cancelled."""
     return isinstance(error, (GeneratorExit, asyncio.CancelledError))
+
+
+def hidden_step(step: Callable[..., Awaitable[Any]], *args: Any) -> Awaitable[Any]:
+    """Takes the first step of an asynchronous generator that another generator wraps and closes.
+
+    The event loop does not learn of it then. Otherwise the end of the loop closes both at the same time, and the second
+    of the two calls raises RuntimeError: "asynchronous generator is already running".
+    """
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
+    try:
+        return step(*args)
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
 
 
 def instrumented_by(candidates: Iterable[tuple[str, str]]) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, overload
 
 from ragtrace import semconv
 from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing.adapters import hidden_step
 from ragtrace.tracing.function_calls import DecoratedFunction, begin
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -108,7 +109,9 @@ def _async_generator(function: Callable[..., Any], decorated: DecoratedFunction)
     async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         call = begin(decorated, args, kwargs)
         inner = function(*args, **kwargs)
-        step, value = inner.asend, None
+        if call is not None:
+            call.begin_stream()
+        step, value = functools.partial(hidden_step, inner.asend), None
         while True:
             try:
                 chunk = await (step(value) if call is None else call.astep(step, value))

@@ -128,10 +128,10 @@ class FunctionCall:
 
     def _returned(self, result: Any) -> Any:
         if is_stream(result):
-            reaper.start()
+            self.begin_stream()
             return ReplyStream(result, self)
         if type(result).__name__.endswith(_MANAGERS):
-            reaper.start()
+            self.begin_stream()
             return ReplyManager(result, self)
         self.finish(result)
         return result
@@ -162,9 +162,13 @@ class FunctionCall:
 
     # --- streams -----------------------------------------------------------------------------------------
 
+    def begin_stream(self) -> None:
+        """Prepare for a consumer that leaves the stream: `drop`, which ends the call then, must start no thread."""
+        reaper.start()
+
     def relay(self, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         """Pass a generator through; what is sent and thrown reaches it."""
-        reaper.start()
+        self.begin_stream()
         step: Callable[[Any], Any] = inner.send
         value: Any = None
         while True:
