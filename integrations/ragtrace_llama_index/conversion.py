@@ -5,6 +5,7 @@ Nothing here calls `str()` on a response: for a streaming response, that would r
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterable, Mapping
@@ -125,11 +126,18 @@ def origin(tags: Any) -> dict[str, Any]:
 
 
 def query_of(value: Any) -> str | None:
-    """Returns the question in the input of an engine, a retriever or a workflow."""
+    """Returns the question in the input of an engine, a retriever or a workflow; None for what cannot be read."""
+    try:
+        return _query_of(value)
+    except Exception:  # noqa: BLE001 an object of the application, whose properties may raise, or a list in itself
+        return None
+
+
+def _query_of(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)):
-        return query_of(value[-1]) if value else None
+        return _query_of(value[-1]) if value else None
     for name in ("query_str", "content"):
         text = getattr(value, name, None)
         if isinstance(text, str):
@@ -137,7 +145,7 @@ def query_of(value: Any) -> str | None:
     fields = value if isinstance(value, Mapping) else _fields(value)
     for key in _QUERY_KEYS:
         if fields.get(key):
-            return query_of(fields[key])
+            return _query_of(fields[key])
     texts = [v for v in fields.values() if isinstance(v, str) and v]
     return texts[0] if len(texts) == 1 else last_question(fields.get("chat_history"))
 
@@ -214,7 +222,7 @@ def _object_of(result: Any) -> object | None:
 
 def is_stream(value: Any) -> bool:
     """Returns True for a synchronous or an asynchronous stream."""
-    return hasattr(value, "__next__") or hasattr(value, "__anext__")
+    return hasattr(type(value), "__next__") or hasattr(type(value), "__anext__")
 
 
 def text_of(value: Any) -> str | None:
@@ -223,10 +231,11 @@ def text_of(value: Any) -> str | None:
         return value
     if is_stream(value):
         return None
-    blocks = getattr(value, "blocks", None)
-    if isinstance(blocks, list):
-        text = "\n".join(b.text for b in blocks if isinstance(getattr(b, "text", None), str))
-        return text or adapters.refusal_of(getattr(value, "additional_kwargs", None))
+    with contextlib.suppress(Exception):  # as above
+        blocks = getattr(value, "blocks", None)
+        if isinstance(blocks, list):
+            text = "\n".join(b.text for b in blocks if isinstance(getattr(b, "text", None), str))
+            return text or adapters.refusal_of(getattr(value, "additional_kwargs", None))
     return sendable(value)
 
 

@@ -99,6 +99,24 @@ def test_inputs_of_any_name(instrumented: Recorded, inputs: dict[str, Any], ques
     assert (instrumented.spans[0].attributes or {}).get("input.value", "") == question
 
 
+class Unreadable:
+    """An object whose fields cannot be read."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+def test_inputs_that_cannot_be_read(instrumented: Recorded) -> None:
+    """An input whose fields raise, and a list that holds itself, cost the request its question and nothing else."""
+    circle: list[Any] = []
+    circle.append(circle)
+    for value in (Unreadable(), circle):
+        instrumented.clear()
+        run(Say, question=value)
+        (trace,) = instrumented.traces
+        assert (trace.answer, trace.error) == ("Yes.", None)
+
+
 @pytest.mark.parametrize(
     ("workflow", "answer"),
     [
