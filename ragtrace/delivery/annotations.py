@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -102,6 +103,16 @@ def from_evaluation(evaluation: Evaluation, form: AnnotationForm) -> Iterator[An
             _metadata(score, evaluation.cause, form),
             time.time(),
         )
+
+
+def encode(annotations: Sequence[Annotation]) -> bytes:
+    """Annotations as JSON, for a file; empty for none."""
+    return json.dumps([asdict(one) for one in annotations]).encode() if annotations else b""
+
+
+def decode(content: bytes) -> list[Annotation]:
+    """The annotations that `encode` wrote."""
+    return [Annotation(**fields) for fields in json.loads(content or b"[]")]
 
 
 def _metadata(score: Score, cause: str | None, form: AnnotationForm) -> dict[str, Any]:

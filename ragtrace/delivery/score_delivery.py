@@ -12,7 +12,7 @@ import random
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
@@ -122,6 +122,9 @@ class ScoreDelivery:
         """`form` prepares the texts; without it explanations stay in the process."""
         self.name = backend.name
         self.form = form or AnnotationForm()
+        self.on_settled: Callable[[Sequence[Annotation]], None] | None = None
+        """Called with annotations that were delivered, replaced or lost, but not with those that `close` leaves: a
+        durable buffer holds these for the next process."""
         self._backend = backend
         self._limits = limits or DeliveryLimits()
         bounds = Bounds(self._limits.items, self._limits.bytes, backend.batch, self._limits.wait)
@@ -265,12 +268,15 @@ class ScoreDelivery:
                     del self._newest[item.annotation.key]
             if done:
                 self._outcomes[outcome] += len(done)
+        if done and self.on_settled is not None and outcome != "shutdown":
+            self.on_settled([item.annotation for item in done])
         return len(done)
 
     def _lose(self, items: Iterable[_Item], reason: str) -> None:
         with self._lock:
             is_first = reason not in self._outcomes
-        if self._finish(items, reason) and is_first:
+        is_kept = reason == "shutdown" and self.on_settled is not None
+        if self._finish(items, reason) and is_first and not is_kept:
             _log.warning(
                 "ragtrace: a score for %s was lost (%s). Further losses for this reason are only counted.",
                 self.name, reason,

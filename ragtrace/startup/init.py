@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 Connect = Callable[[Settings, Sanitizer], tuple[Any, Settings]]
 """From the settings to the telemetry (see `telemetry_setup.connect`), and the settings with the application's name."""
+Deliver = Callable[[Sequence[Any]], Sequence[Sink]]
+"""From the deliveries of scores (see `open_deliveries`) to those of them that get each evaluation at once."""
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _LOADING = 60
@@ -92,16 +94,17 @@ def init(
     return runtime
 
 
-def start_evaluation(settings: Settings, connect: Connect) -> Runtime:
+def start_evaluation(settings: Settings, connect: Connect, deliver: Deliver = tuple) -> Runtime:
     """Start evaluation alone, for a process that finds its requests in another way: it is not the one of this process,
-    nothing is instrumented, and it does not close by itself. `connect` makes what brings scores to spans.
+    nothing is instrumented, and it does not close by itself. `connect` makes what brings scores to spans, and `deliver`
+    chooses what brings them to other tools at once.
 
     Raises SettingError and MissingExtraError as `init` does.
     """
     settings = replace(settings, source="callbacks", langchain=False, llama_index=False)
     settings, sanitizer = redact_texts(settings, None)
     checks = _suite(settings)
-    return _start(settings, _capture(settings, sanitizer), checks, _sampler(settings), (), connect)
+    return _start(settings, _capture(settings, sanitizer), checks, _sampler(settings), (), connect, deliver)
 
 
 def _suite(settings: Settings) -> list[Evaluator]:
@@ -134,6 +137,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     sampler: sampling.Sampler,
     sinks: tuple[Sink, ...],
     connect: Connect,
+    deliver: Deliver = tuple,
 ) -> Runtime:
     """Start the pipeline and what receives its evaluations."""
     from ragtrace.evaluators.causes import cause
@@ -157,7 +161,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     deliveries = open_deliveries(settings, capture.sanitizer)
     telemetry_sinks = telemetry.sinks if telemetry is not None else ()
     # Spans after the store: what a trace backend shows is in the store, too.
-    parts: list[Sink | None] = [metrics, journal, store, *telemetry_sinks, *deliveries]
+    parts: list[Sink | None] = [metrics, journal, store, *telemetry_sinks, *deliver(deliveries)]
     pipeline = Pipeline(
         checks,
         (*sinks, *(part for part in parts if part is not None)),

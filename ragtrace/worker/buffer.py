@@ -23,11 +23,11 @@ from ragtrace.worker.pieces import SpanGroup
 _TABLES = """
 CREATE TABLE IF NOT EXISTS pieces (row INTEGER PRIMARY KEY, trace_id BLOB NOT NULL, payload BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outcomes (
-  trace_id BLOB PRIMARY KEY, marks BLOB NOT NULL, events BLOB NOT NULL
+  trace_id BLOB PRIMARY KEY, marks BLOB NOT NULL, events BLOB NOT NULL, annotations BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS ended (trace_id BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 """
-_VERSION = 1
+_VERSION = 2
 _BATCH = 256
 _MEMORY = 3_600.0
 """Seconds for which an ended trace is remembered: what comes of it again is not evaluated again."""
@@ -43,6 +43,8 @@ class TraceOutcome:
     """An encoded `ExportTraceServiceRequest` with one span for each root: its id, and the attributes that are added."""
     events: bytes
     """An encoded `ExportLogsServiceRequest`."""
+    annotations: bytes = b""
+    """The scores for Phoenix, MLflow and Langfuse, as `ragtrace.delivery.annotations.encode` writes them."""
 
 
 class Buffer(Protocol):
@@ -58,7 +60,12 @@ class Buffer(Protocol):
         """Remember outcomes by trace id. Raises OSError where that fails."""
 
     def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes]) -> None:
-        """Forget pieces that were sent, and remember that their traces have ended. Raises OSError where that fails."""
+        """Forget pieces that were sent, and remember that these traces have ended. Of their outcomes the annotations
+        stay. Raises OSError where that fails."""
+
+    def forget(self, trace_ids: Sequence[bytes]) -> None:
+        """Forget the outcomes of traces that were sent and whose annotations were delivered. Does not wait: what a full
+        disk keeps is delivered once more by the next process, which changes nothing."""
 
     def pieces(self) -> Iterator[tuple[int, bytes, bytes]]:
         """Row, trace id and payload of each piece that an earlier process left."""
@@ -84,6 +91,9 @@ class MemoryBuffer:
         """Do nothing."""
 
     def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes]) -> None:
+        """Do nothing."""
+
+    def forget(self, trace_ids: Sequence[bytes]) -> None:
         """Do nothing."""
 
     def pieces(self) -> Iterator[tuple[int, bytes, bytes]]:
@@ -183,8 +193,8 @@ class DiskBuffer:
 
     def save(self, outcomes: Sequence[tuple[bytes, TraceOutcome]]) -> None:
         """See `Buffer`."""
-        rows = [(trace_id, outcome.marks, outcome.events) for trace_id, outcome in outcomes]
-        self._do(lambda connection: _many(connection, "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?)", rows))
+        rows = [(trace_id, each.marks, each.events, each.annotations) for trace_id, each in outcomes]
+        self._do(lambda connection: _many(connection, "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?)", rows))
 
     def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes]) -> None:
         """See `Buffer`."""
@@ -192,10 +202,18 @@ class DiskBuffer:
 
         def work(connection: sqlite3.Connection) -> None:
             _many(connection, "DELETE FROM pieces WHERE row = ?", [(row,) for row in rows])
-            _many(connection, "DELETE FROM outcomes WHERE trace_id = ?", [(each,) for each in trace_ids])
+            ids = [(each,) for each in trace_ids]
+            _many(connection, "DELETE FROM outcomes WHERE trace_id = ? AND annotations = x''", ids)
+            _many(connection, "UPDATE outcomes SET marks = x'', events = x'' WHERE trace_id = ?", ids)
             _many(connection, "INSERT OR REPLACE INTO ended VALUES (?, ?)", [(each, now) for each in trace_ids])
 
         self._do(work)
+
+    def forget(self, trace_ids: Sequence[bytes]) -> None:
+        """See `Buffer`."""
+        ids = [(each,) for each in trace_ids]
+        statement = "DELETE FROM outcomes WHERE trace_id = ?"
+        self._queue.put((lambda connection: _many(connection, statement, ids), Future()))
 
     # --- reading: before the first writing -------------------------------------------------------
 
@@ -205,8 +223,8 @@ class DiskBuffer:
 
     def outcomes(self) -> dict[bytes, TraceOutcome]:
         """See `Buffer`."""
-        rows = self._connection.execute("SELECT trace_id, marks, events FROM outcomes")
-        return {trace_id: TraceOutcome(marks, events) for trace_id, marks, events in rows}
+        rows = self._connection.execute("SELECT trace_id, marks, events, annotations FROM outcomes")
+        return {trace_id: TraceOutcome(*outcome) for trace_id, *outcome in rows}
 
     def ended(self) -> list[bytes]:
         """See `Buffer`."""

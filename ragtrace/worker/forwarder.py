@@ -15,6 +15,7 @@ from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.worker.buffer import Buffer, TraceOutcome
 from ragtrace.worker.open_traces import OpenTraces
 from ragtrace.worker.outcomes import EndedTrace, marked, outcome_of
+from ragtrace.worker.score_outbox import ScoreOutbox
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace.worker.span_redaction import redacted
 from ragtrace_otlp.destination import RETRY, SENT, Destination
@@ -35,6 +36,8 @@ class Onward:
     spans: Destination | None
     """None where no endpoint is set."""
     events: Destination | None
+    scores: ScoreOutbox
+    """Gets the scores of traces that were sent."""
     form: ScoreFormat = field(default_factory=ScoreFormat)
     redact: Sanitizer | None = None
     """Redacts the spans that pass, where the settings ask for it."""
@@ -48,7 +51,12 @@ class Forwarder:
     """A thread that sends. What the endpoint cannot take now is tried again until it can."""
 
     def __init__(
-        self, onward: Onward, buffer: Buffer, ledger: SpanCounts, traces: OpenTraces, settle_store: Callable[[], object]
+        self,
+        onward: Onward,
+        buffer: Buffer,
+        ledger: SpanCounts,
+        traces: OpenTraces,
+        settle_store: Callable[[], object],
     ) -> None:
         """`settle_store` waits until what was evaluated is in the store."""
         self._onward, self._buffer, self._ledger, self._traces = onward, buffer, ledger, traces
@@ -83,7 +91,8 @@ class Forwarder:
         """Compute and save the outcomes: from now on these traces are not evaluated again."""
         evaluated = [trace for trace in batch if trace.outcome is None]
         for trace in evaluated:
-            trace.outcome = outcome_of(trace, self._onward.form, self._onward.events is not None)
+            annotations = self._onward.scores.encoded(trace.evaluations)
+            trace.outcome = outcome_of(trace, self._onward.form, self._onward.events is not None, annotations)
         fresh = [trace for trace in evaluated if trace.evaluations]
         if fresh:
             self._settle_store()
@@ -130,9 +139,12 @@ class Forwarder:
         if not traces:
             return
         rows = [row for trace in traces for row in trace.trace.rows]
-        self._durably(lambda: self._buffer.finish(rows, [trace.trace.id for trace in traces]))
+        # Late spans say nothing of their trace, which may not have been sent yet.
+        ended = [trace for trace in traces if not trace.is_late]
+        self._durably(lambda: self._buffer.finish(rows, [trace.trace.id for trace in ended]))
         for trace in traces:
             self._settle(trace, reason)
+        self._onward.scores.deliver({trace.trace.id: _outcome(trace).annotations for trace in ended})
 
     def _settle(self, trace: EndedTrace, reason: str) -> None:
         self._ledger.settle(trace.spans, trace.trace.size, reason)

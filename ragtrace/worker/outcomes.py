@@ -35,8 +35,8 @@ class EndedTrace:
     """Requests in it whose evaluations have not come."""
     outcome: TraceOutcome | None = None
     """Set when all have come; also that of an earlier process."""
-    is_saved: bool = False
-    """Whether the buffer has the outcome."""
+    is_late: bool = False
+    """Whether these are spans that came after the end of their trace."""
 
     @property
     def spans(self) -> int:
@@ -44,8 +44,8 @@ class EndedTrace:
         return self.trace.spans
 
 
-def outcome_of(ended: EndedTrace, form: ScoreFormat, with_events: bool) -> TraceOutcome:
-    """The outcome of a trace whose evaluations have all come."""
+def outcome_of(ended: EndedTrace, form: ScoreFormat, with_events: bool, annotations: bytes) -> TraceOutcome:
+    """The outcome of a trace whose evaluations have all come. `annotations` are their scores for other tools."""
     for evaluation in ended.evaluations:
         ended.marks.setdefault(evaluation.trace.span_id, {}).update(score_attributes(evaluation, form))
     marks = ExportTraceServiceRequest()
@@ -53,7 +53,7 @@ def outcome_of(ended: EndedTrace, form: ScoreFormat, with_events: bool) -> Trace
     for span_id, attributes in ended.marks.items():
         write_attributes(spans.add(span_id=span_id.to_bytes(8, "big")).attributes, attributes)  # type: ignore[union-attr]
     events = _events(ended, form).SerializeToString() if with_events and ended.evaluations else b""
-    return TraceOutcome(marks.SerializeToString(), events)
+    return TraceOutcome(marks.SerializeToString(), events, annotations)
 
 
 def marked(payload: bytes, marks: bytes) -> bytes:

@@ -21,6 +21,7 @@ from ragtrace.worker.forwarder import Forwarder, Onward
 from ragtrace.worker.intake import Intake
 from ragtrace.worker.open_traces import OpenTrace, OpenTraces
 from ragtrace.worker.outcomes import EndedTrace
+from ragtrace.worker.score_outbox import ScoreOutbox
 from ragtrace.worker.span_counts import SpanCounts, WorkerStats
 from ragtrace.worker.telemetry import WorkerTelemetry
 from ragtrace.worker.worker_settings import GRPC, HTTP, Senders, WorkerSettings, load_senders, split_address
@@ -45,12 +46,13 @@ class Worker:
         self._traces = OpenTraces(options)
         senders = load_senders(options)
         self._buffer: Buffer = DiskBuffer(options.buffer) if options.buffer else MemoryBuffer()
+        self._outbox = ScoreOutbox(self._buffer)
         self._intake = Intake(options, self._buffer, self._traces, self.ledger, self._pass_on_late)
         self._receivers: list[Any] = []
         try:
             self.grpc_port, self.http_port = self._bind(senders)
             self._check_destination(settings)
-            self._runtime = start_evaluation(settings, self._connect)
+            self._runtime = start_evaluation(settings, self._connect, self._outbox.connect)
         except BaseException:  # whatever ends the start: the file's lock is for the next worker
             self._buffer.close()
             raise
@@ -94,6 +96,7 @@ class Worker:
         onward = Onward(
             make_destination("traces", target),
             make_destination("logs", target) if settings.events else None,
+            self._outbox,
             form,
             sanitizer if settings.redact_others else None,
         )
@@ -110,7 +113,7 @@ class Worker:
             self._runtime.store.flush(30.0)
 
     def _pass_on_late(self, trace: OpenTrace) -> None:
-        self._forwarder(EndedTrace(trace))
+        self._forwarder(EndedTrace(trace, is_late=True))
 
     def _say_who_may_send(self, senders: Senders) -> None:
         options = self.options
@@ -138,7 +141,9 @@ class Worker:
         for trace_id, outcome in outcomes.items():
             trace = self._traces.take_one(trace_id)
             if trace is not None:
-                self._forwarder(EndedTrace(trace, outcome=outcome, is_saved=True))
+                self._forwarder(EndedTrace(trace, outcome=outcome))
+            else:  # it was sent, its scores were not
+                self._outbox.deliver({trace_id: outcome.annotations})
         self._assembler.start(self._runtime.pipeline)
         self._intake.open()
         for receiver in self._receivers:
@@ -172,6 +177,7 @@ class Worker:
         if not keep:
             self._assembler.let_go()
         self._forwarder.close(max(1.0, until - time.monotonic()))
+        self._outbox.close(max(1.0, until - time.monotonic()))
         self._runtime.close(0.5)
         self._buffer.close()
         stats = self.stats()

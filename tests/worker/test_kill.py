@@ -1,4 +1,4 @@
-"""A worker that is killed loses nothing that it has acknowledged."""
+"""A worker that is killed loses nothing that it has acknowledged: no span, and no score for the store or a backend."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import random
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -16,6 +17,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi
+from tests.delivery.phoenix_api import PhoenixApi
+from tests.delivery.servers import serving
 from tests.otlp.receivers import Received, http_server, plain
 from tests.worker.running import post, request_of, wait_for
 
@@ -26,8 +32,8 @@ _ADDRESS = re.compile(r"OTLP over HTTP at 127\.0\.0\.1:(\d+)")
 
 
 @contextlib.contextmanager
-def _process(folder: Path, endpoint: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A worker in a process of its own, and where it receives."""
+def _process(folder: Path, endpoint: str, **settings: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A worker in a process of its own, and where it receives. `settings` are as in the environment, without prefix."""
     command = [sys.executable, "-m", "ragtrace", "worker", "--http", "127.0.0.1:0", "--to", endpoint]
     environment = {
         **os.environ,
@@ -35,6 +41,7 @@ def _process(folder: Path, endpoint: str) -> Iterator[tuple[subprocess.Popen[str
         "RAGTRACE_SAMPLE_PER_SECOND": "0",
         "RAGTRACE_WORKER_QUIET_SECONDS": "0.2",
         "RAGTRACE_ISOLATE": "false",
+        **{f"RAGTRACE_{name.upper()}": value for name, value in settings.items()},
     }
     process = subprocess.Popen(
         [*command, "--buffer", str(folder / "buffer.db")], env=environment, stderr=subprocess.PIPE, text=True
@@ -107,34 +114,49 @@ def _scores(received: Received) -> dict[int, set[float]]:
     return scores
 
 
+@pytest.fixture
+def langfuse_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", PUBLIC)
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", SECRET)
+
+
+def _rows(buffer: Path, table: str) -> int:
+    with contextlib.closing(sqlite3.connect(buffer)) as connection:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+@pytest.mark.usefixtures("langfuse_keys")
 def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(tmp_path: Path) -> None:
     """Killed under load again and again: each trace that was acknowledged arrives whole behind the worker, with one
-    score, and the buffer is empty in the end."""
-    drawn, load = random.Random(7), _Load()
-    with http_server() as (endpoint, received):
+    score; the store, Phoenix and Langfuse have this score once, and the buffer is empty in the end."""
+    drawn, load, phoenix, langfuse = random.Random(7), _Load(), PhoenixApi(), LangfuseApi()
+    with http_server() as (endpoint, received), serving(phoenix) as one, serving(langfuse) as other:
+        settings = {"phoenix_url": one.url, "langfuse_url": other.url, "store": str(tmp_path / "logs.db")}
         for _ in range(KILLS):
-            with _process(tmp_path, endpoint) as (process, url):
+            with _process(tmp_path, endpoint, **settings) as (process, url):
                 threads = load.send(url)
                 time.sleep(0.5 + drawn.random())
                 os.kill(process.pid, signal.SIGKILL)
                 load.stop(threads)
-        with _process(tmp_path, endpoint) as (process, _):
+        with _process(tmp_path, endpoint, **settings) as (process, _):
             wait_for(lambda: set(_scores(received)), load.acknowledged.issubset)
             process.terminate()
             assert process.wait(60) == 0
-        assert len(load.acknowledged) > KILLS * _TRACES
-        assert {len(values) for values in _scores(received).values()} == {1}
-        spans = Counter(
-            (one.trace_id, one.span_id)
-            for of_resource in received.traces.resource_spans
-            for one in of_resource.scope_spans[0].spans
-        )
-        assert len(spans) == 2 * len(_scores(received))
-    import sqlite3
-
-    with contextlib.closing(sqlite3.connect(tmp_path / "buffer.db")) as connection:
-        assert connection.execute("SELECT count(*) FROM pieces").fetchone() == (0,)
-        assert connection.execute("SELECT count(*) FROM outcomes").fetchone() == (0,)
+    scores = _scores(received)
+    assert len(load.acknowledged) > KILLS * _TRACES
+    assert {len(values) for values in scores.values()} == {1}
+    spans = Counter(
+        (one.trace_id, one.span_id)
+        for of_resource in received.traces.resource_spans
+        for one in of_resource.scope_spans[0].spans
+    )
+    assert len(spans) == 2 * len(scores)
+    traces = {f"{trace:032x}" for trace in scores}
+    assert len(phoenix.rows) == len(traces)
+    assert {row["traceId"] for row in langfuse.rows.values()} == traces
+    assert len(langfuse.rows) == len(langfuse.events) == len(traces)
+    assert _rows(tmp_path / "logs.db", "traces") == _rows(tmp_path / "logs.db", "scores") == len(traces)
+    assert (_rows(tmp_path / "buffer.db", "pieces"), _rows(tmp_path / "buffer.db", "outcomes")) == (0, 0)
 
 
 def test_a_worker_that_stops_keeps_what_is_not_sent(tmp_path: Path) -> None:
@@ -145,3 +167,24 @@ def test_a_worker_that_stops_keeps_what_is_not_sent(tmp_path: Path) -> None:
         assert process.wait(90) == 0
     with http_server() as (endpoint, received), _process(tmp_path, endpoint):
         assert wait_for(lambda: set(_scores(received)), lambda traces: len(traces) == 2) == {1, 2}
+
+
+def test_scores_for_a_backend_that_is_away_wait_in_the_buffer(tmp_path: Path) -> None:
+    """With Phoenix away, SIGTERM ends the worker after `exit_seconds`, and the scores are in the buffer; the next
+    worker delivers each, and the buffer is empty."""
+    api, buffer = PhoenixApi(), tmp_path / "buffer.db"
+    with http_server() as (endpoint, received), serving(api) as server:
+        settings = {"phoenix_url": server.url, "worker_exit_seconds": "2"}
+        server.stop()
+        with _process(tmp_path, endpoint, **settings) as (process, url):
+            assert post(url, request_of(1, 2, 3).SerializeToString())[0] == 200
+            wait_for(lambda: len(_scores(received)), lambda count: count == 3)
+            process.terminate()
+            assert process.wait(30) == 0
+        assert (_rows(buffer, "pieces"), _rows(buffer, "outcomes")) == (0, 3)
+        server.start()
+        with _process(tmp_path, endpoint, **settings) as (process, _):
+            wait_for(lambda: len(api.rows), lambda count: count == 3)
+            process.terminate()
+            assert process.wait(30) == 0
+        assert _rows(buffer, "outcomes") == 0

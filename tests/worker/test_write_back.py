@@ -1,0 +1,157 @@
+"""Scores of a worker in Phoenix, MLflow and Langfuse."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragtrace.delivery.annotations import encode
+from ragtrace.delivery.score_delivery import DeliveryLimits, ScoreDelivery
+from ragtrace.evaluation import Evaluator
+from ragtrace.records import Trace
+from ragtrace.worker.buffer import DiskBuffer, TraceOutcome
+from ragtrace.worker.score_outbox import ScoreOutbox
+from ragtrace_phoenix import PhoenixAnnotations
+from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi
+from tests.delivery.mlflow_api import MlflowApi
+from tests.delivery.phoenix_api import PhoenixApi
+from tests.delivery.servers import serving
+from tests.delivery.test_score_delivery import QUICK, annotation
+from tests.otlp.receivers import http_server
+from tests.worker.running import Running, request_of, running, scope, span, wait_for
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", PUBLIC)
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", SECRET)
+
+
+def _delivered(run: Running, count: int) -> None:
+    """Wait until each backend has so many scores."""
+    wait_for(lambda: [each.delivered for each in run.worker.runtime.deliveries.values()], lambda c: set(c) == {count})
+
+
+def _outcomes(buffer: Path) -> int:
+    with closing(sqlite3.connect(buffer)) as connection:
+        return int(connection.execute("SELECT count(*) FROM outcomes").fetchone()[0])
+
+
+@pytest.mark.parametrize("with_buffer", [False, True])
+def test_scores_reach_every_backend(with_buffer: bool, tmp_path: Path) -> None:
+    """The score of each request is an annotation in Phoenix, an assessment in MLflow and a score in Langfuse, of its
+    trace and root span, and `/metrics` counts it."""
+    phoenix, mlflow, langfuse = PhoenixApi(), MlflowApi(), LangfuseApi()
+    with serving(phoenix) as first, serving(mlflow) as second, serving(langfuse) as third:
+        own = {"buffer": str(tmp_path / "buffer.db")} if with_buffer else {}
+        urls = {"phoenix_url": first.url, "mlflow_url": second.url, "langfuse_url": third.url}
+        with running(own, prometheus_port=0, **urls) as run:
+            run.post(request_of(1, 2).SerializeToString())
+            _delivered(run, 2)
+            metrics = urllib.request.urlopen(run.worker.runtime.metrics_url or "").read().decode()
+    roots = {f"{trace:032x}": f"{10 * trace + 1:016x}" for trace in (1, 2)}
+    assert {(span, name) for span, name, _ in phoenix.rows} == {(span, "kept") for span in roots.values()}
+    assert {row["trace_id"]: row["metadata"]["span_id"] for row in mlflow.rows.values()} == {
+        f"tr-{trace}": span for trace, span in roots.items()
+    }
+    assert {row["traceId"]: row["metadata"]["span_id"] for row in langfuse.rows.values()} == roots
+    assert 'sink="langfuse"} 2.0' in metrics
+    if with_buffer:
+        assert _outcomes(tmp_path / "buffer.db") == 0
+
+
+def test_scores_follow_their_spans() -> None:
+    """No backend is asked to take a score before the endpoint has its span."""
+    statuses = {"traces": 503}
+    with (
+        http_server(statuses) as (url, received),
+        serving(PhoenixApi()) as phoenix,
+        running(behind=url, phoenix_url=phoenix.url) as run,
+    ):
+        run.post(request_of(1).SerializeToString())
+        wait_for(lambda: len(received.requests), lambda count: count >= 2)
+        assert run.worker.runtime.deliveries["phoenix"].accepted == 0
+        statuses.clear()
+        _delivered(run, 1)
+
+
+@contextmanager
+def _outbox(buffer: DiskBuffer, limits: DeliveryLimits, url: str) -> Iterator[tuple[ScoreOutbox, ScoreDelivery]]:
+    outbox, delivery = ScoreOutbox(buffer), ScoreDelivery(PhoenixAnnotations(url), limits=limits)
+    outbox.connect((delivery,))
+    try:
+        yield outbox, delivery
+    finally:
+        outbox.close(0.1)
+
+
+def _trace(buffer: DiskBuffer, number: int, count: int) -> dict[bytes, bytes]:
+    """A trace that was sent, with so many scores."""
+    trace_id = number.to_bytes(16, "big")
+    content = encode([annotation(number, name=f"check_{i}") for i in range(count)])
+    buffer.save([(trace_id, TraceOutcome(b"marks", b"events", content))])
+    buffer.finish([], [trace_id])
+    return {trace_id: content}
+
+
+def test_scores_that_are_lost_leave_the_buffer(tmp_path: Path) -> None:
+    """Scores beyond what may wait are lost and counted, and the buffer does not keep them for ever: a trace stays in it
+    while one of its scores waits."""
+    buffer = DiskBuffer(tmp_path / "buffer.db")
+    with serving(PhoenixApi()) as server:
+        server.stop()
+        with _outbox(buffer, DeliveryLimits(items=4, pauses=(0.01, 0.02)), server.url) as (outbox, delivery):
+            for number in (1, 2, 3):
+                outbox.deliver(_trace(buffer, number, 3))
+            assert delivery.stats().lost == {"queue_full": 5}
+        assert delivery.stats().lost == {"queue_full": 5, "shutdown": 4}
+        buffer.close()
+        assert _outcomes(tmp_path / "buffer.db") == 2
+        server.start()
+        buffer = DiskBuffer(tmp_path / "buffer.db")
+        with _outbox(buffer, QUICK, server.url) as (outbox, delivery):
+            for trace_id, outcome in buffer.outcomes().items():
+                outbox.deliver({trace_id: outcome.annotations})
+            assert delivery.flush(20)
+            assert delivery.stats().delivered == 6
+        buffer.close()
+        assert _outcomes(tmp_path / "buffer.db") == 0
+
+
+def test_scores_for_a_backend_that_is_no_longer_set_leave_the_buffer(tmp_path: Path) -> None:
+    """Without the setting of a backend, what an earlier process left for it is forgotten."""
+    buffer = DiskBuffer(tmp_path / "buffer.db")
+    ScoreOutbox(buffer).deliver(_trace(buffer, 1, 2))
+    buffer.close()
+    assert _outcomes(tmp_path / "buffer.db") == 0
+
+
+def test_late_spans_end_no_trace(tmp_path: Path) -> None:
+    """Spans that come late and are sent before the rest of their trace leave its end open: a worker that starts with
+    the file as a crash would leave it evaluates the trace."""
+    go, folder = threading.Event(), tmp_path / "copy"
+
+    def slow(trace: Trace) -> float:
+        go.wait(30)
+        return 1.0
+
+    with running({"buffer": str(tmp_path / "buffer.db")}, evaluators=(Evaluator("slow", slow),)) as run:
+        run.post(request_of(1).SerializeToString())
+        run.wait(lambda s: s.traces == {"request": 1})
+        late = ExportTraceServiceRequest()
+        span(scope(late), 99, 1, 11)
+        run.post(late.SerializeToString())
+        run.wait(lambda s: s.sent == 1)
+        shutil.copytree(tmp_path, folder)
+        go.set()
+    with running({"buffer": str(folder / "buffer.db")}) as run:
+        run.wait(lambda s: s.sent == 2)
+        assert len(run.evaluated) == 1
