@@ -13,19 +13,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragtrace._version import __version__
 from ragtrace.errors import RagtraceError, SettingError
 from ragtrace.reporting import terminal
 from ragtrace.settings.section import parse_pairs
 
+if TYPE_CHECKING:
+    from ragtrace.offline.run import Outcome, Plan
+    from ragtrace.reporting.gates import Gate
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code.
 
     0: success · 1: success, but unreadable input was left out, or an evaluator has no value · 2: error · 3: success,
-    but a mean is worse than `--fail-under` allows."""
+    but a limit of `--fail-under` is missed."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     terminal.accept_every_character()
     return terminal.written(lambda: _guarded(arguments))
@@ -105,9 +109,11 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "--fail-under",
         action="append",
         default=[],
-        metavar="NAME=VALUE",
-        help="exit with 3 if the evaluator's mean is below VALUE (above it, if lower is better)",
+        metavar="NAME=VALUE[%]",
+        help="exit with 3 if a model's mean of the evaluator is below VALUE (above it, if lower is better); with a "
+        "percent sign, if fewer than VALUE %% of its rows pass the evaluator's threshold; may be repeated",
     )
+    add("--junit", type=Path, metavar="FILE", help="write JUnit's XML: a suite for each evaluator, a case for each row")
     evaluate.set_defaults(run=_eval)
 
 
@@ -146,22 +152,12 @@ def _demo(arguments: Sequence[str]) -> int:
 
 
 def _eval(options: argparse.Namespace) -> int:
-    from ragtrace import settings
-    from ragtrace.offline.run import Plan, evaluate, to_run
-    from ragtrace.offline.selection import parse_names
+    from ragtrace.offline.run import evaluate
+    from ragtrace.reporting.gates import parse_gate
 
-    limits = {name: _number(name, value) for name, value in parse_pairs("--fail-under", options.fail_under).items()}
-    plan = Plan(
-        path=options.file,
-        names=() if options.evaluators == "auto" else tuple(parse_names(options.evaluators)),
-        columns=parse_pairs("--map", options.map),
-        perturb=tuple(kind.strip() for kind in options.perturb.split(",") if kind.strip()),
-        jobs=options.jobs,
-        strict=options.strict,
-        fresh=options.fresh,
-        settings=settings.load({"judge_model": options.judge}),
-    )
-    keep = options.report is not None or bool(limits)
+    gates = [parse_gate("--fail-under", text) for text in options.fail_under]
+    plan = _plan(options, gates)
+    keep = options.report is not None or options.junit is not None or bool(gates)
     started = time.time()
     to_stdout = options.out == "-"
     if to_stdout:
@@ -176,39 +172,76 @@ def _eval(options: argparse.Namespace) -> int:
         f"ragtrace eval: {outcome.done} rows were scored{resumed}, {left_out}, in {outcome.seconds:.1f} s",
         file=sys.stderr,
     )
-    short: list[str] = []
-    if keep:
-        from ragtrace.reporting.summary import shortfalls
-
-        run = to_run(plan, outcome, started)
-        short = shortfalls(run, limits)
-        if options.report is not None:
-            from ragtrace.reporting.analysis import analyse
-            from ragtrace.reporting.files import write_run
-            from ragtrace.reporting.html import write_report
-
-            analysis = analyse(run)
-            write_run(run, options.report, analysis)
-            print(f"ragtrace eval: the report is {write_report(analysis, options.report)}", file=sys.stderr)
+    problems = _write_results(options, plan, outcome, gates, started) if keep else []
     # Evaluators that stand in the option themselves: those of `auto`, `default` and `local` may suit no row.
     options_names = {name.strip() for name in options.evaluators.split(",")}
     required = [check.name for name, check in zip(plan.names, outcome.checks, strict=False) if name in options_names]
     empty = outcome.figures.without_value(required)
     print("\n".join(outcome.figures.lines(terminal.width(sys.stderr))), file=sys.stderr)
-    for line in [*empty, *short]:
+    for line in [*empty, *problems]:
         print(f"ragtrace eval: {line}", file=sys.stderr)
-    if short:
+    if problems:
         return 3
     return 1 if outcome.errors or empty else 0
 
 
-def _number(name: str, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise SettingError(
-            f"--fail-under has the invalid value {name}={value}: expected a number after {name}="
-        ) from None
+def _plan(options: argparse.Namespace, gates: Sequence[Gate]) -> Plan:
+    """What the options of `eval` ask for. An evaluator that only a gate names is evaluated, too.
+
+    Raises SettingError for an evaluator that does not exist or whose packages are not installed, and for a limit
+    outside of its range: all before a row is evaluated."""
+    from ragtrace import plugins, settings
+    from ragtrace.offline.run import Plan
+    from ragtrace.offline.selection import parse_names
+    from ragtrace.reporting.gates import check_gate
+    from ragtrace.startup import requirements
+
+    used = settings.load({"judge_model": options.judge})
+    is_auto = options.evaluators == "auto"
+    names = [] if is_auto else parse_names(options.evaluators)
+    checks = {check.name: check for check in plugins.load_all(names)}
+    required = [gate.name for gate in gates if gate.name not in checks]
+    checks.update((check.name, check) for check in plugins.load_all(required))
+    for gate in gates:
+        check_gate("--fail-under", checks[gate.name], gate)
+    if absent := requirements.missing(list(checks.values()), used):
+        raise SettingError(requirements.explain(absent))
+    return Plan(
+        path=options.file,
+        names=() if is_auto else tuple(dict.fromkeys((*names, *required))),
+        required=tuple(required),
+        columns=parse_pairs("--map", options.map),
+        perturb=tuple(kind.strip() for kind in options.perturb.split(",") if kind.strip()),
+        jobs=options.jobs,
+        strict=options.strict,
+        fresh=options.fresh,
+        settings=used,
+    )
+
+
+def _write_results(
+    options: argparse.Namespace, plan: Plan, outcome: Outcome, gates: Sequence[Gate], started: float
+) -> list[str]:
+    """Writes the report and JUnit's file, where they are wanted. Returns why gates are missed, a sentence each."""
+    from ragtrace.offline.run import to_run
+    from ragtrace.reporting.gates import gate_results
+
+    run = to_run(plan, outcome, started)
+    results = gate_results(run, gates)
+    if options.report is not None:
+        from ragtrace.reporting.analysis import analyse
+        from ragtrace.reporting.files import write_run
+        from ragtrace.reporting.html import write_report
+
+        analysis = analyse(run)
+        write_run(run, options.report, analysis)
+        print(f"ragtrace eval: the report is {write_report(analysis, options.report)}", file=sys.stderr)
+    if options.junit is not None:
+        from ragtrace.reporting.junit import write_junit
+
+        seconds = {name: figures.seconds for name, figures in outcome.figures.figures.items()}
+        write_junit(run, results, options.junit, seconds)
+    return [result.problem for result in results if result.problem]
 
 
 @contextlib.contextmanager

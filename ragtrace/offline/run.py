@@ -42,6 +42,8 @@ class Plan:
     path: Path
     names: tuple[str, ...] = ()
     """Evaluators; empty to select those that suit the data."""
+    required: tuple[str, ...] = ()
+    """Evaluators that run beside those that are selected."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Field to column name, for fields with other names in the file."""
     perturb: tuple[str, ...] = ()
@@ -89,7 +91,8 @@ def evaluate(
     default standard error; with `plan.strict` the first unusable line raises DataError. `keep`
     returns all rows with their scores. `progress` is called with the number of rows of each finished batch.
 
-    Raises SettingError for an unknown evaluator or a judge that is not usable, before any row is evaluated.
+    Raises SettingError for an unknown evaluator or a judge that is not usable, and DataError for a file without rows,
+    before any row is evaluated.
     """
     start = time.monotonic()
     settings = plan.settings or load()
@@ -98,11 +101,13 @@ def evaluate(
     unused: dict[str, Any] = {}
     items = _with_perturbed(read(plan.path, plan.columns, unused=unused), plan.perturb)
     head = list(islice(items, _HEAD))
+    if not head:
+        raise DataError(f"{plan.path} has no rows: expected at least one line with query, contexts or answer")
     rows = [item for item in head if isinstance(item, Row)]
     for note in notes(names, rows, unused):
         print(f"ragtrace eval: {note}", file=errors or sys.stderr)
     if not names:
-        names = tuple(suitable(rows))
+        names = tuple(dict.fromkeys((*suitable(rows), *plan.required)))
         checks = tuple(plugins.load_all(names))
     count = plan.jobs or (os.cpu_count() or 1)
     parallel = count > 1 and (len(head) == _HEAD or plan.jobs > 1)

@@ -8,7 +8,6 @@ from statistics import fmean
 
 from ragtrace.errors import PARSE_FAILURE
 from ragtrace.evaluation import NOT_APPLICABLE
-from ragtrace.reporting.formats import model_name
 from ragtrace.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result
 from ragtrace.statistics import intervals
 from ragtrace.statistics.tally import ScoreTally
@@ -152,25 +151,3 @@ def summarise_models(run: EvaluationRun) -> list[ModelSummary]:
             )
         )
     return summaries
-
-
-def shortfalls(run: EvaluationRun, limits: Mapping[str, float]) -> list[str]:
-    """The reasons why a run misses limits, one sentence each; empty if it meets all of them.
-
-    A limit is the least mean of a metric if higher is better, and the greatest mean if lower is better. A metric that
-    the run lacks or that has no value misses its limit: a gate must not open because nothing was measured.
-    """
-    reasons = [f"{name}: the run has no such metric" for name in limits if name not in run.metrics]
-    for name, limit in limits.items():
-        metric = run.metrics.get(name)
-        for model in run.models() if metric else ():
-            rows = (row for row in run.originals() if row.model == model)
-            values = [s.value for row in rows if (s := row.scores.get(name)) and s.value is not None]
-            if not values:
-                reasons.append(f"{name}: no value for {model_name(model)}")
-            elif metric and metric.oriented(fmean(values)) < metric.oriented(limit):
-                sense = "below" if metric.direction == "higher" else "above"
-                reasons.append(f"{name}: the mean of {model_name(model)} is {fmean(values):.4g}, {sense} {limit:g}")
-    if limits and not run.models():
-        reasons.append("the run has no rows")
-    return reasons

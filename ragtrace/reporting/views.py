@@ -184,7 +184,7 @@ def pieces(answer: str, evidence: Sequence[Evidence]) -> tuple[AnswerPart, ...]:
     parts: list[tuple[str, Evidence | None]] = []
     for start, end in pairwise(cuts):
         over = [e for a, b, e in usable if a <= start and end <= b]
-        worst = min(over, key=_badness, default=None)
+        worst = min(over, key=badness, default=None)
         text = answer[start:end]
         if parts and worst is not None and parts[-1][1] is worst:
             text = parts.pop()[0] + text
@@ -192,7 +192,8 @@ def pieces(answer: str, evidence: Sequence[Evidence]) -> tuple[AnswerPart, ...]:
     return tuple(AnswerPart(text, e.verdict, e.probability) if e else AnswerPart(text) for text, e in parts)
 
 
-def _badness(evidence: Evidence) -> tuple[int, float]:
+def badness(evidence: Evidence) -> tuple[int, float]:
+    """Sorts evidence: contradicted first, supported last, and the less probable before the more probable."""
     probability = 1.0 if evidence.probability is None else evidence.probability
     return _GRADE.get(evidence.verdict, 1), probability
 
@@ -200,7 +201,7 @@ def _badness(evidence: Evidence) -> tuple[int, float]:
 def _passages(row: Result, evidence: Sequence[Evidence]) -> tuple[Passage, ...]:
     """The closest passages to the three worst sentences without support."""
     passages = []
-    for e in sorted(evidence, key=_badness):
+    for e in sorted(evidence, key=badness):
         rank, start, end = e.document_rank, e.document_start, e.document_end
         if e.verdict == "supported" or rank is None or start is None or end is None:
             continue

@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -359,9 +360,73 @@ def test_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "below 0.999" in capsys.readouterr().err
     assert main([*arguments, "--fail-under", "hallucination=0.0001"]) == 3
     assert "above 0.0001" in capsys.readouterr().err
-    assert main([*arguments, "--fail-under", "toxicity=0.5"]) == 3
-    assert "no such metric" in capsys.readouterr().err
-    assert main([*arguments, "--fail-under", "faithfulness=high"]) == 2
+    assert main([*arguments, "--fail-under", "faithfulness=0.1", "--fail-under", "faithfulness=67%"]) == 3
+    assert "faithfulness: 4 of 6 rows of small pass, fewer than 67 %" in capsys.readouterr().err
+
+
+def test_a_gate_of_an_evaluator_that_is_not_selected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An evaluator that only --fail-under names is evaluated, beside those that are named and those of `auto`."""
+    path = jsonl(tmp_path / "in.jsonl", ROWS)
+    gate = ["--fail-under", "looping_unique_sentences=0.5"]
+    assert main(["eval", str(path), "--evaluators", "pii_leakage", *gate, "--out", str(tmp_path / "o")]) == 0
+    assert set(lines(tmp_path / "o")[0]["scores"]) == {"pii_leakage", "looping_unique_sentences"}
+    path = jsonl(tmp_path / "in.jsonl", [{"answer": "a"}])
+    assert main(["eval", str(path), "--fail-under", "faithfulness=0.5", "--out", str(tmp_path / "o")]) == 3
+    assert "faithfulness: no value for (no model)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        ("faithfulness=high", "expected a number after faithfulness="),
+        ("faithfulness=nan", "expected a number after faithfulness="),
+        ("faithfulness=80", "faithfulness=80 is outside of the evaluator's range, 0 to 1"),
+        ("faithfulness=120%", "faithfulness=120% is no share of rows"),
+        ("faithfulnes=0.8", "there is no evaluator 'faithfulnes'; did you mean faithfulness"),
+        ("=0.8", "expected NAME=VALUE"),
+    ],
+)
+def test_a_wrong_gate_is_refused_before_any_row(
+    gate: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line says what is wrong; the exit code is 2, and no row is evaluated."""
+    path = jsonl(tmp_path / "in.jsonl", ROWS)
+    assert main(["eval", str(path), "--fail-under", gate, "--out", str(tmp_path / "o")]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_file_without_rows_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty file, and a table with column names alone, are refused in one line: nothing would be measured."""
+    for name, text in (("in.jsonl", ""), ("in.csv", "query,answer\n")):
+        (tmp_path / name).write_text(text)
+        assert main(["eval", str(tmp_path / name), "--out", str(tmp_path / "o")]) == 2
+        error = capsys.readouterr().err
+        assert f"{name} has no rows" in error
+        assert error.count("\n") == 1
+
+
+def test_an_evaluator_without_its_packages_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the embedded models, one line names the evaluators and the command that installs them."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    path = jsonl(tmp_path / "in.jsonl", ROWS)
+    assert main(["eval", str(path), "--evaluators", "faithfulness,pii_leakage", "--out", str(tmp_path / "o")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("ragtrace: evaluators names faithfulness, for which these packages are not installed")
+    assert "pip install 'ragtrace-otel[models]'" in error
+
+
+def test_junit_has_what_was_evaluated(tmp_path: Path) -> None:
+    """`--junit FILE` has a suite for each evaluator with a case for each row, and one for the gates."""
+    path, junit = jsonl(tmp_path / "in.jsonl", ROWS), tmp_path / "junit.xml"
+    arguments = ["--evaluators", "looping_unique_sentences,pii_leakage", "--fail-under", "pii_leakage=100%"]
+    assert main(["eval", str(path), *arguments, "--out", str(tmp_path / "o"), "--junit", str(junit)]) == 0
+    suites = {suite.get("name"): len(suite.findall("testcase")) for suite in ElementTree.parse(junit).getroot()}
+    assert suites == {"looping_unique_sentences": 12, "pii_leakage": 12, "fail-under": 2}
 
 
 def test_a_report_and_a_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

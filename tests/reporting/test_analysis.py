@@ -10,9 +10,10 @@ from ragtrace.errors import DataError, SettingError
 from ragtrace.records import Evidence, Score
 from ragtrace.reporting.analysis import analyse
 from ragtrace.reporting.comparison import BETTER, NOTHING, WORSE, compare, comparison_table
+from ragtrace.reporting.gates import gate_results, parse_gate
 from ragtrace.reporting.results import EvaluationRun, Metric, Result
 from ragtrace.reporting.run_problems import flip_counts
-from ragtrace.reporting.summary import shortfalls, summarise
+from ragtrace.reporting.summary import summarise
 from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run, score
 
 
@@ -187,14 +188,36 @@ def test_shortfalls() -> None:
     run_ = run(
         rows([0.8, 0.8], "a") + rows([0.7, 0.7], "b") + rows([0.3], "b", "hallucination"), FAITHFULNESS, HALLUCINATION
     )
-    assert shortfalls(run_, {}) == []
-    assert shortfalls(run_, {"faithfulness": 0.7}) == []
-    (one,) = shortfalls(run_, {"faithfulness": 0.75})
-    assert "mean of b is 0.7" in one
-    assert shortfalls(run_, {"hallucination": 0.3}) == ["hallucination: no value for a"]
-    assert len(shortfalls(run_, {"hallucination": 0.2})) == 2
-    assert shortfalls(run_, {"bleu_1": 0.1}) == ["bleu_1: the run has no such metric"]
-    assert shortfalls(run([]), {"faithfulness": 0.1}) == ["the run has no rows"]
+
+    def problems(gate: str, of: EvaluationRun = run_) -> list[str]:
+        return [result.problem for result in gate_results(of, [parse_gate("--fail-under", gate)]) if result.problem]
+
+    assert gate_results(run_, []) == []
+    assert problems("faithfulness=0.7") == []
+    assert problems("faithfulness=0.75") == ["faithfulness: the mean of b is 0.7, below 0.75"]
+    assert problems("hallucination=0.3") == ["hallucination: no value for a"]
+    assert len(problems("hallucination=0.2")) == 2
+    assert problems("bleu_1=0.1") == ["bleu_1: the run has no such metric"]
+    assert problems("faithfulness=0.1", run([], FAITHFULNESS)) == ["faithfulness: the run has no rows"]
+
+
+def test_a_gate_on_the_share_of_passes() -> None:
+    """`NAME=75%` wants three of four rows to pass, whatever the mean is; rows without a verdict do not count."""
+    scores = [Score("faithfulness", 0.9, label) for label in ("pass", "pass", "pass", "fail", "refusal")]
+    run_ = run([Result(str(i), "q", "a", scores={s.name: s}) for i, s in enumerate(scores)], FAITHFULNESS)
+    (result,) = gate_results(run_, [parse_gate("--fail-under", "faithfulness=75%")])
+    assert result.problem == ""
+    (result,) = gate_results(run_, [parse_gate("--fail-under", "faithfulness=80%")])
+    assert result.problem == "faithfulness: 3 of 4 rows of (no model) pass, fewer than 80 %"
+    (result,) = gate_results(run(rows([None])), [parse_gate("--fail-under", "faithfulness=0%")])
+    assert result.problem == "faithfulness: no row of (no model) passes or fails"
+
+
+@pytest.mark.parametrize("text", ["faithfulness=nan", "faithfulness=inf", "faithfulness=high", "faithfulness=%", "x"])
+def test_a_gate_without_a_number_is_refused(text: str) -> None:
+    """NaN would open every gate: it is refused like a word, with the option and the value in the message."""
+    with pytest.raises(SettingError, match=f"^--fail-under has the invalid value .*{text.split('=', maxsplit=1)[0]}"):
+        parse_gate("--fail-under", text)
 
 
 def test_comparison_sees_what_is_there() -> None:
