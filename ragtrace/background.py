@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
@@ -136,15 +136,11 @@ class Background(Generic[Item]):
         self._changed = threading.Condition(self.lock)
         self._queue: deque[_Entry] = deque()
         self._delayed: list[tuple[float, _Entry]] = []
-        self._bytes = 0
-        self._wake_requested = False
-        self._flushing = 0
+        self._bytes = self._flushing = self._count = self._failures = 0
+        self._wake_requested = self._failure_logged = False
         self._threads: list[threading.Thread] = []
         self._running: dict[int, tuple[int, int]] = {}  # by thread: number of the first item, count of items
-        self._count = 0
         self._dropped: Counter[Loss] = Counter()
-        self._failures = 0
-        self._failure_logged = False
 
     # --- the application's thread ------------------------------------------------------------------------
 
@@ -274,12 +270,22 @@ class Background(Generic[Item]):
             self._report_failure(f"failed, and {len(batch)} items were lost", lock)
         with lock:
             if lock is self.lock:
-                self._running.pop(threading.get_ident(), None)
+                _, unsettled = self._running.pop(threading.get_ident(), (0, 0))
                 if loss is not None:
-                    self._dropped[loss] += len(batch)
+                    self._dropped[loss] += unsettled
                 if self._flushing:
                     self._changed.notify_all()
         return math.inf if seconds is None else seconds
+
+    def settle(self, count: int, loss: Loss | None = None, *, thread: int | None = None) -> None:
+        """Count so many items of the batch with which the work is called in this thread (the current one by default) as
+        done or lost, before the work returns: then only the others are done or lost with it."""
+        with self.lock:
+            thread = threading.get_ident() if thread is None else thread
+            number, unsettled = self._running.get(thread, (0, 0))
+            if count := min(count, unsettled):
+                self._running[thread] = (number, unsettled - count)
+                self._dropped.update([loss] * count if loss else [])
 
     def _report_failure(self, what: str, lock: threading.RLock) -> None:
         with lock:
@@ -310,13 +316,10 @@ class Background(Generic[Item]):
 
     def _is_pending(self, last: int) -> bool:
         """Whether an item up to number `last`, or a call that `wake` requested, is not done."""
-        return self._wake_requested or any(number <= last for number in self._pending_numbers())
-
-    def _pending_numbers(self) -> Iterator[int]:
-        if self._queue:
-            yield self._queue[0].number
-        yield from (number for number, _ in self._running.values())
-        yield from (entry.number for _, entry in self._delayed)
+        if self._wake_requested or (self._queue and self._queue[0].number <= last):
+            return True
+        numbers = [number for number, _ in self._running.values()] + [entry.number for _, entry in self._delayed]
+        return min(numbers, default=math.inf) <= last
 
     def take(self) -> list[Item]:
         """Take the items that wait, oldest first. The caller does their work itself; they count as done."""
@@ -385,10 +388,9 @@ class Background(Generic[Item]):
     def stats(self) -> QueueStats:
         """The counts of this process, from one snapshot."""
         with self.lock:
-            lost = sum(self._dropped.values())
             return QueueStats(
                 total=self._count,
-                done=self._count - self.waiting - self.running - lost,
+                done=self._count - self.waiting - self.running - sum(self._dropped.values()),
                 waiting=self.waiting,
                 waiting_bytes=self._bytes,
                 running=self.running,

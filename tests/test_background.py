@@ -288,6 +288,35 @@ def test_work_that_fails_is_counted_logged_once_and_goes_on(caplog: pytest.LogCa
     queue.close()
 
 
+def test_a_batch_may_be_settled_in_parts() -> None:
+    """What the work, or another thread for it, has counted as done or lost is not counted again when the work ends or
+    fails."""
+    release = threading.Event()
+    threads: list[int] = []
+
+    def work(batch: list[int]) -> None:
+        queue.settle(1)
+        threads.append(threading.get_ident())
+        release.wait(30)
+        raise ValueError("for the test")
+
+    queue = Background("test", work, FULL_BATCHES)
+    for i in range(4):
+        queue.put(i)
+    while not threads:
+        pass
+    queue.settle(2, "shutdown", thread=threads[0])
+    stats = queue.stats()
+    assert (stats.done, stats.running, stats.dropped) == (1, 1, {"shutdown": 2})
+    release.set()
+    assert queue.flush(30)
+    stats = queue.stats()
+    assert (stats.done, stats.running, stats.dropped) == (1, 0, {"shutdown": 2, "internal": 1})
+    queue.settle(5, "shutdown", thread=threads[0])  # nothing runs there
+    assert queue.stats() == stats
+    queue.close()
+
+
 def test_a_session_that_fails_is_counted_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     """A thread whose session cannot be entered ends; the next item starts another one."""
     attempts: list[int] = []

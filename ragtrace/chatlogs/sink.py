@@ -71,6 +71,8 @@ class StoreSink:
         self._next_try = 0.0
         self._pause = _BACKOFF[0]
         self._pruned = time.monotonic() - _HOUR + 60.0
+        self._batch: Sequence[Evaluation] = ()
+        """What the worker thread stores or spills at present."""
         try:
             self._store = open_store(url, key=key)
         except StoreError as error:
@@ -107,7 +109,9 @@ class StoreSink:
         """Store a batch and do what is due; seconds until something is due although nothing comes."""
         try:
             if batch:
-                self._put([self._with_defaults(evaluation) for evaluation in batch])
+                self._batch = [self._with_defaults(evaluation) for evaluation in batch]
+                self._put(self._batch)
+                self._batch = ()
         except Exception:  # counted as lost before the queue logs it: the counts must add up
             self._lose(len(batch), "internal")
             raise
@@ -223,8 +227,11 @@ class StoreSink:
         """Store what waits for up to `timeout` seconds and spill the rest; True if nothing was lost meanwhile. Safe to
         call twice."""
         lost = self.lost
-        if rest := self._queue.close(timeout):
-            self._spilled([self._with_defaults(evaluation) for evaluation in rest], is_last_try=True)
+        rest = [self._with_defaults(evaluation) for evaluation in self._queue.close(timeout)]
+        # The process may end before the database answers the worker thread. What is stored twice counts once.
+        if rest := [*self._batch, *rest]:
+            self._batch = ()
+            self._spilled(rest, is_last_try=True)
         if not self._queue.running and self._store is not None:
             self._store.close()
         return self.lost == lost

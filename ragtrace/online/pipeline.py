@@ -205,6 +205,7 @@ class Pipeline:
         if is_cut:
             for item in items:
                 self._drop(item, "shutdown")
+            self._queue.settle(len(items), "shutdown")
             return
         try:
             self._deliver_notices()
@@ -261,6 +262,7 @@ class Pipeline:
             step_aside()
             evaluation = self._conclude(item, trace, tuple(scores[i]))
             self._deliver(replace(evaluation, status="sampled_out") if i in left_out and not scores[i] else evaluation)
+        self._queue.settle(len(items))
 
     def _adjusted_evaluators(self) -> tuple[Evaluator, ...]:
         return self._evaluators if self._adjust is None else tuple(self._adjust(self._evaluators))
@@ -341,6 +343,8 @@ class Pipeline:
         """
         rest = self._queue.close(timeout)
         with self._queue.lock:
+            for thread, items in self._batches.items():
+                self._queue.settle(len(items), "shutdown", thread=thread)
             unfinished = [item for items in self._batches.values() for item in items]
             beginning = self._queue.running_threads - self._batches.keys()
             self._batches.clear()

@@ -315,6 +315,26 @@ def test_closing_keeps_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.process
+def test_closing_keeps_what_the_database_has_not_answered(tmp_path: Path) -> None:
+    """A batch that waits for a locked database lies in the file when close returns, and is stored once."""
+    url = str(tmp_path / "chat.db")
+    sink = StoreSink(url, bounds=Bounds(batch=1))
+    with closing(sqlite3.connect(url, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        sink(made(1))
+        _until(lambda: sink._batch)
+        assert sink.close(0.1)
+        assert (sink.written, sink.spilled, sink.lost) == (0, 1, 0)
+        assert sink.spill_bytes
+        other.execute("ROLLBACK")
+    _until(lambda: sink.written)
+    later = StoreSink(url)
+    later(made(2))
+    _until(lambda: later.spill_bytes == 0 and later.waiting == 0)
+    later.close()
+    assert _count(url) == 2
+
+
 def test_a_fork(tmp_path: Path) -> None:
     """A forked process has a queue and a thread of its own; nothing is stored twice or lost."""
     url = str(tmp_path / "s.db")

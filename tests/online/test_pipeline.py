@@ -356,6 +356,8 @@ def test_close_evaluates_what_waits_and_drops_the_rest(opened: list[Pipeline], c
     assert pipeline.flush(10)
     assert len(capture.evaluations) == 3
     assert pipeline.counts()["blocks"] == Counts(4, 0, 0, 0, 4)
+    stats = pipeline.stats()
+    assert (stats.delivered, stats.running, stats.dropped) == (0, 0, {"shutdown": 4})
 
 
 def test_a_batch_that_begins_after_close_is_dropped_and_counted(
@@ -380,6 +382,7 @@ def test_a_batch_that_begins_after_close_is_dropped_and_counted(
     assert ended.wait(10)
     assert [(e.status, e.reason) for e in capture.evaluations] == [("dropped", "shutdown")]
     assert pipeline.counts()["length"] == Counts(1, 0, 0, 0, 1)
+    assert (pipeline.stats().delivered, pipeline.stats().dropped) == (0, {"shutdown": 1})
 
 
 def test_close_waits_for_a_batch_that_has_just_left_the_queue(
