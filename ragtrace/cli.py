@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +50,7 @@ def _guarded(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     from ragtrace.chatlogs.cli import add_commands as add_store_commands
     from ragtrace.console.cli import add_commands as add_console_commands
+    from ragtrace.rescore.cli import add_commands as add_rescore_commands
     from ragtrace.review.cli import add_commands as add_review_commands
     from ragtrace.startup.backends import read_labels
     from ragtrace.startup.verdict_delivery import deliver_verdicts
@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("demo", help="run two real assistants, traced and scored", add_help=False)
     _add_eval(commands)
+    add_rescore_commands(commands)
     _add_reports(commands)
     add_console_commands(commands, deliver_verdicts)
     add_worker_commands(commands)
@@ -162,8 +163,7 @@ def _eval(options: argparse.Namespace) -> int:
     to_stdout = options.out == "-"
     if to_stdout:
         terminal.write_utf8()
-    # In a terminal, scores and a progress bar on the same lines would be unreadable.
-    with _progress(None if to_stdout and sys.stdout.isatty() else options.file) as progress:
+    with _progress(options.file, visible=not (to_stdout and sys.stdout.isatty())) as progress:
         out = sys.stdout if to_stdout else Path(options.out)
         outcome = evaluate(plan, out, keep=keep, progress=progress)
     resumed = f" ({outcome.resumed} of them in an earlier run)" if outcome.resumed else ""
@@ -244,35 +244,12 @@ def _write_results(
     return [result.problem for result in results if result.problem]
 
 
-@contextlib.contextmanager
-def _progress(path: Path | None) -> Iterator[Callable[[int], None] | None]:
-    """Shows a progress bar with rate and remaining time for this data set, if standard error is a terminal."""
-    if path is None or not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+def _progress(path: Path, *, visible: bool) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
+    """The progress bar for a data set. In a terminal, scores and a bar on the same lines would be unreadable."""
     from ragtrace.offline.rows import read
+    from ragtrace.reporting.progress import progress_bar
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    start, done = time.monotonic(), 0
-    # redirect_stdout would send the scores to standard error.
-    with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as bar:
-        task = bar.add_task("evaluating", total=sum(1 for _ in read(path)), rate="")
-
-        def advance(rows: int) -> None:
-            nonlocal done
-            done += rows
-            bar.update(task, advance=rows, rate=f"{done / max(1e-6, time.monotonic() - start):.1f} rows/s")
-
-        yield advance
+    return progress_bar(lambda: sum(1 for _ in read(path)), "rows") if visible else contextlib.nullcontext()
 
 
 def _compare(options: argparse.Namespace) -> int:

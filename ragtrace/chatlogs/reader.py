@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -12,6 +13,7 @@ from ragtrace.chatlogs.encryption import Keys, unseal_columns
 from ragtrace.chatlogs.engine import chunks
 from ragtrace.chatlogs.schema import contents, details, feedback, scores, trace_is, traces
 from ragtrace.chatlogs.store_types import StoredTrace
+from ragtrace.errors import DataError
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Score, Trace, facts_from_dict
 
@@ -45,6 +47,23 @@ def read_trace(connection: Connection, keys: Keys | None, trace_id: str | int) -
     )
     messages = _feedback(connection, keys, row["trace_id"])
     return StoredTrace(row["id"], evaluation, history, row["stored"], row["thumbs"], bool(row["reviewed"]), messages)
+
+
+def read_traces(connection: Connection, keys: Keys | None, ids: Sequence[int]) -> dict[int, Trace]:
+    """Reads the requests of these ids of the store, without scores. A request has the application and the model of its
+    row. Raises StoreError as `read_trace`, and DataError for content that is damaged."""
+    query = select(traces, contents).join(contents, contents.c.trace == traces.c.id)
+    result = {}
+    for part in chunks(ids):
+        for row in connection.execute(query.where(traces.c.id.in_(part))).mappings():
+            texts = unseal_columns(keys, row["trace_id"], row, CONTENT)
+            try:
+                trace = _trace(row, texts)
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise DataError(f"the log {row['trace_id']} is damaged: {type(error).__name__}") from error
+            facts = replace(trace.facts, app=row["app"], env=row["env"], model=row["model"])
+            result[row["id"]] = replace(trace, facts=facts)
+    return result
 
 
 def read_questions(connection: Connection, keys: Keys | None, ids: Sequence[int]) -> dict[int, str]:

@@ -202,9 +202,14 @@ def write_rows(connection: Connection, rows: Sequence[Rows]) -> int:
         for each in rows
     ]
     _insert_scores(connection, [(ids[each.span], s, d) for each, pairs in new_scores for s, d in pairs])
-    rollups.add(
-        connection, [each.trace for each in new], [(each.trace, s) for each, pairs in new_scores for s, _ in pairs]
-    )
+    judged = {(trace, name) for (trace, name, _), error in existing.items() if error is None}
+    # A request counts once for each evaluator: with its first verdict, whatever further versions say of it.
+    to_sum = [
+        (each.trace, {**s, **rollups.NO_VERDICT} if (ids[each.span], s["evaluator"]) in judged else s)
+        for each, pairs in new_scores
+        for s, _ in pairs
+    ]
+    rollups.add(connection, [each.trace for each in new], to_sum)
     return sum(1 for each, pairs in new_scores if pairs or each.span not in stored)
 
 
@@ -257,12 +262,14 @@ def _new_ids(connection: Connection, new: Sequence[Rows]) -> dict[Span, int]:
     return ids
 
 
-def _stored_scores(connection: Connection, ids: Sequence[int]) -> set[tuple[int, str, str]]:
-    keys: set[tuple[int, str, str]] = set()
+def _stored_scores(connection: Connection, ids: Sequence[int]) -> dict[tuple[int, str, str], str | None]:
+    """The error of each stored score of these traces, by trace, evaluator and version."""
+    errors: dict[tuple[int, str, str], str | None] = {}
+    columns = (scores.c.trace, scores.c.evaluator, scores.c.version, scores.c.error)
     for part in chunks(ids):
-        query = select(scores.c.trace, scores.c.evaluator, scores.c.version).where(scores.c.trace.in_(part))
-        keys.update((r[0], r[1], r[2]) for r in connection.execute(query))
-    return keys
+        rows = connection.execute(select(*columns).where(scores.c.trace.in_(part)))
+        errors.update({(r[0], r[1], r[2]): r[3] for r in rows})
+    return errors
 
 
 def _insert_scores(connection: Connection, new: Sequence[tuple[int, dict[str, Any], dict[str, Any] | None]]) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import connection, get_context, parent_process
 
 from ragtrace import plugins
 from ragtrace.errors import DataError
@@ -57,7 +58,7 @@ class Workers:
         """Batches that may wait for their turn or their results."""
         self._pool: ProcessPoolExecutor | None = None
         if processes:
-            self._pool = ProcessPoolExecutor(processes, get_context("spawn"))
+            self._pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_end_with_parent)
             # After an error nobody waits for batches that have not started.
             stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
 
@@ -70,15 +71,38 @@ class Workers:
         return result
 
 
-def score_batches(items: Iterator[Item], workers: Workers) -> Iterator[ScoredBatch]:
-    """The rows with their scores, in order and in batches of at most 16; unusable lines keep their place."""
-    waiting: deque[tuple[list[Item], Future[Scores]]] = deque()
-    while batch := list(islice(items, BATCH)):
-        waiting.append((batch, workers.submit(batch)))
+def score_batches(
+    items: Iterator[Item], workers: Workers, size: int = BATCH, *, in_order: bool = True
+) -> Iterator[ScoredBatch]:
+    """The rows with their scores in batches of at most `size`; unusable lines keep their place in their batch. The
+    batches are in the order of the rows, or else each comes as soon as it is done."""
+    waiting: dict[Future[Scores], list[Item]] = {}
+
+    def take() -> ScoredBatch:
+        first = next(iter(waiting))
+        if not in_order:
+            done = wait(waiting, return_when=FIRST_COMPLETED).done
+            first = next(future for future in waiting if future in done)
+        return _scored(waiting.pop(first), first)
+
+    while batch := list(islice(items, size)):
+        waiting[workers.submit(batch)] = batch
         if len(waiting) > workers.ahead:
-            yield _scored(*waiting.popleft())
+            yield take()
     while waiting:
-        yield _scored(*waiting.popleft())
+        yield take()
+
+
+def _end_with_parent() -> None:
+    """Ends this process with its parent: after a kill of the parent nothing tells the pool that it is over."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            connection.wait([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=watch, name="ragtrace-parent", daemon=True).start()
 
 
 def _scored(batch: Sequence[Item], result: Future[Scores]) -> ScoredBatch:
@@ -105,12 +129,13 @@ def _score(checks: Sequence[Evaluator], batch: Sequence[Item]) -> Scores:
 
 
 def _scores(checks: Sequence[Evaluator], batch: Sequence[Item]) -> Scores:
-    traces = [item.trace for item in batch if isinstance(item, Row)]
-    rows: list[dict[str, Score]] = [{} for _ in traces]
+    items = [item for item in batch if isinstance(item, Row)]
+    rows: list[dict[str, Score]] = [{} for _ in items]
     seconds = {}
     for check in checks:
         start = time.monotonic()
-        for scores, row in zip(run(check, traces), rows, strict=True):
-            row.update((score.name, score) for score in scores)
+        indexes = [i for i, item in enumerate(items) if item.evaluators is None or check.name in item.evaluators]
+        for i, scores in zip(indexes, run(check, [items[i].trace for i in indexes]), strict=True):
+            rows[i].update((score.name, score) for score in scores)
         seconds[check.name] = time.monotonic() - start
     return rows, seconds

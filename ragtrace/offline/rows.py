@@ -57,6 +57,8 @@ class Row:
     perturbation: str | None = None
     original: Any = None
     """The id of the original row of a perturbed one."""
+    evaluators: frozenset[str] | None = None
+    """Names of the evaluators that score it; None for all of the run."""
 
 
 Item = Row | DataError

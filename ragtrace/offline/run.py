@@ -114,9 +114,9 @@ def evaluate(
     target = out if isinstance(out, Path) else None
     with ExitStack() as stack:
         if needs_judge(checks):
-            settings = _prepare_judge(settings, target, parallel, stack)
+            settings = prepare_judge(settings, target, parallel, stack)
         checkpoint = None if target is None else _checkpoint(plan, names, settings, target)
-        stream = stack.enter_context(_open(out)) if isinstance(out, Path) else out
+        stream = stack.enter_context(open_output(out)) if isinstance(out, Path) else out
         writer = _Writer(stream, errors or sys.stderr, [c.name for c in checks], strict=plan.strict, keep=keep)
         workers = Workers(names, settings, count if parallel else 0, stack)
         for batch in _resumed(chain(head, items), checkpoint, workers):
@@ -124,9 +124,9 @@ def evaluate(
             if progress is not None:
                 progress(len(batch.lines))
     if target is not None and checkpoint is not None:
-        _unfinished(target).replace(target)
+        unfinished(target).replace(target)
         checkpoint.close(remove=True)
-        _judge_store(target).unlink(missing_ok=True)
+        judge_store_of(target).unlink(missing_ok=True)
     resumed = 0 if checkpoint is None else checkpoint.done
     seconds = time.monotonic() - start
     return Outcome(tuple(writer.lines), checks, writer.done, resumed, tuple(writer.errors), writer.figures, seconds)
@@ -175,18 +175,18 @@ def _with_perturbed(items: Iterator[Item], kinds: Sequence[str]) -> Iterator[Ite
         yield replace(original, id=f"{original.id}~{kind}", trace=trace, perturbation=kind, original=original.id)
 
 
-def _unfinished(target: Path) -> Path:
+def unfinished(target: Path) -> Path:
     """The output is written here and renamed when it is complete: a stopped run leaves no incomplete output."""
     return target.with_name(target.name + ".new")
 
 
-def _judge_store(target: Path) -> Path:
+def judge_store_of(target: Path) -> Path:
     return target.with_name(target.name + ".judge")
 
 
-def _open(target: Path) -> IO[str]:
+def open_output(target: Path) -> IO[str]:
     try:
-        path = _unfinished(target)
+        path = unfinished(target)
         return open(path, "w", encoding="utf-8", errors="backslashreplace", opener=private_opener)
     except OSError as error:
         raise DataError(f"{target} cannot be written: {error}") from error
@@ -201,14 +201,14 @@ def _checkpoint(plan: Plan, names: Sequence[str], settings: Settings, target: Pa
     return Checkpoint(target.with_name(target.name + ".part"), run, fresh=plan.fresh)
 
 
-def _prepare_judge(settings: Settings, target: Path | None, parallel: bool, stack: ExitStack) -> Settings:
+def prepare_judge(settings: Settings, target: Path | None, parallel: bool, stack: ExitStack) -> Settings:
     """Open the judge, so that a missing setting is reported before any row is evaluated. Its replies and its spending
     are in a file that all processes of this run share, and the next run after a kill. Without an output file, only the
     spending is shared. Returns the settings with these files."""
     from ragtrace.judge import close_judge, get_judge
 
     if not settings.judge_store and target is not None:
-        settings = replace(settings, judge_store=str(_judge_store(target)))
+        settings = replace(settings, judge_store=str(judge_store_of(target)))
     elif parallel and not settings.judge_store and not settings.judge_budget_file:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ragtrace-"))
         settings = replace(settings, judge_budget_file=str(Path(folder) / "spending"))

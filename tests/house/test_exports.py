@@ -117,7 +117,7 @@ FIELDS = {
     ],
 }
 COMMANDS = """
-demo eval compare report evaluators serve user token doctor ingest store calibrate export import-labels worker
+demo eval compare report evaluators serve user token doctor ingest store calibrate export import-labels worker rescore
 """
 
 

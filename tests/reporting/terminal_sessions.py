@@ -43,9 +43,14 @@ SESSIONS: Sequence[tuple[int, tuple[str, ...]]] = (
 
 
 def in_terminal(
-    command: Sequence[str], folder: Path, columns: int = 80, variables: Mapping[str, str] | None = None
+    command: Sequence[str],
+    folder: Path,
+    columns: int = 80,
+    variables: Mapping[str, str] | None = None,
+    typed: str = "",
 ) -> tuple[int, str]:
-    """Runs a command in a pseudo-terminal with so many columns; returns its exit code and all that it printed."""
+    """Runs a command in a pseudo-terminal with so many columns, in which a text is typed; returns its exit code and all
+    that the terminal shows."""
     own, other = os.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     kept = {n: v for n, v in os.environ.items() if not n.startswith("RAGTRACE_") and n not in ("COLUMNS", "NO_COLOR")}
@@ -54,6 +59,7 @@ def in_terminal(
         command, stdin=other, stdout=other, stderr=other, cwd=folder, env=environment, start_new_session=True
     )
     os.close(other)
+    os.write(own, typed.encode())
     printed = b""
     while True:
         try:

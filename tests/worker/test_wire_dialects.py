@@ -6,19 +6,16 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from ragtrace.records import Trace
-from ragtrace.spans.span_record import SpanRecord
 from ragtrace.tracing import session_chunks
-from ragtrace_otlp.span_encoder import write_attributes
 from tests.spans.carried import traces_by_case
 from tests.spans.golden_spans import golden_files, golden_spans
+from tests.spans.otlp_messages import message_of
 from tests.worker.running import ANSWER, QUESTION, Running, running, wait_for
 
 
@@ -27,36 +24,6 @@ def run() -> Iterator[Running]:
     """One worker for all files."""
     with running({"quiet_seconds": 0.2, "longest_seconds": 3.0}) as run:
         yield run
-
-
-def _message(records: list[SpanRecord], service: str) -> ExportTraceServiceRequest:
-    request = ExportTraceServiceRequest()
-    scopes: dict[str, Any] = {}
-    of_resource = request.resource_spans.add()
-    write_attributes(of_resource.resource.attributes, {"service.name": service})
-    for record in records:
-        target = scopes.get(record.scope)
-        if target is None:
-            target = scopes[record.scope] = of_resource.scope_spans.add()
-            target.scope.name = record.scope
-        _add(target, record)
-    return request
-
-
-def _add(target: Any, record: SpanRecord) -> None:
-    one = target.spans.add(
-        trace_id=record.trace_id.to_bytes(16, "big"),
-        span_id=record.span_id.to_bytes(8, "big"),
-        parent_span_id=record.parent_id.to_bytes(8, "big") if record.parent_id else b"",
-        name=record.name,
-        kind=Span.SpanKind.Value(f"SPAN_KIND_{record.kind}"),
-        start_time_unix_nano=record.started,
-        end_time_unix_nano=record.ended,
-    )
-    one.status.code = Status.StatusCode.Value(f"STATUS_CODE_{record.status}")
-    write_attributes(one.attributes, record.attributes)
-    for event in record.events:
-        write_attributes(one.events.add(name=event.name, time_unix_nano=event.time).attributes, event.attributes)
 
 
 def _by_root(traces: list[Trace], service: str) -> list[Trace]:
@@ -76,7 +43,7 @@ def test_the_wire_gives_the_same_traces(name: str, case: str, run: Running) -> N
     expected = _by_root(traces_by_case(name)[case], service)
     session_chunks._chunks.clear()
     before, count = run.worker.stats(), len(run.evaluated)
-    assert run.post(_message(records, service).SerializeToString())[0] == 200
+    assert run.post(message_of(records, service).SerializeToString())[0] == 200
     run.wait(lambda s: s.sent == before.sent + len(records))
     assert _by_root(run.evaluated[count:], service) == expected
 

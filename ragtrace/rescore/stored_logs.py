@@ -1,0 +1,130 @@
+"""The logs of a store that evaluators have not scored in their present versions, and how new scores join them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, and_, func, or_, select
+
+from ragtrace.chatlogs.reader import read_traces
+from ragtrace.chatlogs.schema import in_period, scores, traces
+from ragtrace.errors import DataError
+from ragtrace.evaluation import Evaluator
+from ragtrace.offline.batches import ScoredRow
+from ragtrace.offline.rows import Item, Row
+from ragtrace.records import Evaluation, Facts, Trace
+
+if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
+
+_CHUNK = 100
+"""Logs that are read at once."""
+_HIGHEST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class LogSelection:
+    """The logs that are evaluated: those that started in [since, until), in Unix seconds, of one application."""
+
+    since: float = 0.0
+    until: float = 4e9
+    app: str = ""
+    """Empty for all applications."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What is to be done."""
+
+    logs: int
+    """Logs of the selection."""
+    unfinished: int
+    """Those of them that lack a score."""
+    evaluations: dict[str, int]
+    """Logs without a score of the evaluator's present version, by the evaluator's name."""
+
+
+class StoredLogs:
+    """The logs of a selection, and the scores that they lack.
+
+    A log has a score if the store has one of the same evaluator in the same version; the error of a live evaluation is
+    one, too. The newest log comes first, so that a run that is stopped has done the most recent ones.
+    """
+
+    def __init__(self, store: Store, checks: Sequence[Evaluator], selection: LogSelection) -> None:
+        """`checks` have the versions that their scores will have."""
+        self._store, self._checks = store, tuple(checks)
+        self._where = in_period(selection.since, selection.until)
+        if selection.app:
+            self._where.append(traces.c.app == selection.app)
+        versions = [and_(scores.c.evaluator == check.name, scores.c.version == check.version) for check in checks]
+        self._is_present = or_(*versions)
+
+    def count(self) -> Missing:
+        """Counts what is to be done. Raises StoreError as the store does."""
+        joined = traces.join(scores, scores.c.trace == traces.c.id)
+        with self._store.reading() as connection:
+            logs = connection.scalar(select(func.count()).select_from(traces).where(*self._where)) or 0
+            unfinished = connection.scalar(select(func.count()).select_from(traces).where(*self._unfinished())) or 0
+            query = select(scores.c.evaluator, func.count()).select_from(joined)
+            query = query.where(*self._where, self._is_present).group_by(scores.c.evaluator)
+            present = {row[0]: row[1] for row in connection.execute(query)}
+        return Missing(logs, unfinished, {check.name: logs - present.get(check.name, 0) for check in self._checks})
+
+    def _unfinished(self) -> list[Any]:
+        """The conditions that a row of `traces` lacks a score."""
+        present = select(func.count()).where(scores.c.trace == traces.c.id, self._is_present)
+        return [*self._where, present.scalar_subquery() < len(self._checks)]
+
+    def rows(self) -> Iterator[Item]:
+        """The unfinished logs, each with the evaluators that it lacks; for one that cannot be read, the error that says
+        why. Logs that are stored meanwhile are left out, and so are those that are deleted."""
+        last = _HIGHEST
+        while True:
+            with self._store.reading() as connection:
+                chunk = self._chunk(connection, last)
+                items = list(self._items(connection, chunk))
+            yield from items
+            if len(chunk) < _CHUNK:
+                return
+            last = chunk[-1]
+
+    def _chunk(self, connection: Connection, last: int) -> list[int]:
+        query = select(traces.c.id).where(traces.c.id < last, *self._unfinished())
+        return list(connection.scalars(query.order_by(traces.c.id.desc()).limit(_CHUNK)))
+
+    def _items(self, connection: Connection, ids: Sequence[int]) -> Iterator[Item]:
+        present: defaultdict[int, set[str]] = defaultdict(set)
+        query = select(scores.c.trace, scores.c.evaluator).where(scores.c.trace.in_(ids), self._is_present)
+        for trace, name in connection.execute(query):
+            present[trace].add(name)
+        names = {check.name for check in self._checks}
+        for log in ids:
+            item = self._trace(connection, log)
+            if isinstance(item, DataError):
+                yield item
+            elif item is not None:
+                yield Row(f"{item.trace_id:032x}", item, evaluators=frozenset(names - present[log]))
+
+    def _trace(self, connection: Connection, log: int) -> Trace | DataError | None:
+        try:
+            return read_traces(connection, self._store.keys, [log]).get(log)
+        except DataError as error:
+            return error
+
+    def write(self, rows: Sequence[ScoredRow]) -> None:
+        """Adds the scores of these logs to the store, in one transaction. Evaluations that failed are left out, so that
+        the next run tries them again. Logs that were deleted meanwhile stay deleted. Raises StoreError as the store
+        does."""
+        self._store.write([_further_scores(row) for row in rows], self._checks)
+
+
+def _further_scores(row: ScoredRow) -> Evaluation:
+    """The scores of a stored log, without its texts: these are stored already."""
+    trace, facts = row.row.trace, row.row.trace.facts
+    facts = Facts(app=facts.app, env=facts.env, model=facts.model)
+    bare = replace(trace, query="", documents=(), answer="", reference=None, attributes={}, facts=facts)
+    return Evaluation(bare, tuple(score for score in row.scores.values() if score.error is None), is_late=True)

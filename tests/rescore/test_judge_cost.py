@@ -1,0 +1,131 @@
+"""What a run of `ragtrace rescore` costs is said before it starts, and money needs an agreement."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace.chatlogs.store import open_store
+from ragtrace.cli import main
+from ragtrace.judge import use_judge
+from ragtrace.offline.rows import Row
+from ragtrace.plugins import builtin_names, load
+from ragtrace.records import Document, Score
+from ragtrace.rescore.cost_estimate import estimate_cost
+from ragtrace.rescore.job import load_suite
+from ragtrace.settings import load as load_settings
+from tests.chatlogs.evaluations import made
+from tests.judge import server as s
+from tests.reporting.terminal_sessions import in_terminal, ragtrace
+
+pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
+GOOD = s.says('{"answer_fails": false, "context_fails": false, "reason": ""}')
+SETTINGS = {"PRICE_INPUT": "1", "PRICE_OUTPUT": "1", "MODEL": "openai/x", "RETRIES": "0"}
+
+
+@pytest.fixture(autouse=True)
+def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in list(os.environ):
+        if name.endswith("_API_KEY") or (name.startswith("RAGTRACE_") and name != "RAGTRACE_TEST_POSTGRES"):
+            monkeypatch.delenv(name)
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
+    yield
+    use_judge(None)
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A server that judges every answer as good."""
+    with s.serving(GOOD) as served:
+        monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", served.url)
+        yield served
+
+
+def _fill(url: str, count: int, *stored: Score) -> None:
+    store = open_store(url)
+    store.write([made(n, *stored) for n in range(count)])
+    store.close()
+
+
+@pytest.mark.server
+def test_money_needs_an_agreement(store_url: str, judge: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal and without --yes a judge that costs money is not asked; with --yes it is asked as often as
+    the command said."""
+    _fill(store_url, 6)
+    command = ["rescore", "--store", store_url, "--evaluators", "sexism", "--jobs", "1"]
+    assert main(command) == 2
+    messages = capsys.readouterr().err
+    assert "the judge openai/x: about 6 calls, 0.00" in messages
+    assert "add --yes to agree" in messages.splitlines()[-1]
+    assert len(judge.requests) == 0
+    assert main([*command, "--yes"]) == 0
+    assert len(judge.requests) == 6
+
+
+@pytest.mark.server
+def test_a_judge_without_a_price_needs_no_agreement(
+    store_url: str, judge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of one's own that costs nothing is asked at once."""
+    _fill(store_url, 3)
+    for name in ("INPUT", "OUTPUT"):
+        monkeypatch.setenv(f"RAGTRACE_JUDGE_PRICE_{name}", "0")
+    assert main(["rescore", "--store", store_url, "--evaluators", "sexism", "--jobs", "1"]) == 0
+    assert len(judge.requests) == 3
+
+
+@pytest.mark.server
+def test_a_budget_that_is_too_small_is_said(
+    store_url: str, judge: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that costs more than the hour's budget says so; what the budget has no room for is evaluated later."""
+    _fill(store_url, 12)
+    monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_HOUR", "0.003")
+    command = ["rescore", "--store", store_url, "--evaluators", "sexism", "--jobs", "1", "--yes"]
+    monkeypatch.setenv("RAGTRACE_JUDGE_CONCURRENCY", "1")
+    main(command)
+    messages = capsys.readouterr().err
+    assert "that is more than judge_budget_hour: what it has no room for fails" in messages
+    failed = int(re.search(r"(\d+) evaluations failed", messages)[1])  # type: ignore[index]  # the line is there
+    assert failed == 12 - len(judge.requests)
+    monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_HOUR", "1")
+    assert main(command) == 0
+    assert len(judge.requests) == 12
+
+
+@pytest.mark.server
+@pytest.mark.process
+@pytest.mark.parametrize(("reply", "code", "requests"), [("y\n", 0, 2), ("n\n", 2, 0), ("\n", 2, 0)])
+def test_a_terminal_is_asked(reply: str, code: int, requests: int, tmp_path: Path, judge: Any) -> None:
+    """In a terminal the command asks before it spends; anything but yes ends it with nothing evaluated."""
+    _fill(str(tmp_path / "s.db"), 2)
+    command = ragtrace("rescore", "--store", "s.db", "--evaluators", "sexism", "--jobs", "1")
+    judge_settings = {name: value for name, value in os.environ.items() if name.startswith("RAGTRACE_JUDGE_")}
+    variables = {"PYTHONPATH": os.pathsep.join(sys.path), **judge_settings}
+    result, printed = in_terminal(command, tmp_path, 160, variables, typed=reply)
+    assert result == code, printed
+    assert "go on? [y/N]" in printed
+    assert len(judge.requests) == requests
+    assert ("rescore was not confirmed; nothing was evaluated" in printed) is (code == 2)
+
+
+def test_every_judge_can_be_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each evaluator that asks the judge, calls and dollars are estimated without a request: its imagined replies
+    are valid, so that it asks all its questions."""
+    monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", "http://127.0.0.1:9")
+    monkeypatch.setenv("RAGTRACE_JUDGE_PROMPT", "Is {actual_answer} right?")
+    chunks = tuple(Document(f"d{n}", f"Pump {n} is covered for {n + 12} months.") for n in range(3))
+    trace = made(0, documents=chunks, answer="Pump 1 is covered for 13 months. Ask us.", reference="13 months.").trace
+    names = [name for name in builtin_names() if load(name).asks_judge and not name.endswith("_cascade")]
+    for name in names:
+        cost = estimate_cost(load_suite(name, load_settings()), [Row("a", trace)], {name: 100}, 0)
+        assert cost.calls >= 100, name
+        assert cost.calls * 1.5e-4 < cost.dollars < cost.calls * 2e-3, name
+    assert len(names) > 20

@@ -1,0 +1,248 @@
+"""`ragtrace rescore --store`: further scores of stored logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from ragtrace.calibrations import Calibrated, save
+from ragtrace.chatlogs.overview import overview
+from ragtrace.chatlogs.retention import delete_user
+from ragtrace.chatlogs.schema import contents, scores, traces
+from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.cli import main
+from ragtrace.errors import DataError
+from ragtrace.offline.batches import ScoredRow
+from ragtrace.offline.rows import Row
+from ragtrace.plugins import load
+from ragtrace.records import Facts, Score
+from ragtrace.rescore.stored_logs import LogSelection, StoredLogs
+from tests.chatlogs.evaluations import NOW, made
+
+BRIEF, SLOW, FRAGILE, COMPARED = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "compared"))
+
+
+@pytest.fixture(autouse=True)
+def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("RAGTRACE_") and name != "RAGTRACE_TEST_POSTGRES":
+            monkeypatch.delenv(name)
+
+
+def _fill(url: str, count: int, *stored: Score, **fields: Any) -> None:
+    store = open_store(url)
+    store.write([made(n, *stored, **fields) for n in range(count)])
+    store.close()
+
+
+def _rows(url: str) -> list[tuple[Any, ...]]:
+    """All scores: trace, evaluator, version, value, label, error."""
+    store = open_store(url)
+    columns = (scores.c.evaluator, scores.c.version, scores.c.value, scores.c.label, scores.c.error)
+    query = select(traces.c.trace_id, *columns).join(scores, scores.c.trace == traces.c.id)
+    with store.reading() as connection:
+        rows = sorted(map(tuple, connection.execute(query)))
+    store.close()
+    return rows
+
+
+def rescore(url: str, evaluators: str, *more: str) -> int:
+    """The exit code of the command, in this process."""
+    return main(["rescore", "--store", url, "--evaluators", evaluators, "--jobs", "1", *more])
+
+
+def test_a_new_version_joins_the_older_one(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each log gets a score of the new version with the probability of its log; the older score stays, and the same
+    command finds nothing to do."""
+    _fill(store_url, 20, Score("brief", 1.0, "pass", version="1"), sampling_probability=0.5)
+    assert rescore(store_url, BRIEF) == 0
+    messages = capsys.readouterr().err
+    assert "20 logs, 1 evaluators in these versions: brief 2; 20 evaluations of 20 logs are to be done" in messages
+    assert "ragtrace rescore: about 1 s in one process, measured on 1 of the logs" in messages
+    store = open_store(store_url)
+    log = store.get(made(3).trace.trace_id.to_bytes(16, "big").hex())
+    assert log is not None
+    assert [(s.version, s.value, s.label, s.sampling_probability) for _, s in log.history] == [
+        ("1", 1.0, "pass", 1.0),
+        ("2", 1.0, "pass", 0.5),
+    ]
+    store.close()
+    before = _rows(store_url)
+    assert rescore(store_url, BRIEF) == 0
+    assert "all scores are there, nothing is to be done" in capsys.readouterr().err
+    assert _rows(store_url) == before
+
+
+def test_only_what_is_missing_is_evaluated(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of several evaluators each log gets those that it lacks; a log without the input of an evaluator is not
+    applicable, which is stored, too."""
+    _fill(store_url, 4)
+    assert rescore(store_url, BRIEF) == 0
+    assert rescore(store_url, f"{BRIEF},{COMPARED}") == 1
+    messages = capsys.readouterr().err
+    assert "4 evaluations of 4 logs are to be done, 4 are there" in messages
+    assert "compared has no value: 4 rows not applicable" in messages
+    assert "brief has no value" not in messages
+    assert rescore(store_url, f"{BRIEF},{COMPARED}") == 0
+    assert {(row[1], row[4]) for row in _rows(store_url)} == {("brief", "pass"), ("compared", "not_applicable")}
+
+
+def test_the_overview_counts_each_request_once(store: Store) -> None:
+    """A second version adds no second verdict to the overview; a verdict after an error counts."""
+    first = [Score("brief", 1.0, "pass", version="1"), Score("fragile", error="timeout", version="0")]
+    store.write([made(n, *first) for n in range(10)])
+    logs = StoredLogs(store, [load(BRIEF), load(FRAGILE)], LogSelection())
+    rows = [item for item in logs.rows() if isinstance(item, Row)]
+    verdicts = {"brief": Score("brief", 0.0, "fail", version="2"), "fragile": Score("fragile", 1.0, "pass")}
+    logs.write([ScoredRow(row, verdicts) for row in rows])
+    checks = {check.evaluator: check for check in overview(store, NOW - 1, NOW + 100).checks}
+    assert checks["brief"].passes is not None
+    assert (checks["brief"].passes.count, checks["brief"].passes.value) == (10, 1.0)
+    assert checks["fragile"].passes is not None
+    assert checks["fragile"].passes.count == 10
+
+
+def test_failed_evaluations_are_tried_again(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What failed is counted and not stored, so the same command evaluates it once the cause is away."""
+    _fill(store_url, 20)
+    monkeypatch.setenv("RESCORE_BROKEN", "yes")
+    assert rescore(store_url, FRAGILE) == 0
+    assert "2 evaluations failed; the same command tries them again" in capsys.readouterr().err
+    assert len(_rows(store_url)) == 18
+    monkeypatch.delenv("RESCORE_BROKEN")
+    assert rescore(store_url, FRAGILE) == 0
+    assert "2 evaluations of 2 logs are to be done, 18 are there" in capsys.readouterr().err
+    assert [row[5] for row in _rows(store_url)] == [None] * 20
+
+
+def test_the_logs_of_a_period_and_an_application(store_url: str) -> None:
+    """--since, --until and --app choose logs; a period that ends before it begins is an error."""
+    store = open_store(store_url)
+    store.write([made(n, started=NOW + 3_600 * n, facts=Facts(app="shop" if n % 2 else "help")) for n in range(10)])
+    store.close()
+    period = ("--since", "2025-10-09T10:00", "--until", "2025-10-09T14:00")
+    assert rescore(store_url, BRIEF, *period, "--app", "shop") == 0
+    assert [int(row[0], 16) - 1 for row in _rows(store_url)] == [3, 5]
+    assert rescore(store_url, BRIEF, "--since", "2025-10-10", "--until", "2025-10-09") == 2
+
+
+def test_calibrated_thresholds_apply(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thresholds of the calibration file give the labels, and the version of the scores."""
+    _fill(store_url, 3, answer="a long answer to the question")
+    save(tmp_path / "c.json", [Calibrated("brief", "2", 1, 0.2, "higher", NOW)])
+    monkeypatch.setenv("RAGTRACE_CALIBRATION_FILE", str(tmp_path / "c.json"))
+    assert rescore(store_url, BRIEF) == 0
+    assert {row[1:5] for row in _rows(store_url)} == {("brief", "2+c1", 0.25, "pass")}
+
+
+def test_a_log_that_is_deleted_meanwhile_stays_deleted(store: Store) -> None:
+    """Scores of a log that its user had deleted are not stored, and bring nothing of it back."""
+    store.write([made(n, facts=Facts(app="shop", user_id=f"u{n}")) for n in range(3)])
+    logs = StoredLogs(store, [load(BRIEF)], LogSelection())
+    rows = [item for item in logs.rows() if isinstance(item, Row)]
+    delete_user(store, "u1", rewrite=False)
+    logs.write([ScoredRow(row, {"brief": Score("brief", 1.0, "pass", version="2")}) for row in rows])
+    assert logs.count().logs == 2
+    assert logs.count().unfinished == 0
+
+
+def test_a_damaged_log_is_left_out(store: Store) -> None:
+    """A log whose content cannot be read is an error with its id; the others are evaluated."""
+    store.write([made(n) for n in range(3)])
+    with store.writing() as connection:
+        first = select(traces.c.id).where(traces.c.trace_id == f"{2:032x}").scalar_subquery()
+        connection.execute(update(contents).where(contents.c.trace == first).values(documents="[{"))
+    items = list(StoredLogs(store, [load(BRIEF)], LogSelection()).rows())
+    assert [type(item) for item in items] == [Row, DataError, Row]
+    assert str(items[1]) == f"the log {2:032x} is damaged: JSONDecodeError"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--evaluators", "no_such"], "there is no evaluator 'no_such'"),
+        (["--evaluators", f"{BRIEF},brief:brief"], "'brief:brief': the module 'brief' cannot be imported"),
+        (["--evaluators", ","], "the list of evaluators is empty"),
+        (["--store", "absent.db"], "the store absent.db does not exist"),
+        (["--since", "noon"], "invalid --since 'noon'"),
+        (["--evaluators", "sexism"], "judge_model is not set"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What cannot be done is said in one line, with the exit code 2, before anything is evaluated."""
+    pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
+    monkeypatch.chdir(tmp_path)
+    _fill("s.db", 2)
+    assert main(["rescore", "--store", "s.db", "--evaluators", BRIEF, *arguments]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert _rows("s.db") == []
+
+
+def test_evaluators_without_their_models(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Evaluators whose models are not installed are named before anything is evaluated."""
+    _fill(store_url, 2)
+    monkeypatch.setattr("ragtrace.startup.requirements._is_installed", lambda module: module != "onnxruntime")
+    assert rescore(store_url, "faithfulness") == 2
+    assert "names faithfulness, for which these packages are not installed: onnxruntime" in capsys.readouterr().err
+
+
+def test_an_empty_store_has_nothing_to_do(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A store without logs is no error."""
+    _fill(store_url, 0)
+    assert rescore(store_url, BRIEF) == 0
+    assert "0 logs" in capsys.readouterr().err
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_run_that_is_killed_goes_on(jobs: str, tmp_path: Path) -> None:
+    """Killed at three moments and started again, the store is that of an uninterrupted run, and less than 2 % of the
+    evaluations were done twice for each kill."""
+    count, kills = 400, 3
+    calls = tmp_path / "calls.txt"
+    calls.touch()
+    for name in ("once.db", "killed.db"):
+        _fill(str(tmp_path / name), count)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RESCORE_CALLS": str(calls)}
+
+    def start(name: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "ragtrace", "rescore", "--store", name, "--evaluators", SLOW, "--jobs", jobs]
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+
+    assert start("once.db").wait(100) == 0
+    calls.write_text("")
+    chance = random.Random(7)
+    for i in range(kills):
+        process = start("killed.db")
+        enough = (i + 1) * count // (kills + 2)
+        while len(set(calls.read_text().split())) < enough and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(chance.random() * 0.1)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(20) == -signal.SIGKILL
+    assert start("killed.db").wait(100) == 0
+    assert _rows(str(tmp_path / "killed.db")) == _rows(str(tmp_path / "once.db"))
+    assert len(_rows(str(tmp_path / "killed.db"))) == count
+    samples = (kills + 1) * (2 * count // 50)
+    repeated = len(calls.read_text().split()) - count - samples
+    assert repeated <= kills * 0.02 * count, json.dumps(repeated)
