@@ -18,7 +18,7 @@ import time
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Set
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -219,12 +219,12 @@ class Background(Generic[Item]):
             with self._session():
                 while lock is self.lock and (batch := self._next_batch(due)) is not None:
                     due = time.monotonic() + self._run_batch(batch, lock)
+                    del batch  # while this thread waits for the next one, it keeps nothing of it alive
         except Exception:  # noqa: BLE001 the session failed; the next item starts another thread
             self._report_failure("cannot start or end its session", lock)
         finally:
-            with lock:
-                if threading.current_thread() in self._threads:
-                    self._threads.remove(threading.current_thread())
+            with lock, suppress(ValueError):
+                self._threads.remove(threading.current_thread())
 
     def _next_batch(self, due: float) -> list[_Entry] | None:
         """Wait for the next batch. It is empty when the work is due or `wake` was called. None after `close`."""

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
 
 from ragtrace.background import Background, Bounds, after_fork
 from ragtrace.records import Evaluation, Facts, Score, Trace
@@ -24,8 +26,12 @@ _SCORES = 10_000
 _WAIT = 30.0
 """Seconds that a score waits at most for the evaluation of its request."""
 
-_Request = tuple[int, float, Facts, bool]
-"""Span id of the root, start in Unix seconds, facts, and whether the request is still to be evaluated."""
+_SHOWN = ("app", "env", "prompt_version", "model", "response_id", "unrecorded")
+"""The facts that metrics and events show. The others, e.g. steps and spans, would keep a request's memory alive."""
+_shown_facts: Callable[[Facts], tuple[Any, ...]] = attrgetter(*_SHOWN)
+
+_Request = tuple[int, float, tuple[Any, ...], bool]
+"""Span id of the root, start in Unix seconds, facts `_SHOWN`, and whether the request is still to be evaluated."""
 
 
 @dataclass(slots=True)
@@ -53,7 +59,7 @@ class CodeScores:
 
     def observe(self, trace: Trace, decision: Decision) -> None:
         """Remember a finished request. Runs in its thread: a few single operations on a dictionary."""
-        self._requests[trace.trace_id] = (trace.span_id, trace.started, trace.facts, decision.keep)
+        self._requests[trace.trace_id] = (trace.span_id, trace.started, _shown_facts(trace.facts), decision.keep)
         while len(self._requests) > _REQUESTS:
             with suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
                 del self._requests[next(iter(self._requests))]
@@ -74,7 +80,7 @@ class CodeScores:
         with self._lock:
             request = self._requests.get(trace_id)
             if request is not None:
-                self._requests[trace_id] = (*request[:2], _brief(request[2]), False)
+                self._requests[trace_id] = (*request[:3], False)
             return self._pop(trace_id)
 
     def _pop(self, trace_id: int) -> list[Score]:
@@ -100,8 +106,9 @@ class CodeScores:
 
     def _trace(self, trace_id: int) -> Trace:
         """The request without its texts. Without a span id where another process has answered it."""
-        span_id, started, facts, _ = self._requests.get(trace_id, (0, 0.0, Facts(), False))
-        return Trace(trace_id, span_id, "", (), "", started=started, facts=_brief(facts))
+        span_id, started, shown, _ = self._requests.get(trace_id, (0, 0.0, (), False))
+        facts = Facts(**dict(zip(_SHOWN, shown, strict=bool(shown))))
+        return Trace(trace_id, span_id, "", (), "", started=started, facts=facts)
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Deliver the scores of all finished requests; False after `timeout` seconds."""
@@ -120,15 +127,3 @@ class CodeScores:
         if self._waiting:
             self.flush(timeout)
         self._queue.close(timeout)
-
-
-def _brief(facts: Facts) -> Facts:
-    """The facts that metrics and events show, without steps and spans."""
-    return Facts(
-        app=facts.app,
-        env=facts.env,
-        prompt_version=facts.prompt_version,
-        model=facts.model,
-        response_id=facts.response_id,
-        unrecorded=facts.unrecorded,
-    )

@@ -16,6 +16,8 @@ _SESSIONS = 1_000
 """Sessions that are remembered, the latest."""
 _CHARS = 32_000
 """Characters of chunks that are remembered of a session, the latest: at most 32 million characters in all."""
+_CHUNKS = 64
+"""Chunks that are remembered of a session, the latest: those without text take memory, too."""
 
 _chunks: dict[tuple[str, str | None, str], tuple[Document, ...]] = {}
 
@@ -38,10 +40,12 @@ def earlier_chunks(request: Request, documents: Sequence[Document]) -> tuple[Doc
 
 
 def _latest(documents: Sequence[Document]) -> tuple[Document, ...]:
-    """The first of these, each once, that fit into the characters."""
+    """The first of these, each once, that fit into the bounds."""
     chunks: dict[tuple[str, str], Document] = {}
     room = _CHARS
     for document in documents:
+        if len(chunks) == _CHUNKS:
+            break
         key = (document.id, document.content)
         if key not in chunks and len(document.content) <= room:
             chunks[key] = document

@@ -929,7 +929,7 @@ def test_a_turn_without_a_retrieval_has_the_chunks_of_its_session(recorded: Reco
 
 
 def test_sessions_are_forgotten_before_they_fill_the_memory(recorded: Recorded, config: Any) -> None:
-    """The chunks of a thousand sessions are kept, of each session its latest 32,000 characters."""
+    """The chunks of a thousand sessions are kept, of each session its latest 32,000 characters and 64 chunks."""
     long = [Document(page_content=str(i) * 10_000, id=f"long-{i}") for i in range(1, 5)]
 
     def turn(runnable: Any, session: str) -> Trace:
@@ -942,3 +942,7 @@ def test_sessions_are_forgotten_before_they_fill_the_memory(recorded: Recorded, 
     for i in range(1_000):
         earlier_chunks(Request(session=f"memory-{i + 1}"), [RecordedDocument("d", "chunk")])
     assert turn(model, "memory-0").documents == ()
+    for i in range(100):
+        earlier_chunks(Request(session="without text"), [RecordedDocument(f"d{i}", "")])
+    ids = [each.id for each in earlier_chunks(Request(session="without text"), [])]
+    assert ids == [f"d{i}" for i in range(99, 35, -1)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,8 @@ import pytest
 
 import ragtrace
 from ragtrace.evaluation import evaluator
-from ragtrace.records import Evaluation, Score, Trace
-from ragtrace.testing import Capture
+from ragtrace.records import Evaluation, Facts, Score, Trace
+from ragtrace.testing import Capture, make_trace
 
 Start = Callable[..., ragtrace.Runtime]
 
@@ -30,6 +32,10 @@ def slow(trace: Trace) -> float:
     """Takes half a second."""
     time.sleep(0.5)
     return 1.0
+
+
+class Step(dict[str, str]):
+    """A tool call; a plain dictionary has no weak references."""
 
 
 @pytest.fixture
@@ -118,6 +124,22 @@ def test_a_request_that_is_not_sampled_can_be_scored(start: Start) -> None:
     (evaluation,) = capture.wait(1)
     assert f"{evaluation.trace.trace_id:032x}" == trace_id
     assert evaluation.trace.span_id
+
+
+def test_a_remembered_request_keeps_nothing_else_alive(start: Start) -> None:
+    """Of a finished request, sampled or not, what a later score needs is remembered; its tool calls are not. The thread
+    of an evaluator keeps the last request that it had."""
+    runtime = start(sample=0.5)
+    alive = []
+    for i in range(50):
+        step = Step(tool="look_up")
+        alive.append(weakref.ref(step))
+        runtime.pipeline.submit(make_trace(trace_id=(i + 1) * 2**122 // 26, facts=Facts(app="pumps", steps=(step,))))
+        del step
+    assert ragtrace.flush(30)
+    assert 0 < runtime.pipeline.stats().sampled_out < 50
+    gc.collect()
+    assert sum(ref() is not None for ref in alive) <= 1
 
 
 def test_a_score_of_another_process_is_delivered_at_the_end(start: Start) -> None:
