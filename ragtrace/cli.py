@@ -119,9 +119,18 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 
 def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from ragtrace.chatlogs.cli import add_store_option
+    from ragtrace.rescore.cli import add_log_options
+
     comparison = commands.add_parser("compare", help="show which differences between two runs are significant")
-    comparison.add_argument("first", type=Path, help="a folder that `ragtrace eval --report` wrote")
-    comparison.add_argument("second", type=Path, help="another such folder, with the same rows")
+    add = comparison.add_argument
+    add("first", nargs="?", help="a folder that `ragtrace eval --report` wrote; with --evaluator a version of it")
+    add("second", nargs="?", help="another such folder, with the same rows; or another version")
+    add(
+        "--evaluator", default="", metavar="NAME", help="compare two versions of this evaluator (default: the last two)"
+    )
+    add_store_option(comparison)
+    add_log_options(comparison)
     comparison.set_defaults(run=_compare)
 
     report = commands.add_parser("report", help="show the scores of live requests, and whether they became worse")
@@ -253,11 +262,17 @@ def _progress(path: Path, *, visible: bool) -> contextlib.AbstractContextManager
 
 
 def _compare(options: argparse.Namespace) -> int:
+    if options.evaluator:
+        from ragtrace.rescore.cli import compare_versions
+
+        return compare_versions(options)
     from ragtrace.reporting.comparison import comparison_table
     from ragtrace.reporting.files import read_run
 
-    table = comparison_table(read_run(options.first), read_run(options.second), columns=terminal.width())
-    print(table)
+    if options.second is None:
+        raise SettingError("compare needs two folders of reports, or --evaluator NAME to compare its versions")
+    runs = [read_run(Path(folder)) for folder in (options.first, options.second)]
+    print(comparison_table(runs[0], runs[1], columns=terminal.width()))
     return 0
 
 

@@ -33,12 +33,32 @@ def add_commands(commands: Any) -> None:
         metavar="A,B",
         help="names of evaluators, `default` (the default) or `local`",
     )
-    add("--since", default="", metavar="WHEN", help="only logs from then on: 30m, 24h or 7d before now, or 2026-01-31")
-    add("--until", default="", metavar="WHEN", help="only logs before then, in the same form")
-    add("--app", default="", help="only logs of this application")
+    add_log_options(rescore)
     add("--jobs", type=int, default=0, help="the number of processes; 0 (the default) starts one for each core")
     add("--yes", action="store_true", help="let the judge spend what the command says that it will cost")
     rescore.set_defaults(run=_rescore)
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that choose stored logs."""
+    add = parser.add_argument
+    add("--since", default="", metavar="WHEN", help="only logs from then on: 30m, 24h or 7d before now, or 2026-01-31")
+    add("--until", default="", metavar="WHEN", help="only logs before then, in the same form")
+    add("--app", default="", help="only logs of this application")
+
+
+def compare_versions(options: argparse.Namespace) -> int:
+    """`ragtrace compare --evaluator`: two versions on the logs of a store."""
+    from ragtrace.chatlogs.cli import open_store_of
+    from ragtrace.reporting import terminal
+    from ragtrace.rescore.version_changes import two_versions, version_changes
+
+    selection = _selection(options)
+    with open_store_of(options) as store:
+        versions = [version for version in (options.first, options.second) if version is not None]
+        pair = two_versions(store, options.evaluator, versions)
+        print(version_changes(store, options.evaluator, pair, selection, terminal.width()))
+    return 0
 
 
 def _rescore(options: argparse.Namespace) -> int:
