@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import math
@@ -194,6 +193,8 @@ def _call(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
             raise ValueError(f"{len(verdicts)} verdicts for {len(traces)} traces")
         return list(verdicts)
     if inspect.iscoroutinefunction(fn):
+        import asyncio  # takes longer than the rest of ragtrace, which pytest's plugin loads in every run
+
         return asyncio.run(_gather(fn, check.retries, traces))
     return [_one(check, fn, trace) for trace in traces]
 
@@ -206,7 +207,11 @@ def _one(check: Evaluator, fn: Callable[..., Any], trace: Trace) -> Any:
 
 
 def _resolve(value: Any) -> Any:
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+    if not inspect.isawaitable(value):
+        return value
+    import asyncio
+
+    return asyncio.run(_awaited(value))
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:
@@ -214,6 +219,8 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 
 async def _gather(fn: Callable[..., Any], retries: int, traces: Sequence[Trace]) -> list[Any]:
+    import asyncio
+
     async def one(trace: Trace) -> Any:
         for attempt in range(retries):
             try:

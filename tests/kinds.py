@@ -50,6 +50,7 @@ MODULES = {
     "prometheus/test_processes.py": "process",
     "prometheus/test_servers.py": "server",
     "prometheus/test_sharing.py": "server",
+    "pytest_plugin/test_plugin.py": "process",
     "reporting/test_terminal.py": "process",
     "review/test_webhooks.py": "server",
     "startup/test_assessments.py": "server",

@@ -27,7 +27,7 @@ from ragtrace.offline.table import RunFigures
 from ragtrace.private_file import private_opener
 from ragtrace.records import Score
 from ragtrace.reporting.perturb import perturbed
-from ragtrace.reporting.results import EvaluationRun, Info, Metric, Result
+from ragtrace.reporting.results import EvaluationRun, Info, Result, metric_of
 from ragtrace.settings import Settings, for_evaluators, load
 
 _HEAD = 256
@@ -255,10 +255,7 @@ def as_dict(score: Score) -> dict[str, Any]:
 
 def to_run(plan: Plan, outcome: Outcome, started: float) -> EvaluationRun:
     """The kept rows of an outcome for a report. `started` is Unix time in seconds."""
-    metrics = {
-        check.name: Metric(check.name, check.direction, check.threshold, check.range, check.method, check.version)
-        for check in outcome.checks
-    }
+    metrics = {check.name: metric_of(check) for check in outcome.checks}
     info = Info(
         file=str(plan.path),
         started=started,

@@ -89,7 +89,7 @@ def _document(analysis: Analysis, digest: str) -> dict[str, Any]:
         "format_version": _VERSION,
         "info": asdict(run.info),
         "primary": analysis.primary.name if analysis.primary else None,
-        "metrics": [asdict(metric) for metric in run.metrics.values()],
+        "metrics": [metric_as_dict(metric) for metric in run.metrics.values()],
         "summary": [asdict(summary) for summary in analysis.summaries],
         "models": [asdict(model) for model in analysis.models],
         "classification": [asdict(classification) for classification in analysis.classifications],
@@ -97,15 +97,37 @@ def _document(analysis: Analysis, digest: str) -> dict[str, Any]:
         "insights": [asdict(insight) for insight in analysis.insights],
         "flips": [asdict(flips) for flips in analysis.flips],
         "parquet": {"file": PARQUET_NAME, "sha256": digest},
-        "results": [_row(row) for row in run.results],
+        "results": [result_as_dict(row) for row in run.results],
     }
     value: dict[str, Any] = json_value(document)
     return value
 
 
-def _row(row: Result) -> dict[str, Any]:
+def result_as_dict(row: Result) -> dict[str, Any]:
+    """A row as JSON can hold it; `result_from_dict` reads it."""
     values = {f.name: getattr(row, f.name) for f in fields(Result)}
-    return {**values, "scores": {name: sparse(score) for name, score in row.scores.items()}}
+    result: dict[str, Any] = json_value(
+        {**values, "scores": {name: sparse(score) for name, score in row.scores.items()}}
+    )
+    return result
+
+
+def result_from_dict(row: Mapping[str, Any]) -> Result:
+    """The row that `result_as_dict` wrote."""
+    scores = {name: score_of(name, score) for name, score in row["scores"].items()}
+    return Result(**{**row, "contexts": tuple(row["contexts"]), "scores": scores})
+
+
+def metric_as_dict(metric: Metric) -> dict[str, Any]:
+    """A metric as JSON can hold it; `metric_from_dict` reads it."""
+    values: dict[str, Any] = json_value(asdict(metric))
+    return values
+
+
+def metric_from_dict(values: Mapping[str, Any]) -> Metric:
+    """The metric that `metric_as_dict` wrote."""
+    low, high = values["range"]
+    return Metric(**{**values, "range": (float(low), float(high)), "threshold": _number(values["threshold"])})
 
 
 _DEFAULTS: Mapping[str, Any] = {f.name: getattr(Score("x"), f.name) for f in fields(Score) if f.name != "name"}
@@ -118,27 +140,9 @@ def sparse(score: Score) -> dict[str, Any]:
 
 
 def _run(document: Mapping[str, Any]) -> EvaluationRun:
-    metrics = [
-        Metric(
-            **{
-                **fields,
-                "range": (float(fields["range"][0]), float(fields["range"][1])),
-                "threshold": _number(fields["threshold"]),
-            }
-        )
-        for fields in document["metrics"]
-    ]
+    metrics = [metric_from_dict(values) for values in document["metrics"]]
     info = Info(**{**document["info"], "unusable": tuple(document["info"]["unusable"])})
-    results = tuple(
-        Result(
-            **{
-                **row,
-                "contexts": tuple(row["contexts"]),
-                "scores": {name: score_of(name, score) for name, score in row["scores"].items()},
-            }
-        )
-        for row in document["results"]
-    )
+    results = tuple(result_from_dict(row) for row in document["results"])
     return EvaluationRun(results, {metric.name: metric for metric in metrics}, info)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ragtrace.evaluation import Direction
+from ragtrace.evaluation import Direction, Evaluator
 from ragtrace.records import Score
 
 """`Score.error` of a judge whose reply could not be read. Evaluators that pass or fail count it separately."""
@@ -42,6 +42,11 @@ class Metric:
         if self.threshold is None:
             return f"{self.direction} is better"
         return f"{'≥' if self.direction == 'higher' else '≤'} {self.threshold:g}".replace("inf", "∞")
+
+
+def metric_of(check: Evaluator) -> Metric:
+    """The metric of an evaluator."""
+    return Metric(check.name, check.direction, check.threshold, check.range, check.method, check.version)
 
 
 @dataclass(frozen=True, slots=True)

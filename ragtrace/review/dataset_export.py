@@ -91,7 +91,7 @@ def export(store: Store, path: str | os.PathLike[str], options: Options | None =
     """
     options, path = options or Options(), Path(path)
     counts: Counter[str] = Counter()
-    rows = _rows(store, options, counts)
+    rows = reviewed_rows(store, options, counts)
     try:
         folder = Path(tempfile.mkdtemp(dir=path.parent or ".", prefix=f".{path.name}."))
         try:
@@ -118,7 +118,9 @@ def _write(new: Path, name: str, rows: Iterator[dict[str, Any]], options: Option
         (new / "README.md").write_text(card(options, counts), encoding="utf-8")
 
 
-def _rows(store: Store, options: Options, counts: Counter[str]) -> Iterator[dict[str, Any]]:
+def reviewed_rows(store: Store, options: Options, counts: Counter[str]) -> Iterator[dict[str, Any]]:
+    """The rows of the reviewed logs, in the order in which they were stored. `counts` gets the number of `rows`, and of
+    logs that are left out: `refused` consent, and `without` consent where it is required."""
     weights = {row.trace: row.weight for row in load_verdicts(store) if row.weight > 0}
     ids: set[str] = set()
     for trace in _traces_with_review(store, options):
@@ -341,4 +343,4 @@ License: {options.license or "not stated"}. Consent: see each row; otherwise: {g
     return "\n".join(head) + "\n" + body
 
 
-__all__ = ["ExportResult", "Options", "card", "consent_of", "export"]
+__all__ = ["ExportResult", "Options", "card", "consent_of", "export", "reviewed_rows"]

@@ -93,7 +93,7 @@ class Recording:
         """The evaluation of each request, with the scores that code gave it."""
         for place, trace in enumerate(self.traces):
             if place not in self._evaluations:
-                self._evaluations[place] = _evaluate(trace, self._evaluators)
+                self._evaluations[place] = evaluate_now(trace, self._evaluators)
         own = self._code_scores
         return [replace(e, scores=(*e.scores, *own.get(e.trace.trace_id, ()))) for e in self._evaluations.values()]
 
@@ -174,7 +174,8 @@ def _provider(recording: Recording) -> TracerProvider:
     return provider
 
 
-def _evaluate(trace: Trace, evaluators: Sequence[Evaluator]) -> Evaluation:
+def evaluate_now(trace: Trace, evaluators: Sequence[Evaluator]) -> Evaluation:
+    """Evaluate a request in this thread, which waits; the evaluators are neither traced nor evaluated."""
     from ragtrace.evaluators.causes import cause
 
     # A judge may itself be an instrumented chain: it must be neither traced nor evaluated.

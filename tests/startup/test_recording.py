@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import textwrap
@@ -207,29 +206,3 @@ def test_other_evaluators_on_the_same_requests() -> None:
         recording.use(["looping_compression_ratio"])
         assert [score.name for score in recording.scores] == ["looping_compression_ratio"]
     assert make_trace().query
-
-
-@pytest.mark.process
-def test_the_example_runs(tmp_path: Path) -> None:
-    """The test in docs/testing.md passes as it stands, with pytest's fixture, also where ragtrace is switched off."""
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "testing.md").read_text("utf-8"), re.DOTALL)
-    (tmp_path / "test_example.py").write_text(example)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "ragtrace.startup.pytest_plugin",
-            "-W",
-            "error",
-            "test_example.py",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "RAGTRACE_ENABLED": "false", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-    )
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
