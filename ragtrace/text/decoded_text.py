@@ -22,17 +22,20 @@ _INVISIBLE = (
     "\ufeff\uffa0\u0300-\u036f\u0489\u20d0-\u20f0\U000e0001\U000e0020-\U000e007f\U000e0100-\U000e01ef"
 )
 _VALUE = r"[\w@.+:/=-]"
+_TAGS = "b|em|font|hl|i|mark|s|small|span|strong|sub|sup|u|wbr"
+"""Tags inside of a line, as those with which a search marks its words."""
 # Backslashes, "25" and "amp;" recur where a text was escaped twice.
 _HIDDEN = re.compile(
     r"(?P<pair>\\+u[dD][89abAB][0-9a-fA-F]{2}\\+u[dD][c-fC-F][0-9a-fA-F]{2})"
     r"|(?P<code>\\+(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|u\{[0-9a-fA-F]{1,6}\}|x[0-9a-fA-F]{2}))"
     r"|(?P<url>%(?:25)*[0-7][0-9a-fA-F]|(?:%(?:25)*[89a-fA-F][0-9a-fA-F])+)"
     r"|(?P<entity>&(?:amp;)*(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"
-    r"|(?P<space>\\+[nrt](?=[0-9A-Za-z+]))"
+    r"|(?P<line>\\+[nrt](?=[\w@.+:/=-]|[ \t]+\d)|(?<=[\w@.+:/= -])<br ?/?>)"
     r"|(?<=\w)\\+(?P<mark>[!-/:-@\[\]-`{-~])"
-    rf"|(?P<nothing>[{_INVISIBLE}]+|(?<={_VALUE})(?:\*{{2,3}}|~~|`)(?={_VALUE})|(?<=\d )\*\*(?=\d)|(?<=\d)\*\*(?= \d))"
+    rf"|(?P<nothing>[{_INVISIBLE}]+|(?:(?<={_VALUE})|(?<=\d ))</?(?:{_TAGS})(?:\s[^<>]{{0,80}})?>(?={_VALUE}| \d)"
+    rf"|(?<={_VALUE})(?:\*{{2,3}}|~~|`)(?={_VALUE})|(?<=\d )\*\*(?=\d)|(?<=\d)\*\*(?= \d))"
 )
-_MARK = re.compile(rf"[\\%&*~`{_INVISIBLE}]")
+_MARK = re.compile(rf"[\\%&*~`<{_INVISIBLE}]")
 """What an escape begins with: a search for it costs little in a text without one."""
 _PLUS = re.compile(r"(?<=\w)\+(?=\w)")
 _ESCAPED_URL = re.compile(r"%[0-9a-fA-F]{2}")
@@ -89,14 +92,15 @@ def decoded(text: str) -> DecodedText | None:
     return view
 
 
-def unwrapped(text: str) -> DecodedText | None:
+def unwrapped(source: DecodedText) -> DecodedText | None:
     """The text with a blank where a line break, a tab or a plus stands between two digits; None where none does."""
-    return _replaced(text, _WRAP.finditer(text), lambda _: " ")
+    return _replaced(source.text, _WRAP.finditer(source.text), lambda _: " ", source)
 
 
-def rejoined(text: str) -> DecodedText | None:
+def rejoined(source: DecodedText) -> DecodedText | None:
     """The words that a line break may have cut in two, put together, one a line: those with an @ before the break, and
     those that are no words on both sides. None where there are none. Linear in the length."""
+    text = source.text
     pieces: list[str] = []
     edits: list[_Edit] = []
     last = length = 0
@@ -111,7 +115,7 @@ def rejoined(text: str) -> DecodedText | None:
             edits.append(_Edit(joint, joint, start + len(before[0]), match.end()))
             pieces += ("\n", before[0], after)
             length, last = joint + len(after), match.end() + len(after)
-    return DecodedText("".join(pieces), edits) if edits else None
+    return DecodedText("".join(pieces), edits, source) if edits else None
 
 
 def _can_be_a_value(before: str, after: str) -> bool:
@@ -151,8 +155,8 @@ def _meaning(match: re.Match[str]) -> str:
     kind, whole = match.lastgroup, match.group()
     if kind == "nothing":
         return ""
-    if kind == "space":
-        return " "
+    if kind == "line":
+        return "\n"
     if kind == "mark":
         return match["mark"]
     if kind == "url":

@@ -19,7 +19,16 @@ from ragtrace.text.item_checks import is_card, is_host_ip, is_iban, is_real_emai
 from ragtrace.text.item_kinds import Group, Kind, Parts, personal
 from ragtrace.text.item_labels import label_search
 from ragtrace.text.item_search import SearchText, announces_no_example, is_free_number, is_nobodys_contract
-from ragtrace.text.network_addresses import IPV4, IPV4_FORM, IPV6, MAC, is_device, is_host_in_context, is_public_ip
+from ragtrace.text.network_addresses import (
+    IPV4,
+    IPV4_FORM,
+    IPV4_IN_DASHES,
+    IPV6,
+    MAC,
+    is_device,
+    is_host_in_context,
+    is_public_ip,
+)
 from ragtrace.text.phone_numbers import phone_forms, phones
 from ragtrace.text.plain_views import plain_views
 from ragtrace.text.secret_assignments import assigned_secrets, spoken_codes, spoken_passwords
@@ -111,6 +120,8 @@ _PERSONAL_KINDS = (
     personal("us_ssn", r"(?<![\w.-])\d{3}([- ])\d{2}\1\d{4}(?![\w-]|\.\d)", is_ssn, "numbers", context=is_free_number),
     personal("ip_address", IPV4, is_public_ip, "numbers", "[ip_address]", context=is_host_in_context),
     personal("ip_address", IPV4_FORM, is_host_ip, "numbers", "[ip_address]", reported=False),
+    personal("ip_address", IPV4_IN_DASHES, is_public_ip, "numbers", "[ip_address]", reported=False,
+             context=is_host_in_context),
     personal("ip_address", IPV6, is_public_ip, "long_words", "[ip_address]", marks=(":",), context=is_host_in_context),
     personal("ip_address", IPV6, is_public_ip, "long_words", "[ip_address]", marks=(":",), reported=False),
     personal("mac_address", MAC, is_device, "long_words", "[mac_address]", context=announces_no_example),
@@ -182,9 +193,10 @@ def find_masks(text: str) -> list[Mask]:
     spans = _seen_spans(text)
     if (view := decoded(text)) is not None:
         spans += [(*view.place(start, end), rank) for start, end, rank in _seen_spans(view.text)]
-    if (view := unwrapped(text)) is not None:
+    plain = DecodedText(text, []) if view is None else view
+    if (view := unwrapped(plain)) is not None:
         spans += [(*view.place(start, end), rank) for start, end, rank in _mask_spans(view.text, _CHECKED_NUMBERS)]
-    if (view := rejoined(text)) is not None:
+    if (view := rejoined(plain)) is not None:
         # An item that ends with its line is whole.
         spans += [span for span in _rejoined_spans(view) if not any(a <= span[0] < b for a, b, _ in spans)]
     return _merged(sorted(spans))

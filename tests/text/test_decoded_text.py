@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.text.decoded_text import decoded, rejoined
+from ragtrace.text.decoded_text import DecodedText, decoded, rejoined, unwrapped
 from ragtrace.text.redaction import mask_pii, mask_pii_at
 
 VALUES = {
@@ -69,6 +69,9 @@ ESCAPES: dict[str, Callable[[str], str]] = {
     "Arabic digits": lambda value: value.translate({48 + n: 0x660 + n for n in range(10)}),
     "Cyrillic": lambda value: value.translate(LOOK_ALIKES),
     "line breaks": lambda value: value.replace(" ", "\n"),
+    "escaped line breaks": lambda value: value.replace(" ", r"\n "),
+    "tags": _inside("<em>"),
+    "tags with attributes": _inside('<span class="hit">'),
     "tabs": lambda value: value.replace(" ", "\t"),
 }
 
@@ -87,11 +90,20 @@ def test_an_escape_is_no_shelter(value: str, escape: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["email", "ipv6", "mac", "github"])
-def test_a_line_break_inside_of_a_value_is_no_shelter(value: str) -> None:
+@pytest.mark.parametrize("line_break", ["\n", r"\n", "<br>"])
+def test_a_line_break_inside_of_a_value_is_no_shelter(value: str, line_break: str) -> None:
     """A value that is wrapped in its middle, as mails and PDFs have it, is hidden whole."""
     text = VALUES[value]
-    masked = mask_pii(f"It is {text[: len(text) // 2]}\n{text[len(text) // 2 :]} today")
-    assert re.fullmatch(r"It is (\[[a-z_]+\]\s?)+ ?today", masked), masked
+    masked = mask_pii(f"It is {text[: len(text) // 2]}{line_break}{text[len(text) // 2 :]} today")
+    assert re.fullmatch(r"It is (\[[a-z_]+\](\s|\\n|<br>)?)+ ?today", masked), masked
+
+
+@pytest.mark.parametrize("value", [*VALUES, "short ip"])
+@pytest.mark.parametrize("dash", ["-", "\u2013", "\u2014", "\u2011"])
+def test_dashes_beside_a_value_are_no_shelter(value: str, dash: str) -> None:
+    """A dash before and after a value, tight, belongs to neither."""
+    masked = mask_pii(f"It is x{dash}{({'short ip': '84.8.32.116'} | VALUES)[value]}{dash}y today")
+    assert re.fullmatch(rf"It is (x{dash})?\[[a-z_]+\]({dash}y)? today", masked), masked
 
 
 @pytest.mark.parametrize(
@@ -100,6 +112,8 @@ def test_a_line_break_inside_of_a_value_is_no_shelter(value: str) -> None:
         "write to\nThanks and\nregards",
         "2019\n2020\n2021\n2022",
         "| 12 | 30 |\n| 45 | 61 |",
+        "<td>2019</td><td><b>2020</b></td> a<b>c</b>d 2019<br>2020<br>2021<br>2022",
+        "1.2.3.4-5 of pkg-1.20.30.40-py3, 550e8400-e29b-41d4-a716-44665544abcd, ab-12-cd-34-ef-56-1a-2b",
         r"C:\new\table\readme.txt and \alpha + \beta",
         "100% of 50% and 20%20 more",
         "AT&T &amp; Co; R&D; a*b*c ** d",
@@ -119,7 +133,7 @@ def test_the_next_line_of_a_whole_value_stays() -> None:
 @given(st.text(alphabet="a@.%&\\u0041#;x25\n\r =\u200b*`+1", max_size=60), st.integers(0, 60), st.integers(1, 60))
 def test_every_place_of_a_view_is_a_place_of_the_text(text: str, start: int, length: int) -> None:
     """Places are in order, inside of the text, and lead to the same characters where nothing was replaced."""
-    for view in (decoded(text), rejoined(text)):
+    for view in (decoded(text), rejoined(DecodedText(text, [])), unwrapped(DecodedText(text, []))):
         if view is not None and start + length <= len(view.text):
             first, last = view.place(start, start + length)
             assert 0 <= first <= last <= len(text)
