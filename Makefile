@@ -80,4 +80,4 @@ $(VENV)/.test: $(VENV)/.demo
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-minimal .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-minimal .venv-servers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,6 +1,6 @@
 """Draw the pictures of docs/backends.md: python docs/backend_pictures.py
 
-COMPAT_PHOENIX and COMPAT_MLFLOW name the servers' programs, as for tests/backends. Needs playwright and chromium.
+The servers are those of tests/backends. Needs playwright and chromium.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def ask(server: Server, name: str) -> str:
 
 def draw(browser: Any, backend: Backend, name: str) -> None:
     """Draw the page of one request."""
-    with running(backend, Path(os.environ[backend.variable])) as server:
+    program = backend.program
+    assert program is not None, f"{backend.name} is not installed: see tests/prepare.py"
+    with running(backend, program) as server:
         address = server.url + PAGES[name].format(id=ask(server, name))
         page = browser.new_page(viewport={"width": WIDTHS[name], "height": 760})
         if name == "mlflow":  # a hint covers its list of traces at first

@@ -27,6 +27,19 @@ from tests.kinds import (  # noqa: F401 hooks
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # before its import: nothing is fetched
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Have one test process take all of tests/backends: its modules share servers, which take long to start."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class SharedServers(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folder = "tests/backends/"
+            return folder if nodeid.startswith(folder) else str(super()._split_scope(nodeid))
+
+    return SharedServers(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
 @dataclass(slots=True)
 class Gathering:
     """A consumer that keeps every trace."""

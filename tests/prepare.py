@@ -6,6 +6,7 @@ that names it: a workstation need not have torch because of us.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -36,6 +37,9 @@ TOOLS = {
 }
 """Programs that tests call, and Debian's packages with them."""
 HERE = Path(__file__).parent
+SERVERS = HERE.parent / ".venv-servers"
+"""The environment of the servers that show what ragtrace sends: they are large, and bring libraries of their own."""
+SERVER_PACKAGES = ["arize-phoenix==20.26.1", "mlflow==3.17.2"]
 NODE = {
     HERE.parent / "grafana" / "types": "@grafana/schema is not installed: the dashboards' types are not checked",
     HERE / "console": "axe-core is not installed: the console's accessibility is not looked at",
@@ -45,7 +49,27 @@ NODE = {
 
 def main() -> int:
     """0 if all is there that may be; 1 in CI where something cannot be brought."""
-    return python_packages() or programs() or node_packages()
+    return python_packages() or programs() or node_packages() or servers()
+
+
+def servers() -> int:
+    """Phoenix and MLflow, in an environment of their own."""
+    key = hashlib.sha256("\n".join([sys.version, str(SERVERS), *SERVER_PACKAGES]).encode()).hexdigest()
+    key_file = SERVERS / "key"
+    if key_file.exists() and key_file.read_text() == key:
+        return 0
+    if not os.environ.get("CI"):
+        print(f"Phoenix and MLflow are not in {SERVERS.name}: tests/backends is skipped (CI=true brings them, 1.3 GB)")
+        return 0
+    shutil.rmtree(SERVERS, ignore_errors=True)
+    # Most modules are never imported: without --no-compile half of the time would go into compiling them.
+    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", *SERVER_PACKAGES]
+    for command in ([sys.executable, "-m", "venv", str(SERVERS)], [str(SERVERS / "bin" / "python"), *install]):
+        if subprocess.run(command, check=False).returncode:
+            print(f"{' '.join(SERVER_PACKAGES)} cannot be installed into {SERVERS}", file=sys.stderr)
+            return 1
+    key_file.write_text(key)
+    return 0
 
 
 def node_packages() -> int:

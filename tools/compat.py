@@ -140,6 +140,7 @@ def _run(combination: Combination) -> str:
     if server := combination.server:
         python, command = Path(sys.executable), [*command, "-k", server]
         environment[f"COMPAT_{server.upper()}"] = str(folder / "bin" / server)
+        environment.setdefault("RAGTRACE_SCORES", "10000" if server == "phoenix" else "1000")
     tests = subprocess.run([python, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     (folder / "tests.log").write_text(tests.stdout + tests.stderr)
     return f"| {combination.name} | {shown} | {_summary(tests.stdout, folder)} |"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Thread
 from typing import Any
@@ -18,6 +18,8 @@ from ragtrace.errors import SettingError
 from ragtrace_prometheus.exposition import Exposition
 
 App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+Checks = Mapping[str, Callable[[], str]]
+"""By path, what says why the process is not well; an empty text if it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,17 @@ def is_taken(error: SettingError) -> bool:
     return getattr(error.__cause__, "errno", None) == errno.EADDRINUSE
 
 
-def make_app(registry: CollectorRegistry) -> App:
-    """A WSGI application that answers with the registry's metrics."""
+def make_app(registry: CollectorRegistry, checks: Checks | None = None) -> App:
+    """A WSGI application that answers with the registry's metrics, and at the paths of `checks` with 200 or 503."""
     standard: App = make_wsgi_app(registry)
     expositions = {openmetrics: Exposition(registry, openmetrics) for openmetrics in (False, True)}
 
     def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if check := (checks or {}).get(environ["PATH_INFO"]):
+            reason = check()
+            status = "503 Service Unavailable" if reason else "200 OK"
+            start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+            return [f"{reason or 'ok'}\n".encode()]
         # prometheus_client answers what is rare: other methods, a choice of names, a browser's icon.
         if environ["REQUEST_METHOD"] != "GET" or environ.get("QUERY_STRING") or environ["PATH_INFO"] == "/favicon.ico":
             return standard(environ, start_response)
@@ -76,10 +83,17 @@ def make_app(registry: CollectorRegistry) -> App:
 
 
 def serve(
-    registry: CollectorRegistry, port: int, host: str = "127.0.0.1", shared: bool = False, *, first: bool = False
+    registry: CollectorRegistry,
+    port: int,
+    host: str = "127.0.0.1",
+    shared: bool = False,
+    *,
+    first: bool = False,
+    checks: Checks | None = None,
 ) -> MetricsServer:
     """Serve the registry from a daemon thread; port 0 takes any free one. Several processes of one user may have the
     same port if all of them pass `shared`. The `first` one does not share it with others that are there already.
+    `checks` are as for `make_app`.
 
     Raises SettingError that names prometheus_port if the port cannot be had.
     """
@@ -91,7 +105,8 @@ def serve(
                 probe.bind(address)
                 probe.listen()
         kind = type("_Server", (ThreadingWSGIServer,), {"address_family": family, "allow_reuse_port": shared})
-        server: WSGIServer = make_server(str(address[0]), port, make_app(registry), kind, handler_class=_SilentHandler)
+        app = make_app(registry, checks)
+        server: WSGIServer = make_server(str(address[0]), port, app, kind, handler_class=_SilentHandler)
     except (OSError, OverflowError) as error:
         raise SettingError(
             f"prometheus_port is {port}, which cannot be opened on {host} "

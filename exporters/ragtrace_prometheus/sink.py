@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
@@ -78,6 +78,7 @@ class PrometheusSink(Collector):
         self._judge = judge or JudgeLimits()
         self._watcher: Watcher | None = None
         self._server: MetricsServer | None = None
+        self._checks: dict[str, Callable[[], str]] = {}
         self._address: tuple[int, str] | None = None
         """Port and host to serve on, of a process that tries until it has them."""
         self._next_try = 0.0
@@ -230,6 +231,8 @@ class PrometheusSink(Collector):
         """Read at each scrape the pipeline's counts, the exporters' and those of the deliveries of scores, and the
         numbers of texts whose redaction failed, by reason."""
         failures = {} if redaction is None else redaction
+        if (unready := getattr(telemetry, "unready_reason", None)) is not None:  # a worker's
+            self._checks.update({"/healthz": lambda: "", "/readyz": unready})
         self._watcher = Watcher(
             self._base, self._judge, pipeline, telemetry, self._fail, self._lost, failures, deliveries
         )
@@ -244,7 +247,8 @@ class PrometheusSink(Collector):
         share a directory, may have one port: each connection goes to one of them."""
         from ragtrace_prometheus.server import serve
 
-        self._server = serve(self.registry, port, host, shared=self._processes is not None)
+        shared = self._processes is not None
+        self._server = serve(self.registry, port, host, shared=shared, checks=self._checks)
         if self._processes is not None:
             self._queue.wake()
         return self._server
@@ -273,11 +277,11 @@ class PrometheusSink(Collector):
 
         try:
             if self._processes is None:
-                self._server = server.serve(self.registry, port, host)
+                self._server = server.serve(self.registry, port, host, checks=self._checks)
                 return
             with self._writing:
                 self._server = self._processes.enter(
-                    lambda first: server.serve(self.registry, port, host, shared=True, first=first)
+                    lambda first: server.serve(self.registry, port, host, shared=True, first=first, checks=self._checks)
                 )
         except SettingError as error:
             if not server.is_taken(error):

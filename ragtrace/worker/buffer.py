@@ -53,6 +53,9 @@ class Buffer(Protocol):
     @property
     def is_durable(self) -> bool: ...
 
+    def error(self) -> str:
+        """Why nothing can be written at present; an empty text if it can."""
+
     def append(self, pieces: Sequence[SpanGroup]) -> None:
         """Hold these pieces, and give each its row. Returns when they are safe. Raises OSError where they are not."""
 
@@ -83,6 +86,10 @@ class MemoryBuffer:
     """Holds nothing itself: the pieces stay in the table of open traces."""
 
     is_durable = False
+
+    def error(self) -> str:
+        """None: memory is bounded elsewhere."""
+        return ""
 
     def append(self, pieces: Sequence[SpanGroup]) -> None:
         """Do nothing."""
@@ -132,6 +139,7 @@ class DiskBuffer:
             ) from error
         self._last = self._connection.execute("SELECT coalesce(max(row), 0) FROM pieces").fetchone()[0]
         self._pruned = time.monotonic()
+        self._error = ""
         bounds = Bounds(items=1_000_000, batch=_BATCH)
         self._queue: Background[tuple[_Work, Future[None]]] = Background("ragtrace-buffer", self._commit, bounds)
 
@@ -164,6 +172,7 @@ class DiskBuffer:
             error = OSError(f"the buffer {self._path} cannot be written: {failure}")
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
+        self._error = str(error or "")
         for _, future in items:
             if error is None:
                 future.set_result(None)
@@ -181,6 +190,12 @@ class DiskBuffer:
         if self._queue.put((work, future)) is not None:
             raise OSError("the buffer is closed")
         future.result()
+
+    def error(self) -> str:
+        """See `Buffer`. After an error it also has something written, so that the answer changes when the disk does."""
+        if self._error and not self._queue.waiting:
+            self._queue.put((_write_nothing, Future()))
+        return self._error
 
     def append(self, pieces: Sequence[SpanGroup]) -> None:
         """See `Buffer`."""
@@ -237,6 +252,11 @@ class DiskBuffer:
         """Write what waits, and close the file."""
         self._queue.close(10.0)
         self._connection.close()
+
+
+def _write_nothing(connection: sqlite3.Connection) -> None:
+    """Write a row that is removed with the next old ones: whether that succeeds is what matters."""
+    connection.execute("INSERT OR REPLACE INTO ended VALUES (x'', 0)")
 
 
 def _many(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[object, ...]]) -> None:

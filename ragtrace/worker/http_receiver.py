@@ -47,10 +47,12 @@ class HttpReceiver:
     """An HTTP server for `POST /v1/traces`, `GET /healthz` and `GET /readyz`."""
 
     def __init__(
-        self, settings: WorkerSettings, senders: Senders, intake: Intake, is_ready: Callable[[], bool]
+        self, settings: WorkerSettings, senders: Senders, intake: Intake, unready_reason: Callable[[], str]
     ) -> None:
-        """Raises SettingError where the address cannot be listened on, and for certificates that cannot be read."""
-        self._settings, self._senders, self._intake, self._is_ready = settings, senders, intake, is_ready
+        """`unready_reason` says why no requests are taken; an empty text if they are.
+
+        Raises SettingError where the address cannot be listened on, and for certificates that cannot be read."""
+        self._settings, self._senders, self._intake, self._unready_reason = settings, senders, intake, unready_reason
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="ragtrace-http")
         self._under_way = self._bytes = 0
         host, port = split_address(settings.http, "http")
@@ -113,8 +115,8 @@ class HttpReceiver:
             return
         method, path = scope["method"], scope["path"]
         if method in ("GET", "HEAD") and path in ("/healthz", "/readyz"):
-            is_well = path == "/healthz" or self._is_ready()
-            await _answer(send, 200 if is_well else 503, b"ok\n" if is_well else b"not ready\n", "text/plain")
+            reason = "" if path == "/healthz" else self._unready_reason()
+            await _answer(send, 503 if reason else 200, f"{reason or 'ok'}\n".encode(), "text/plain; charset=utf-8")
             return
         headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
         kind = headers.get("content-type", PROTOBUF)

@@ -73,7 +73,7 @@ class Worker:
                 from ragtrace.worker.http_receiver import HttpReceiver
             except ModuleNotFoundError as error:
                 raise MissingExtraError(error.name or "uvicorn", "serve", "The worker's HTTP receiver") from error
-            http = HttpReceiver(self.options, senders, self._intake, lambda: self.is_ready)
+            http = HttpReceiver(self.options, senders, self._intake, self.unready_reason)
             self._receivers.append(http)
             http_port = http.port
         return grpc_port, http_port
@@ -104,7 +104,7 @@ class Worker:
             _log.warning("ragtrace worker: no endpoint is set (--to), so spans are evaluated and sent nowhere")
         self._forwarder = Forwarder(onward, self._buffer, self.ledger, self._traces, self._settle_store)
         self._assembler = Assembler(self.options, self._traces, self.ledger, sanitizer, self._forwarder)
-        telemetry = WorkerTelemetry(self._assembler, self.stats)
+        telemetry = WorkerTelemetry(self._assembler, self.stats, self.unready_reason)
         return telemetry, replace(settings, app=settings.app or _APP, env=settings.env or "dev")
 
     def _settle_store(self) -> None:
@@ -149,10 +149,14 @@ class Worker:
         for receiver in self._receivers:
             receiver.start()
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether requests are taken, and there is room for them."""
-        return self._intake.is_open and self.ledger.bytes < self.options.bytes
+    def unready_reason(self) -> str:
+        """Why no requests are taken at present; an empty text if they are. An endpoint that is away is no reason while
+        there is room: the spans wait."""
+        if not self._intake.is_open:
+            return "the worker starts or stops"
+        if self.ledger.bytes >= self.options.bytes:
+            return f"the worker holds {self.ledger.bytes} bytes of spans, and may hold {self.options.bytes}"
+        return self._buffer.error()
 
     @property
     def runtime(self) -> Runtime:

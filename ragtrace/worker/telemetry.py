@@ -20,9 +20,11 @@ class WorkerTelemetry:
     logger_provider: Any = None
     undelivered = 0
 
-    def __init__(self, sink: Sink, stats: Callable[[], WorkerStats]) -> None:
+    def __init__(self, sink: Sink, stats: Callable[[], WorkerStats], unready_reason: Callable[[], str]) -> None:
+        """`unready_reason` says why the worker takes no requests; an empty text if it does."""
         self.sinks = (sink,)
         self.worker_stats = stats
+        self.unready_reason = unready_reason
 
     def stats(self) -> TelemetryStats:
         """The spans that were sent, in the form of an application's exporters."""

@@ -17,6 +17,7 @@ from tests.backends import mlflow, phoenix
 from tests.backends.conversation import QUESTIONS
 from tests.backends.servers import MLFLOW, PHOENIX, Backend, Server, running
 from tests.backends.shown import Span, Trace
+from tests.prepare import SERVERS
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = "backends"
@@ -44,10 +45,13 @@ class Pages:
 
 @contextmanager
 def _server(backend: Backend) -> Iterator[Server]:
-    program = os.environ.get(backend.variable)
-    if not program:
-        pytest.skip(f"{backend.variable} names no server: run `make compat`, which installs and tests them")
-    with running(backend, Path(program)) as server:
+    program = backend.program
+    if program is None:
+        pytest.skip(
+            f"{backend.name} is not installed: `CI=true python tests/prepare.py` makes an environment with it ("
+            f"{SERVERS.name}, 1.3 GB), or {backend.variable} names its program"
+        )
+    with running(backend, program) as server:
         yield server
 
 

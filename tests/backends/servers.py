@@ -1,7 +1,7 @@
-"""Starts real Phoenix and MLflow servers on the loopback interface, each from an environment that `make compat` made.
+"""Starts real Phoenix and MLflow servers on the loopback interface.
 
-An environment variable (`Backend.variable`) names the program of a server; without it the tests that ask for the server
-are skipped.
+Their programs are in the environment that `tests/prepare.py` makes in CI; an environment variable (`Backend.variable`)
+names another one, as `make compat` does. Without either the tests that ask for the server are skipped.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.applications.processes import free_port
+from tests.prepare import SERVERS
 
 START = 180.0
 """Seconds within which a server is up, on the slowest machine: the first start creates its tables."""
@@ -31,6 +32,8 @@ ARRIVAL = 60.0
 class Backend:
     """How a server is started."""
 
+    name: str
+    """Of its program."""
     variable: str
     """Environment variable with the path of its program."""
     arguments: tuple[str, ...]
@@ -42,8 +45,15 @@ class Backend:
     headers: dict[str, str] = field(default_factory=dict)
     """Headers that its OTLP endpoint requires."""
 
+    @property
+    def program(self) -> Path | None:
+        """The path of its program; None where it is not installed."""
+        path = Path(os.environ.get(self.variable) or SERVERS / "bin" / self.name)
+        return path if path.exists() else None
+
 
 PHOENIX = Backend(
+    name="phoenix",
     variable="COMPAT_PHOENIX",
     arguments=("serve",),
     environment={
@@ -60,6 +70,7 @@ PHOENIX = Backend(
     health="/healthz",
 )
 MLFLOW = Backend(
+    name="mlflow",
     variable="COMPAT_MLFLOW",
     arguments=(
         *("server", "--host", "127.0.0.1", "--port", "{port}", "--workers", "1"),

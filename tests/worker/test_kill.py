@@ -5,16 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import re
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,52 +19,12 @@ from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi
 from tests.delivery.phoenix_api import PhoenixApi
 from tests.delivery.servers import serving
 from tests.otlp.receivers import Received, http_server, plain
+from tests.worker.processes import worker_process
 from tests.worker.running import post, request_of, wait_for
 
 KILLS = int(os.environ.get("RAGTRACE_KILLS", "4"))
 """The promise is twenty: RAGTRACE_KILLS=20."""
 _SENDERS, _TRACES = 3, 5
-_ADDRESS = re.compile(r"OTLP over HTTP at 127\.0\.0\.1:(\d+)")
-
-
-@contextlib.contextmanager
-def _process(folder: Path, endpoint: str, **settings: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A worker in a process of its own, and where it receives. `settings` are as in the environment, without prefix."""
-    command = [sys.executable, "-m", "ragtrace", "worker", "--http", "127.0.0.1:0", "--to", endpoint]
-    environment = {
-        **os.environ,
-        "RAGTRACE_EVALUATORS": "groundedness_lexical",
-        "RAGTRACE_SAMPLE_PER_SECOND": "0",
-        "RAGTRACE_WORKER_QUIET_SECONDS": "0.2",
-        "RAGTRACE_ISOLATE": "false",
-        **{f"RAGTRACE_{name.upper()}": value for name, value in settings.items()},
-    }
-    process = subprocess.Popen(
-        [*command, "--buffer", str(folder / "buffer.db")], env=environment, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    reader = threading.Thread(target=process.stderr.read, daemon=True)  # a full pipe would stop the worker
-    try:
-        port = next(match[1] for line in process.stderr if (match := _ADDRESS.search(line)))
-        reader.start()
-        url = f"http://127.0.0.1:{port}"
-        wait_for(lambda: _is_ready(url), bool)
-        yield process, f"{url}/v1/traces"
-    finally:
-        process.kill()
-        process.wait()
-        reader.join()
-        process.stderr.close()
-
-
-def _is_ready(url: str) -> bool:
-    import urllib.request
-
-    try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
 
 
 class _Load:
@@ -133,12 +89,12 @@ def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(tmp_
     with http_server() as (endpoint, received), serving(phoenix) as one, serving(langfuse) as other:
         settings = {"phoenix_url": one.url, "langfuse_url": other.url, "store": str(tmp_path / "logs.db")}
         for _ in range(KILLS):
-            with _process(tmp_path, endpoint, **settings) as (process, url):
+            with worker_process(tmp_path, endpoint, **settings) as (process, url):
                 threads = load.send(url)
                 time.sleep(0.5 + drawn.random())
                 os.kill(process.pid, signal.SIGKILL)
                 load.stop(threads)
-        with _process(tmp_path, endpoint, **settings) as (process, _):
+        with worker_process(tmp_path, endpoint, **settings) as (process, _):
             wait_for(lambda: set(_scores(received)), load.acknowledged.issubset)
             process.terminate()
             assert process.wait(60) == 0
@@ -161,11 +117,11 @@ def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(tmp_
 
 def test_a_worker_that_stops_keeps_what_is_not_sent(tmp_path: Path) -> None:
     """With an endpoint that is away, SIGTERM leaves what was acknowledged in the buffer; the next worker sends it."""
-    with http_server({"traces": 503}) as (away, _), _process(tmp_path, away) as (process, url):
+    with http_server({"traces": 503}) as (away, _), worker_process(tmp_path, away) as (process, url):
         assert post(url, request_of(1, 2).SerializeToString())[0] == 200
         process.terminate()
         assert process.wait(90) == 0
-    with http_server() as (endpoint, received), _process(tmp_path, endpoint):
+    with http_server() as (endpoint, received), worker_process(tmp_path, endpoint):
         assert wait_for(lambda: set(_scores(received)), lambda traces: len(traces) == 2) == {1, 2}
 
 
@@ -176,14 +132,14 @@ def test_scores_for_a_backend_that_is_away_wait_in_the_buffer(tmp_path: Path) ->
     with http_server() as (endpoint, received), serving(api) as server:
         settings = {"phoenix_url": server.url, "worker_exit_seconds": "2"}
         server.stop()
-        with _process(tmp_path, endpoint, **settings) as (process, url):
+        with worker_process(tmp_path, endpoint, **settings) as (process, url):
             assert post(url, request_of(1, 2, 3).SerializeToString())[0] == 200
             wait_for(lambda: len(_scores(received)), lambda count: count == 3)
             process.terminate()
             assert process.wait(30) == 0
         assert (_rows(buffer, "pieces"), _rows(buffer, "outcomes")) == (0, 3)
         server.start()
-        with _process(tmp_path, endpoint, **settings) as (process, _):
+        with worker_process(tmp_path, endpoint, **settings) as (process, _):
             wait_for(lambda: len(api.rows), lambda count: count == 3)
             process.terminate()
             assert process.wait(30) == 0

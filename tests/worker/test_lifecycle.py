@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import sqlite3
 import time
 import urllib.error
@@ -18,7 +19,8 @@ from ragtrace.settings import load
 from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
 from tests.otlp.receivers import http_server, plain
-from tests.worker.running import is_balanced, request_of, running, scope, span
+from tests.worker.processes import worker_process
+from tests.worker.running import is_balanced, post, request_of, running, scope, span, wait_for
 
 
 def _get(url: str) -> tuple[int, str]:
@@ -47,6 +49,48 @@ def test_health_readiness_and_metrics() -> None:
         assert values["sent_spans_total"] + values["dropped_spans_total"] + values["open_spans"] == 6
         assert values["refused_requests_total"] == 1
         assert values["traces_total"] == 2
+
+
+def test_a_worker_without_http_has_its_health_beside_its_metrics() -> None:
+    """A worker that receives over gRPC alone answers `/healthz` and `/readyz` on the port of `/metrics`."""
+    with running({"http": ""}, prometheus_port=0) as run:
+        metrics = run.worker.runtime.metrics_url or ""
+        base = metrics.removesuffix("/metrics")
+        assert (_get(f"{base}/healthz"), _get(f"{base}/readyz")) == ((200, "ok\n"), (200, "ok\n"))
+        run.worker.ledger.open(1, run.worker.options.bytes)
+        status, text = _get(f"{base}/readyz")
+        assert (status, "bytes of spans" in text, _get(f"{base}/healthz")[0]) == (503, True, 200)
+        run.worker.ledger.settle(1, run.worker.options.bytes)
+        assert "ragtrace_worker_open_spans" in _get(metrics)[1]
+
+
+def test_a_worker_is_ready_while_its_endpoint_is_away() -> None:
+    """Spans wait for an endpoint that does not answer: there is room, so the worker is ready and takes more."""
+    with http_server({"traces": 503}) as (url, received), running(behind=url) as run:
+        run.post(request_of(1).SerializeToString())
+        run.wait(lambda _: bool(received.requests))
+        assert _get(f"{run.url.removesuffix('/v1/traces')}/readyz")[0] == 200
+        assert run.post(request_of(2).SerializeToString())[0] == 200
+
+
+def test_a_worker_whose_disk_is_full_is_not_ready(tmp_path: Path) -> None:
+    """While the buffer cannot be written a request gets 503 with Retry-After, `/readyz` says why, and what was
+    acknowledged before leaves; when there is room again the worker is ready and takes requests."""
+    body = request_of(*range(1, 400)).SerializeToString()
+    with http_server() as (endpoint, received), worker_process(tmp_path, endpoint) as (process, url):
+        base = url.removesuffix("/v1/traces")
+        assert post(url, request_of(10_000).SerializeToString())[0] == 200
+        unlimited = resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (65_536, resource.RLIM_INFINITY))
+        status, _, headers = post(url, body)
+        assert (status, headers["retry-after"]) == (503, "2")
+        status, text = _get(f"{base}/readyz")
+        assert (status, "buffer.db cannot be written" in text) == (503, True)
+        assert _get(f"{base}/healthz")[0] == 200
+        wait_for(received.spans, lambda spans: len(spans) == 2)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, unlimited)
+        wait_for(lambda: _get(f"{base}/readyz")[0], lambda status: status == 200)
+        assert post(url, body)[0] == 200
+        wait_for(received.spans, lambda spans: len(spans) == 800)
 
 
 def test_a_full_worker_is_not_ready() -> None:
