@@ -60,6 +60,7 @@ MODULES = {
     "vendors": "server",
     "tracing/test_current_span.py": "server",
     "worker": "server",
+    "worker/test_javascript.py": "process",
     "worker/test_kill.py": "process",
 }
 """The kind of folders and modules below tests/. A module's own line has precedence over its folder's."""

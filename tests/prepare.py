@@ -43,6 +43,7 @@ SERVER_PACKAGES = ["arize-phoenix==20.26.1", "mlflow==3.17.2"]
 NODE = {
     HERE.parent / "grafana" / "types": "@grafana/schema is not installed: the dashboards' types are not checked",
     HERE / "console": "axe-core is not installed: the console's accessibility is not looked at",
+    HERE / "worker" / "senders": "OpenTelemetry's SDK for JavaScript is not installed: it sends nothing to the worker",
 }
 """Folders with a package.json for tests, and what is missing without its packages."""
 
