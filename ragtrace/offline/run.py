@@ -119,7 +119,7 @@ def evaluate(
         stream = stack.enter_context(open_output(out)) if isinstance(out, Path) else out
         writer = _Writer(stream, errors or sys.stderr, [c.name for c in checks], strict=plan.strict, keep=keep)
         workers = Workers(names, settings, count if parallel else 0, stack)
-        for batch in _resumed(chain(head, items), checkpoint, workers):
+        for batch in resumed_batches(chain(head, items), checkpoint, workers):
             writer.write(batch)
             if progress is not None:
                 progress(len(batch.lines))
@@ -217,8 +217,11 @@ def prepare_judge(settings: Settings, target: Path | None, parallel: bool, stack
     return settings
 
 
-def _resumed(items: Iterator[Item], checkpoint: Checkpoint | None, workers: Workers) -> Iterator[ScoredBatch]:
-    """Batches with their scores, in order. Rows in the checkpoint are not evaluated again; new ones are added to it."""
+def resumed_batches(
+    items: Iterator[Item], checkpoint: Checkpoint | None, workers: Workers, size: int = BATCH
+) -> Iterator[ScoredBatch]:
+    """Batches of at most `size` rows with their scores, in order. Rows in the checkpoint are not evaluated again; new
+    ones are added to it."""
     if checkpoint is not None:
         saved = checkpoint.rows()
         left = checkpoint.done
@@ -230,7 +233,7 @@ def _resumed(items: Iterator[Item], checkpoint: Checkpoint | None, workers: Work
                 break
             left -= sum(isinstance(item, ScoredRow) for item in batch)
             yield ScoredBatch(batch)
-    for scored in score_batches(items, workers):
+    for scored in score_batches(items, workers, size):
         if checkpoint is not None:
             checkpoint.add((line.row.id, line.scores) for line in scored.lines if isinstance(line, ScoredRow))
         yield scored

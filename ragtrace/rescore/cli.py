@@ -8,12 +8,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.errors import DataError, SettingError
 
 if TYPE_CHECKING:
+    from ragtrace.offline.rows import Row
     from ragtrace.rescore.cost_estimate import CostEstimate
+    from ragtrace.rescore.file_logs import FileLogs
     from ragtrace.rescore.job import RescoreOutcome, RescoreSuite
     from ragtrace.rescore.stored_logs import LogSelection, Missing
 
@@ -26,7 +29,15 @@ def add_commands(commands: Any) -> None:
         "rescore", help="evaluate stored logs or spans in a file again, with other evaluators or new versions"
     )
     add = rescore.add_argument
+    add(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="spans instead of stored logs: ragtrace's spans_file, OTLP in JSON, Phoenix's spans or MLflow's traces",
+    )
     add_store_option(rescore)
+    add("--out", default="", metavar="FILE", help="write the scores of FILE here (default: standard output)")
     add(
         "--evaluators",
         default="default",
@@ -62,39 +73,120 @@ def compare_versions(options: argparse.Namespace) -> int:
 
 
 def _rescore(options: argparse.Namespace) -> int:
-    return _rescore_store(options)
+    from ragtrace import settings
+    from ragtrace.rescore.job import load_suite
+
+    suite = load_suite(options.evaluators, settings.load())
+    if options.file is None:
+        if options.out:
+            raise SettingError("--out is for a FILE of spans; the scores of stored logs join their store")
+        return _rescore_store(options, suite)
+    if options.out and options.store:
+        raise SettingError("the scores go to --out or into --store: give one of them")
+    return _rescore_into_store(options, suite) if options.store else _rescore_into_file(options, suite)
 
 
 def _say(text: str) -> None:
     print(f"ragtrace rescore: {text}", file=sys.stderr)
 
 
-def _rescore_store(options: argparse.Namespace) -> int:
-    from ragtrace import settings
+def _rescore_store(options: argparse.Namespace, suite: RescoreSuite) -> int:
     from ragtrace.chatlogs.cli import open_store_of
     from ragtrace.offline.rows import Row
-    from ragtrace.rescore.cost_estimate import estimate_cost, sample_size
-    from ragtrace.rescore.job import load_suite, process_count, run_suite
+    from ragtrace.rescore.cost_estimate import sample_size
+    from ragtrace.rescore.job import run_suite
     from ragtrace.rescore.stored_logs import StoredLogs
 
-    suite = load_suite(options.evaluators, settings.load())
-    selection = _selection(options)
     with open_store_of(options) as store:
-        logs = StoredLogs(store, suite.checks, selection)
+        logs = StoredLogs(store, suite.checks, _selection(options))
         missing = logs.count()
-        _say(_task(suite, missing, store.name))
-        if not missing.unfinished:
-            return 0
-        suite = suite.subset({name for name, count in missing.evaluations.items() if count})
-        processes = process_count(options.jobs, missing.unfinished)
         rows = (item for item in logs.rows() if isinstance(item, Row))
         sample = list(islice(rows, sample_size(missing.unfinished)))
-        _confirm(suite, estimate_cost(suite, sample, missing.evaluations, processes), processes, options.yes)
+        suite, processes = _announce(options, suite, missing, store.name, sample)
+        if not missing.unfinished:
+            return 0
         with _progress(missing.unfinished) as progress:
-            outcome = run_suite(
-                suite, logs.rows(), missing.unfinished, processes, logs.write, _report_error, progress=progress
-            )
+            outcome = run_suite(suite, logs.rows(), missing.unfinished, processes, logs.write, progress)
         return _conclude(options, outcome, "stored")
+
+
+def _rescore_into_store(options: argparse.Namespace, suite: RescoreSuite) -> int:
+    """The requests of a file, into a store."""
+    from ragtrace.chatlogs.cli import open_store_of
+    from ragtrace.rescore.cost_estimate import sample_size
+    from ragtrace.rescore.job import run_suite
+    from ragtrace.rescore.stored_logs import ImportedLogs
+
+    logs = _read_file(options)
+    with open_store_of(options, create=True) as store:
+        imported = ImportedLogs(store, suite.checks, logs.rows)
+        missing, rows = imported.missing()
+        suite, processes = _announce(options, suite, missing, store.name, rows[: sample_size(len(rows))])
+        if not rows:
+            return 1 if logs.errors else 0
+        with _progress(len(rows)) as progress:
+            outcome = run_suite(suite, iter(rows), len(rows), processes, imported.write, progress)
+        return _conclude(options, outcome, "stored", logs.errors)
+
+
+def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite) -> int:
+    """The requests of a file, into a file of JSON lines or to standard output."""
+    from ragtrace.reporting import terminal
+    from ragtrace.rescore.cost_estimate import sample_size
+    from ragtrace.rescore.job import run_suite
+    from ragtrace.rescore.result_file import ResultFile
+    from ragtrace.rescore.stored_logs import Missing
+
+    logs = _read_file(options)
+    rows = logs.rows
+    missing = Missing(len(rows), len(rows), {check.name: len(rows) for check in suite.checks})
+    target = None if options.out in ("", "-") else Path(options.out)
+    if target is None:
+        terminal.write_utf8()
+    suite, processes = _announce(options, suite, missing, str(options.file), rows[: sample_size(len(rows))])
+    if not rows:
+        return 1 if logs.errors else 0
+    # In a terminal, scores and a progress bar on the same lines would be unreadable.
+    is_visible = target is not None or not sys.stdout.isatty()
+    with ResultFile(target, options.file, suite, rows) as results:
+        checkpoint = results.checkpoint
+        if checkpoint is not None and checkpoint.done:
+            _say(f"{checkpoint.done:,} of them were evaluated in an earlier run")
+        with _progress(len(rows)) if is_visible else contextlib.nullcontext() as progress:
+            outcome = run_suite(
+                suite, iter(rows), len(rows), processes, results.write, progress, target=target, checkpoint=checkpoint
+            )
+        results.complete()
+    return _conclude(options, outcome, "written", logs.errors)
+
+
+def _read_file(options: argparse.Namespace) -> FileLogs:
+    """The requests of the file, after a sentence on what it holds."""
+    from ragtrace.rescore.file_logs import read_file_logs
+
+    logs = read_file_logs(options.file, _selection(options))
+    for error in logs.errors:
+        _say(str(error))
+    requests = len(logs.rows) + logs.left_out.total()
+    reasons = "".join(f", {count:,} {reason}" for reason, count in logs.left_out.items())
+    _say(f"{options.file}: {logs.spans:,} spans, {requests:,} requests{reasons}")
+    return logs
+
+
+def _announce(
+    options: argparse.Namespace, suite: RescoreSuite, missing: Missing, name: str, sample: Sequence[Row]
+) -> tuple[RescoreSuite, int]:
+    """Says what is to be done and what it takes, and asks where it costs money. Returns the evaluators that have
+    something to do, and the number of processes. Raises SettingError without an agreement."""
+    from ragtrace.rescore.cost_estimate import estimate_cost
+    from ragtrace.rescore.job import process_count
+
+    _say(_task(suite, missing, name))
+    suite = suite.subset({name for name, count in missing.evaluations.items() if count})
+    processes = process_count(options.jobs, missing.unfinished)
+    if missing.unfinished:
+        _confirm(suite, estimate_cost(suite, sample, missing.evaluations, processes), processes, options.yes)
+    return suite, processes
 
 
 def _selection(options: argparse.Namespace) -> LogSelection:
@@ -150,10 +242,6 @@ def _dollars(amount: float) -> str:
     return f"{amount:.2f} US dollars" if amount >= 0.01 or not amount else f"{amount:.2g} US dollars"
 
 
-def _report_error(error: DataError) -> None:
-    _say(str(error))
-
-
 @contextlib.contextmanager
 def _progress(logs: int) -> Iterator[Callable[[int], None] | None]:
     from ragtrace.reporting.progress import progress_bar
@@ -162,20 +250,26 @@ def _progress(logs: int) -> Iterator[Callable[[int], None] | None]:
         yield progress
 
 
-def _conclude(options: argparse.Namespace, outcome: RescoreOutcome, verb: str) -> int:
-    """Prints the figures; returns the exit code."""
+def _conclude(
+    options: argparse.Namespace, outcome: RescoreOutcome, verb: str, line_errors: Sequence[DataError] = ()
+) -> int:
+    """Prints the figures; returns the exit code. `line_errors` were printed when the file was read."""
     from ragtrace.reporting import terminal
 
-    left_out = f"{len(outcome.errors)} unreadable ones were left out"
+    for error in outcome.errors:
+        _say(str(error))
+    unreadable = len(outcome.errors) + len(line_errors)
+    left_out = f"{unreadable} unreadable {'lines' if line_errors else 'ones'} were left out"
     _say(f"{outcome.done:,} logs were evaluated and {verb}, {left_out}, in {outcome.seconds:.1f} s")
     print("\n".join(outcome.figures.lines(terminal.width(sys.stderr))), file=sys.stderr)
     if outcome.failed:
-        _say(f"{outcome.failed:,} evaluations failed; the same command tries them again")
+        again = "; the same command tries them again" if verb == "stored" else ""
+        _say(f"{outcome.failed:,} evaluations failed{again}")
     names = [name.strip() for name in options.evaluators.split(",")]
     empty = outcome.figures.without_value(_required(outcome, names))
     for line in empty:
         _say(line)
-    return 1 if outcome.errors or empty else 0
+    return 1 if unreadable or empty else 0
 
 
 def _required(outcome: RescoreOutcome, names: Sequence[str]) -> list[str]:

@@ -14,8 +14,9 @@ from ragtrace import calibrations, plugins
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator, under
 from ragtrace.offline.batches import BATCH, ScoredRow, Workers, score_batches
+from ragtrace.offline.checkpoint import Checkpoint
 from ragtrace.offline.rows import Item
-from ragtrace.offline.run import prepare_judge
+from ragtrace.offline.run import prepare_judge, resumed_batches
 from ragtrace.offline.selection import needs_judge, parse_names
 from ragtrace.offline.table import RunFigures
 from ragtrace.settings import Settings
@@ -95,15 +96,16 @@ def run_suite(  # noqa: PLR0917 each is a part of the run
     logs: int,
     processes: int,
     write: Callable[[Sequence[ScoredRow]], None],
-    report: Callable[[DataError], None],
-    target: Path | None = None,
     progress: Callable[[int], None] | None = None,
+    *,
+    target: Path | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> RescoreOutcome:
-    """Evaluates `logs` items, and calls `write` with the scores of each batch in the order of the items for a `target`,
-    else as soon as they are there. Batches are so small that a kill costs about a hundredth of the run.
+    """Evaluates `logs` items, and calls `write` with the scores of each batch: as soon as they are there, or with a
+    `checkpoint` in the order of the items, those that it has already first. Batches are so small that a kill costs
+    about a hundredth of the run. The judge's replies are kept beside the file `target` until the end.
 
-    `report` is called with the error of each item that could not be read. The judge's replies are kept beside the
-    `target` until the end. Raises SettingError for a judge that is not usable.
+    Raises SettingError for a judge that is not usable.
     """
     outcome = RescoreOutcome(RunFigures(check.name for check in suite.checks))
     started = time.monotonic()
@@ -113,19 +115,20 @@ def run_suite(  # noqa: PLR0917 each is a part of the run
         if suite.asks_judge:
             settings = prepare_judge(settings, target, processes > 0, stack)
         workers = Workers(suite.names, settings, processes, stack)
-        in_order = target is not None
-        under_way = 1 + (workers.ahead if in_order else processes)
+        under_way = 1 + (processes if checkpoint is None else workers.ahead)
         size = max(1, min(BATCH, int(_LOST * logs / under_way)))
-        for batch in score_batches(items, workers, size, in_order=in_order):
+        if checkpoint is None:
+            batches = score_batches(items, workers, size, in_order=False)
+        else:
+            batches = resumed_batches(items, checkpoint, workers, size)
+        for batch in batches:
             rows = [_labelled(line, calibrated) for line in batch.lines if isinstance(line, ScoredRow)]
             write(rows)
             outcome.figures.add_time(batch.seconds)
             for row in rows:
                 outcome.figures.add(row.scores)
                 outcome.failed += sum(score.error is not None for score in row.scores.values())
-            for error in (line for line in batch.lines if isinstance(line, DataError)):
-                outcome.errors.append(error)
-                report(error)
+            outcome.errors += [line for line in batch.lines if isinstance(line, DataError)]
             outcome.done += len(rows)
             if progress is not None:
                 progress(len(batch.lines))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
+from ragtrace.chatlogs.engine import chunks
 from ragtrace.chatlogs.reader import read_traces
 from ragtrace.chatlogs.schema import in_period, scores, traces
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Evaluator
+from ragtrace.evaluators.causes import cause
 from ragtrace.offline.batches import ScoredRow
 from ragtrace.offline.rows import Item, Row
 from ragtrace.records import Evaluation, Facts, Trace
@@ -60,8 +62,7 @@ class StoredLogs:
         self._where = in_period(selection.since, selection.until)
         if selection.app:
             self._where.append(traces.c.app == selection.app)
-        versions = [and_(scores.c.evaluator == check.name, scores.c.version == check.version) for check in checks]
-        self._is_present = or_(*versions)
+        self._is_present = _is_present(checks)
 
     def count(self) -> Missing:
         """Counts what is to be done. Raises StoreError as the store does."""
@@ -120,6 +121,56 @@ class StoredLogs:
         the next run tries them again. Logs that were deleted meanwhile stay deleted. Raises StoreError as the store
         does."""
         self._store.write([_further_scores(row) for row in rows], self._checks)
+
+
+class ImportedLogs:
+    """Requests of a file, and the scores that they lack in a store. A request that is not stored is added to it."""
+
+    def __init__(self, store: Store, checks: Sequence[Evaluator], rows: Sequence[Row]) -> None:
+        """`checks` have the versions that their scores will have."""
+        self._store, self._checks, self._all = store, tuple(checks), rows
+
+    def missing(self) -> tuple[Missing, list[Row]]:
+        """What is to be done, and the unfinished requests, each with the evaluators that it lacks. Raises StoreError as
+        the store does."""
+        names = frozenset(check.name for check in self._checks)
+        rows: list[Row] = []
+        with self._store.reading() as connection:
+            for part in chunks(self._all):
+                present = self._present(connection, part)
+                lacking = [replace(row, evaluators=names - present[_span_of(row.trace)]) for row in part]
+                rows += [row for row in lacking if row.evaluators]
+        counts = Counter(name for row in rows for name in row.evaluators or ())
+        return Missing(len(self._all), len(rows), {check.name: counts[check.name] for check in self._checks}), rows
+
+    def _present(self, connection: Connection, rows: Sequence[Row]) -> defaultdict[tuple[str, str], set[str]]:
+        present: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        query = select(traces.c.trace_id, traces.c.span_id, scores.c.evaluator)
+        query = query.join(scores, scores.c.trace == traces.c.id)
+        ids = {_span_of(row.trace)[0] for row in rows}
+        for trace_id, span_id, name in connection.execute(
+            query.where(traces.c.trace_id.in_(ids), _is_present(self._checks))
+        ):
+            present[trace_id, span_id].add(name)
+        return present
+
+    def write(self, rows: Sequence[ScoredRow]) -> None:
+        """Adds these requests and their scores to the store, in one transaction; failed evaluations are left out.
+        Raises StoreError as the store does."""
+        evaluations = []
+        for row in rows:
+            usable = tuple(score for score in row.scores.values() if score.error is None)
+            evaluations.append(Evaluation(row.row.trace, usable, cause=cause(row.row.trace, usable)))
+        self._store.write(evaluations, self._checks)
+
+
+def _span_of(trace: Trace) -> tuple[str, str]:
+    return f"{trace.trace_id:032x}", f"{trace.span_id:016x}"
+
+
+def _is_present(checks: Sequence[Evaluator]) -> ColumnElement[bool]:
+    """The condition that a row of `scores` is of one of these evaluators in its version."""
+    return or_(*(and_(scores.c.evaluator == check.name, scores.c.version == check.version) for check in checks))
 
 
 def _further_scores(row: ScoredRow) -> Evaluation:

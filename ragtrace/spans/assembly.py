@@ -23,7 +23,8 @@ from ragtrace import semconv
 from ragtrace.records import Trace, has_text
 from ragtrace.spans import dialects, origins
 from ragtrace.spans.duplicates import Duplicates
-from ragtrace.spans.span_facts import SpanFacts, facts_of, prompt_of
+from ragtrace.spans.message_dialects import prompt_of
+from ragtrace.spans.span_facts import SpanFacts, facts_of
 from ragtrace.spans.span_record import SpanRecord
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.tracing import timing
@@ -97,10 +98,14 @@ def traces_of(spans: Iterable[SpanRecord], sanitizer: Sanitizer | None = None) -
     return [trace_from(request, sanitizer or Sanitizer()) for request in requests_in(spans)]
 
 
-def requests_in(spans: Iterable[SpanRecord], duplicates: Duplicates | None = None) -> list[RequestSpans]:
+def requests_in(
+    spans: Iterable[SpanRecord], duplicates: Duplicates | None = None, *, with_own: bool = False
+) -> list[RequestSpans]:
     """The requests in these spans that have ended, in the order of their ends. `duplicates` remembers what other lists
-    held; a request that two libraries traced is then counted once although its spans come in two lists."""
-    records = {(each.trace_id, each.span_id): each for each in spans if not each.scope.startswith(dialects.OWN_SCOPE)}
+    held; a request that two libraries traced is then counted once although its spans come in two lists. ragtrace's own
+    spans, whose requests are evaluated already, are read only `with_own`."""
+    own = () if with_own else (dialects.OWN_SCOPE,)
+    records = {(each.trace_id, each.span_id): each for each in spans if not each.scope.startswith(own)}
     memory = duplicates or Duplicates()
     requests: list[RequestSpans] = []
     for anchor, containers, parts in _groups(_tree([*records.values()], memory)):

@@ -82,13 +82,31 @@ VERCEL_OPERATIONS: Final = {
 }
 """`ai.operationId` of Vercel's AI SDK; others are steps."""
 
+MLFLOW_TYPES: Final = {
+    "CHAIN": semconv.OP_WORKFLOW,
+    "WORKFLOW": semconv.OP_WORKFLOW,
+    "AGENT": semconv.OP_AGENT,
+    "LLM": semconv.OP_CHAT,
+    "CHAT_MODEL": semconv.OP_CHAT,
+    "RETRIEVER": semconv.OP_RETRIEVAL,
+    "RERANKER": semconv.OP_RERANK,
+    "EMBEDDING": semconv.OP_EMBEDDINGS,
+    "TOOL": semconv.OP_TOOL,
+    "EVALUATOR": semconv.OP_EVALUATION,
+    "TASK": TASK,
+    "UNKNOWN": TASK,  # a function that is traced without a type
+}
+"""`mlflow.spanType`, a text in JSON; others are steps."""
+
 # --- keys that say what a span is ----------------------------------------------------------------
 TRACELOOP_KIND: Final = "traceloop.span.kind"
 TRACELOOP_REQUEST: Final = "llm.request.type"
 LANGFUSE_TYPE: Final = "langfuse.observation.type"
 VERCEL_OPERATION: Final = "ai.operationId"
+MLFLOW_TYPE: Final = "mlflow.spanType"
 KINDS: Final = (
     semconv.OPERATION, semconv.OI_KIND, TRACELOOP_KIND, LANGFUSE_TYPE, TRACELOOP_REQUEST, VERCEL_OPERATION,
+    MLFLOW_TYPE,
 )  # fmt: skip
 """A span with one of these attributes belongs to a generative application."""
 
@@ -126,6 +144,13 @@ VERCEL_RESULT: Final = "ai.toolCall.result"
 VERCEL_FUNCTION: Final = "ai.telemetry.functionId"
 VERCEL_FIRST_CHUNK: Final = "ai.response.msToFirstChunk"
 VERCEL_METADATA: Final = "ai.telemetry.metadata."
+
+# --- MLflow, whose values are JSON ---------------------------------------------------------------
+MLFLOW_INPUT: Final = "mlflow.spanInputs"
+MLFLOW_OUTPUT: Final = "mlflow.spanOutputs"
+MLFLOW_USAGE: Final = "mlflow.chat.tokenUsage"
+MLFLOW_MODEL: Final = "mlflow.llm.model"
+MLFLOW_PROVIDER: Final = "mlflow.llm.provider"
 
 # --- OpenInference -------------------------------------------------------------------------------
 OI_PARAMETERS: Final = "llm.invocation_parameters"

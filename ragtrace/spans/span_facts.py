@@ -10,6 +10,7 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.records import Document
 from ragtrace.spans import dialects, texts
+from ragtrace.spans.message_dialects import MESSAGE_READERS
 from ragtrace.spans.span_record import SpanRecord
 from ragtrace.text.sanitizer import dumps
 from ragtrace.tracing.providers import provider_name
@@ -61,6 +62,9 @@ def operation_of(attributes: Mapping[str, Any], name: str) -> str | None:
     operation = attributes.get(dialects.VERCEL_OPERATION)
     if operation is not None:
         return dialects.VERCEL_OPERATIONS.get(_word(operation), dialects.STEP)
+    operation = attributes.get(dialects.MLFLOW_TYPE)
+    if operation is not None:
+        return dialects.MLFLOW_TYPES.get(_word(operation).strip('"'), dialects.STEP)
     operation = dialects.GEN_AI_OPERATIONS.get(_word(attributes.get(semconv.OPERATION)))
     kind = dialects.TRACELOOP_KINDS.get(_word(attributes.get(dialects.TRACELOOP_KIND)))
     if kind is not None:
@@ -112,30 +116,22 @@ def facts_of(record: SpanRecord) -> SpanFacts | None:
 
 def _read_tool(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
     names = (semconv.TOOL_NAME, semconv.OI_TOOL_NAME, dialects.VERCEL_TOOL)
-    facts.name = str(_first(attributes, names) or facts.name)
-    facts.query = _tool_text(_first(attributes, (semconv.TOOL_ARGUMENTS, dialects.VERCEL_ARGUMENTS)))
+    facts.name = str(texts.first_value(attributes, names) or facts.name)
+    facts.query = _tool_text(texts.first_value(attributes, (semconv.TOOL_ARGUMENTS, dialects.VERCEL_ARGUMENTS)))
     facts.query = facts.query or _tool_text(_input(attributes))
     facts.answer = _tool_result(attributes)
     if dialects.VERCEL_RESULT in attributes:  # this library has no retrievers: applications search with tools
         facts.documents = texts.documents_in(attributes[dialects.VERCEL_RESULT]) or None
 
 
-def _first(attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
-    return next((attributes[name] for name in names if attributes.get(name) not in (None, "")), None)
-
-
 def _input(attributes: Mapping[str, Any]) -> Any:
     names = (semconv.OI_INPUT, dialects.LANGFUSE_INPUT, dialects.TRACELOOP_INPUT, dialects.VERCEL_INPUT)
-    return _first(attributes, names)
+    return texts.first_value(attributes, names) or texts.from_json(attributes.get(dialects.MLFLOW_INPUT))
 
 
 def _output(attributes: Mapping[str, Any]) -> Any:
     names = (semconv.OI_OUTPUT, dialects.LANGFUSE_OUTPUT, dialects.TRACELOOP_OUTPUT, *dialects.VERCEL_OUTPUTS)
-    return _first(attributes, names)
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else str(value)
+    return texts.first_value(attributes, names) or texts.from_json(attributes.get(dialects.MLFLOW_OUTPUT))
 
 
 def _tool_text(value: Any) -> str | None:
@@ -143,22 +139,22 @@ def _tool_text(value: Any) -> str | None:
     inner = texts.plain(value)
     if isinstance(inner, Mapping):
         inner = inner.get("inputs") or inner.get("input_str") or inner.get("kwargs") or inner
-        return _text(inner if isinstance(inner, str) else dumps(inner))
-    return _text(value)
+        return texts.as_text(inner if isinstance(inner, str) else dumps(inner))
+    return texts.as_text(value)
 
 
 def _tool_result(attributes: Mapping[str, Any]) -> str | None:
-    result = _first(attributes, (semconv.TOOL_RESULT, dialects.VERCEL_RESULT))
+    result = texts.first_value(attributes, (semconv.TOOL_RESULT, dialects.VERCEL_RESULT))
     value = texts.plain(result)
     if result is None or (isinstance(value, Mapping) and set(value) <= {"output", "kwargs"}):  # OpenLLMetry's envelope
-        return _text(texts.answer_in(_output(attributes) if result is None else value))
-    return _text(result)
+        return texts.as_text(texts.answer_in(_output(attributes) if result is None else value))
+    return texts.as_text(result)
 
 
 def _name(record: SpanRecord) -> str:
     """The component's name, without what libraries put around it."""
     attributes = record.attributes
-    name = _first(
+    name = texts.first_value(
         attributes,
         (
             semconv.WORKFLOW_NAME,
@@ -186,18 +182,13 @@ def _read_container(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
 
 
 def _read_retrieval(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
-    query = _first(attributes, (semconv.RETRIEVAL_QUERY, semconv.OI_RERANK_QUERY))
+    query = texts.first_value(attributes, (semconv.RETRIEVAL_QUERY, semconv.OI_RERANK_QUERY))
     facts.query = query or texts.question_in(_input(attributes))
     prefix = semconv.OI_DOCUMENTS if facts.operation == semconv.OP_RETRIEVAL else semconv.OI_RERANK_OUT
     flat = _flat_documents(attributes, prefix)
     if not flat and semconv.RETRIEVAL_DOCUMENTS in attributes:
-        flat = texts.documents_in(_as_list(attributes[semconv.RETRIEVAL_DOCUMENTS])) or ()
+        flat = texts.documents_in(texts.as_list(attributes[semconv.RETRIEVAL_DOCUMENTS])) or ()
     facts.documents = flat or texts.documents_in(_output(attributes))
-
-
-def _as_list(value: Any) -> Any:
-    """Structured attributes are tuples; JSON has lists."""
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _flat_documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Document, ...]:
@@ -221,11 +212,11 @@ def _flat_documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Documen
 def _read_model_call(facts: SpanFacts, record: SpanRecord) -> None:
     attributes = record.attributes
     _read_model(facts, record)
-    for read_messages in _MESSAGES:
+    for read_messages in MESSAGE_READERS:
         query, answer = read_messages(attributes)
         facts.query = query if facts.query is None else facts.query
         facts.answer = answer if facts.answer is None else facts.answer
-    reason = _first(
+    reason = texts.first_value(
         attributes, (semconv.FINISH_REASONS, dialects.OI_FINISH_REASON, f"{dialects.LANGFUSE_METADATA}finish_reason")
     )
     if isinstance(reason, (list, tuple)):
@@ -234,83 +225,12 @@ def _read_model_call(facts: SpanFacts, record: SpanRecord) -> None:
     facts.first_chunk = _first_chunk(record)
 
 
-def _gen_ai_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    written = attributes.get(semconv.OUTPUT_MESSAGES)
-    return (
-        texts.user_text(_as_list(attributes.get(semconv.INPUT_MESSAGES))),
-        None if written is None else texts.assistant_text(_as_list(written)),
-    )
-
-
-def _openinference_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    read = _flat_messages(attributes, semconv.OI_INPUT_MESSAGES, ".message")
-    written = _flat_messages(attributes, semconv.OI_OUTPUT_MESSAGES, ".message")
-    answer = texts.assistant_text(written) if written else None
-    output = texts.plain(attributes.get(semconv.OI_OUTPUT))
-    if answer is None and isinstance(output, str):
-        answer = texts.answer_in(output)
-    return texts.user_text(read), answer
-
-
-def _legacy_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    read = _flat_messages(attributes, dialects.LEGACY_PROMPT, "")
-    written = _flat_messages(attributes, dialects.LEGACY_COMPLETION, "")
-    return texts.user_text(read), texts.assistant_text(written) if written else None
-
-
-def prompt_of(attributes: Mapping[str, Any]) -> str:
-    """All texts that a model was shown, line by line."""
-    prompts = [
-        value
-        for key, value in attributes.items()
-        if key in dialects.PROMPTS or (key.startswith(dialects.FLAT_PROMPTS) and isinstance(value, str))
-    ]
-    return "\n".join(texts.strings_in(prompts))
-
-
-def _flat_messages(attributes: Mapping[str, Any], prefix: str, infix: str) -> list[dict[str, Any]]:
-    """Messages with one attribute for each field. A part of a list of contents is a text of its own."""
-    messages: list[dict[str, Any]] = []
-    for i in range(_MAX_DOCUMENTS):
-        base = f"{prefix}.{i}{infix}"
-        role, content = attributes.get(f"{base}.role"), attributes.get(f"{base}.content")
-        part = attributes.get(f"{base}.contents.0.message_content.text")
-        if (
-            role is None
-            and content is None
-            and part is None
-            and f"{base}.tool_calls.0.tool_call.function.name" not in attributes
-        ):
-            break
-        messages.append({"role": role or "", "content": content if content is not None else part or ""})
-    return messages
-
-
-def _langfuse_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    if dialects.LANGFUSE_TYPE not in attributes:
-        return None, None
-    written = attributes.get(dialects.LANGFUSE_OUTPUT)
-    value = texts.plain(written)
-    answer = value if isinstance(value, str) or value is None else texts.assistant_text(value)
-    return texts.user_text(attributes.get(dialects.LANGFUSE_INPUT)), answer
-
-
-def _vercel_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    answer = _text(_first(attributes, dialects.VERCEL_OUTPUTS))
-    if answer is None and dialects.VERCEL_TOOL_CALLS in attributes:
-        answer = ""
-    return texts.user_text(attributes.get(dialects.VERCEL_MESSAGES)), answer
-
-
-_MESSAGES = (_gen_ai_messages, _openinference_messages, _langfuse_messages, _vercel_messages, _legacy_messages)
-"""What reads the messages of a model call in each dialect."""
-
-
 def _read_model(facts: SpanFacts, record: SpanRecord) -> None:
     """Model, provider, tokens and response id."""
     attributes = record.attributes
-    usage = texts.plain(attributes.get(dialects.LANGFUSE_USAGE)) or {}
-    provider = _first(attributes, dialects.PROVIDERS) or _metadata_value(attributes, "ls_provider")
+    usage = texts.plain(texts.first_value(attributes, (dialects.LANGFUSE_USAGE, dialects.MLFLOW_USAGE))) or {}
+    provider = texts.first_value(attributes, dialects.PROVIDERS) or _metadata_value(attributes, "ls_provider")
+    provider = provider or texts.from_json(attributes.get(dialects.MLFLOW_PROVIDER))
     if provider is not None and dialects.VERCEL_OPERATION in attributes:
         provider = str(provider).partition(".")[0]  # `openai.chat`
     values = {
@@ -331,9 +251,8 @@ def _request_model(attributes: Mapping[str, Any]) -> Any:
     if isinstance(parameters, Mapping) and isinstance(parameters.get("model"), str):
         return parameters["model"]
     model = _metadata_value(attributes, "ls_model_name")
-    return model or _first(
-        attributes, ("llm.request.model_name", semconv.OI_MODEL, dialects.LANGFUSE_MODEL, semconv.OI_EMBEDDING_MODEL)
-    )
+    names = ("llm.request.model_name", semconv.OI_MODEL, dialects.LANGFUSE_MODEL, semconv.OI_EMBEDDING_MODEL)
+    return model or texts.first_value(attributes, names) or texts.from_json(attributes.get(dialects.MLFLOW_MODEL))
 
 
 def _metadata_value(attributes: Mapping[str, Any], key: str) -> Any:
@@ -352,9 +271,9 @@ def _response_id(attributes: Mapping[str, Any]) -> Any:
 
 
 def _count(attributes: Mapping[str, Any], names: Iterable[str], usage: Any, keys: Iterable[str]) -> int | None:
-    value = _first(attributes, names)
+    value = texts.first_value(attributes, names)
     if value is None and isinstance(usage, Mapping):
-        value = _first(usage, keys)
+        value = texts.first_value(usage, keys)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

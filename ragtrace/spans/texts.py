@@ -26,6 +26,31 @@ def plain(value: Any) -> Any:
     return value
 
 
+def first_value(attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """The value of the first of these names that has one."""
+    return next((attributes[name] for name in names if attributes.get(name) not in (None, "")), None)
+
+
+def as_text(value: Any) -> str | None:
+    """The value as a text; None stays None."""
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+def as_list(value: Any) -> Any:
+    """Structured attributes are tuples; JSON has lists."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def from_json(value: Any) -> Any:
+    """A text of JSON as a value, a quoted text too; any other value as it is."""
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
 def question_in(value: Any, depth: int = 0) -> str | None:
     """The question in a request's input; None where there is none."""
     value = plain(value)

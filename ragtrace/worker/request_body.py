@@ -60,13 +60,25 @@ def decode(body: bytes, content_type: str) -> ExportTraceServiceRequest:
 def _from_json(body: bytes) -> ExportTraceServiceRequest:
     try:
         content = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(error) from None
+    return message_from(content)
+
+
+def message_from(content: Any) -> ExportTraceServiceRequest:
+    """The request of a parsed body, whose ids are replaced in place. Raises IntakeError for what is no request."""
+    try:
         _recode_ids(content)
         request = ExportTraceServiceRequest()
         json_format.ParseDict(content, request, ignore_unknown_fields=True, max_recursion_depth=100)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError, json_format.Error) as error:
-        text = f"{type(error).__name__}: {error}"[:200]
-        raise IntakeError(400, "damaged", f"the body is no ExportTraceServiceRequest in JSON ({text})") from None
+        raise _damaged(error) from None
     return request
+
+
+def _damaged(error: Exception) -> IntakeError:
+    text = f"{type(error).__name__}: {error}"[:200]
+    return IntakeError(400, "damaged", f"the body is no ExportTraceServiceRequest in JSON ({text})")
 
 
 def _recode_ids(content: Any) -> None:

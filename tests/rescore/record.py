@@ -61,7 +61,7 @@ while True:
 with open(f"{folder}/mlflow-traces.jsonl", "w") as file:
     file.writelines(trace.to_json() + "\\n" for trace in traces)
 frame = mlflow.search_traces(locations=["0"])
-frame.to_json(f"{folder}/mlflow-dataframe.jsonl", orient="records", lines=True, default_handler=str)
+frame.head(1).to_json(f"{folder}/mlflow-dataframe.jsonl", orient="records", lines=True, default_handler=str)
 """
 
 

@@ -1,0 +1,110 @@
+"""The requests in a file of spans."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.errors import DataError
+from ragtrace.offline.readers import Record, records
+from ragtrace.offline.rows import Row
+from ragtrace.records import INPUTS, Trace, has_input
+from ragtrace.rescore.span_formats import FORMATS, UnknownFormatError, records_in
+from ragtrace.rescore.stored_logs import LogSelection
+from ragtrace.spans.assembly import RequestSpans, requests_in, trace_from
+from ragtrace.spans.span_record import SpanRecord
+from ragtrace.text.sanitizer import Sanitizer
+
+
+@dataclass(frozen=True, slots=True)
+class FileLogs:
+    """What a file holds."""
+
+    rows: list[Row]
+    """The requests, in the order of their ends. An id is the trace id and the span id, with a hyphen between them."""
+    spans: int
+    errors: list[DataError]
+    """One for each line that cannot be read."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Requests that are not evaluated, by reason: `without texts`, `not selected`."""
+
+
+def read_file_logs(path: Path, selection: LogSelection) -> FileLogs:
+    """Reads a file of spans, plain or gzipped: JSON lines, a JSON array, or one JSON object. All spans are in memory.
+
+    Raises DataError for a file that cannot be read, and for one without spans or requests.
+    """
+    spans: list[SpanRecord] = []
+    errors: list[DataError] = []
+    unknown = 0
+    try:
+        for number, value in _values(path):
+            try:
+                if isinstance(value, ValueError):
+                    raise value
+                spans += records_in(value)
+            except UnknownFormatError as error:
+                unknown += 1
+                errors.append(DataError(f"{path}, line {number}: {error}"))
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+                problem = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+                errors.append(DataError(f"{path}, line {number}: {problem}"))
+    except (OSError, EOFError, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    if not spans and errors:
+        raise errors[0] if unknown < len(errors) or len(errors) == 1 else DataError(f"{path} is not {FORMATS}")
+    if not spans:
+        raise DataError(f"{path} is empty: it holds no spans")
+    requests = requests_in(spans, with_own=True)
+    if not requests:
+        raise DataError(f"{path}: none of its {len(spans)} spans belongs to a request")
+    logs = FileLogs([], len(spans), errors)
+    for request in requests:
+        _add(logs, _trace_of(request), selection)
+    return logs
+
+
+def _values(path: Path) -> Iterator[Record]:
+    """The objects of the file with the numbers of their lines. A file that is one object over several lines has one."""
+    whole = _whole_object(path)
+    return records(path) if whole is None else iter([(1, whole)])
+
+
+def _whole_object(path: Path) -> dict[str, Any] | None:
+    if path.is_dir():
+        raise DataError(f"{path} is a folder: give a file of spans")
+    first = next((record for _, record in records(path)), None)
+    if not isinstance(first, ValueError):
+        return None
+    content = path.read_bytes()
+    try:
+        value = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _trace_of(request: RequestSpans) -> Trace:
+    trace, record = trace_from(request, Sanitizer()), request.root.record
+    probability = record.attributes.get(semconv.PROBABILITY)
+    if isinstance(probability, (int, float)) and 0 < probability <= 1:
+        trace = replace(trace, sampling_probability=float(probability))
+    if trace.facts.app is None and record.service:
+        trace = replace(trace, facts=replace(trace.facts, app=record.service))
+    return trace
+
+
+def _add(logs: FileLogs, trace: Trace, selection: LogSelection) -> None:
+    is_selected = selection.since <= trace.started < selection.until and selection.app in ("", trace.facts.app or "rag")
+    if not is_selected:
+        logs.left_out["not selected"] += 1
+    elif not any(has_input(trace, name) for name in INPUTS):
+        logs.left_out["without texts"] += 1
+    else:
+        logs.rows.append(Row(f"{trace.trace_id:032x}-{trace.span_id:016x}", trace, trace.facts.model or ""))

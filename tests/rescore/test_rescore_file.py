@@ -1,0 +1,307 @@
+"""`ragtrace rescore FILE`: spans of ragtrace, of OpenTelemetry, and as Phoenix's and MLflow's clients export them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+
+import ragtrace
+from ragtrace.chatlogs.store import open_store
+from ragtrace.cli import main
+from ragtrace.errors import DataError
+from ragtrace.records import Trace
+from ragtrace.rescore.file_logs import FileLogs, read_file_logs
+from ragtrace.rescore.stored_logs import LogSelection
+from ragtrace.spans.assembly import traces_of
+from ragtrace.spans.span_record import SpanRecord
+from ragtrace.tracing import session_chunks
+from tests.spans.golden_spans import golden_spans
+from tests.spans.otlp_messages import message_of
+
+GOLDEN = Path(__file__).parent / "golden"
+BRIEF, SLOW, FRAGILE = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile"))
+OWN = "039dcf5b468487444bc5342a68a33050"
+"""The request that MLflow's own tracing recorded."""
+
+
+@pytest.fixture(autouse=True)
+def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("RAGTRACE_") and name != "RAGTRACE_TEST_POSTGRES":
+            monkeypatch.delenv(name)
+    session_chunks._chunks.clear()  # the session's first turn
+
+
+def _spans() -> list[SpanRecord]:
+    cases = golden_spans("langchain-openinference")
+    return [*cases["chain"], *cases["agent"]]
+
+
+def _read(path: Path) -> FileLogs:
+    return read_file_logs(path, LogSelection())
+
+
+def _facts(trace: Trace) -> tuple[Any, ...]:
+    facts = trace.facts
+    known = (facts.model, facts.provider, facts.input_tokens, facts.output_tokens, facts.session_id, facts.user_id)
+    documents = [(d.id, d.content, d.score) for d in trace.documents]
+    return (trace.trace_id, trace.query, trace.answer, documents, facts.tags, trace.steps, trace.error, *known)
+
+
+def _otlp(records: list[SpanRecord]) -> dict[str, Any]:
+    """OTLP in JSON, whose ids are hexadecimal digits."""
+    message = json_format.MessageToDict(message_of(records, "shop"))
+    for scope in message["resourceSpans"][0]["scopeSpans"]:
+        for span, record in zip(scope["spans"], [r for r in records if r.scope == scope["scope"]["name"]], strict=True):
+            span["traceId"], span["spanId"] = f"{record.trace_id:032x}", f"{record.span_id:016x}"
+            if record.parent_id:
+                span["parentSpanId"] = f"{record.parent_id:016x}"
+    return message
+
+
+@pytest.mark.parametrize("name", ["phoenix-spans.json", "phoenix-dataframe.jsonl", "mlflow-traces.jsonl"])
+def test_exports_give_the_same_requests(name: str) -> None:
+    """What the clients of real servers export gives the requests that the same spans give in the process."""
+    expected = [_facts(trace) for trace in traces_of(_spans())]
+    session_chunks._chunks.clear()
+    logs = _read(GOLDEN / name)
+    assert [_facts(row.trace) for row in logs.rows if not row.id.startswith(OWN)] == expected
+    assert logs.errors == []
+
+
+@pytest.mark.parametrize("name", ["mlflow-traces.jsonl", "mlflow-dataframe.jsonl"])
+def test_mlflows_own_spans_are_requests(name: str) -> None:
+    """A request that MLflow's decorators traced has its question, its chunks and its answer."""
+    [row] = [row for row in _read(GOLDEN / name).rows if row.id.startswith(OWN)]
+    assert (row.trace.query, row.trace.answer) == (
+        "How long is the pump covered?",
+        "The pump is covered for 24 months.",
+    )
+    assert [(d.id, d.content) for d in row.trace.documents] == [
+        ("d0", "The pump is covered for 24 months from delivery.")
+    ]
+
+
+@pytest.mark.parametrize("form", ["one object", "indented", "lines", "array", "gzip"])
+def test_otlp_in_json(form: str, tmp_path: Path) -> None:
+    """OTLP in JSON gives the same requests as one object, over several lines, as lines (as the Collector's file
+    exporter writes them, with a request's spans in several of them), as an array, and gzipped."""
+    spans = _spans()
+    expected = [_facts(trace) for trace in traces_of(spans)]
+    session_chunks._chunks.clear()
+    whole = json.dumps(_otlp(spans))
+    parts = [_otlp(spans[i : i + 4]) for i in range(0, len(spans), 4)]
+    lines = "".join(json.dumps(part) + "\n" for part in parts)
+    texts = {"indented": json.dumps(_otlp(spans), indent=1), "lines": lines, "array": json.dumps(parts, indent=1)}
+    path = tmp_path / "spans.json"
+    path.write_bytes(gzip.compress(lines.encode()) if form == "gzip" else texts.get(form, whole).encode())
+    rows = _read(path).rows
+    assert [_facts(row.trace) for row in rows] == expected
+    assert {row.trace.facts.app for row in rows} == {"shop"}
+
+
+def test_ragtraces_own_span_file(tmp_path: Path) -> None:
+    """The spans_file of ragtrace.init gives its requests, with the probability of their sampling; evaluations in it are
+    no requests."""
+    path = tmp_path / "spans.jsonl"
+    runtime = ragtrace.init(
+        app="shop",
+        spans_file=str(path),
+        capture_content="true",
+        evaluators=[BRIEF],
+        isolate=False,
+        sample=0.5,
+        sample_per_second=0.0,
+        langchain=False,
+        llama_index=False,
+    )
+    for n in range(20):
+        with ragtrace.request(f"question {n}", session_id=f"s{n}") as request:
+            request.retrieved([{"id": f"d{n}", "content": f"chunk {n}"}])
+            request.answered(f"answer {n}")
+    ragtrace.flush(30)
+    runtime.close()
+    logs = _read(path)
+    rows = sorted(logs.rows, key=lambda row: row.trace.started)
+    assert [(row.trace.query, row.trace.answer) for row in rows] == [
+        (f"question {n}", f"answer {n}") for n in range(20)
+    ]
+    assert [[(d.id, d.content) for d in row.trace.documents] for row in rows] == [
+        [(f"d{n}", f"chunk {n}")] for n in range(20)
+    ]
+    assert {row.trace.sampling_probability for row in rows} == {0.5}
+    assert {row.trace.facts.app for row in rows} == {"shop"}
+
+
+def test_the_scores_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line of JSON for each request, with its ids and the fields of each score; without --out on standard
+    output."""
+    arguments = ["rescore", str(GOLDEN / "mlflow-traces.jsonl"), "--evaluators", f"{BRIEF},{FRAGILE}", "--jobs", "1"]
+    assert main([*arguments, "--out", str(tmp_path / "scores.jsonl")]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "mlflow-traces.jsonl: 20 spans, 3 requests" in printed.err
+    lines = [json.loads(line) for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == [f"{line['trace_id']}-{line['span_id']}" for line in lines]
+    assert lines[-1]["trace_id"] == OWN
+    assert lines[-1]["scores"]["brief"] == {
+        **{"value": 0.25, "label": "fail", "explanation": None, "error": None, "version": "2", "method": "code"}
+    }
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["scores.jsonl"]
+    assert main(arguments) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == lines
+
+
+def test_the_requests_of_a_file_join_a_store(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --store the requests are stored with their scores; what is stored is not evaluated again, and other
+    evaluators add to it."""
+    open_store(store_url).close()
+    arguments = ["rescore", str(GOLDEN / "phoenix-spans.json"), "--store", store_url, "--jobs", "1", "--evaluators"]
+    assert main([*arguments, BRIEF]) == 0
+    assert main([*arguments, BRIEF]) == 0
+    assert "all scores are there, nothing is to be done" in capsys.readouterr().err
+    assert main([*arguments, f"{BRIEF},{FRAGILE}"]) == 0
+    assert "2 evaluations of 2 logs are to be done, 2 are there" in capsys.readouterr().err
+    store = open_store(store_url)
+    for trace in traces_of(_spans()):
+        log = store.get(f"{trace.trace_id:032x}")
+        assert log is not None
+        assert _facts(replace(log.trace, facts=replace(log.trace.facts))) == _facts(trace)
+        assert [(score.name, score.version) for _, score in log.history] == [("brief", "2"), ("fragile", "1")]
+    store.close()
+
+
+def _line(**fields: Any) -> str:
+    return json.dumps(fields)
+
+
+GOOD = json.dumps(_otlp(golden_spans("langchain-openinference")["chain"]))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty: it holds no spans"),
+        ("\n \n", "is empty: it holds no spans"),
+        ("[]", "line 1: the line is not an object"),
+        ('{"resourceSpans": []}', "is empty: it holds no spans"),
+        ('{"a": 1}', "line 1: the object has the fields a; expected ragtrace's spans_file, OTLP in JSON, Phoenix's"),
+        (_line(a=1) + "\n" + _line(b=1), "is not ragtrace's spans_file, OTLP in JSON, Phoenix's spans"),
+        ("not JSON", "line 1: Expecting value"),
+        ('{"resourceSpans": [{"scopeSpans": 3}]}', "line 1: the body is no ExportTraceServiceRequest in JSON"),
+        ('{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "x"}]}]}]}', "line 1: a span has no valid trace id"),
+        (_line(span_kind="CHAIN", context={"span_id": "a1"}, name="x"), "line 1: there is no 'trace_id'"),
+        (_line(spans=[{"name": "x", "trace_id": "??", "span_id": "a"}]), "line 1: the id '??' is neither base64 nor"),
+        (json.dumps(_otlp([replace(_spans()[0], attributes={}, parent_id=None)])), "none of its 1 spans belongs to a"),
+    ],
+)
+def test_files_that_hold_no_request(
+    content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty file, an unknown format, damaged lines and spans of something else are one line and the exit code 2."""
+    path = tmp_path / "spans.jsonl"
+    path.write_text(content)
+    assert main(["rescore", str(path), "--evaluators", BRIEF]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_lines_that_cannot_be_read_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is named with its number and the reason, the rest is evaluated, and the exit code is 1."""
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(f'{GOOD}\n{{"a": 1}}\n{GOOD[:50]}\n'.encode() + b"\xff\n")
+    assert main(["rescore", str(path), "--evaluators", BRIEF, "--jobs", "1"]) == 1
+    errors = capsys.readouterr().err
+    assert "spans.jsonl, line 2: the object has the fields a; expected" in errors
+    assert "spans.jsonl, line 3: " in errors
+    assert "spans.jsonl, line 4: " in errors
+    assert "1 logs were evaluated and written, 3 unreadable lines were left out" in errors
+
+
+def test_requests_without_texts_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Requests whose spans carry no content cannot be evaluated; those outside of the period or of another application
+    are not selected. Both are counted."""
+    kinds = ("openinference.span.kind", "llm.token_count.completion")
+    bare = [
+        replace(span, attributes={key: value for key, value in span.attributes.items() if key in kinds}, events=())
+        for span in golden_spans("langchain-openinference")["chain"]
+    ]
+    path = tmp_path / "spans.jsonl"
+    path.write_text(json.dumps(_otlp(bare)))
+    assert main(["rescore", str(path), "--evaluators", BRIEF, "--jobs", "1"]) == 0
+    assert "1 requests, 1 without texts" in capsys.readouterr().err
+    assert main(["rescore", str(path), "--evaluators", BRIEF, "--jobs", "1", "--app", "lab"]) == 0
+    assert "1 requests, 1 not selected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent.jsonl"], "absent.jsonl cannot be read"),
+        (["."], ". is a folder: give a file of spans"),
+        (["spans.jsonl", "--out", "a", "--store", "b"], "the scores go to --out or into --store: give one of them"),
+        (["--store", "s.db", "--out", "a"], "--out is for a FILE of spans"),
+        (["spans.jsonl", "--out", "no/such/folder/a"], "cannot be written"),
+    ],
+)
+def test_options_that_do_not_fit(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Files that cannot be read or written, and options that contradict each other, end with 2."""
+    monkeypatch.chdir(tmp_path)
+    Path("spans.jsonl").write_text(GOOD)
+    assert main(["rescore", *arguments, "--evaluators", BRIEF, "--jobs", "1"]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_directory_raises(tmp_path: Path) -> None:
+    """`read_file_logs` raises DataError for what is no file."""
+    with pytest.raises(DataError, match="is a folder"):
+        _read(tmp_path)
+
+
+@pytest.mark.process
+def test_a_killed_run_over_a_file_goes_on(tmp_path: Path) -> None:
+    """After kill -9 the same command evaluates what was not done, and the output is that of an uninterrupted run."""
+    count = 200
+    chain = golden_spans("langchain-openinference")["chain"]
+    with (tmp_path / "spans.jsonl").open("w") as file:
+        for n in range(count):
+            file.write(json.dumps(_otlp([replace(span, trace_id=n + 1) for span in chain])) + "\n")
+    calls = tmp_path / "calls.txt"
+    calls.touch()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RESCORE_CALLS": str(calls)}
+
+    def start(out: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "ragtrace", "rescore", "spans.jsonl", "--evaluators", SLOW, "--out", out]
+        return subprocess.Popen([*command, "--jobs", "2"], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+
+    assert start("once.jsonl").wait(100) == 0
+    calls.write_text("")
+    process = start("killed.jsonl")
+    while len(set(calls.read_text().split())) < count // 2 and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait(20)
+    assert not (tmp_path / "killed.jsonl").exists()
+    assert start("killed.jsonl").wait(100) == 0
+    assert (tmp_path / "killed.jsonl").read_text() == (tmp_path / "once.jsonl").read_text()
+    assert len((tmp_path / "once.jsonl").read_text().splitlines()) == count
+    samples = 2 * (2 * count // 50)
+    assert len(calls.read_text().split()) - count - samples <= 0.02 * count + 8  # 2 % and the batches ahead
+    assert {path.name for path in tmp_path.iterdir()} == {"calls.txt", "spans.jsonl", "once.jsonl", "killed.jsonl"}
