@@ -2,10 +2,11 @@
 
 Targets: readers of files (rows, labels, journals, calibrations, results), settings (arguments, environment, file),
 replies of a judge, callbacks of LangChain and components of LlamaIndex with odd objects, requests recorded by hand,
-spans of other libraries, evaluators, redaction, the store, and the console's API (schemathesis). Every target has its
-share of the time. An exception that is not one of the errors that the target documents is a crash, and so is a failure
-that ragtrace only counts, because the request would lose data. Prints the number of examples of each target, and each
-crash once, with its place and an example; the exit code is 1 if there is one. `--only WORD` runs some targets alone.
+spans of other libraries, evaluators, redaction, the store, the console's API (schemathesis), and what a worker receives
+(`--only worker`). Every target has its share of the time. An exception that is not one of the errors that the target
+documents is a crash, and so is a failure that ragtrace only counts, because the request would lose data. Prints the
+number of examples of each target, and each crash once, with its place and an example; the exit code is 1 if there is
+one. `--only WORD` runs some targets alone.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import hypothesis
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from fuzz_targets import GROUPS, Target
+from fuzz_worker import worker_targets
 
 _SLOW = 5.0
 """Processor seconds of one example that count as a crash."""
@@ -108,7 +110,9 @@ def main() -> None:
     findings = Findings()
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        targets = [pair for group in GROUPS for pair in group(Path(folder)) if options.only in pair[0]]
+        targets = [
+            pair for group in (*GROUPS, worker_targets) for pair in group(Path(folder)) if options.only in pair[0]
+        ]
         rounds = max(1, int(options.minutes / (len(targets) * 0.25)))
         share = options.minutes * 60 / len(targets) / rounds
         for _ in range(rounds):

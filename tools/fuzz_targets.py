@@ -191,10 +191,9 @@ def llama_index_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
     yield "llama_index: values", (framework_objects(), read, ())
 
 
-def span_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
-    """Spans of other libraries."""
-    from ragtrace.spans import assembly, dialects
-    from ragtrace.spans.span_record import SpanEvent, SpanRecord
+def span_attributes() -> st.SearchStrategy[dict[str, Any]]:
+    """Attributes of spans: names that the libraries write, with values that they do not."""
+    from ragtrace.spans import dialects
 
     names = sorted({value for value in _strings(vars(dialects)) if "." in value} | {"openinference.span.kind"})
     indexed = st.tuples(
@@ -206,15 +205,23 @@ def span_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
     value = st.one_of(
         words, JSON.map(lambda v: json.dumps(v, default=str)), SCALARS, st.lists(TEXT, max_size=3).map(tuple)
     )
-    attributes = st.dictionaries(st.one_of(st.sampled_from(names), indexed, st.text(max_size=5)), value, max_size=10)
-    scopes = st.sampled_from(
-        ["openinference.instrumentation.langchain", "opentelemetry.instrumentation.openai", "x", ""]
-    )
+    return st.dictionaries(st.one_of(st.sampled_from(names), indexed, st.text(max_size=5)), value, max_size=10)
+
+
+SCOPES = st.sampled_from(["openinference.instrumentation.langchain", "opentelemetry.instrumentation.openai", "x", ""])
+
+
+def span_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
+    """Spans of other libraries."""
+    from ragtrace.spans import assembly
+    from ragtrace.spans.span_record import SpanEvent, SpanRecord
+
+    attributes = span_attributes()
     events = st.lists(st.builds(SpanEvent, TEXT, st.integers(0, 2**62), attributes), max_size=2)
     ids = st.integers(1, 4)
     times = st.integers(0, 5)
     records = st.builds(
-        SpanRecord, st.just(1), ids, st.none() | ids, st.text(max_size=8), scopes,
+        SpanRecord, st.just(1), ids, st.none() | ids, st.text(max_size=8), SCOPES,
         st.sampled_from(["INTERNAL", "CLIENT"]), times, times, st.sampled_from(["OK", "ERROR", "UNSET"]), attributes,
         events,
     )  # fmt: skip
