@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
@@ -46,8 +47,9 @@ class GrpcReceiver:
                 ("grpc.so_reuseport", 0),  # a second worker on the port is an error, and does not share it
             ],
         )
-        # Bytes instead of messages: gRPC answers damaged ones with INTERNAL, and logs each with a traceback.
-        method = grpc.unary_unary_rpc_method_handler(self._export)
+        # Bytes instead of messages: gRPC answers damaged ones with INTERNAL, and logs each with a traceback. A stream
+        # of one: the call arrives before its message, so that one that is too long is counted.
+        method = grpc.stream_unary_rpc_method_handler(self._export)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {"Export": method}),))
         self.port = self._bind()
 
@@ -72,7 +74,7 @@ class GrpcReceiver:
         """Take no further calls; those under way may take so long."""
         self._server.stop(seconds).wait(seconds + 1.0)
 
-    def _export(self, body: bytes, context: grpc.ServicerContext) -> bytes:
+    def _export(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         try:
             metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
             sender = self._senders.name_of(metadata.get("authorization", ""))
@@ -80,7 +82,7 @@ class GrpcReceiver:
                 raise IntakeError(401, "unauthorized", "give a bearer token that the worker knows")
             if not self._intake.is_open:
                 raise IntakeError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
-            invalid = self._intake.take(body, "", PROTOBUF, sender)
+            invalid = self._intake.take(self._read(messages), "", PROTOBUF, sender)
         except IntakeError as error:
             self._intake.refuse(error)
             self._abort(context, error)
@@ -89,6 +91,15 @@ class GrpcReceiver:
             response.partial_success.rejected_spans = invalid
             response.partial_success.error_message = INVALID_IDS
         return bytes(response.SerializeToString())
+
+    def _read(self, messages: Iterator[bytes]) -> bytes:
+        """The message of a call. Raises IntakeError where none comes: gRPC has refused it, or the sender is gone."""
+        try:
+            return next(messages)
+        except (StopIteration, grpc.RpcError):
+            limit = self._settings.body_bytes
+            message = f"no message came with the call: it has more than {limit} bytes, or its sender went away"
+            raise IntakeError(400, "incomplete", message) from None
 
     def _abort(self, context: grpc.ServicerContext, error: IntakeError) -> NoReturn:
         code = _CODES.get(error.status, grpc.StatusCode.INVALID_ARGUMENT)

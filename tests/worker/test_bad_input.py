@@ -139,11 +139,13 @@ def test_a_body_of_unknown_length_is_bounded(run: Running) -> None:
     ids=["random bytes", "truncated", "50 MB"],
 )
 def test_a_bad_message_is_refused_over_grpc(body: bytes, code: grpc.StatusCode, run: Running) -> None:
-    """Each bad message gets its code, and the next good one is taken."""
+    """Each bad message gets its code and is counted, and the next good one is taken."""
+    before = sum(run.worker.stats().refused.values())
     with pytest.raises(grpc.RpcError) as refused:
         _call(run, body)
     assert refused.value.code() is code
     assert _is_served(run)
+    run.wait(lambda s: sum(s.refused.values()) == before + 1)
 
 
 def test_compressed_messages_are_bounded_over_grpc(run: Running) -> None:
@@ -228,12 +230,17 @@ def test_odd_spans_are_passed_on(fill: Any, run: Running) -> None:
 
 
 def test_a_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A hundred bad requests are a hundred in the count, and one line in the log."""
-    with caplog.at_level(logging.WARNING, "ragtrace.worker"), running() as run:
+    """Of each kind of bad requests, over both protocols, a hundred are a hundred in the count and one line in the
+    log."""
+    large = bytes(_LIMIT + 1)
+    with caplog.at_level(logging.WARNING, "ragtrace.worker"), running({"body_bytes": _LIMIT}) as run:
         for _ in range(100):
             run.post(b"\xff")
-        assert run.worker.stats().refused == {"damaged": 100}
-    assert len([r for r in caplog.records if "refused" in r.getMessage()]) == 1
+            run.post(_GOOD, Content_Encoding="br")
+            with pytest.raises(grpc.RpcError):
+                _call(run, large)
+        run.wait(lambda s: s.refused == {"damaged": 100, "coding": 100, "incomplete": 100})
+    assert len([r for r in caplog.records if "refused" in r.getMessage()]) == 3
 
 
 def test_traces_that_never_end_are_bounded() -> None:
