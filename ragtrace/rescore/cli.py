@@ -87,7 +87,9 @@ def _rescore(options: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"ragtrace rescore: {text}", file=sys.stderr)
+    from ragtrace.reporting import terminal
+
+    print("\n".join(terminal.fitted([f"ragtrace rescore: {text}"], terminal.width(sys.stderr))), file=sys.stderr)
 
 
 def _rescore_store(options: argparse.Namespace, suite: RescoreSuite) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
@@ -18,7 +19,7 @@ from sqlalchemy import select, update
 from ragtrace.calibrations import Calibrated, save
 from ragtrace.chatlogs.overview import overview
 from ragtrace.chatlogs.retention import delete_user
-from ragtrace.chatlogs.schema import contents, scores, traces
+from ragtrace.chatlogs.schema import contents, details, scores, traces
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.cli import main
 from ragtrace.errors import DataError
@@ -28,6 +29,7 @@ from ragtrace.plugins import load
 from ragtrace.records import Facts, Score
 from ragtrace.rescore.stored_logs import LogSelection, StoredLogs
 from tests.chatlogs.evaluations import NOW, made
+from tests.reporting.terminal_sessions import in_terminal, ragtrace
 
 BRIEF, SLOW, FRAGILE, COMPARED = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "compared"))
 
@@ -169,6 +171,24 @@ def test_a_damaged_log_is_left_out(store: Store) -> None:
     assert str(items[1]) == f"the log {2:032x} is damaged: JSONDecodeError"
 
 
+@pytest.mark.process
+def test_a_terminal_has_a_progress_bar(tmp_path: Path) -> None:
+    """In a terminal a bar shows the logs that are done and the rate, and messages fit the terminal; a pipe has no
+    bar."""
+    pytest.importorskip("rich", reason="rich is not installed: pip install 'ragtrace-otel[console]'")
+    _fill(str(tmp_path / "s.db"), 30)
+    command = ragtrace("rescore", "--store", "s.db", "--evaluators", BRIEF, "--jobs", "1")
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    code, printed = in_terminal(command, tmp_path, 70, environment)
+    assert code == 0, printed
+    assert "30/30" in printed
+    assert "logs/s" in printed
+    assert max(len(line) for line in printed.splitlines() if line.startswith("ragtrace rescore:")) <= 70
+    command[command.index(BRIEF)] = FRAGILE
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, check=True)
+    assert b"logs/s" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -206,6 +226,32 @@ def test_evaluators_without_their_models(
     assert "names faithfulness, for which these packages are not installed: onnxruntime" in capsys.readouterr().err
 
 
+def test_an_encrypted_store_stays_encrypted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the key of the setting store_key the logs of an encrypted store are evaluated, and explanations of the new
+    scores are sealed as well; without the key nothing is."""
+    pytest.importorskip("cryptography", reason="cryptography is not installed: pip install 'ragtrace-otel[store]'")
+    url, key = str(tmp_path / "s.db"), base64.b64encode(bytes(range(32))).decode()
+    store = open_store(url, key=key)
+    store.write([made(n, answer="Mail jo@acme.io about it.") for n in range(3)])
+    store.close()
+    assert rescore(url, "pii_leakage") == 2
+    assert "no key is set" in capsys.readouterr().err
+    monkeypatch.setenv("KEY_OF_THE_TEST", key)
+    monkeypatch.setenv("RAGTRACE_STORE_KEY", "KEY_OF_THE_TEST")
+    assert rescore(url, "pii_leakage") == 0
+    store = open_store(url, key=key)
+    log = store.get(f"{1:032x}")
+    assert log is not None
+    assert [(score.label, bool(score.explanation)) for _, score in log.history] == [("fail", True)]
+    with store.reading() as connection:
+        assert {
+            tuple(row) for row in connection.execute(select(details.c.explanation, details.c.sealed.is_(None)))
+        } == {(None, False)}
+    store.close()
+
+
 def test_an_empty_store_has_nothing_to_do(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A store without logs is no error."""
     _fill(store_url, 0)
@@ -213,12 +259,16 @@ def test_an_empty_store_has_nothing_to_do(store_url: str, capsys: pytest.Capture
     assert "0 logs" in capsys.readouterr().err
 
 
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
 @pytest.mark.process
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_run_that_is_killed_goes_on(jobs: str, tmp_path: Path) -> None:
-    """Killed at three moments and started again, the store is that of an uninterrupted run, and less than 2 % of the
-    evaluations were done twice for each kill."""
-    count, kills = 400, 3
+    """Killed at two moments and started again, the store is that of an uninterrupted run, less than 2 % of the
+    evaluations were done twice for each kill, and no process of the killed ones lives on."""
+    count, kills = 400, 2
     calls = tmp_path / "calls.txt"
     calls.touch()
     for name in ("once.db", "killed.db"):
@@ -232,12 +282,14 @@ def test_a_run_that_is_killed_goes_on(jobs: str, tmp_path: Path) -> None:
     assert start("once.db").wait(100) == 0
     calls.write_text("")
     chance = random.Random(7)
+    children: list[str] = []
     for i in range(kills):
         process = start("killed.db")
-        enough = (i + 1) * count // (kills + 2)
+        enough = (i + 1) * count // (kills + 1)
         while len(set(calls.read_text().split())) < enough and process.poll() is None:
             time.sleep(0.02)
         time.sleep(chance.random() * 0.1)
+        children += _children(process.pid)
         process.send_signal(signal.SIGKILL)
         assert process.wait(20) == -signal.SIGKILL
     assert start("killed.db").wait(100) == 0
@@ -245,4 +297,8 @@ def test_a_run_that_is_killed_goes_on(jobs: str, tmp_path: Path) -> None:
     assert len(_rows(str(tmp_path / "killed.db"))) == count
     samples = (kills + 1) * (2 * count // 50)
     repeated = len(calls.read_text().split()) - count - samples
+    until = time.monotonic() + 20
+    while survivors := [pid for pid in children if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < until, survivors
+        time.sleep(0.05)
     assert repeated <= kills * 0.02 * count, json.dumps(repeated)
