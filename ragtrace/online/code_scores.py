@@ -26,12 +26,12 @@ _SCORES = 10_000
 _WAIT = 30.0
 """Seconds that a score waits at most for the evaluation of its request."""
 
-_SHOWN = ("app", "env", "prompt_version", "model", "response_id", "unrecorded")
+_LABEL_FACTS = ("app", "env", "prompt_version", "model", "response_id", "unrecorded")
 """The facts that metrics and events show. The others, e.g. steps and spans, would keep a request's memory alive."""
-_shown_facts: Callable[[Facts], tuple[Any, ...]] = attrgetter(*_SHOWN)
+_label_facts: Callable[[Facts], tuple[Any, ...]] = attrgetter(*_LABEL_FACTS)
 
 _Request = tuple[int, float, tuple[Any, ...], bool]
-"""Span id of the root, start in Unix seconds, facts `_SHOWN`, and whether the request is still to be evaluated."""
+"""Span id of the root, start in Unix seconds, `_LABEL_FACTS`, and whether the request is to be evaluated."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class CodeScores:
 
     def observe(self, trace: Trace, decision: Decision) -> None:
         """Remember a finished request. Runs in its thread: a few single operations on a dictionary."""
-        self._requests[trace.trace_id] = (trace.span_id, trace.started, _shown_facts(trace.facts), decision.keep)
+        self._requests[trace.trace_id] = (trace.span_id, trace.started, _label_facts(trace.facts), decision.keep)
         while len(self._requests) > _REQUESTS:
             with suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
                 del self._requests[next(iter(self._requests))]
@@ -106,8 +106,8 @@ class CodeScores:
 
     def _trace(self, trace_id: int) -> Trace:
         """The request without its texts. Without a span id where another process has answered it."""
-        span_id, started, shown, _ = self._requests.get(trace_id, (0, 0.0, (), False))
-        facts = Facts(**dict(zip(_SHOWN, shown, strict=bool(shown))))
+        span_id, started, values, _ = self._requests.get(trace_id, (0, 0.0, (), False))
+        facts = Facts(**dict(zip(_LABEL_FACTS, values, strict=bool(values))))
         return Trace(trace_id, span_id, "", (), "", started=started, facts=facts)
 
     def flush(self, timeout: float = 10.0) -> bool:
