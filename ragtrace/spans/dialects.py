@@ -151,6 +151,11 @@ MLFLOW_OUTPUT: Final = "mlflow.spanOutputs"
 MLFLOW_USAGE: Final = "mlflow.chat.tokenUsage"
 MLFLOW_MODEL: Final = "mlflow.llm.model"
 MLFLOW_PROVIDER: Final = "mlflow.llm.provider"
+MLFLOW_TOOL: Final = "name"
+"""Of a tool of LlamaIndex, whose span has the name of its method."""
+MLFLOW_CHUNKS: Final = ("mlflow.chunk.item.0", "new_token")
+"""Events of the first piece of a streamed answer: of a model's client, and of LangChain."""
+MLFLOW_TAG: Final = "mlflow.traceTag."
 
 # --- OpenInference -------------------------------------------------------------------------------
 OI_PARAMETERS: Final = "llm.invocation_parameters"
@@ -188,7 +193,7 @@ FRAMEWORK_METADATA: Final = ("ls_", "langgraph_", "lc_", "__", "checkpoint_", "i
 """Beginnings of metadata keys that a framework writes."""
 FRAMEWORK_TAGS: Final = ("seq:step", "map:key", "graph:step")
 
-PROMPTS: Final = (semconv.SYSTEM_INSTRUCTIONS, semconv.INPUT_MESSAGES, LANGFUSE_INPUT, VERCEL_MESSAGES)
+PROMPTS: Final = (semconv.SYSTEM_INSTRUCTIONS, semconv.INPUT_MESSAGES, LANGFUSE_INPUT, VERCEL_MESSAGES, MLFLOW_INPUT)
 """Attributes of a model call with what the model was shown."""
 FLAT_PROMPTS: Final = (f"{semconv.OI_INPUT_MESSAGES}.", f"{LEGACY_PROMPT}.")
 """Beginnings of such attributes, one for each field of each message."""

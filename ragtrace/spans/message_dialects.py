@@ -88,7 +88,17 @@ def _mlflow_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | N
             written = written[key][0]
     while isinstance(written, list) and len(written) == 1:
         [written] = written
-    return texts.user_text(read), texts.answer_in(written)
+    if isinstance(written, Mapping) and isinstance(written.get("message"), Mapping):
+        written = written["message"]
+    is_message = isinstance(written, Mapping) and "role" in written  # one that only calls tools has no text
+    return texts.user_text(read), texts.assistant_text(written) if is_message else texts.answer_in(written)
+
+
+def mlflow_reply(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The reply of a model's client, which LlamaIndex has in `raw`; empty for any other output."""
+    written = texts.from_json(attributes.get(dialects.MLFLOW_OUTPUT))
+    reply = (written.get("raw") or written) if isinstance(written, Mapping) else None
+    return reply if isinstance(reply, Mapping) else {}
 
 
 MESSAGE_READERS = (

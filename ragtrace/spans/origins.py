@@ -16,6 +16,7 @@ _PREFIXES = (
     dialects.LANGFUSE_METADATA,
     dialects.TRACELOOP_PROPERTY,
     dialects.VERCEL_METADATA,
+    dialects.MLFLOW_TAG,
 )
 
 

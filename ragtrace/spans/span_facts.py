@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from ragtrace import semconv
 from ragtrace.records import Document
 from ragtrace.spans import dialects, texts
-from ragtrace.spans.message_dialects import MESSAGE_READERS
+from ragtrace.spans.message_dialects import MESSAGE_READERS, mlflow_reply
 from ragtrace.spans.span_record import SpanRecord
 from ragtrace.text.sanitizer import dumps
 from ragtrace.tracing.providers import provider_name
@@ -117,6 +117,8 @@ def facts_of(record: SpanRecord) -> SpanFacts | None:
 def _read_tool(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
     names = (semconv.TOOL_NAME, semconv.OI_TOOL_NAME, dialects.VERCEL_TOOL)
     facts.name = str(texts.first_value(attributes, names) or facts.name)
+    if dialects.MLFLOW_TYPE in attributes:
+        facts.name = str(texts.from_json(attributes.get(dialects.MLFLOW_TOOL)) or facts.name)
     facts.query = _tool_text(texts.first_value(attributes, (semconv.TOOL_ARGUMENTS, dialects.VERCEL_ARGUMENTS)))
     facts.query = facts.query or _tool_text(_input(attributes))
     facts.answer = _tool_result(attributes)
@@ -188,7 +190,19 @@ def _read_retrieval(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
     flat = _flat_documents(attributes, prefix)
     if not flat and semconv.RETRIEVAL_DOCUMENTS in attributes:
         flat = texts.documents_in(texts.as_list(attributes[semconv.RETRIEVAL_DOCUMENTS])) or ()
-    facts.documents = flat or texts.documents_in(_output(attributes))
+    if flat and f"{prefix}.0.document.id" in attributes:
+        facts.documents = flat
+    else:
+        facts.documents = _with_ids(flat, texts.documents_in(_output(attributes)))
+
+
+def _with_ids(documents: tuple[Document, ...], written: tuple[Document, ...] | None) -> tuple[Document, ...] | None:
+    """The documents with the ids of the same ones in the span's output, where OpenInference has ids for LangChain."""
+    if not documents or not written:
+        return documents or written
+    if [document.content for document in documents] != [document.content for document in written]:
+        return documents
+    return tuple(replace(one, id=other.id) for one, other in zip(documents, written, strict=True))
 
 
 def _flat_documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Document, ...]:
@@ -219,6 +233,10 @@ def _read_model_call(facts: SpanFacts, record: SpanRecord) -> None:
     reason = texts.first_value(
         attributes, (semconv.FINISH_REASONS, dialects.OI_FINISH_REASON, f"{dialects.LANGFUSE_METADATA}finish_reason")
     )
+    if reason is None:
+        choices = mlflow_reply(attributes).get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        reason = first.get("finish_reason") if isinstance(first, Mapping) else None
     if isinstance(reason, (list, tuple)):
         reason = reason[0] if reason else None
     facts.finish_reason = None if reason is None else str(reason).strip('"')
@@ -250,7 +268,8 @@ def _request_model(attributes: Mapping[str, Any]) -> Any:
     parameters = texts.plain(attributes.get(dialects.OI_PARAMETERS))
     if isinstance(parameters, Mapping) and isinstance(parameters.get("model"), str):
         return parameters["model"]
-    model = _metadata_value(attributes, "ls_model_name")
+    inputs = texts.from_json(attributes.get(dialects.MLFLOW_INPUT))
+    model = inputs.get("model") if isinstance(inputs, Mapping) else _metadata_value(attributes, "ls_model_name")
     names = ("llm.request.model_name", semconv.OI_MODEL, dialects.LANGFUSE_MODEL, semconv.OI_EMBEDDING_MODEL)
     return model or texts.first_value(attributes, names) or texts.from_json(attributes.get(dialects.MLFLOW_MODEL))
 
@@ -265,9 +284,10 @@ def _response_id(attributes: Mapping[str, Any]) -> Any:
     identity = attributes.get(semconv.RESPONSE_ID)
     if identity is None and semconv.OI_KIND in attributes:
         output = texts.plain(attributes.get(semconv.OI_OUTPUT))
-        if isinstance(output, Mapping) and "choices" in output:  # OpenAI's own reply
-            identity = output.get("id")
-    return identity
+        reply = output.get("llm_output", output) if isinstance(output, Mapping) else None  # LangChain's, OpenAI's own
+        if isinstance(reply, Mapping) and (reply is not output or "choices" in reply):
+            identity = reply.get("id")
+    return mlflow_reply(attributes).get("id") if identity is None else identity
 
 
 def _count(attributes: Mapping[str, Any], names: Iterable[str], usage: Any, keys: Iterable[str]) -> int | None:
@@ -286,7 +306,7 @@ def _first_chunk(record: SpanRecord) -> int:
     if isinstance(milliseconds, (int, float)) and milliseconds >= 0:
         return record.started + int(milliseconds * 1e6)
     for event in record.events:
-        if event.name in (dialects.OI_FIRST_CHUNK, dialects.TRACELOOP_CHUNK):
+        if event.name in (dialects.OI_FIRST_CHUNK, dialects.TRACELOOP_CHUNK, *dialects.MLFLOW_CHUNKS):
             return event.time
     moment = record.attributes.get(dialects.LANGFUSE_FIRST_CHUNK)
     if isinstance(moment, str):

@@ -25,6 +25,7 @@ TITLES = {
     "opentelemetry": "OpenTelemetry",
     "traceloop": "OpenLLMetry",
     "langfuse": "Langfuse",
+    "mlflow": "MLflow",
 }
 FRAMEWORKS = {"langchain": "LangChain", "llama_index": "LlamaIndex", "openai": "OpenAI client"}
 PLAIN = {"langchain": "chain", "llama_index": "query", "openai": "call"}

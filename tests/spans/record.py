@@ -42,12 +42,16 @@ INSTRUMENTORS = {
     ("traceloop", "openai"): "opentelemetry.instrumentation.openai:OpenAIInstrumentor",
     ("langfuse", "langchain"): "",
     ("langfuse", "openai"): "",
+    ("mlflow", "langchain"): "mlflow.langchain",
+    ("mlflow", "llama_index"): "mlflow.llama_index",
+    ("mlflow", "openai"): "mlflow.openai",
 }
 PACKAGES = {
     "openinference": [f"openinference-instrumentation-{name}" for name in ("langchain", "llama-index", "openai")],
     "opentelemetry": [f"opentelemetry-instrumentation-genai-{name}" for name in ("langchain", "llama-index", "openai")],
     "traceloop": [f"opentelemetry-instrumentation-{name}" for name in ("langchain", "llamaindex", "openai")],
     "langfuse": ["langfuse"],
+    "mlflow": ["mlflow-tracing", "opentelemetry-exporter-otlp-proto-http", "sqlparse"],
 }
 SWITCHES = {
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
@@ -78,6 +82,10 @@ def wishes_of(library: str) -> Any:
 
         context = lambda: propagate_attributes(**who, tags=[TAG])  # noqa: E731
         return Wishes({**config, "callbacks": [CallbackHandler()]}, context, OpenAI)
+    if library == "mlflow":
+        from mlflow.tracing import context as mlflow_context
+
+        return Wishes(config, lambda: mlflow_context(session_id=SESSION, user=USER))
     if library == "traceloop":
         return Wishes(config, lambda: _association(who))
     return Wishes(config)
@@ -95,6 +103,8 @@ def _association(values: dict[str, str]) -> Iterator[None]:
 
 def record(framework: str, library: str) -> dict[str, Any]:
     """The spans of all cases, by case. Runs in the library's environment."""
+    if library == "mlflow":
+        return record_mlflow(framework)
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -126,6 +136,82 @@ def record(framework: str, library: str) -> dict[str, Any]:
     return {"versions": versions(framework, library), "cases": cases}
 
 
+def record_mlflow(framework: str) -> dict[str, Any]:
+    """The spans of all cases as MLflow sends them over OTLP, taken by a real receiver: it adds its tags on the way out.
+    Runs in MLflow's environment."""
+    from tests.otlp.receivers import http_server
+    from tests.spans import model_server
+    from tests.spans.applications import CASES
+
+    os.environ.update(SWITCHES)
+    base, cases = model_server.start(), {}
+    with http_server() as (url, received):
+        os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = f"{url}/v1/traces"
+        os.environ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] = "http/protobuf"
+        from mlflow.tracing.provider import provider
+
+        importlib.import_module(INSTRUMENTORS["mlflow", framework]).autolog()
+        wishes = wishes_of("mlflow")
+        for name, case in CASES[framework].items():
+            with suppress(Exception):  # the case `error` raises
+                contextvars.copy_context().run(case, base, wishes)
+            time.sleep(0.5)
+            provider.get().force_flush()
+            cases[name] = spans_of_message(received.traces, base)
+            received.traces.Clear()
+    return {"versions": versions(framework, "mlflow"), "cases": cases}
+
+
+def spans_of_message(message: Any, base: str) -> list[dict[str, Any]]:
+    """The spans of an OTLP message as plain values."""
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+    def values(attributes: Any) -> dict[str, Any]:
+        return _values({a.key: _value(a.value) for a in attributes}, base)
+
+    return [
+        {
+            "name": span.name,
+            "trace_id": span.trace_id.hex(),
+            "span_id": span.span_id.hex(),
+            "parent_id": span.parent_span_id.hex() or None,
+            "kind": Span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_"),
+            "scope": scope.scope.name,
+            "start": span.start_time_unix_nano,
+            "end": span.end_time_unix_nano,
+            "status": Status.StatusCode.Name(span.status.code).removeprefix("STATUS_CODE_"),
+            "attributes": values(span.attributes),
+            "events": [
+                {"name": e.name, "time": e.time_unix_nano, "attributes": values(e.attributes)} for e in span.events
+            ],
+        }
+        for resource in message.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+
+
+def _values(attributes: Any, base: str) -> dict[str, Any]:
+    return {key: _plain(value, base) for key, value in (attributes or {}).items()}
+
+
+def _value(value: Any) -> Any:
+    """The value of an attribute on the wire."""
+    if value.WhichOneof("value") == "array_value":
+        return [_value(item) for item in value.array_value.values]
+    return getattr(value, value.WhichOneof("value") or "string_value")
+
+
+def _plain(value: Any, base: str) -> Any:
+    """A value without the server's port, which is another one each time."""
+    port = base.rpartition(":")[2].removesuffix("/v1")
+    if isinstance(value, str):
+        return value[:_CUT].replace(f":{port}", ":80")
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, base) for item in value][:20]
+    return 80 if str(value) == port else value
+
+
 def versions(framework: str, library: str) -> dict[str, str]:
     """Releases of what took part."""
     releases = {}
@@ -136,16 +222,7 @@ def versions(framework: str, library: str) -> dict[str, str]:
 
 
 def span_as_json(span: Any, base: str) -> dict[str, Any]:
-    """A span as plain values. The server's port, which is another one each time, is left out."""
-    port = base.rpartition(":")[2].removesuffix("/v1")
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, str):
-            return value[:_CUT].replace(f":{port}", ":80")
-        if isinstance(value, (list, tuple)):
-            return [plain(item) for item in value][:20]
-        return 80 if str(value) == port else value
-
+    """A span as plain values."""
     return {
         "name": span.name,
         "trace_id": f"{span.context.trace_id:032x}",
@@ -156,10 +233,9 @@ def span_as_json(span: Any, base: str) -> dict[str, Any]:
         "start": span.start_time,
         "end": span.end_time,
         "status": span.status.status_code.name,
-        "attributes": {key: plain(value) for key, value in (span.attributes or {}).items()},
+        "attributes": _values(span.attributes, base),
         "events": [
-            {"name": e.name, "time": e.timestamp, "attributes": {k: plain(v) for k, v in (e.attributes or {}).items()}}
-            for e in span.events
+            {"name": e.name, "time": e.timestamp, "attributes": _values(e.attributes, base)} for e in span.events
         ],
     }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.spans.applications import PASSAGES
-from tests.spans.carried import PAGE, facts, table, traces_by_case
-from tests.spans.golden_spans import golden_files, golden_spans
-from tests.spans.model_server import ANSWER, QUESTION
+from tests.spans.applications import PASSAGES, SESSION, TAG, USER
+from tests.spans.carried import NEVER, PAGE, PLAIN, facts, table, traces_by_case
+from tests.spans.golden_spans import FOLDER, golden_files, golden_spans
+from tests.spans.model_server import ANSWER, MODEL, QUESTION
 
 WITHOUT_REQUESTS = {
     "llama_index-opentelemetry": {"query", "stream", "error", "chat"},  # a retrieval alone
@@ -26,6 +28,39 @@ def test_each_question_is_one_request(name: str) -> None:
 def test_no_fact_is_wrong(name: str) -> None:
     """Each fact of a Trace is the expected one, or absent where the dialect does not carry it."""
     assert facts(name.partition("-")[0], traces_by_case(name))
+
+
+NOT_THERE_TO_READ = {
+    ("langchain-opentelemetry", "chunk texts"): "in the model's prompt alone",
+    ("langchain-traceloop", "chunk ids"): "in the input of the application's own function alone",
+    ("langchain-langfuse", "response id"): "in the input of a parser alone",
+    ("langchain-langfuse", "finish reason"): "in the input of a parser alone",
+    ("langchain-mlflow", "response id"): "in the input of a parser alone",
+    ("langchain-mlflow", "finish reason"): "in the input of a parser alone",
+    ("openai-langfuse", "model"): "only the dated version that answered",
+}
+"""What is somewhere in a library's spans, and not as a fact of a retrieval, a model call or a request."""
+TOLD = {
+    "question": QUESTION, "answer": ANSWER, "chunk texts": PASSAGES["d1"], "chunk ids": r"\"d1\"",
+    "model": MODEL, "response id": "chatcmpl-7", "finish reason": r"\"stop\"", "session": SESSION, "user": USER,
+    "tags": TAG,
+}  # fmt: skip
+"""How the facts of a request are written in JSON that is written in JSON."""
+
+
+@pytest.mark.parametrize("name", golden_files())
+def test_each_fact_that_the_spans_contain_is_read(name: str) -> None:
+    """Question, answer, chunks, model, response id, finish reason, session, user, tags and the error's type are read in
+    every golden input that contains them; what is nowhere in the spans is absent."""
+    framework = name.partition("-")[0]
+    cells = facts(framework, traces_by_case(name))
+    cases = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["cases"]
+    text = json.dumps(cases[PLAIN[framework]])
+    absent = [fact for fact, value in TOLD.items() if cells[fact] == "-" and fact not in NEVER.get(framework, ())]
+    unread = {(name, fact) for fact in absent if TOLD[fact] in text}
+    if cells["error type"] == "-" and "exception.type" in json.dumps(cases["error"]):
+        unread.add((name, "error type"))
+    assert unread == {key for key in NOT_THERE_TO_READ if key[0] == name}
 
 
 @pytest.mark.parametrize("name", golden_files())
@@ -55,7 +90,7 @@ def test_usage_is_counted_once() -> None:
         assert trace.facts.name == "POST /ask"
 
 
-@pytest.mark.parametrize("library", ["openinference", "traceloop", "langfuse"])
+@pytest.mark.parametrize("library", ["openinference", "traceloop", "langfuse", "mlflow"])
 def test_a_model_called_by_itself_was_shown_the_chunks_in_its_messages(library: str) -> None:
     """Step by step, as tutorials do, the question is one request with the chunks of the retriever before it."""
     [trace] = traces_by_case(f"langchain-{library}")["steps"]
