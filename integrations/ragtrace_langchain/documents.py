@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragtrace.records import Document
 from ragtrace.text.sanitizer import sendable
-from ragtrace.tracing.adapters import content_id, convert_documents, number
+from ragtrace.tracing.adapters import content_id, convert_each, number
 
 _SCORE_KEYS = ("score", "relevance_score", "similarity_score", "_score", "similarity")
 _TEXT_KEYS = ("page_content", "content", "text")
@@ -25,14 +26,15 @@ _MAX_TEXT = 500_000
 
 def documents_of(documents: Any) -> list[Document]:
     """Converts documents, in rank order. A document that cannot be read is left out; the others are kept."""
-    return convert_documents(documents, _converted)
+    return convert_each(documents, _converted)
 
 
 def documents_in(value: Any) -> list[Document]:
     """Returns the documents in what a step takes or returns: a document, a list of documents or of (document, score),
     a state with such lists, a message with them as its artifact, a command with such an update; [] without any."""
     raw: list[Any] = []
-    _collect(value, raw, 0)
+    with contextlib.suppress(Exception):  # an object of the application, whose properties may raise
+        _collect(value, raw, 0)
     return documents_of(raw) if raw else []
 
 

@@ -11,7 +11,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 
 from ragtrace import semconv
 from ragtrace.tracing import current
-from ragtrace.tracing.adapters import is_cancellation
+from ragtrace.tracing.adapters import convert_each, is_cancellation
 from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.model_messages import ModelMessage, last_question
 from ragtrace.tracing.recorder import Recorder, all_recorders, open_recorder
@@ -275,7 +275,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         """Handles the start of a chat model."""
         run = self._start_model(semconv.OP_CHAT, serialized, run_id, parent_run_id, kwargs)
         if run is not None:
-            run.messages = [message_of(m) for batch in messages for m in batch]
+            run.messages = convert_each((m for batch in messages for m in batch), message_of)
 
     @_quiet
     def on_llm_start(

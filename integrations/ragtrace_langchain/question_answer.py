@@ -22,7 +22,15 @@ _MAX_CHARS = 100_000
 
 def query_of(inputs: Any) -> str | None:
     """Returns the question in a root's inputs, or None: a stream starts with an empty placeholder. Of several inputs
-    with unknown names it is all of them, as JSON; of a command that resumes a graph, what a person replied."""
+    with unknown names it is all of them, as JSON; of a command that resumes a graph, what a person replied. None for
+    what cannot be read."""
+    try:
+        return _query_of(inputs)
+    except Exception:  # noqa: BLE001 an object of the application, whose properties may raise
+        return None
+
+
+def _query_of(inputs: Any) -> str | None:
     if inputs is None or isinstance(inputs, str):
         return inputs or None
     if isinstance(inputs, Mapping):

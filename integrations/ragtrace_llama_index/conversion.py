@@ -244,7 +244,7 @@ def text_of(value: Any) -> str | None:
 
 def documents_of(nodes: Any) -> list[Document]:
     """Converts nodes, in rank order. A node that cannot be read is left out; the others are kept."""
-    return adapters.convert_documents(nodes, _document_of)
+    return adapters.convert_each(nodes, _document_of)
 
 
 def _document_of(item: Any) -> Document | None:
@@ -301,7 +301,7 @@ def sources_of(result: Any, by_node: Mapping[int, Document] = MappingProxyType({
         return None
     sources = getattr(result, "sources", None)
     if nodes or sources is None:
-        return adapters.convert_documents(nodes, lambda item: _known_document(item, by_node) or _document_of(item))
+        return adapters.convert_each(nodes, lambda item: _known_document(item, by_node) or _document_of(item))
     return [] if any(isinstance(getattr(s, "raw_output", None), list) for s in sources) else None
 
 

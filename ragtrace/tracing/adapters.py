@@ -8,12 +8,12 @@ import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from ragtrace.records import Document
 from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.on_off import is_on
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 OPTIONS = ("tracer_provider", "capture_content", "capture", "logger_provider", "consumer")
 """The options of every instrumentor of ours."""
@@ -34,17 +34,17 @@ def refusal_of(extra: Any) -> str:
     return refusal if isinstance(refusal, str) else ""
 
 
-def convert_documents(items: Any, convert: Callable[[Any], Document | None]) -> list[Document]:
-    """Converts documents, in rank order. One that cannot be read is left out; the others are kept."""
-    documents: list[Document] = []
+def convert_each(items: Any, convert: Callable[[Any], T | None]) -> list[T]:
+    """Converts documents or messages, in their order. One that cannot be read is left out; the others are kept."""
+    converted: list[T] = []
     for item in items if isinstance(items, Iterable) else ():
         try:
-            document = convert(item)
+            value = convert(item)
         except Exception:  # noqa: BLE001 a class of the application, e.g. metadata whose methods raise
             continue
-        if document is not None:
-            documents.append(document)
-    return documents
+        if value is not None:
+            converted.append(value)
+    return converted
 
 
 def content_id(content: str) -> str:

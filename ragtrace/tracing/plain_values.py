@@ -7,11 +7,12 @@ texts. An object of an unknown shape is written as text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ragtrace.records import Document
 from ragtrace.text.sanitizer import sendable
-from ragtrace.tracing.adapters import content_id, number
+from ragtrace.tracing.adapters import content_id, convert_each, number
 from ragtrace.tracing.content_blocks import parts_of, result_content, text_or_parts
 from ragtrace.tracing.model_messages import ModelMessage, Part, ToolCallPart, ToolResultPart
 from ragtrace.tracing.provider_replies import finish_reason
@@ -44,17 +45,7 @@ def documents_of(values: Any) -> list[Document]:
         values = field_of(values, "documents", "results", "matches", "hits") or [values]
         if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
             return []
-    converted: list[Document] = []
-    for value in values:
-        try:
-            document = _document_of(value)
-        except Exception:  # noqa: BLE001 an object of the application, whose properties may raise
-            continue
-        if document is not None:
-            converted.append(document)
-        if len(converted) == _MAX_DOCUMENTS:
-            break
-    return converted
+    return convert_each(islice(values, _MAX_DOCUMENTS), _document_of)
 
 
 def _document_of(value: Any) -> Document | None:
@@ -90,7 +81,7 @@ def messages_of(value: Any) -> list[ModelMessage]:
     if isinstance(value, str):
         return [ModelMessage("user", value)]
     items: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value]
-    return [_message_of(item) for item in items]
+    return convert_each(items, _message_of)
 
 
 def _message_of(value: Any) -> ModelMessage:
