@@ -1,10 +1,16 @@
 """How many spans a second `ragtrace worker` takes for each core with evaluation off, and how long an answer takes.
 
     python benchmarks/worker.py [--spans 60000] [--buffer] [--protocol http|grpc]
+    python benchmarks/worker.py --spans 1000000 --memory     # the worker's memory after each 100,000 spans
+    python benchmarks/worker.py --suite 300                  # the default suite alone, and through the worker
 
 The worker is a process of its own; senders and the endpoint behind it are others. Cores are counted by the worker's own
 processor time: spans / processor seconds, until the last span has left, over everything that the worker does (receive,
 decode, buffer, assemble, read, encode, send). The answers' times are those at half of that rate.
+
+`--suite` counts the processor time of the default evaluators over so many requests of different texts, in a process
+that does nothing else, and that of a worker and its evaluating process from the first byte to the last; the speed
+through the worker is the first over the second.
 """
 
 from __future__ import annotations
@@ -13,7 +19,9 @@ import argparse
 import http.client
 import json
 import os
+import random
 import re
+import socket
 import statistics
 import subprocess
 import sys
@@ -21,6 +29,8 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -44,31 +54,47 @@ server.serve_forever()
 """
 
 
-def message(first: int) -> bytes:
+def texts(trace: int, varied: bool) -> tuple[str, str, list[str]]:
+    """Question, answer and four chunks of a request: always the same, or others for each trace."""
+    if not varied:
+        chunk = "The pump is covered for 24 months from delivery, and the hose for 6 months. " * 4
+        return "How long is the pump covered?", "The pump is covered for 24 months.", [chunk] * 4
+    drawn = random.Random(trace)
+
+    def fact() -> tuple[str, str, int]:
+        return drawn.choice(_PARTS), drawn.choice(_VERBS), drawn.randint(2, 99)
+
+    facts = [[fact() for _ in range(6)] for _ in range(4)]
+    chunks = [" ".join(f"The {part} {verb} {months} months after delivery." for part, verb, months in c) for c in facts]
+    part, verb, months = facts[0][0]
+    other, second, wrong = facts[1][0][0], facts[1][0][1], drawn.randint(2, 99)
+    answer = f"The {part} {verb} {months} months. The {other} {second} {wrong} months."
+    return f"When is it that the {part} {verb.split()[0]} {trace % 97}?", answer, chunks
+
+
+_PARTS = ("pump", "hose", "filter", "boiler", "grinder", "valve", "display", "sensor", "cable", "tank", "lid", "motor")
+_VERBS = (
+    "is covered for",
+    "must be cleaned within",
+    "can be exchanged for",
+    "may be returned within",
+    "is checked after",
+)
+
+
+def message(first: int, count: int = _MESSAGE, varied: bool = False) -> bytes:
     """Requests of a chain with a retrieval, a model call and three steps, as OpenInference writes them."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     from ragtrace_otlp.span_encoder import write_attributes
 
-    question, answer = "How long is the pump covered?", "The pump is covered for 24 months."
-    chunk = "The pump is covered for 24 months from delivery, and the hose for 6 months. " * 4
-    kinds = [
-        {"openinference.span.kind": "CHAIN", "input.value": question, "output.value": answer, "session.id": "s"},
-        {"openinference.span.kind": "RETRIEVER", "input.value": question}
-        | {f"retrieval.documents.{i}.document.content": chunk for i in range(4)}
-        | {f"retrieval.documents.{i}.document.id": f"d{i}" for i in range(4)},
-        {"openinference.span.kind": "LLM", "llm.model_name": "gpt-4o-mini", "llm.token_count.prompt": 400}
-        | {"llm.token_count.completion": 20, "llm.input_messages.0.message.role": "user"}
-        | {"llm.input_messages.0.message.content": question, "llm.output_messages.0.message.content": answer}
-        | {"llm.output_messages.0.message.role": "assistant"},
-    ] + [{"openinference.span.kind": "CHAIN", "input.value": question, "output.value": answer}] * 3
     request = ExportTraceServiceRequest()
     of_resource = request.resource_spans.add()
     write_attributes(of_resource.resource.attributes, {"service.name": "shop"})
     target = of_resource.scope_spans.add()
     target.scope.name = "openinference.instrumentation.langchain"
-    for trace in range(first, first + _MESSAGE):
-        for number, attributes in enumerate(kinds, 1):
+    for trace in range(first, first + count):
+        for number, attributes in enumerate(_kinds(*texts(trace, varied)), 1):
             span = target.spans.add(trace_id=trace.to_bytes(16, "big"), span_id=(trace * 8 + number).to_bytes(8, "big"))
             if number > 1:
                 span.parent_span_id = (trace * 8 + 1).to_bytes(8, "big")
@@ -77,6 +103,56 @@ def message(first: int) -> bytes:
             span.end_time_unix_nano = 1_700_000_001_000_000_000 - number
             write_attributes(span.attributes, attributes)
     return request.SerializeToString()
+
+
+def _kinds(question: str, answer: str, chunks: list[str]) -> list[dict[str, str | int]]:
+    """The attributes of the spans of a request."""
+    return [
+        {"openinference.span.kind": "CHAIN", "input.value": question, "output.value": answer, "session.id": "s"},
+        {"openinference.span.kind": "RETRIEVER", "input.value": question}
+        | {f"retrieval.documents.{i}.document.content": chunk for i, chunk in enumerate(chunks)}
+        | {f"retrieval.documents.{i}.document.id": f"d{i}" for i in range(4)},
+        {"openinference.span.kind": "LLM", "llm.model_name": "gpt-4o-mini", "llm.token_count.prompt": 400}
+        | {"llm.token_count.completion": 20, "llm.input_messages.0.message.role": "user"}
+        | {"llm.input_messages.0.message.content": question, "llm.output_messages.0.message.content": answer}
+        | {"llm.output_messages.0.message.role": "assistant"},
+    ] + [{"openinference.span.kind": "CHAIN", "input.value": question, "output.value": answer}] * 3
+
+
+def bare(first: int, count: int) -> float:
+    """Processor seconds of the default suite over these requests, in batches as the worker has them."""
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    from ragtrace.evaluation import run
+    from ragtrace.settings import load
+    from ragtrace.spans.assembly import requests_in, trace_from
+    from ragtrace.spans.duplicates import Duplicates
+    from ragtrace.startup.suite import make_suite
+    from ragtrace.text.sanitizer import Sanitizer
+    from ragtrace.worker.conversion import record_from
+    from ragtrace.worker.pieces import spans_in
+
+    settings = load({"sample_per_second": 0.0})
+    checks = make_suite(settings)
+
+    def traces(start: int, number: int):  # type: ignore[no-untyped-def]
+        for trace in range(start, start + number):
+            request = ExportTraceServiceRequest.FromString(message(trace, 1, True))
+            records = [record_from(span, scope.name, "shop") for _, scope, span in spans_in(request)]
+            yield from (trace_from(each, Sanitizer()) for each in requests_in(records, Duplicates()))
+
+    warm, measured = list(traces(1, _WARM)), list(traces(first, count))
+    for check in checks:
+        run(check, warm)
+    before = time.process_time()
+    for start in range(0, len(measured), settings.batch):
+        for check in checks:
+            run(check, measured[start : start + settings.batch])
+    return time.process_time() - before
+
+
+_WARM = 20
+"""Requests before those that are measured."""
 
 
 class Sender:
@@ -133,6 +209,26 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def _family(pid: int) -> list[int]:
+    """A process and all below it."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended
+            continue
+    family = [pid]
+    for each in family:
+        family += [child for child, parent in parents.items() if parent == each]
+    return family
+
+
+def _memory(pid: int) -> float:
+    """MiB in memory of a process and all below it."""
+    texts = [Path(f"/proc/{each}/status").read_text() for each in _family(pid)]
+    return sum(int(re.search(r"VmRSS:\s+(\d+)", text)[1]) for text in texts) / 1024  # type: ignore[index]
+
+
 def _sent(metrics: str) -> float:
     with urllib.request.urlopen(metrics) as answer:
         text = answer.read().decode()
@@ -141,8 +237,10 @@ def _sent(metrics: str) -> float:
     )
 
 
-def _send_all(protocol: str, ports: dict[str, int], first: int, messages: int, pause: float) -> list[float]:
-    bodies = [message(first + i * _MESSAGE) for i in range(messages)]
+def _send_all(
+    protocol: str, ports: dict[str, int], first: int, messages: int, *, pause: float = 0.0, varied: bool = False
+) -> list[float]:
+    bodies = [message(first + i * _MESSAGE, varied=varied) for i in range(messages)]
     senders = [Sender(protocol, ports) for _ in range(_SENDERS)]
     threads = [
         threading.Thread(target=sender.run, args=(bodies[i::_SENDERS], pause * _SENDERS))
@@ -160,28 +258,23 @@ def _wait(metrics: str, spans: float) -> None:
         time.sleep(0.1)
 
 
-def main() -> None:
-    """Print one JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--spans", type=int, default=60_000)
-    parser.add_argument("--buffer", action="store_true")
-    parser.add_argument("--protocol", choices=["http", "grpc"], default="http")
-    options = parser.parse_args()
-    environment = {
-        **os.environ,
-        "RAGTRACE_EVALUATORS": "groundedness_lexical",
-        "RAGTRACE_SAMPLE": "0",
-        "RAGTRACE_SAMPLE_ERRORS": "false",
-        "RAGTRACE_PROMETHEUS_PORT": "19464",
-        "RAGTRACE_WORKER_QUIET_SECONDS": "0.5",
-        "RAGTRACE_ISOLATE": "false",
-    }
+@contextmanager
+def running(buffer: bool, with_suite: bool) -> Iterator[tuple[int, dict[str, int], str]]:
+    """Start a worker with an endpoint behind it: its process, its ports by protocol, and the address of its metrics."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    environment = {**os.environ, "RAGTRACE_PROMETHEUS_PORT": port, "RAGTRACE_WORKER_QUIET_SECONDS": "0.5"}
+    if with_suite:
+        environment |= {"RAGTRACE_SAMPLE_PER_SECOND": "0"}
+    else:
+        environment |= {"RAGTRACE_EVALUATORS": "groundedness_lexical", "RAGTRACE_SAMPLE": "0"}
+        environment |= {"RAGTRACE_SAMPLE_ERRORS": "false", "RAGTRACE_ISOLATE": "false"}
     endpoint = subprocess.Popen([sys.executable, "-c", _ENDPOINT], stdout=subprocess.PIPE, text=True)
     folder = tempfile.TemporaryDirectory()
     assert endpoint.stdout is not None
     command = [sys.executable, "-m", "ragtrace", "worker", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
     command += ["--to", f"http://127.0.0.1:{endpoint.stdout.readline().strip()}"]
-    command += ["--buffer", f"{folder.name}/buffer.db"] if options.buffer else []
+    command += ["--buffer", f"{folder.name}/buffer.db"] if buffer else []
     worker = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         assert worker.stderr is not None
@@ -192,40 +285,90 @@ def main() -> None:
             if len(ports) == 2:
                 break
         threading.Thread(target=worker.stderr.read, daemon=True).start()
-        metrics = "http://127.0.0.1:19464/metrics"
         time.sleep(2.0)
-        messages = options.spans // (_SPANS * _MESSAGE)
-        spans = messages * _SPANS * _MESSAGE
-        _send_all(options.protocol, ports, 1, 5, 0.0)
-        warm = 5 * _SPANS * _MESSAGE
-        _wait(metrics, warm)
-        start, before = time.monotonic(), _cpu(worker.pid)
-        _send_all(options.protocol, ports, 1_000_000, messages, 0.0)
-        _wait(metrics, warm + spans)
-        wall, cpu = time.monotonic() - start, _cpu(worker.pid) - before
-        rate = spans / cpu
-        half = max(1, messages // 2)
-        answers = sorted(_send_all(options.protocol, ports, 5_000_000, half, _SPANS * _MESSAGE / (rate / 2)))
-        print(
-            json.dumps(
-                {
-                    "protocol": options.protocol,
-                    "buffer": options.buffer,
-                    "spans": spans,
-                    "spans_a_second_for_each_core": round(rate),
-                    "spans_a_second": round(spans / wall),
-                    "answer_ms_median": round(1000 * statistics.median(answers), 1),
-                    "answer_ms_p99": round(1000 * answers[int(len(answers) * 0.99)], 1),
-                    "load": os.getloadavg()[0],
-                },
-                indent=1,
-            )
-        )
+        yield worker.pid, ports, f"http://127.0.0.1:{port}/metrics"
     finally:
         worker.terminate()
         worker.wait(60)
         endpoint.kill()
         folder.cleanup()
+
+
+def measure_rate(options: argparse.Namespace) -> dict[str, object]:
+    """Spans a second for each core, and the times of the answers at half of that rate."""
+    messages = options.spans // (_SPANS * _MESSAGE)
+    spans = messages * _SPANS * _MESSAGE
+    warm = 5 * _SPANS * _MESSAGE
+    with running(options.buffer, with_suite=False) as (pid, ports, metrics):
+        _send_all(options.protocol, ports, 1, 5)
+        _wait(metrics, warm)
+        start, before = time.monotonic(), _cpu(pid)
+        _send_all(options.protocol, ports, 1_000_000, messages)
+        _wait(metrics, warm + spans)
+        wall, cpu = time.monotonic() - start, _cpu(pid) - before
+        rate = spans / cpu
+        half = max(1, messages // 2)
+        answers = sorted(_send_all(options.protocol, ports, 5_000_000, half, pause=_SPANS * _MESSAGE / (rate / 2)))
+    return {
+        "spans": spans,
+        "spans_a_second_for_each_core": round(rate),
+        "spans_a_second": round(spans / wall),
+        "answer_ms_median": round(1000 * statistics.median(answers), 1),
+        "answer_ms_p99": round(1000 * answers[int(len(answers) * 0.99)], 1),
+    }
+
+
+def measure_memory(options: argparse.Namespace) -> dict[str, object]:
+    """MiB of the worker after each 100,000 spans."""
+    messages = _STEP // (_SPANS * _MESSAGE)
+    curve: list[int] = []
+    with running(options.buffer, with_suite=False) as (pid, ports, metrics):
+        for step in range(options.spans // _STEP):
+            _send_all(options.protocol, ports, 1 + step * _STEP, messages)
+            _wait(metrics, (step + 1) * messages * _SPANS * _MESSAGE)
+            curve.append(round(_memory(pid)))
+            print(curve[-1], file=sys.stderr, flush=True)
+    return {"spans": options.spans, "memory_mib": curve}
+
+
+def measure_suite(options: argparse.Namespace) -> dict[str, object]:
+    """Processor seconds of the default suite over so many requests, alone and through the worker."""
+    messages = max(1, options.suite // _MESSAGE)
+    count = messages * _MESSAGE
+    code = f"import sys; sys.path.insert(0, 'benchmarks'); import worker; print(worker.bare(1_000_000, {count}))"
+    alone = [float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)]
+    with running(options.buffer, with_suite=True) as (pid, ports, metrics):
+        _send_all(options.protocol, ports, 1, 1, varied=True)
+        _wait(metrics, _MESSAGE * _SPANS)
+        before = sum(map(_cpu, _family(pid)))
+        _send_all(options.protocol, ports, 1_000_000, messages, varied=True)
+        _wait(metrics, (count + _MESSAGE) * _SPANS)
+        through = sum(map(_cpu, _family(pid))) - before
+    alone.append(float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout))
+    return {
+        "requests": count,
+        "alone_cpu_seconds": [round(each, 2) for each in alone],
+        "through_the_worker_cpu_seconds": round(through, 2),
+        "share_of_the_bare_speed": round(sum(alone) / 2 / through, 3),
+    }
+
+
+_STEP = 100_000
+
+
+def main() -> None:
+    """Print one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--spans", type=int, default=60_000)
+    parser.add_argument("--buffer", action="store_true")
+    parser.add_argument("--protocol", choices=["http", "grpc"], default="http")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--suite", type=int, default=0, metavar="REQUESTS")
+    options = parser.parse_args()
+    measure = measure_suite if options.suite else measure_memory if options.memory else measure_rate
+    figures = measure(options)
+    about = {"protocol": options.protocol, "buffer": options.buffer, "load": os.getloadavg()[0]}
+    print(json.dumps(about | figures, indent=1))
 
 
 if __name__ == "__main__":
