@@ -13,6 +13,8 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
+# protobuf raises SystemError for a field whose name is no valid Unicode.
+_UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, RecursionError, SystemError)
 _WINDOW = {"gzip": 31, "deflate": 15}
 """zlib's window bits: with 16 more it expects gzip's header."""
 
@@ -71,7 +73,7 @@ def message_from(content: Any) -> ExportTraceServiceRequest:
         _recode_ids(content)
         request = ExportTraceServiceRequest()
         json_format.ParseDict(content, request, ignore_unknown_fields=True, max_recursion_depth=100)
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError, json_format.Error) as error:
+    except (*_UNREADABLE, json_format.Error) as error:
         raise _damaged(error) from None
     return request
 

@@ -201,6 +201,10 @@ GOOD = json.dumps(_otlp(golden_spans("langchain-openinference")["chain"]))
         ("not JSON", "line 1: Expecting value"),
         ('{"resourceSpans": [{"scopeSpans": 3}]}', "line 1: the body is no ExportTraceServiceRequest in JSON"),
         ('{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "x"}]}]}]}', "line 1: a span has no valid trace id"),
+        (
+            '{"resourceSpans": [{"\\ud800": 1}]}',
+            "line 1: the body is no ExportTraceServiceRequest in JSON (SystemError",
+        ),
         (_line(span_kind="CHAIN", context={"span_id": "a1"}, name="x"), "line 1: there is no 'trace_id'"),
         (_line(spans=[{"name": "x", "trace_id": "??", "span_id": "a"}]), "line 1: the id '??' is neither base64 nor"),
         (json.dumps(_otlp([replace(_spans()[0], attributes={}, parent_id=None)])), "none of its 1 spans belongs to a"),
