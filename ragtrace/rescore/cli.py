@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.errors import DataError, SettingError
 
 if TYPE_CHECKING:
+    from ragtrace.chatlogs.store import Store
     from ragtrace.offline.rows import Row
     from ragtrace.rescore.cost_estimate import CostEstimate
     from ragtrace.rescore.file_logs import FileLogs
@@ -37,7 +38,12 @@ def add_commands(commands: Any) -> None:
         help="spans instead of stored logs: ragtrace's spans_file, OTLP in JSON, Phoenix's spans or MLflow's traces",
     )
     add_store_option(rescore)
-    add("--out", default="", metavar="FILE", help="write the scores of FILE here (default: standard output)")
+    add(
+        "--out",
+        default="",
+        metavar="FILE",
+        help="write the scores here, as Parquet or JSON lines by the name (default for spans: standard output)",
+    )
     add(
         "--evaluators",
         default="default",
@@ -75,14 +81,13 @@ def compare_versions(options: argparse.Namespace) -> int:
 def _rescore(options: argparse.Namespace) -> int:
     from ragtrace import settings
     from ragtrace.rescore.job import load_suite
+    from ragtrace.rescore.score_table import is_parquet
 
     suite = load_suite(options.evaluators, settings.load())
+    if options.out:
+        is_parquet(Path(options.out))  # raises before the work begins where pyarrow is not installed
     if options.file is None:
-        if options.out:
-            raise SettingError("--out is for a FILE of spans; the scores of stored logs join their store")
         return _rescore_store(options, suite)
-    if options.out and options.store:
-        raise SettingError("the scores go to --out or into --store: give one of them")
     return _rescore_into_store(options, suite) if options.store else _rescore_into_file(options, suite)
 
 
@@ -104,12 +109,14 @@ def _rescore_store(options: argparse.Namespace, suite: RescoreSuite) -> int:
         missing = logs.count()
         rows = (item for item in logs.rows() if isinstance(item, Row))
         sample = list(islice(rows, sample_size(missing.unfinished)))
-        suite, processes = _announce(options, suite, missing, store.name, sample)
-        if not missing.unfinished:
-            return 0
-        with _progress(missing.unfinished) as progress:
-            outcome = run_suite(suite, logs.rows(), missing.unfinished, processes, logs.write, progress)
-        return _conclude(options, outcome, "stored")
+        unfinished, processes = _announce(options, suite, missing, store.name, sample)
+        code = 0
+        if missing.unfinished:
+            with _progress(missing.unfinished) as progress:
+                outcome = run_suite(unfinished, logs.rows(), missing.unfinished, processes, logs.write, progress)
+            code = _conclude(options, outcome, "stored")
+        _export(options, store, suite)
+        return code
 
 
 def _rescore_into_store(options: argparse.Namespace, suite: RescoreSuite) -> int:
@@ -123,12 +130,23 @@ def _rescore_into_store(options: argparse.Namespace, suite: RescoreSuite) -> int
     with open_store_of(options, create=True) as store:
         imported = ImportedLogs(store, suite.checks, logs.rows)
         missing, rows = imported.missing()
-        suite, processes = _announce(options, suite, missing, store.name, rows[: sample_size(len(rows))])
-        if not rows:
-            return 1 if logs.errors else 0
-        with _progress(len(rows)) as progress:
-            outcome = run_suite(suite, iter(rows), len(rows), processes, imported.write, progress)
-        return _conclude(options, outcome, "stored", logs.errors)
+        unfinished, processes = _announce(options, suite, missing, store.name, rows[: sample_size(len(rows))])
+        code = 1 if logs.errors else 0
+        if rows:
+            with _progress(len(rows)) as progress:
+                outcome = run_suite(unfinished, iter(rows), len(rows), processes, imported.write, progress)
+            code = _conclude(options, outcome, "stored", logs.errors)
+        _export(options, store, suite)
+        return code
+
+
+def _export(options: argparse.Namespace, store: Store, suite: RescoreSuite) -> None:
+    """Writes all scores of these evaluators that the store has to --out, if it is set."""
+    from ragtrace.rescore.score_table import export_scores
+
+    if options.out:
+        count = export_scores(store, suite.checks, _selection(options), Path(options.out))
+        _say(f"{options.out}: {count:,} scores of the store")
 
 
 def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite) -> int:

@@ -1,4 +1,4 @@
-"""The scores of a file's requests as JSON lines."""
+"""The scores of a file's requests as JSON lines or Parquet."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from ragtrace.offline.rows import Row
 from ragtrace.offline.run import as_dict, judge_store_of, open_output, unfinished
 from ragtrace.reporting.files import sparse
 from ragtrace.rescore.job import RescoreSuite
+from ragtrace.rescore.score_table import ScoreTable, is_parquet, score_lines
 from ragtrace.settings import for_evaluators
 
 
 class ResultFile:
-    """Writes one line for each request, in their order; a context manager.
+    """Writes one line for each request, or as Parquet one for each score, in their order; a context manager.
 
     With a file as target the lines that are done are in `TARGET.part`, where the same call after a kill goes on, and
     the target appears when all are there.
@@ -35,6 +36,7 @@ class ResultFile:
         self.checkpoint: Checkpoint | None = None
         self._stack = ExitStack()
         self._stream: IO[str] = sys.stdout
+        self._table: ScoreTable | None = None
         if target is None:
             return
         versions = [(check.name, check.version) for check in suite.checks]
@@ -43,7 +45,10 @@ class ResultFile:
             run = run_id(source, (suite.names, versions, ids, for_evaluators(suite.settings), __version__))
         except OSError as error:
             raise DataError(f"{source} cannot be read: {error}") from error
-        self._stream = self._stack.enter_context(open_output(target))
+        if is_parquet(target):
+            self._table = self._stack.enter_context(ScoreTable(target))
+        else:
+            self._stream = self._stack.enter_context(open_output(target))
         self.checkpoint = Checkpoint(target.with_name(f"{target.name}.part"), run)
 
     def __enter__(self) -> ResultFile:
@@ -57,13 +62,19 @@ class ResultFile:
     def write(self, rows: Sequence[ScoredRow]) -> None:
         """Writes the lines of these requests."""
         for row in rows:
+            if self._table is not None:
+                self._table.write(score_lines(row))
+                continue
             self._stream.write(json.dumps(_line(row), ensure_ascii=False) + "\n")
 
     def complete(self) -> None:
         """Gives the target its name, and removes what was kept to go on after a kill."""
         self._stream.flush()
         if self._target is not None and self.checkpoint is not None:
-            unfinished(self._target).replace(self._target)
+            if self._table is not None:
+                self._table.complete()
+            else:
+                unfinished(self._target).replace(self._target)
             self.checkpoint.close(remove=True)
             judge_store_of(self._target).unlink(missing_ok=True)
 

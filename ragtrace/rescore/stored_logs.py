@@ -62,7 +62,7 @@ class StoredLogs:
         self._where = in_period(selection.since, selection.until)
         if selection.app:
             self._where.append(traces.c.app == selection.app)
-        self._is_present = _is_present(checks)
+        self._is_present = is_present(checks)
 
     def count(self) -> Missing:
         """Counts what is to be done. Raises StoreError as the store does."""
@@ -149,7 +149,7 @@ class ImportedLogs:
         query = query.join(scores, scores.c.trace == traces.c.id)
         ids = {_span_of(row.trace)[0] for row in rows}
         for trace_id, span_id, name in connection.execute(
-            query.where(traces.c.trace_id.in_(ids), _is_present(self._checks))
+            query.where(traces.c.trace_id.in_(ids), is_present(self._checks))
         ):
             present[trace_id, span_id].add(name)
         return present
@@ -168,7 +168,7 @@ def _span_of(trace: Trace) -> tuple[str, str]:
     return f"{trace.trace_id:032x}", f"{trace.span_id:016x}"
 
 
-def _is_present(checks: Sequence[Evaluator]) -> ColumnElement[bool]:
+def is_present(checks: Sequence[Evaluator]) -> ColumnElement[bool]:
     """The condition that a row of `scores` is of one of these evaluators in its version."""
     return or_(*(and_(scores.c.evaluator == check.name, scores.c.version == check.version) for check in checks))
 

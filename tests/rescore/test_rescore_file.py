@@ -254,8 +254,7 @@ def test_requests_without_texts_are_counted(tmp_path: Path, capsys: pytest.Captu
     [
         (["absent.jsonl"], "absent.jsonl cannot be read"),
         (["."], ". is a folder: give a file of spans"),
-        (["spans.jsonl", "--out", "a", "--store", "b"], "the scores go to --out or into --store: give one of them"),
-        (["--store", "s.db", "--out", "a"], "--out is for a FILE of spans"),
+        (["spans.jsonl", "--out", "no/such/folder/a.parquet"], "cannot be written"),
         (["spans.jsonl", "--out", "no/such/folder/a"], "cannot be written"),
     ],
 )
