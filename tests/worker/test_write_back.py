@@ -83,6 +83,21 @@ def test_scores_follow_their_spans() -> None:
         _delivered(run, 1)
 
 
+def test_a_worker_that_stops_delivers_its_scores() -> None:
+    """`stop` delivers the scores that wait, also without a buffer; a backend that is away takes none of the time of the
+    others."""
+    phoenix = PhoenixApi()
+    with serving(phoenix) as first, serving(LangfuseApi()) as second:
+        second.stop()
+        with running(phoenix_url=first.url, langfuse_url=second.url) as run:
+            run.post(request_of(1, 2).SerializeToString())
+            run.wait(lambda s: s.sent == 4)
+            run.worker.stop(8.0)
+            deliveries = run.worker.runtime.deliveries
+            assert (deliveries["phoenix"].delivered, deliveries["langfuse"].lost) == (2, {"shutdown": 2})
+    assert len(phoenix.rows) == 2
+
+
 @contextmanager
 def _outbox(buffer: DiskBuffer, limits: DeliveryLimits, url: str) -> Iterator[tuple[ScoreOutbox, ScoreDelivery]]:
     outbox, delivery = ScoreOutbox(buffer), ScoreDelivery(PhoenixAnnotations(url), limits=limits)
