@@ -224,7 +224,7 @@ def _selection(options: argparse.Namespace) -> LogSelection:
 def _task(suite: RescoreSuite, missing: Missing, name: str) -> str:
     """What is to be done, in one sentence."""
     versions = ", ".join(f"{check.name} {check.version}" for check in suite.checks)
-    begin = f"{name}: {missing.logs:,} logs, {len(suite.checks)} evaluators in these versions: {versions}"
+    begin = f"{name}: {missing.logs:,} logs; evaluators with their versions: {versions}"
     if not missing.unfinished:
         return f"{begin}; all scores are there, nothing is to be done"
     todo = sum(missing.evaluations.values())
@@ -243,7 +243,7 @@ def _confirm(suite: RescoreSuite, cost: CostEstimate, processes: int, agreed: bo
     _say(f"the judge {used.judge_model}: about {cost.calls:,} calls, {_dollars(cost.dollars)}; {limits}")
     if cost.dollars > used.judge_budget_hour:
         _say("that is more than judge_budget_hour: what it has no room for fails, and the next run tries it again")
-    if agreed or not cost.dollars:
+    if agreed or cost.is_free:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise SettingError(f"the judge will cost about {_dollars(cost.dollars)}; add --yes to agree")

@@ -36,6 +36,8 @@ class CostEstimate:
     dollars: float
     sample: int
     """Logs that it was estimated from."""
+    is_free: bool = True
+    """Whether no judge is asked, or it has no price."""
 
 
 def sample_size(logs: int) -> int:
@@ -76,7 +78,7 @@ def estimate_cost(
         use_judge(None)
         judge.store.close()
     waiting = calls * _CALL_SECONDS / (suite.settings.judge_concurrency * max(1, processes))
-    return CostEstimate(local + waiting, round(calls), dollars, len(rows))
+    return CostEstimate(local + waiting, round(calls), dollars, len(rows), judge.is_free)
 
 
 def _local_seconds(check: Evaluator, rows: Sequence[Row]) -> float:
@@ -96,6 +98,11 @@ class ImaginedJudge(Judge):
         super().__init__(replace(unlimited, judge_store="", judge_budget_file="", judge_structured="schema"))
         self.calls = 0
         self._reply_tokens = min(_REPLY_TOKENS, settings.judge_max_tokens)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether neither prompts nor replies have a price."""
+        return not any(self._prices)
 
     def _complete(self, messages: Sequence[Any], temperature: float, options: Mapping[str, Any]) -> Any:
         self.calls += 1

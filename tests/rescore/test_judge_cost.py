@@ -70,6 +70,21 @@ def test_money_needs_an_agreement(store_url: str, judge: Any, capsys: pytest.Cap
 
 
 @pytest.mark.server
+def test_a_judge_that_may_be_asked_needs_an_agreement(store_url: str, judge: Any) -> None:
+    """An evaluator that asks the judge about doubtful answers alone needs the agreement also where none of the sample
+    is doubtful."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'ragtrace-otel[models]'")
+    store = open_store(store_url)
+    chunk = Document("d0", "The pump is covered for 24 months.")
+    store.write([made(n, documents=(chunk,), answer="The pump is covered for 24 months.") for n in range(2)])
+    store.close()
+    command = ["rescore", "--store", store_url, "--evaluators", "faithfulness_cascade", "--jobs", "1"]
+    assert main(command) == 2
+    assert main([*command, "--yes"]) == 0
+    assert len(judge.requests) == 0
+
+
+@pytest.mark.server
 def test_a_judge_without_a_price_needs_no_agreement(
     store_url: str, judge: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

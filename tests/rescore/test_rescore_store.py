@@ -69,7 +69,7 @@ def test_a_new_version_joins_the_older_one(store_url: str, capsys: pytest.Captur
     _fill(store_url, 20, Score("brief", 1.0, "pass", version="1"), sampling_probability=0.5)
     assert rescore(store_url, BRIEF) == 0
     messages = capsys.readouterr().err
-    assert "20 logs, 1 evaluators in these versions: brief 2; 20 evaluations of 20 logs are to be done" in messages
+    assert "20 logs; evaluators with their versions: brief 2; 20 evaluations of 20 logs are to be done" in messages
     assert "ragtrace rescore: about 1 s in one process, measured on 1 of the logs" in messages
     store = open_store(store_url)
     log = store.get(made(3).trace.trace_id.to_bytes(16, "big").hex())
