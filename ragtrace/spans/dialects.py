@@ -21,6 +21,7 @@ GEN_AI_OPERATIONS: Final = {
     "generate_content": semconv.OP_CHAT,
     "text_completion": semconv.OP_TEXT,
     "embeddings": semconv.OP_EMBEDDINGS,
+    "embedding": semconv.OP_EMBEDDINGS,  # Spring AI
     "retrieval": semconv.OP_RETRIEVAL,
     "vector_db_retrieve": semconv.OP_RETRIEVAL,  # OpenLLMetry
     "rerank": semconv.OP_RERANK,
@@ -97,6 +98,12 @@ MLFLOW_TYPES: Final = {
     "UNKNOWN": TASK,  # a function that is traced without a type
 }
 """`mlflow.spanType`, a text in JSON; others are steps."""
+SPRING_KINDS: Final = {
+    "chat_client": semconv.OP_WORKFLOW,
+    "tool_call": semconv.OP_TOOL,
+    "vector_store": semconv.OP_RETRIEVAL,
+}
+"""`spring.ai.kind`; others, e.g. advisors, are steps."""
 
 # --- keys that say what a span is ----------------------------------------------------------------
 TRACELOOP_KIND: Final = "traceloop.span.kind"
@@ -104,11 +111,20 @@ TRACELOOP_REQUEST: Final = "llm.request.type"
 LANGFUSE_TYPE: Final = "langfuse.observation.type"
 VERCEL_OPERATION: Final = "ai.operationId"
 MLFLOW_TYPE: Final = "mlflow.spanType"
+SPRING_KIND: Final = "spring.ai.kind"
 KINDS: Final = (
     semconv.OPERATION, semconv.OI_KIND, TRACELOOP_KIND, LANGFUSE_TYPE, TRACELOOP_REQUEST, VERCEL_OPERATION,
-    MLFLOW_TYPE,
+    MLFLOW_TYPE, SPRING_KIND,
 )  # fmt: skip
 """A span with one of these attributes belongs to a generative application."""
+OPERATIONS: Final = (
+    (semconv.OI_KIND, OPENINFERENCE_KINDS),
+    (LANGFUSE_TYPE, LANGFUSE_TYPES),
+    (VERCEL_OPERATION, VERCEL_OPERATIONS),
+    (MLFLOW_TYPE, MLFLOW_TYPES),
+    (SPRING_KIND, SPRING_KINDS),
+)
+"""The keys whose values alone say what a span did, the first that is there."""
 
 # --- OpenLLMetry ---------------------------------------------------------------------------------
 TRACELOOP_INPUT: Final = "traceloop.entity.input"
@@ -119,7 +135,10 @@ TRACELOOP_CHUNK: Final = "gen_ai.content.completion.chunk"
 """An event for each piece of a streamed answer."""
 LEGACY_PROMPT: Final = "gen_ai.prompt"
 LEGACY_COMPLETION: Final = "gen_ai.completion"
-"""Prefixes of `.<n>.role` and `.<n>.content` in older releases."""
+"""Prefixes of `.<n>.role` and `.<n>.content` in older releases; by themselves, what OpenTelemetry's conventions of 2024
+and Spring AI have: JSON of messages, or texts in quotation marks between brackets."""
+LEGACY_EVENTS: Final = ("gen_ai.content.prompt", "gen_ai.content.completion")
+"""Events that have these two as attributes."""
 
 # --- Langfuse ------------------------------------------------------------------------------------
 LANGFUSE_INPUT: Final = "langfuse.observation.input"
@@ -157,6 +176,20 @@ MLFLOW_CHUNKS: Final = ("mlflow.chunk.item.0", "new_token")
 """Events of the first piece of a streamed answer: of a model's client, and of LangChain."""
 MLFLOW_TAG: Final = "mlflow.traceTag."
 
+# --- Spring AI -----------------------------------------------------------------------------------
+SPRING_INPUT: Final = "spring.ai.chat.client.user.text"
+SPRING_SESSION: Final = "spring.ai.chat.client.conversation.id"
+SPRING_NO_SESSION: Final = "default"
+"""The id of every conversation whose application names none."""
+SPRING_TOOL: Final = "spring.ai.tool.definition.name"
+SPRING_ARGUMENTS: Final = "spring.ai.tool.call.arguments"
+SPRING_RESULT: Final = "spring.ai.tool.call.result"
+SPRING_QUERY: Final = "db.vector.query.content"
+SPRING_DOCUMENTS: Final = "db.vector.query.response.documents"
+SPRING_STORE_OPERATION: Final = "db.operation.name"
+SPRING_WRITES: Final = ("add", "delete")
+"""Of a vector store; its other operation is `query`."""
+
 # --- OpenInference -------------------------------------------------------------------------------
 OI_PARAMETERS: Final = "llm.invocation_parameters"
 OI_FINISH_REASON: Final = "llm.finish_reason"
@@ -183,6 +216,7 @@ SESSIONS: Final = (
     f"{TRACELOOP_PROPERTY}conversation_id",
     "langfuse.session.id",
     f"{VERCEL_METADATA}sessionId",
+    SPRING_SESSION,
 )
 USERS: Final = (
     semconv.USER_ID, f"{TRACELOOP_PROPERTY}user_id", "langfuse.user.id", ENDUSER, f"{VERCEL_METADATA}userId",
@@ -193,7 +227,9 @@ FRAMEWORK_METADATA: Final = ("ls_", "langgraph_", "lc_", "__", "checkpoint_", "i
 """Beginnings of metadata keys that a framework writes."""
 FRAMEWORK_TAGS: Final = ("seq:step", "map:key", "graph:step")
 
-PROMPTS: Final = (semconv.SYSTEM_INSTRUCTIONS, semconv.INPUT_MESSAGES, LANGFUSE_INPUT, VERCEL_MESSAGES, MLFLOW_INPUT)
+PROMPTS: Final = (
+    semconv.SYSTEM_INSTRUCTIONS, semconv.INPUT_MESSAGES, LANGFUSE_INPUT, VERCEL_MESSAGES, MLFLOW_INPUT, LEGACY_PROMPT,
+)  # fmt: skip
 """Attributes of a model call with what the model was shown."""
 FLAT_PROMPTS: Final = (f"{semconv.OI_INPUT_MESSAGES}.", f"{LEGACY_PROMPT}.")
 """Beginnings of such attributes, one for each field of each message."""

@@ -35,6 +35,14 @@ def _legacy_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | N
     return texts.user_text(read), texts.assistant_text(written) if written else None
 
 
+def plain_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """One attribute for all messages: JSON of messages, or their texts alone, of which the last is the user's."""
+    prompt, completion = attributes.get(dialects.LEGACY_PROMPT), attributes.get(dialects.LEGACY_COMPLETION)
+    query = texts.message_text(texts.plain(prompt), texts.USERS) or next(reversed(texts.quoted_texts(prompt)), None)
+    answer = texts.message_text(texts.plain(completion), texts.ASSISTANTS)
+    return query, answer if answer is not None else next(iter(texts.quoted_texts(completion)), None)
+
+
 def prompt_of(attributes: Mapping[str, Any]) -> str:
     """All texts that a model was shown, line by line."""
     prompts = [
@@ -108,5 +116,6 @@ MESSAGE_READERS = (
     _vercel_messages,
     _mlflow_messages,
     _legacy_messages,
+    plain_messages,
 )
 """What reads the messages of a model call in each dialect."""

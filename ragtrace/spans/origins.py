@@ -31,7 +31,7 @@ def origin(records: Sequence[SpanRecord]) -> dict[str, Any]:
         own = _metadata(attributes)
         if not metadata:
             metadata = {key: value for key, value in own.items() if not key.startswith(dialects.FRAMEWORK_METADATA)}
-        session = session or _named(attributes, dialects.SESSIONS) or _named(own, dialects.SESSION_KEYS)
+        session = session or _session(attributes) or _named(own, dialects.SESSION_KEYS)
         user = user or _named(attributes, dialects.USERS) or _named(own, ("user_id",))
         tags = tags or _tags(attributes)
         if session and user and tags and metadata:
@@ -44,6 +44,13 @@ def origin(records: Sequence[SpanRecord]) -> dict[str, Any]:
         "metadata": metadata,
         "reference": reference if isinstance(reference, str) else None,
     }
+
+
+def _session(attributes: Mapping[str, Any]) -> str | None:
+    """The session that a span names. Spring AI has one id for all conversations whose application names none."""
+    value = _named(attributes, dialects.SESSIONS)
+    is_none = value == dialects.SPRING_NO_SESSION and dialects.SPRING_SESSION in attributes
+    return None if is_none else value
 
 
 def _named(values: Mapping[str, Any], names: Sequence[str]) -> str | None:

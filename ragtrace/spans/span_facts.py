@@ -10,9 +10,10 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.records import Document
 from ragtrace.spans import dialects, texts
-from ragtrace.spans.message_dialects import MESSAGE_READERS, mlflow_reply
+from ragtrace.spans.message_dialects import MESSAGE_READERS, mlflow_reply, plain_messages
 from ragtrace.spans.span_record import SpanRecord
 from ragtrace.text.sanitizer import dumps
+from ragtrace.tracing.adapters import content_id
 from ragtrace.tracing.providers import provider_name
 from ragtrace.tracing.request import MODEL_CALLS
 
@@ -53,18 +54,14 @@ class SpanFacts:
 
 def operation_of(attributes: Mapping[str, Any], name: str) -> str | None:
     """What a span did; None for a span of no generative application. A few look-ups: it is asked of every span."""
-    operation = attributes.get(semconv.OI_KIND)
-    if operation is not None:
-        return dialects.OPENINFERENCE_KINDS.get(_word(operation), dialects.STEP)
-    operation = attributes.get(dialects.LANGFUSE_TYPE)
-    if operation is not None:
-        return dialects.LANGFUSE_TYPES.get(_word(operation), dialects.STEP)
-    operation = attributes.get(dialects.VERCEL_OPERATION)
-    if operation is not None:
-        return dialects.VERCEL_OPERATIONS.get(_word(operation), dialects.STEP)
-    operation = attributes.get(dialects.MLFLOW_TYPE)
-    if operation is not None:
-        return dialects.MLFLOW_TYPES.get(_word(operation).strip('"'), dialects.STEP)
+    for key, operations in dialects.OPERATIONS:
+        if key in attributes:
+            if (
+                key == dialects.SPRING_KIND
+                and attributes.get(dialects.SPRING_STORE_OPERATION) in dialects.SPRING_WRITES
+            ):
+                return dialects.STEP
+            return operations.get(_word(attributes[key]).strip('"'), dialects.STEP)
     operation = dialects.GEN_AI_OPERATIONS.get(_word(attributes.get(semconv.OPERATION)))
     kind = dialects.TRACELOOP_KINDS.get(_word(attributes.get(dialects.TRACELOOP_KIND)))
     if kind is not None:
@@ -115,11 +112,12 @@ def facts_of(record: SpanRecord) -> SpanFacts | None:
 
 
 def _read_tool(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
-    names = (semconv.TOOL_NAME, semconv.OI_TOOL_NAME, dialects.VERCEL_TOOL)
+    names = (semconv.TOOL_NAME, semconv.OI_TOOL_NAME, dialects.VERCEL_TOOL, dialects.SPRING_TOOL)
     facts.name = str(texts.first_value(attributes, names) or facts.name)
     if dialects.MLFLOW_TYPE in attributes:
         facts.name = str(texts.from_json(attributes.get(dialects.MLFLOW_TOOL)) or facts.name)
-    facts.query = _tool_text(texts.first_value(attributes, (semconv.TOOL_ARGUMENTS, dialects.VERCEL_ARGUMENTS)))
+    arguments = (semconv.TOOL_ARGUMENTS, dialects.VERCEL_ARGUMENTS, dialects.SPRING_ARGUMENTS)
+    facts.query = _tool_text(texts.first_value(attributes, arguments))
     facts.query = facts.query or _tool_text(_input(attributes))
     facts.answer = _tool_result(attributes)
     if dialects.VERCEL_RESULT in attributes:  # this library has no retrievers: applications search with tools
@@ -127,7 +125,13 @@ def _read_tool(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
 
 
 def _input(attributes: Mapping[str, Any]) -> Any:
-    names = (semconv.OI_INPUT, dialects.LANGFUSE_INPUT, dialects.TRACELOOP_INPUT, dialects.VERCEL_INPUT)
+    names = (
+        semconv.OI_INPUT,
+        dialects.LANGFUSE_INPUT,
+        dialects.TRACELOOP_INPUT,
+        dialects.VERCEL_INPUT,
+        dialects.SPRING_INPUT,
+    )
     return texts.first_value(attributes, names) or texts.from_json(attributes.get(dialects.MLFLOW_INPUT))
 
 
@@ -146,7 +150,7 @@ def _tool_text(value: Any) -> str | None:
 
 
 def _tool_result(attributes: Mapping[str, Any]) -> str | None:
-    result = texts.first_value(attributes, (semconv.TOOL_RESULT, dialects.VERCEL_RESULT))
+    result = texts.first_value(attributes, (semconv.TOOL_RESULT, dialects.VERCEL_RESULT, dialects.SPRING_RESULT))
     value = texts.plain(result)
     if result is None or (isinstance(value, Mapping) and set(value) <= {"output", "kwargs"}):  # OpenLLMetry's envelope
         return texts.as_text(texts.answer_in(_output(attributes) if result is None else value))
@@ -174,6 +178,8 @@ def _name(record: SpanRecord) -> str:
 
 def _read_container(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
     facts.query = texts.question_in(_input(attributes))
+    if facts.query is None and dialects.SPRING_KIND in attributes:
+        facts.query = plain_messages(attributes)[0]
     if facts.query is None:
         # A stream of LangChain begins with an empty input, which OpenTelemetry's library writes as the question.
         question = texts.user_text(attributes.get(semconv.INPUT_MESSAGES))
@@ -184,12 +190,15 @@ def _read_container(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
 
 
 def _read_retrieval(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
-    query = texts.first_value(attributes, (semconv.RETRIEVAL_QUERY, semconv.OI_RERANK_QUERY))
+    query = texts.first_value(attributes, (semconv.RETRIEVAL_QUERY, semconv.OI_RERANK_QUERY, dialects.SPRING_QUERY))
     facts.query = query or texts.question_in(_input(attributes))
     prefix = semconv.OI_DOCUMENTS if facts.operation == semconv.OP_RETRIEVAL else semconv.OI_RERANK_OUT
     flat = _flat_documents(attributes, prefix)
     if not flat and semconv.RETRIEVAL_DOCUMENTS in attributes:
         flat = texts.documents_in(texts.as_list(attributes[semconv.RETRIEVAL_DOCUMENTS])) or ()
+    if not flat and dialects.SPRING_DOCUMENTS in attributes:
+        chunks = texts.quoted_texts(attributes[dialects.SPRING_DOCUMENTS])
+        flat = tuple(Document(content_id(chunk), chunk) for chunk in chunks)
     if flat and f"{prefix}.0.document.id" in attributes:
         facts.documents = flat
     else:
@@ -224,7 +233,7 @@ def _flat_documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Documen
 
 
 def _read_model_call(facts: SpanFacts, record: SpanRecord) -> None:
-    attributes = record.attributes
+    attributes = _with_events(record)
     _read_model(facts, record)
     for read_messages in MESSAGE_READERS:
         query, answer = read_messages(attributes)
@@ -241,6 +250,12 @@ def _read_model_call(facts: SpanFacts, record: SpanRecord) -> None:
         reason = reason[0] if reason else None
     facts.finish_reason = None if reason is None else str(reason).strip('"')
     facts.first_chunk = _first_chunk(record)
+
+
+def _with_events(record: SpanRecord) -> Mapping[str, Any]:
+    """The attributes, with the messages that OpenTelemetry's conventions of 2024 have in events."""
+    events = [event.attributes for event in record.events if event.name in dialects.LEGACY_EVENTS]
+    return {**record.attributes, **{k: v for each in events for k, v in each.items()}} if events else record.attributes
 
 
 def _read_model(facts: SpanFacts, record: SpanRecord) -> None:

@@ -11,8 +11,8 @@ from ragtrace.spans import dialects
 from ragtrace.text.sanitizer import sendable
 from ragtrace.tracing.adapters import content_id, number
 
-_USERS = ("user", "human", "HumanMessage")
-_ASSISTANTS = ("assistant", "ai", "AIMessage", "AIMessageChunk")
+USERS = ("user", "human", "HumanMessage")
+ASSISTANTS = ("assistant", "ai", "AIMessage", "AIMessageChunk")
 _DEPTH = 12
 
 
@@ -51,6 +51,16 @@ def from_json(value: Any) -> Any:
     return value
 
 
+def quoted_texts(value: Any) -> list[str]:
+    """The texts of a JSON list; also of one whose texts are not escaped: `["one", "two"]`, as Spring AI writes it."""
+    items = plain(as_list(value))
+    if isinstance(items, list):
+        return [item for item in items if isinstance(item, str)]
+    if isinstance(items, str) and items.startswith('["') and items.endswith('"]'):
+        return items[2:-2].split('", "')
+    return [items] if isinstance(items, str) and items else []
+
+
 def question_in(value: Any, depth: int = 0) -> str | None:
     """The question in a request's input; None where there is none."""
     value = plain(value)
@@ -60,7 +70,7 @@ def question_in(value: Any, depth: int = 0) -> str | None:
         return None
     if isinstance(value, Mapping):
         if value.get("messages"):
-            return message_text(value["messages"], _USERS)
+            return message_text(value["messages"], USERS)
         for key in dialects.QUESTION_KEYS:
             if value.get(key):
                 return question_in(value[key], depth + 1)
@@ -69,7 +79,7 @@ def question_in(value: Any, depth: int = 0) -> str | None:
             return question_in(texts[0], depth + 1)
         return question_in(value.get("args"), depth + 1) or question_in(value.get("kwargs"), depth + 1)
     if isinstance(value, list) and value:
-        text = message_text(value, _USERS)
+        text = message_text(value, USERS)
         return text if text is not None else question_in(value[0], depth + 1) if len(value) == 1 else None
     return None
 
@@ -83,9 +93,9 @@ def answer_in(value: Any, depth: int = 0) -> str | None:
         return None
     if isinstance(value, Mapping):
         if value.get("messages"):
-            return message_text(value["messages"], _ASSISTANTS)
-        if value.get("role") in _ASSISTANTS:
-            return message_text(value, _ASSISTANTS)
+            return message_text(value["messages"], ASSISTANTS)
+        if value.get("role") in ASSISTANTS:
+            return message_text(value, ASSISTANTS)
         for key in ("kwargs", "data", "message"):  # serialised messages
             if isinstance(value.get(key), Mapping) and "content" in value[key]:
                 return answer_in(value[key], depth + 1)
@@ -94,7 +104,7 @@ def answer_in(value: Any, depth: int = 0) -> str | None:
                 return answer_in(value[key], depth + 1)
         return None if "response_gen" in value else sendable(dict(value))
     if isinstance(value, list) and value:
-        text = message_text(value, _ASSISTANTS)
+        text = message_text(value, ASSISTANTS)
         return text if text is not None else _joined(value)
     return None if value is None or value == [] else str(value)
 
@@ -149,14 +159,14 @@ def user_text(messages: Any) -> str | None:
     value = plain(messages)
     if isinstance(value, Mapping):
         value = value.get("messages") or value.get("input")
-    return value if isinstance(value, str) else message_text(value, _USERS) if value else None
+    return value if isinstance(value, str) else message_text(value, USERS) if value else None
 
 
 def assistant_text(messages: Any) -> str | None:
     """The model's answer in a list of messages; "" for one that only calls tools."""
     value = plain(messages)
     items = value if isinstance(value, list) else [value]
-    text = message_text(items, _ASSISTANTS)
+    text = message_text(items, ASSISTANTS)
     return text if text is not None or not any(isinstance(item, Mapping) for item in items) else ""
 
 

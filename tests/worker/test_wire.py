@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind
 
+from ragtrace_otlp.span_encoder import write_attributes
 from tests.otlp.receivers import grpc_server, plain
 from tests.worker.running import (
     ANSWER,
@@ -193,6 +194,42 @@ def test_a_trace_without_a_request_is_passed_on_untouched() -> None:
         stats = run.wait(lambda s: s.sent == 2)
         assert run.received.traces.SerializeToString() == body
         assert (stats.traces, run.evaluated) == ({"no_request": 1}, [])
+
+
+def _unknown(target: Any) -> None:
+    span(target, 1, 3, gen_ai_operation_name="dream")
+    span(target, 2, 3, 1, acme_llm_prompt=QUESTION)
+
+
+def _fragment(target: Any) -> None:
+    retriever(target, 3, 1, 0)
+
+
+def _own(target: Any) -> None:
+    target.scope.name = "ragtrace"
+    root(target, 3)
+
+
+def _too_many(target: Any) -> None:
+    write_attributes(root(target, 3).attributes, {f"key {number}": number for number in range(6_000)})
+
+
+@pytest.mark.parametrize(
+    ("fill", "reason"),
+    [(_unknown, "no_request"), (_fragment, "no_request"), (_own, "no_request"), (_too_many, "unread")],
+)
+def test_what_is_not_understood_is_passed_on_untouched(fill: Any, reason: str) -> None:
+    """Operations and names that nobody knows, a retrieval alone, ragtrace's own spans, and a span with too many
+    attributes leave byte by byte as they came, and are counted by reason."""
+    message = ExportTraceServiceRequest()
+    fill(scope(message))
+    body = message.SerializeToString()
+    with running() as run:
+        run.post(body)
+        stats = run.wait(lambda s: s.open == 0 and s.sent > 0)
+        assert run.received.traces.SerializeToString() == body
+        assert (stats.traces, run.evaluated) == ({reason: 1}, [])
+        assert is_balanced(stats)
 
 
 def test_sessions_of_two_services_are_apart() -> None:

@@ -1,0 +1,124 @@
+"""Spans of Spring AI over the wire.
+
+No package of Spring AI can be installed where these tests are written (it comes from Maven), so nothing here is
+recorded. Names and values are those of its reference, page "Observability" of 1.1
+(https://docs.spring.io/spring-ai/reference/observability/index.html); the form of prompts, completions and documents
+is that of its observation filters before 1.0.0-RC1: texts in quotation marks between brackets, not escaped. Later
+releases write these three to logs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragtrace.records import Trace
+from ragtrace_otlp.span_encoder import write_attributes
+from tests.worker.running import ANSWER, QUESTION, Running, running, scope, span, wait_for
+
+CHUNK = 'The pump is covered for 24 months, the "delivery" counts.'
+CLIENT = {
+    "gen_ai.operation.name": "framework",
+    "gen_ai.system": "spring_ai",
+    "spring.ai.kind": "chat_client",
+    "spring.ai.chat.client.stream": "false",
+    "spring.ai.chat.client.conversation.id": "conversation-1",
+}
+ADVISOR = {
+    "gen_ai.operation.name": "framework",
+    "gen_ai.system": "spring_ai",
+    "spring.ai.kind": "advisor",
+    "spring.ai.advisor.name": "QuestionAnswerAdvisor",
+}
+STORE = {
+    "db.operation.name": "query",
+    "db.system": "pg_vector",
+    "spring.ai.kind": "vector_store",
+    "db.vector.query.content": QUESTION,
+    "db.vector.query.top_k": "4",
+}
+MODEL = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.system": "openai",
+    "gen_ai.request.model": "gpt-4o-mini",
+    "gen_ai.response.model": "gpt-4o-mini-2024-07-18",
+    "gen_ai.response.id": "chatcmpl-7",
+    "gen_ai.response.finish_reasons": ("STOP",),
+    "gen_ai.usage.input_tokens": 40,
+    "gen_ai.usage.output_tokens": 9,
+}
+TOOL = {
+    **ADVISOR,
+    "spring.ai.kind": "tool_call",
+    "spring.ai.tool.definition.name": "search_manual",
+    "spring.ai.tool.call.arguments": '{"query":"pump"}',
+    "spring.ai.tool.call.result": CHUNK,
+}
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Running]:
+    with running() as run:
+        yield run
+
+
+def request(run: Running, number: int, *parts: dict[str, Any], **root: Any) -> Trace:
+    """The request of a chat client with an advisor below it, and these spans below that."""
+    message = ExportTraceServiceRequest()
+    target = scope(message, "shop", "org.springframework.boot")
+    for place, attributes in enumerate(({**CLIENT, **root}, ADVISOR, *parts), 1):
+        one = span(target, 100 * number + place, number, 100 * number + min(place - 1, 2) if place > 1 else 0)
+        write_attributes(one.attributes, attributes)
+    count = len(run.evaluated)
+    assert run.post(message.SerializeToString())[0] == 200
+    wait_for(lambda: len(run.evaluated), lambda n: n > count)
+    [trace] = run.evaluated[count:]
+    return trace
+
+
+def test_a_chat_client_is_a_request(run: Running) -> None:
+    """Question, chunks, answer, model, tokens, session and tool calls, where the application exports contents."""
+    store = {**STORE, "db.vector.query.response.documents": f'["{CHUNK}", "Filters are not covered."]'}
+    model = {**MODEL, "gen_ai.prompt": f'["Answer from: {CHUNK}", "{QUESTION}"]', "gen_ai.completion": f'["{ANSWER}"]'}
+    trace = request(run, 1, store, TOOL, model, **{"spring.ai.chat.client.user.text": QUESTION})
+    facts = trace.facts
+    assert (trace.query, trace.answer, trace.error) == (QUESTION, ANSWER, None)
+    assert [document.content for document in trace.documents] == [CHUNK, "Filters are not covered."]
+    assert (facts.model, facts.provider, facts.response_id) == ("gpt-4o-mini", "openai", "chatcmpl-7")
+    assert (facts.input_tokens, facts.output_tokens, facts.session_id) == (40, 9, "conversation-1")
+    assert [(step["tool"], step["args"], step["result"]) for step in trace.steps] == [
+        ("search_manual", '{"query": "pump"}', CHUNK)
+    ]
+
+
+def test_a_request_without_contents_has_its_facts(run: Running) -> None:
+    """Current releases export no contents: the search is the question, and evaluators that need more do not run. The id
+    of all conversations without one of their own is no session."""
+    adding = {**STORE, "db.operation.name": "add"}
+    trace = request(run, 2, adding, STORE, MODEL, **{"spring.ai.chat.client.conversation.id": "default"})
+    facts = trace.facts
+    assert (trace.query, trace.answer, trace.documents) == (QUESTION, "", ())
+    assert (facts.model, facts.input_tokens, facts.output_tokens) == ("gpt-4o-mini", 40, 9)
+    assert (facts.retrievals, facts.session_id) == (1, None)
+
+
+def test_messages_in_events_are_read(run: Running) -> None:
+    """OpenTelemetry's conventions of 2024 have prompt and completion in events of the model's span, as JSON of
+    messages."""
+    message = ExportTraceServiceRequest()
+    one = span(scope(message, "shop", "opentelemetry.instrumentation.anthropic"), 31, 3)
+    write_attributes(one.attributes, MODEL)
+    for name, key, role, content in (
+        ("gen_ai.content.prompt", "gen_ai.prompt", "user", QUESTION),
+        ("gen_ai.content.completion", "gen_ai.completion", "assistant", ANSWER),
+    ):
+        event = one.events.add(name=name, time_unix_nano=one.start_time_unix_nano)
+        write_attributes(event.attributes, {key: f'[{{"role": "{role}", "content": "{content}"}}]'})
+    count = len(run.evaluated)
+    assert run.post(message.SerializeToString())[0] == 200
+    wait_for(lambda: len(run.evaluated), lambda n: n > count)
+    [trace] = run.evaluated[count:]
+    assert (trace.query, trace.answer) == (QUESTION, ANSWER)
