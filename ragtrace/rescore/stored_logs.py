@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -103,18 +103,22 @@ class StoredLogs:
         for trace, name in connection.execute(query):
             present[trace].add(name)
         names = {check.name for check in self._checks}
+        logs = self._read(connection, ids)
         for log in ids:
-            item = self._trace(connection, log)
+            item = logs.get(log)
             if isinstance(item, DataError):
                 yield item
             elif item is not None:
                 yield Row(f"{item.trace_id:032x}", item, evaluators=frozenset(names - present[log]))
 
-    def _trace(self, connection: Connection, log: int) -> Trace | DataError | None:
+    def _read(self, connection: Connection, ids: Sequence[int]) -> Mapping[int, Trace | DataError]:
+        """The logs of these ids; where one is damaged each is read by itself."""
         try:
-            return read_traces(connection, self._store.keys, [log]).get(log)
+            return read_traces(connection, self._store.keys, ids)
         except DataError as error:
-            return error
+            if len(ids) == 1:
+                return {ids[0]: error}
+        return {log: item for one in ids for log, item in self._read(connection, [one]).items()}
 
     def write(self, rows: Sequence[ScoredRow]) -> None:
         """Adds the scores of these logs to the store, in one transaction. Evaluations that failed are left out, so that
