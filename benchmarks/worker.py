@@ -253,9 +253,10 @@ def _send_all(
     return [each for sender in senders for each in sender.seconds]
 
 
-def _wait(metrics: str, spans: float) -> None:
+def _wait(metrics: str, spans: float, pause: float = 0.1) -> None:
+    """Wait until so many spans were sent. Each look, after `pause` seconds, costs the worker a scrape."""
     while _sent(metrics) < spans:
-        time.sleep(0.1)
+        time.sleep(pause)
 
 
 @contextmanager
@@ -342,7 +343,7 @@ def measure_suite(options: argparse.Namespace) -> dict[str, object]:
         _wait(metrics, _MESSAGE * _SPANS)
         before = sum(map(_cpu, _family(pid)))
         _send_all(options.protocol, ports, 1_000_000, messages, varied=True)
-        _wait(metrics, (count + _MESSAGE) * _SPANS)
+        _wait(metrics, (count + _MESSAGE) * _SPANS, pause=5.0)
         through = sum(map(_cpu, _family(pid))) - before
     alone.append(float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout))
     return {
