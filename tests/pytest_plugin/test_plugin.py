@@ -259,6 +259,7 @@ SHOP = """
 """
 
 
+@pytest.mark.timeout(400)  # four commands that load models, two of them in processes of their own
 def test_the_recipe_for_ci_runs(reviewed: Path, tmp_path: Path) -> None:
     """Each command of the workflow in docs/testing.md succeeds on the example in it, and leaves the files that the
     workflow keeps; with a wrong answer the step of the tests and the gate fail."""
