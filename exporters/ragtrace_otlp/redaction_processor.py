@@ -61,7 +61,7 @@ def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer) -> ReadableSpan:
     status = span.status
     if status.description:
         status = Status(status.status_code, sanitizer.text(status.description, STATUS_LENGTH))
-    events = [Event(e.name, _redacted(e, sanitizer), e.timestamp) for e in span.events]
+    events = [Event(sanitizer.text(e.name, NAME_LENGTH), _redacted(e, sanitizer), e.timestamp) for e in span.events]
     links = [Link(link.context, _redacted(link, sanitizer)) for link in span.links]
     return ReadableSpan(
         name=sanitizer.text(span.name, NAME_LENGTH),

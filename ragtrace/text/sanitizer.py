@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 _MAX_DEPTH = 8
 _MAX_JSON = 16_384
 _FAILED = "[redaction failed]"
+_LONG_NUMBER = 10_000_000
+"""Shorter numbers are counts and sizes."""
 
 
 class RedactionTimeoutError(Exception):
@@ -97,8 +99,20 @@ class Sanitizer:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, (list, tuple)):
-            return tuple(self._attribute(item) for item in value)
-        return value
+            items = tuple(map(self._attribute, value))
+            is_changed = any(
+                isinstance(new, str) and isinstance(old, int) for new, old in zip(items, value, strict=True)
+            )
+            return tuple(map(str, items)) if is_changed else items  # the items of one attribute have one type
+        if isinstance(value, Mapping):
+            return {key: self._attribute(item) for key, item in value.items()}
+        if isinstance(value, bytes):
+            return self.text(value.decode("utf-8", "replace"))
+        return self._number(value) if type(value) is int and abs(value) >= _LONG_NUMBER else value
+
+    def _number(self, value: float) -> float | str:
+        text = str(value)  # a number can be a phone number or a card
+        return value if (redacted := self.text(text)) == text else redacted
 
     def json(self, value: object, limit: int = _MAX_JSON) -> str:
         """A value as JSON with every text in it redacted; `{}` where it cannot be written, or is longer than `limit`
@@ -113,8 +127,7 @@ class Sanitizer:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, (int, float)):
-            text = str(value)  # a number can be a phone number
-            return value if self.text(text) == text else self.text(text)
+            return self._number(value)
         if depth < _MAX_DEPTH and isinstance(value, Mapping):
             return {self.text(key): self._plain(item, depth + 1) for key, item in value.items()}
         if depth < _MAX_DEPTH and isinstance(value, (list, tuple, set, frozenset)):

@@ -32,6 +32,8 @@ def _redact(span: Any, sanitizer: Sanitizer) -> None:
     span.name = sanitizer.text(span.name, NAME_LENGTH)
     if span.status.message:
         span.status.message = sanitizer.text(span.status.message, STATUS_LENGTH)
+    for event in span.events:
+        event.name = sanitizer.text(event.name, NAME_LENGTH)
     for item in (span, *span.events, *span.links):
         attributes = sanitizer.attributes(attributes_from(item.attributes))
         del item.attributes[:]

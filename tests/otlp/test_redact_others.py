@@ -40,6 +40,27 @@ def _record(provider: TracerProvider) -> None:
     span.end()
 
 
+def test_names_of_events_and_long_numbers_of_another_library_are_redacted() -> None:
+    """An event's name is a text; a number of eight digits or more can be a card or a phone, also in a list."""
+    provider, exporter = _provider()
+    attach(provider, redact_others=Sanitizer(mask_pii))
+    with provider.get_tracer("httpx").start_as_current_span("GET") as span:
+        span.set_attributes(
+            {"card": 4111111111111111, "cards": [4111111111111111, 2], "size": 70_000, "share": 0.123456789}
+        )
+        span.add_event(f"mail to {SECRET}", {"card": 4111111111111111})
+    (ended,) = exporter.get_finished_spans()
+    assert dict(ended.attributes or {}) == {
+        "card": "[number]",
+        "cards": ("[number]", "2"),
+        "size": 70_000,
+        "share": 0.123456789,
+    }
+    assert [(event.name, dict(event.attributes or {})) for event in ended.events] == [
+        ("mail to [email]", {"card": "[number]"})
+    ]
+
+
 def test_every_text_of_another_library_s_span_is_redacted() -> None:
     """Name, status, attributes, events, exceptions and links; numbers, ids and times stay."""
     provider, exporter = _provider()
