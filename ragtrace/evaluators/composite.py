@@ -150,6 +150,7 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
     needs={"query", "answer"},
     threshold=0.75,
     method="model",
+    version="2",
     source=f"{_H2O}, Summarization (Completeness and Faithfulness) Evaluator; by the embedded models",
 )
 def summary_completeness(trace: Trace, *, settings: Settings) -> Score:

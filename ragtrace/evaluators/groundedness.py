@@ -162,7 +162,7 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
         threshold=threshold,
         direction=direction,
         method="model",
-        version="5",
+        version="6",
         source=source,
     )
 
@@ -251,6 +251,7 @@ def context_contradiction(trace: Trace) -> Score:
     needs={"documents", "reference"},
     threshold=0.75,
     method="model",
+    version="2",
     source="Ejento evaluation metrics, 2.1; RAGAS context recall, by the embedded model",
 )
 def context_recall(trace: Trace) -> Score:

@@ -34,6 +34,7 @@ def _entails(chunk: str, query: str, text: str) -> list[bool]:
     threshold=0.25,
     direction="lower",
     method="model",
+    version="2",
     source="Ejento evaluation metrics, 2.4",
 )
 def noise_sensitivity(trace: Trace) -> Score:
@@ -71,6 +72,7 @@ def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
     threshold=0.25,
     direction="lower",
     method="model",
+    version="2",
     source=_RAGAS,
 )
 def noise_sensitivity_relevant(trace: Trace) -> Score:
@@ -84,6 +86,7 @@ def noise_sensitivity_relevant(trace: Trace) -> Score:
     threshold=0.25,
     direction="lower",
     method="model",
+    version="2",
     source=_RAGAS,
 )
 def noise_sensitivity_irrelevant(trace: Trace) -> Score:
@@ -95,6 +98,7 @@ def noise_sensitivity_irrelevant(trace: Trace) -> Score:
     needs={"query", "answer", "reference"},
     threshold=0.75,
     method="model",
+    version="2",
     source="Ejento evaluation metrics, 1.1; RAGAS answer correctness, by the embedded models",
 )
 def answer_correctness(trace: Trace, *, settings: Settings) -> Score:

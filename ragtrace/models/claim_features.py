@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from ragtrace.models.answer_features import logit
 from ragtrace.models.closest_passage import stems
-from ragtrace.text.quantities import Quantity, missing, quantities
+from ragtrace.text.quantities import missing, quantities
 from ragtrace.text.sentences import split
+from ragtrace.text.unstated_numbers import ContextNumbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _READ = 400_000
 _SENTENCES = 4_000
-_QUANTITIES = 4_000
 _WHOLE = 600
 """Characters of a context of which the closest passage holds nearly all that matters to a claim."""
 _SURE = 4.0
@@ -73,7 +73,7 @@ class ContextFacts:
         texts = [chunk[:_READ] for chunk in chunks]
         self._sentences = [t[s.start : s.end] for t in texts for s in split(t, _SENTENCES)][:_SENTENCES]
         self._stems = [stems(sentence) for sentence in self._sentences]
-        self.quantities: list[Quantity] = [q for t in (*texts, query) for q in quantities(t, _QUANTITIES)]
+        self.numbers = ContextNumbers((*texts, query))
         self.stems = stems(query).union(*self._stems)
         self.part = min(1.0, _WHOLE / max(1, sum(map(len, texts))))
 
@@ -100,7 +100,7 @@ def claim_features(claim: str, facts: ContextFacts, supported: float, comparison
             head,
             share,
             overlap,
-            min(2, len(missing(quantities(claim), facts.quantities))),
+            min(2, len(missing(quantities(claim), facts.numbers.quantities))),
             sum(name not in facts.stems for name in names) / max(1, len(names)),
             negated * overlap,
             1 / (1 + len(own)),

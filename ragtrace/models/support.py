@@ -50,6 +50,10 @@ _MEMORY = 1_600
 """Word pieces of the context that the answer is compared with at most: the nearest of those. As in training."""
 _BLOCK = 400
 """Word pieces of the answer that are assessed together."""
+_UNSTATED = 3.0
+"""What a number that the context does not hold takes from a claim's log-odds. Of dev's answers (without QAGS, whose
+contexts were cut) 0.2 % of the good ones and 8 % of the bad ones have such a number, a likelihood ratio of 40; the
+other features have a part of it already."""
 _PIECE = 0.35
 """Probability from which a piece is pointed at as unsupported; from dev, for the spans' F1."""
 
@@ -132,18 +136,24 @@ class SupportModel:
             return None
         weights = self._calibration
         if question.compare:
-            claims = compare(question, measured.statements[:, 0])
-            supported = _sigmoid(claims @ weights["claim"][:-1] + weights["claim"][-1])
+            facts = ContextFacts(question.chunks, question.query)
+            claims = compare(question, facts, measured.statements[:, 0])
+            unstated = _unstated_numbers(question, facts)
+            odds = claims @ weights["claim"][:-1] + weights["claim"][-1]
+            supported = _sigmoid(odds - _UNSTATED * np.array([span is not None for span in unstated]))
             bad = measured.statements[:, 1:].copy()
             bad *= (1 - supported)[:, None] / np.maximum(bad.sum(1, keepdims=True), 1e-6)
         else:
             scaled = np.log(measured.statements + 1e-9) * weights["sentence"][0] + weights["sentence"][1:]
             supported, bad = np.split(_softmax(scaled), [1], axis=1)
             supported = supported[:, 0]
+            unstated = [None] * len(supported)
         assessed = []
-        rows = zip(question.statements, supported, bad, measured.places, strict=True)
-        for (start, end), p, (unsupported, contradicted), place in rows:
+        rows = zip(question.statements, supported, bad, measured.places, unstated, strict=True)
+        for (start, end), p, (unsupported, contradicted), place, number in rows:
             inside = tuple((max(a, start), min(b, end)) for a, b in measured.spans if a < end and b > start)
+            if number is not None and not any(a < number[1] and b > number[0] for a, b in inside):
+                inside = tuple(sorted((*inside, number)))
             assessed.append(StatementSupport(float(p), float(unsupported), float(contradicted), inside, *place))
         ungrounded = _sigmoid(measured.answer @ weights["answer"][:-1] + weights["answer"][-1])
         return AnswerSupport(float(ungrounded), tuple(assessed), tuple(measured.spans), measured.share)
@@ -282,11 +292,10 @@ class _Memory:
         return closest
 
 
-def compare(question: Question, supported: NDArray[np.float32]) -> NDArray[np.float64]:
+def compare(question: Question, facts: ContextFacts, supported: NDArray[np.float32]) -> NDArray[np.float64]:
     """(s, CLAIM_FEATURES) of the statements, from the head's probabilities (s,) and the words."""
     import numpy as np
 
-    facts = ContextFacts(question.chunks, question.query)
     texts = [" ".join(question.answer[a:b].split()) for a, b in question.statements]
     segments = Segments(question.chunks)
     comparisons = np.zeros(len(texts))
@@ -295,6 +304,13 @@ def compare(question: Question, supported: NDArray[np.float32]) -> NDArray[np.fl
     comparisons[trusted_most] = compare_claims(pairs)
     rows = zip(texts, supported, comparisons, strict=True)
     return np.stack([claim_features(text, facts, p, comparison) for text, p, comparison in rows])
+
+
+def _unstated_numbers(question: Question, facts: ContextFacts) -> list[tuple[int, int] | None]:
+    """Per statement where its first number stands that neither the chunks nor the question hold."""
+    spans = (facts.numbers.unstated_in(question.answer[a:b]) for a, b in question.statements)
+    places = zip(question.statements, spans, strict=True)
+    return [None if span is None else (start + span[0], start + span[1]) for (start, _), span in places]
 
 
 Place = tuple[int | None, int | None, int | None]

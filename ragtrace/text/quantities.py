@@ -7,7 +7,8 @@ another release of scikit-learn; pint converts units but does not find quantitie
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 
@@ -16,6 +17,17 @@ class Quantity(NamedTuple):
 
     value: float
     kind: str
+
+
+class StatedNumber(NamedTuple):
+    """A number in a text, with its unit."""
+
+    start: int
+    end: int
+    """text[start:end] is the number without its unit."""
+    value: float
+    """As it stands there: 24 for "24 months", of a clock time the hours since midnight."""
+    quantity: Quantity
 
 
 _HOUR, _DAY = 3600.0, 86400.0
@@ -116,15 +128,19 @@ def quantities(text: str, limit: int = 400) -> list[Quantity]:
     and days are kept apart: a month has no fixed number of days. A quarter is a fraction as often as a time and is left
     out.
     """
-    values: list[Quantity] = []
+    return [number.quantity for number in islice(stated_numbers(text), limit)]
+
+
+def stated_numbers(text: str) -> Iterator[StatedNumber]:
+    """The numbers of a text in their order, as `quantities` reads them."""
     currency = ""
     for match in _NUMBER.finditer(text):
-        kind = match.lastgroup
-        if kind == "currency":
+        if match.lastgroup == "currency":
             currency = match.group().strip()
             continue
         if match["clock"]:
-            values.append(Quantity(_clock(match["clock"]), "clock"))
+            minutes = _clock(match["clock"])
+            yield StatedNumber(*match.span(), minutes / 60, Quantity(minutes, "clock"))
         else:
             value, end = _value(match), match.end()
             if more := _AND_A_HALF.match(text, end):
@@ -132,11 +148,8 @@ def quantities(text: str, limit: int = 400) -> list[Quantity]:
             quantity, unit_end = _with_unit(value, text, end, currency)
             if _AND_A_HALF.match(text, unit_end) and quantity.kind in ("time", "months"):
                 quantity = Quantity(quantity.value * (value + 0.5) / value, quantity.kind)
-            values.append(quantity)
+            yield StatedNumber(match.start(), end, value, quantity)
         currency = ""
-        if len(values) >= limit:
-            break
-    return values
 
 
 def missing(claim: Iterable[Quantity], context: Iterable[Quantity]) -> list[Quantity]:

@@ -72,6 +72,6 @@ def test_the_claims_that_the_head_trusts_most_are_compared() -> None:
     spans = [(24 * i, 24 * i + 23) for i in range(61)]
     trust = np.full(61, 0.9, np.float32)
     trust[7] = 0.1
-    rows = compare(Question("", answer, spans, CHUNKS), trust)
+    rows = compare(Question("", answer, spans, CHUNKS), ContextFacts(CHUNKS, ""), trust)
     assert rows[7, ClaimColumn.COMPARISON_PART] == 0
     assert (np.delete(rows[:, ClaimColumn.COMPARISON_PART], 7) < 0).all()

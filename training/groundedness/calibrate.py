@@ -24,7 +24,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from ragtrace.evaluators.refusals import declines, read_answer
-from ragtrace.models.claim_features import ClaimColumn
+from ragtrace.models.claim_features import ClaimColumn, ContextFacts
 from ragtrace.models.support import Question, SupportModel, compare
 
 NPZ = Path(__file__).parents[2] / "ragtrace" / "models" / "data" / "groundedness.npz"
@@ -66,7 +66,8 @@ def by_head(model: SupportModel, row: Row) -> Row | None:
 
 def compared(row: Row) -> Row:
     """The same with what the trees and the words say."""
-    claims = compare(row["question"], row["head"].statements[:, 0])
+    question = row["question"]
+    claims = compare(question, ContextFacts(question.chunks, question.query), row["head"].statements[:, 0])
     return {**row, "claims": claims[row["is_claim"]], "answer": row["head"].answer}
 
 

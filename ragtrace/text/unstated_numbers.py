@@ -1,0 +1,156 @@
+"""Numbers of a claim that its context does not hold: neither as they are nor converted, rounded or worked out.
+
+Few claims are concerned, and nearly all of them are wrong, so each rule here is on the side of the claim: the number of
+a passage or of a list's item is no statement, a small plain number may be a count, and a result may be one of sums and
+differences that the context does not show.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import combinations, islice, pairwise
+
+from ragtrace.text.quantities import Quantity, StatedNumber, missing, stated_numbers
+
+_READ = 4_000
+"""Numbers of a context that are read."""
+_CHECKED = 20
+"""Numbers of a claim that are looked up."""
+_WORKED_OUT = 40
+"""Numbers of a context from which a result may be worked out."""
+_COUNTS = 12
+"""Plain whole numbers up to this one may count what the context lists."""
+_REFERENCES = 40
+_MONTHS = 12
+_TIMES = frozenset({"time", "months"})
+_DIGITS = re.compile(r"\d+(?:\.\d+)?")
+_CLOCK = re.compile(r"\b([01]?\d|2[0-4]):([0-5]?\d)\b")
+_REFERENCE = re.compile(
+    r"(?:\b(?:passage|step|document|chapter|section|source|chunk|figure|table|option|point|part|page|article|paragraph"
+    r"|tip|item|number|no\.)s?\s*(?:\d+\s*(?:,|&|and|or)*\s*)*|[\[(#]\s*)$",
+    re.I,
+)
+_LIST_ITEM = re.compile(r"(?:^|\n|[.:;]\s)[\s\-*(]*$")
+_AFTER_LIST_ITEM = re.compile(r"\s*[.):]")
+_OF_THE_ANSWER = re.compile(
+    r"\W*(?:(?:words?|sentences?|characters?|paragraphs?|bullet)\b|days (?:a|per) week\b)", re.I
+)
+_ABOUT = re.compile(
+    r"(?:about|around|almost|nearly|over|more than|approximately|roughly|under|less than|some|up to|at least|close to"
+    r"|~)\s*[€$£]?\s*$",
+    re.I,
+)
+_RESULT = re.compile(
+    r"\b(?:so|thus|totals?|sum|altogether|combined|differ|grew|increas|decreas|rose|fell|drop|higher|lower|more|less"
+    r"|fewer|per|each|average|years? later|earlier|after|sav(?:es?|ing)|means|equal|which is|that is|percent)"
+    r"|%|\bi\.e\.",
+    re.I,
+)
+_YEARS = re.compile(r"\b\d{4}[-–/]$")
+"""Before the last two digits of "2018-19"."""
+_RANGE = re.compile(r"\s*(?:and|to|or|[-–])\s*", re.I)
+
+
+class ContextNumbers:
+    """The numbers of a context."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.quantities: list[Quantity] = []
+        """Its quantities, in their order."""
+        self._readings: list[Quantity] = []
+        self._clocks: set[float] = set()
+        values: set[float] = set()
+        untimed: set[float] = set()
+        for text in texts:
+            numbers = list(islice(stated_numbers(text), _READ))
+            self.quantities += [number.quantity for number in numbers]
+            self._readings += [reading for readings in _readings(text, numbers) for reading in readings]
+            self._clocks.update(60.0 * int(hour) + int(minute) for hour, minute in _CLOCK.findall(text)[:_READ])
+            timed = {number.start for number in numbers if number.quantity.kind in _TIMES}
+            untimed.update(number.value for number in numbers if number.start not in timed)
+            # Numbers inside of names and ranges, and thousands with and without their comma.
+            untimed.update(float(m.group()) for m in islice(_DIGITS.finditer(text), _READ) if m.start() not in timed)
+            values.update(number.value for number in numbers)
+            values.update(float(m.group()) for m in islice(_DIGITS.finditer(text.replace(",", "")), _READ))
+        self._clocks.update(q.value for q in self.quantities if q.kind == "clock")
+        self._values = sorted(filter(math.isfinite, values | untimed))
+        self._untimed = sorted(filter(math.isfinite, untimed))
+
+    def unstated_in(self, claim: str) -> tuple[int, int] | None:
+        """Where the first number of the claim stands that the context does not hold; None without one."""
+        numbers = list(islice(stated_numbers(claim), _CHECKED))
+        for number, readings in zip(numbers, _readings(claim, numbers), strict=True):
+            if not _is_exempt(claim, number) and not self._holds(claim, number, readings):
+                return number.start, number.end
+        return None
+
+    def _holds(self, claim: str, number: StatedNumber, readings: Sequence[Quantity]) -> bool:
+        value, quantity = number.value, number.quantity
+        if quantity.kind == "clock":
+            half_day = {minutes % 720 for minutes in self._clocks}
+            return not half_day or quantity.value % 720 in half_day or _has(self._values, value)
+        # Six years are not six months, but a girl of 13 is a 13-year-old girl.
+        values = self._untimed if quantity.kind in _TIMES else self._values
+        if _has(values, value) or len(missing(readings, self._readings)) < len(readings):
+            return True
+        if _has_rounded(values, value) or (_ABOUT.search(claim, 0, number.start) and _has(values, value, 0.05)):
+            return True
+        return _RESULT.search(claim) is not None and _is_result(value, self._values[:_WORKED_OUT])
+
+
+def _has(values: Sequence[float], value: float, tolerance: float = 0.005) -> bool:
+    """Whether an ascending sequence has this value, up to a share of it."""
+    margin = tolerance * abs(value)
+    place = bisect_left(values, value - margin)
+    return place < len(values) and values[place] <= value + margin
+
+
+def _has_rounded(values: Sequence[float], value: float) -> bool:
+    """Whether one of them becomes this value where it is rounded to the value's digits, three at most."""
+    digits = len(f"{value:.15g}".partition("e")[0].replace(".", "").strip("0"))
+    if not 0 < digits <= 3:
+        return False
+    half = 0.5 * 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
+    place = bisect_left(values, value - half)
+    return place < len(values) and values[place] < value + half
+
+
+def _readings(text: str, numbers: Sequence[StatedNumber]) -> list[list[Quantity]]:
+    """Per number what it may be: the first one of "70 to 110 cm" has no unit, or that of the second."""
+    readings = [[number.quantity] for number in numbers]
+    for own, (number, following) in zip(readings, pairwise(numbers), strict=False):
+        is_range = number.quantity.kind == "number" and _RANGE.fullmatch(text, number.end, following.start)
+        if is_range and following.value:
+            unit = following.quantity.value / following.value
+            own.append(Quantity(number.value * unit, following.quantity.kind))
+    return readings
+
+
+def _is_exempt(claim: str, number: StatedNumber) -> bool:
+    """Whether a number says nothing of the context: of a list's item or a passage, of the answer itself, or a count."""
+    value, is_plain = number.value, number.quantity.kind == "number"
+    is_whole = value == int(value) if math.isfinite(value) else False
+    before, after = claim[max(0, number.start - 30) : number.start], claim[number.end : number.end + 20]
+    if value in (0.5, 1.0) or not math.isfinite(value) or (is_plain and is_whole and value <= _COUNTS):
+        return True
+    if (
+        _YEARS.search(before)
+        or _OF_THE_ANSWER.match(after)
+        or (_LIST_ITEM.search(before) and _AFTER_LIST_ITEM.match(after))
+    ):
+        return True
+    return is_whole and value <= _REFERENCES and is_plain and _REFERENCE.search(before) is not None
+
+
+def _is_result(value: float, values: Sequence[float]) -> bool:
+    """Whether the value is the sum or the difference of two values, or what twelve months of one of them are."""
+
+    def near(other: float) -> bool:
+        return abs(other - value) <= 0.005 * abs(value)
+
+    if any(near(one * _MONTHS) or near(one / _MONTHS) for one in values):
+        return True
+    return any(near(one + other) or near(other - one) for one, other in combinations(values, 2))
