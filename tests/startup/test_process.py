@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -244,6 +245,45 @@ def test_uvicorn_that_is_terminated_loses_nothing(workers: str, tmp_path: Path) 
         finally:
             server.kill()
             server.wait()
+    spans = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [a.get("gen_ai.evaluation.quick.score") for a in roots(spans)] == [1.0] * 20
+
+
+WSGI = """
+init(quick, batch_wait=30.0, batch=1000)
+
+def app(environ, start_response):
+    chain.invoke("q")
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"answered"]
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--max-requests", "6"], ["--worker-class", "gthread", "--threads", "2", "--max-requests", "6", "--preload"]],
+    ids=["sync", "gthread, preloaded"],
+)
+def test_recycled_workers_of_gunicorn_lose_nothing(options: list[str], tmp_path: Path) -> None:
+    """Each worker evaluates and sends its requests before another one replaces it, and at the server's SIGTERM."""
+    file = tmp_path / "spans.jsonl"
+    (tmp_path / "app.py").write_text(PRELUDE.replace("sys.argv[1]", "os.environ['SPANS']") + WSGI)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "--workers", "2", *options, "app:app"]
+    server = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "SPANS": str(file)}, stderr=subprocess.DEVNULL)
+    answered, deadline = 0, time.monotonic() + 120
+    try:
+        while answered < 20 and time.monotonic() < deadline:
+            url = f"http://127.0.0.1:{port}/"
+            with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=60) as response:  # not yet listening
+                answered += response.read() == b"answered"
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(120) == 0
+    finally:
+        server.kill()
+        server.wait()
     spans = [json.loads(line) for line in file.read_text().splitlines()]
     assert [a.get("gen_ai.evaluation.quick.score") for a in roots(spans)] == [1.0] * 20
 
