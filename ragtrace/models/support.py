@@ -138,7 +138,7 @@ class SupportModel:
         if question.compare:
             facts = ContextFacts(question.chunks, question.query)
             claims = compare(question, facts, measured.statements[:, 0])
-            unstated = _unstated_numbers(question, facts)
+            unstated = [facts.numbers.unstated_in(question.answer[a:b]) for a, b in question.statements]
             odds = claims @ weights["claim"][:-1] + weights["claim"][-1]
             supported = _sigmoid(odds - _UNSTATED * np.array([span is not None for span in unstated]))
             bad = measured.statements[:, 1:].copy()
@@ -152,8 +152,8 @@ class SupportModel:
         rows = zip(question.statements, supported, bad, measured.places, unstated, strict=True)
         for (start, end), p, (unsupported, contradicted), place, number in rows:
             inside = tuple((max(a, start), min(b, end)) for a, b in measured.spans if a < end and b > start)
-            if number is not None and not any(a < number[1] and b > number[0] for a, b in inside):
-                inside = tuple(sorted((*inside, number)))
+            if number is not None and not any(a < start + number[1] and b > start + number[0] for a, b in inside):
+                inside = tuple(sorted((*inside, (start + number[0], start + number[1]))))
             assessed.append(StatementSupport(float(p), float(unsupported), float(contradicted), inside, *place))
         ungrounded = _sigmoid(measured.answer @ weights["answer"][:-1] + weights["answer"][-1])
         return AnswerSupport(float(ungrounded), tuple(assessed), tuple(measured.spans), measured.share)
@@ -304,13 +304,6 @@ def compare(question: Question, facts: ContextFacts, supported: NDArray[np.float
     comparisons[trusted_most] = compare_claims(pairs)
     rows = zip(texts, supported, comparisons, strict=True)
     return np.stack([claim_features(text, facts, p, comparison) for text, p, comparison in rows])
-
-
-def _unstated_numbers(question: Question, facts: ContextFacts) -> list[tuple[int, int] | None]:
-    """Per statement where its first number stands that neither the chunks nor the question hold."""
-    spans = (facts.numbers.unstated_in(question.answer[a:b]) for a, b in question.statements)
-    places = zip(question.statements, spans, strict=True)
-    return [None if span is None else (start + span[0], start + span[1]) for (start, _), span in places]
 
 
 Place = tuple[int | None, int | None, int | None]
