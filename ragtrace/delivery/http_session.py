@@ -10,11 +10,13 @@ from typing import Any
 
 from requests import Session
 from requests.adapters import HTTPAdapter
-from requests.exceptions import TooManyRedirects
+from requests.exceptions import ContentDecodingError, TooManyRedirects
 
 from ragtrace.background import Background, after_fork
 
 _attempts = threading.local()
+_LARGEST_BODY = 32 * 1024 * 1024
+"""Bytes of an answer that are read at most; answers to spans and scores have a few hundred."""
 """`current`: the _Attempt of the request that this thread makes."""
 
 
@@ -104,7 +106,20 @@ class BoundedSession(Session):
 
 
 class _NotingAdapter(HTTPAdapter):
-    """Notes which connection a request uses."""
+    """Notes which connection a request uses, and reads no endless body."""
+
+    def send(self, request: Any, stream: bool = False, *args: Any, **options: Any) -> Any:
+        """Send a request. Raises ContentDecodingError for a body of more than `_LARGEST_BODY` bytes."""
+        response = super().send(request, stream, *args, **options)
+        if not stream:
+            body = bytearray()
+            for piece in response.iter_content(65_536):
+                body += piece
+                if len(body) > _LARGEST_BODY:
+                    response.close()
+                    raise ContentDecodingError(f"{request.url} answers with more than {_LARGEST_BODY} bytes")
+            response._content = bytes(body)
+        return response
 
     def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
         """The pool of connections to a host or a proxy."""
