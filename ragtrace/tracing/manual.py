@@ -147,8 +147,8 @@ def request(
     tags: Iterable[str] = (),
     metadata: Mapping[str, object] | None = None,
 ) -> ManualRequest:
-    """Record a request by hand; see docs/by-hand.md. What frameworks and `@ragtrace.retriever`, `@ragtrace.generation` and
-    `@ragtrace.tool` record inside it belongs to it: it counts once, and is evaluated once.
+    """Record a request by hand; see docs/by-hand.md. What frameworks and `@ragtrace.retriever`, `@ragtrace.generation`
+    and `@ragtrace.tool` record inside it belongs to it: it counts once, and is evaluated once.
 
     >>> with ragtrace.request("How long is the pump covered?", session_id="s1") as request:
     ...     documents = search("pump warranty")
