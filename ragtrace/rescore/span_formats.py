@@ -207,7 +207,7 @@ def _decoded(key: str, value: Any) -> Any:
         return value
     try:
         decoded = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
     return value if isinstance(decoded, (dict, list)) else decoded
 

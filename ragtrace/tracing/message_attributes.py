@@ -243,7 +243,7 @@ def _arguments(capture: ContentPolicy, arguments: object) -> str:
     if isinstance(arguments, str):
         try:
             value = json.loads(arguments) if arguments.strip() else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             value = arguments
         arguments = value if isinstance(value, dict) else arguments
     return _value(capture, {} if arguments is None else arguments)

@@ -199,6 +199,12 @@ def _deep_value(target: Any, trace: int) -> None:
         value = value.array_value.values.add()
 
 
+def _deep_json(target: Any, trace: int) -> None:
+    one = root(target, trace)
+    one.attributes.add(key="input.value").value.string_value = "[" * 20_000
+    one.attributes.add(key="output.value").value.string_value = '{"a":' * 2_000
+
+
 def _same_key_twice(target: Any, trace: int) -> None:
     one = root(target, trace)
     one.attributes.add(key="input.value").value.bytes_value = b"\xff\xfe"
@@ -212,7 +218,9 @@ def _odd_kinds(target: Any, trace: int) -> None:
         value.kvlist_value.values.add(key="kind").value.string_value = "CHAIN"
 
 
-@pytest.mark.parametrize("fill", [_many_attributes, _cycle, _odd_times, _deep_value, _same_key_twice, _odd_kinds])
+@pytest.mark.parametrize(
+    "fill", [_many_attributes, _cycle, _odd_times, _deep_value, _deep_json, _same_key_twice, _odd_kinds]
+)
 def test_odd_spans_are_passed_on(fill: Any, run: Running) -> None:
     """10,000 attributes, parents in a circle, times before the start or of 1970, and deep values leave as they came."""
     message = ExportTraceServiceRequest()
