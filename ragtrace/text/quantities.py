@@ -26,7 +26,7 @@ class StatedNumber(NamedTuple):
     end: int
     """text[start:end] is the number without its unit."""
     value: float
-    """As it stands there: 24 for "24 months", of a clock time the hours since midnight."""
+    """The number in its own unit: 24 for "24 months". For a clock time, the hours since midnight."""
     quantity: Quantity
 
 

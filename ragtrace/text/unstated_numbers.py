@@ -25,6 +25,7 @@ _COUNTS = 12
 """Plain whole numbers up to this one may count what the context lists."""
 _REFERENCES = 40
 _MONTHS = 12
+_HALF_DAY = 720
 _TIMES = frozenset({"time", "months"})
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 _CLOCK = re.compile(r"\b([01]?\d|2[0-4]):([0-5]?\d)\b")
@@ -61,26 +62,27 @@ class ContextNumbers:
         self.quantities: list[Quantity] = []
         """Its quantities, in their order."""
         self._readings: list[Quantity] = []
-        self._clocks: set[float] = set()
+        self._clocks: set[float] = set()  # minutes, without the half of the day
         values: set[float] = set()
         untimed: set[float] = set()
         for text in texts:
             numbers = list(islice(stated_numbers(text), _READ))
             self.quantities += [number.quantity for number in numbers]
             self._readings += [reading for readings in _readings(text, numbers) for reading in readings]
-            self._clocks.update(60.0 * int(hour) + int(minute) for hour, minute in _CLOCK.findall(text)[:_READ])
+            clocks = islice(_CLOCK.finditer(text), _READ)
+            self._clocks.update((60.0 * int(clock[1]) + int(clock[2])) % _HALF_DAY for clock in clocks)
             timed = {number.start for number in numbers if number.quantity.kind in _TIMES}
             untimed.update(number.value for number in numbers if number.start not in timed)
             # Numbers inside of names and ranges, and thousands with and without their comma.
             untimed.update(float(m.group()) for m in islice(_DIGITS.finditer(text), _READ) if m.start() not in timed)
             values.update(number.value for number in numbers)
             values.update(float(m.group()) for m in islice(_DIGITS.finditer(text.replace(",", "")), _READ))
-        self._clocks.update(q.value for q in self.quantities if q.kind == "clock")
+        self._clocks.update(q.value % _HALF_DAY for q in self.quantities if q.kind == "clock")
         self._values = sorted(filter(math.isfinite, values | untimed))
         self._untimed = sorted(filter(math.isfinite, untimed))
 
     def unstated_in(self, claim: str) -> tuple[int, int] | None:
-        """Where the first number of the claim stands that the context does not hold; None without one."""
+        """Returns the start and the end of the claim's first number that the context does not hold, or None."""
         numbers = list(islice(stated_numbers(claim), _CHECKED))
         for number, readings in zip(numbers, _readings(claim, numbers), strict=True):
             if not _is_exempt(claim, number) and not self._holds(claim, number, readings):
@@ -90,8 +92,7 @@ class ContextNumbers:
     def _holds(self, claim: str, number: StatedNumber, readings: Sequence[Quantity]) -> bool:
         value, quantity = number.value, number.quantity
         if quantity.kind == "clock":
-            half_day = {minutes % 720 for minutes in self._clocks}
-            return not half_day or quantity.value % 720 in half_day or _has(self._values, value)
+            return not self._clocks or quantity.value % _HALF_DAY in self._clocks or _has(self._values, value)
         # Six years are not six months, but a girl of 13 is a 13-year-old girl.
         values = self._untimed if quantity.kind in _TIMES else self._values
         if _has(values, value) or len(missing(readings, self._readings)) < len(readings):

@@ -316,7 +316,7 @@ def test_closing_keeps_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.process
 def test_closing_keeps_what_the_database_has_not_answered(tmp_path: Path) -> None:
-    """A batch that waits for a locked database lies in the file when close returns, and is stored once."""
+    """When close returns, the spill file holds a batch that waits for a locked database; the batch is stored once."""
     url = str(tmp_path / "chat.db")
     sink = StoreSink(url, bounds=Bounds(batch=1))
     with closing(sqlite3.connect(url, isolation_level=None)) as other:

@@ -247,7 +247,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_example_of_a_recording_runs(tmp_path: Path) -> None:
-    """The first test in docs/testing.md passes as it stands, also where ragtrace is switched off."""
+    """The first test in docs/testing.md passes without a change, also where ragtrace is switched off."""
     (tmp_path / "test_example.py").write_text(blocks("python")[0])
     assert "1 passed" in run_pytest(tmp_path)
 

@@ -202,7 +202,7 @@ def test_shortfalls() -> None:
 
 
 def test_a_gate_on_the_share_of_passes() -> None:
-    """`NAME=75%` wants three of four rows to pass, whatever the mean is; rows without a verdict do not count."""
+    """`NAME=75%` is met when three of four rows pass, whatever the mean is. Rows without a verdict do not count."""
     scores = [Score("faithfulness", 0.9, label) for label in ("pass", "pass", "pass", "fail", "refusal")]
     run_ = run([Result(str(i), "q", "a", scores={s.name: s}) for i, s in enumerate(scores)], FAITHFULNESS)
     (result,) = gate_results(run_, [parse_gate("--fail-under", "faithfulness=75%")])
