@@ -13,6 +13,7 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.spans import dialects
 from ragtrace.spans.span_record import SpanEvent, SpanRecord
+from ragtrace.spans.texts import from_json
 from ragtrace.worker.conversion import record_from
 from ragtrace.worker.pieces import is_valid, service_of, spans_in
 from ragtrace.worker.request_body import IntakeError, message_from
@@ -205,10 +206,7 @@ def _decoded(key: str, value: Any) -> Any:
     them, and so do MLflow's own attributes."""
     if not isinstance(value, str) or key in (dialects.MLFLOW_INPUT, dialects.MLFLOW_OUTPUT):
         return value
-    try:
-        decoded = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
+    decoded = from_json(value)
     return value if isinstance(decoded, (dict, list)) else decoded
 
 

@@ -18,12 +18,7 @@ _DEPTH = 12
 
 def plain(value: Any) -> Any:
     """A text of JSON (an object or a list) as a value; any other value as it is."""
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
+    return from_json(value) if isinstance(value, str) and value[:1] in ("{", "[") else value
 
 
 def first_value(attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
