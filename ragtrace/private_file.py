@@ -1,8 +1,10 @@
-"""Creates files that hold what users typed: only their owner can read them."""
+"""Creates files that hold what users typed, which only their owner can read, and prepares those of SQLite."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
+import time
 from pathlib import Path
 
 
@@ -14,3 +16,20 @@ def private_opener(path: str, flags: int) -> int:
 def create_private(path: Path) -> None:
     """Create an empty file of mode 0600, for a library that opens files itself; an existing one keeps its mode."""
     os.close(private_opener(str(path), os.O_WRONLY | os.O_CREAT))
+
+
+def switch_to_wal(connection: sqlite3.Connection, timeout: float, schema: str = "main") -> None:
+    """Lets readers and one writer of the file work at the same time; `schema` is the name it is attached under.
+
+    Raises sqlite3.OperationalError if other processes lock the file for longer than `timeout` seconds.
+    """
+    # SQLite does not wait for this lock, whatever the connection's own timeout is: it refuses at once.
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            connection.execute(f"PRAGMA {schema}.journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+        time.sleep(0.01)

@@ -14,12 +14,12 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, 
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, InternalError, OperationalError
 
 from ragtrace.errors import MissingExtraError, SettingError, StoreError
+from ragtrace.private_file import switch_to_wal
 
 T = TypeVar("T")
 _BUSY = 15.0
 """Seconds that a connection waits for a lock."""
 _PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
     # A commit is on the disk before it is acknowledged, so it survives a power failure.
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
@@ -108,6 +108,7 @@ def create_store_engine(url: URL, cache: int = CACHE) -> Engine:
 
 def _prepare(cache: int, connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None  # SQLAlchemy begins transactions, by `_begin`
+    switch_to_wal(connection, _BUSY)
     for pragma in (*_PRAGMAS, f"PRAGMA cache_size=-{cache}"):
         connection.execute(pragma)
 

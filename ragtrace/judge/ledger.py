@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragtrace.errors import EvaluationError, SettingError
+from ragtrace.private_file import switch_to_wal
 
 NANO = 1_000_000_000
 _WINDOWS = {"hour": 3_600, "day": 86_400}
@@ -96,10 +97,10 @@ class Ledger:
                 self._path or ":memory:", timeout=_BUSY, isolation_level=None, check_same_thread=False
             )
             if self._path:
-                database.execute("PRAGMA main.journal_mode=WAL")
+                switch_to_wal(database, _BUSY)
             if self._budget_file:
                 database.execute("ATTACH DATABASE ? AS money", (self._budget_file,))
-                database.execute("PRAGMA money.journal_mode=WAL")
+                switch_to_wal(database, _BUSY, "money")
             database.execute(_SPENDING.format(self._spending))
             database.execute(_OPEN.format(self._open_requests))
             database.execute(_ANSWERS)
