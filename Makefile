@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope
 EXTRAS = langchain,llama-index,otlp,prometheus,models,console,serve
 
-.PHONY: demo test fast lint compat docs train data clean
+.PHONY: demo test fast lint compat docs site train data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ragtrace demo $(DEMO)
@@ -40,6 +40,10 @@ compat: $(VENV)/.test
 
 docs: $(VENV)/.test
 	$(BIN)/python docs/generate.py
+
+# The documentation as pages to click through: build/site/index.html. Material's note on MkDocs 2 is not for us.
+site: $(VENV)/.test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 # All weights again, from labelled data: make train DATA=FOLDER (hours of two cores; docs/models/).
 CASES = $(wildcard training/entailment/cases/*.jsonl)
@@ -76,7 +80,7 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(INSTALL) --editable '.[$(EXTRAS),judge,eval,postgres]' --group test --group lint
+	$(INSTALL) --editable '.[$(EXTRAS),judge,eval,postgres]' --group test --group lint --group docs
 	@touch $@
 
 clean:

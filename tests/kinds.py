@@ -39,6 +39,7 @@ MODULES = {
     "grafana": "process",
     "house/test_minimal_install.py": "minimal",
     "house/test_rooms.py": "process",
+    "house/test_site.py": "process",
     "judge": "server",
     "models/test_entailment_models.py": "external",
     "models/test_external.py": "external",
