@@ -35,6 +35,7 @@ MODULES = {
     "console/test_serve.py": "server",
     "delivery": "server",
     "demo": "process",
+    "docs": "external",
     "evaluators/test_reference_libraries.py": "external",
     "grafana": "process",
     "house/test_minimal_install.py": "minimal",
