@@ -1,6 +1,6 @@
 """Plants personal data and secrets in every place of a request, and looks for them in everything that leaves.
 
-    python benchmarks/planted_values.py [--values 5000] [--mode pii|hash]
+    python benchmarks/planted_values.py [--values 5000] [--mode pii|names|hash|metadata_only|function|off]
 
 Each request of four applications (LangChain, LlamaIndex, recorded by hand, spans of another library) has another
 generated value in each place: question, history, chunk, metadata and its keys, URL, arguments, result and description
@@ -9,7 +9,8 @@ tag, label and explanation of a score from code, comment, category and source of
 a span. An evaluator quotes answer and document in its label, explanation, evidence and error. The values are of the
 classes that docs/privacy.md says `pii` finds; half of them are written in another way (JSON, URL, HTML, Markdown,
 zero-width characters, full-width or Arabic digits, Cyrillic letters, line breaks). Everything that leaves is searched:
-spans and events over OTLP, the file of spans, the report file, /metrics, and the log. A value is exported where it
+spans and events over OTLP, what the judge is asked, the file of spans, the report file, /metrics, and the log. With
+`--mode function` an application's function takes every text away, so whatever is exported did not pass it. A value is exported where it
 stands there as it is, or in the form that was planted, or with all its letters and digits in order. Prints the number
 by place and class; the exit code is 1 if any value is exported.
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import logging
 import os
 import random
@@ -257,18 +259,31 @@ APPLICATIONS = (with_langchain, by_hand, with_llama_index, other_library)
 # --- what leaves -----------------------------------------------------------------------------------
 
 
-class Collector(ThreadingHTTPServer):
-    """Keeps the bodies of all requests."""
+VERDICT = {"role": "assistant", "content": json.dumps({"answer_fails": False, "reason": "It is fine."})}
+COMPLETION = json.dumps(
+    {"id": "c", "object": "chat.completion", "model": "m", "choices": [{"index": 0, "message": VERDICT}]}
+).encode()
 
-    def __init__(self) -> None:
+
+def take_away(text: str) -> str:
+    """A redaction function that leaves nothing of a text."""
+    return "[gone]"
+
+
+class Collector(ThreadingHTTPServer):
+    """Keeps the bodies of all requests. Answers each with `body`."""
+
+    def __init__(self, body: bytes = b"") -> None:
         bodies = self.bodies = []  # type: list[bytes]
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
                 self.send_response(200)
-                self.send_header("Content-Length", "0")
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Type", "application/json" if body else "application/x-protobuf")
                 self.end_headers()
+                self.wfile.write(body)
 
             def log_message(self, *args: Any) -> None:
                 """Silence."""
@@ -279,17 +294,19 @@ class Collector(ThreadingHTTPServer):
 
 def export(plants: list[dict[str, str]], mode: str, folder: Path) -> dict[str, str]:
     """Make the requests; all that leaves, by its way."""
-    collector, log = Collector(), io.StringIO()
+    collector, judge, log = Collector(), Collector(COMPLETION), io.StringIO()
     handler = logging.StreamHandler(log)
     handler.addFilter(lambda record: record.name.startswith("ragtrace"))  # LlamaIndex logs its nodes itself
     logging.basicConfig(handlers=[handler], level=logging.DEBUG, force=True)
     os.environ["PLANTED_KEY"] = "a key for the benchmark alone"
     runtime = ragtrace.init(
-        app="planted", evaluators=[quotes, fails], otlp_endpoint=f"http://127.0.0.1:{collector.server_port}",
+        app="planted", evaluators=[quotes, fails, "faithfulness_judge"], otlp_endpoint=f"http://127.0.0.1:{collector.server_port}",
         otlp_protocol="http/protobuf", spans_file=str(folder / "spans.jsonl"), report_file=str(folder / "report.jsonl"),
         capture_content="SPAN_AND_EVENT", capture_tags=["plan"], explanations=True, prometheus_port=0,
-        redact=mode, redact_key="PLANTED_KEY" if mode == "hash" else "", redact_others=mode != "off",
-        sample_per_second=0,
+        redact="planted_values:take_away" if mode == "function" else mode, redact_key="PLANTED_KEY" if mode == "hash" else "", redact_others=mode != "off",
+        sample_per_second=0, judge_model="openai/judge", judge_price_input=0, judge_price_output=0,
+        judge_api_base=f"http://127.0.0.1:{judge.server_port}/v1",
+        judge_redact="pii" if mode == "metadata_only" else "",
     )  # fmt: skip
     for number, values in enumerate(plants):
         APPLICATIONS[number % len(APPLICATIONS)](values)
@@ -300,7 +317,11 @@ def export(plants: list[dict[str, str]], mode: str, folder: Path) -> dict[str, s
         metrics = page.read().decode()
     runtime.close(30)
     collector.shutdown()
+    judge.shutdown()
+    if not judge.bodies:
+        sys.exit("the judge was not asked: nothing can be said of it")
     return {
+        "judge": b"\n".join(judge.bodies).decode("utf-8", "replace"),
         "OTLP": b"\n".join(collector.bodies).decode("utf-8", "replace"),
         "spans_file": (folder / "spans.jsonl").read_text(encoding="utf-8"),
         "report_file": (folder / "report.jsonl").read_text(encoding="utf-8"),
@@ -318,7 +339,7 @@ def main() -> None:
     """Plant, export, search, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--values", type=int, default=5_000)
-    parser.add_argument("--mode", default="pii", choices=("pii", "names", "hash", "metadata_only", "off"))
+    parser.add_argument("--mode", default="pii", choices=("pii", "names", "hash", "metadata_only", "function", "off"))
     options = parser.parse_args()
     chance = random.Random(17)
     planted: list[tuple[str, str, str, str]] = []

@@ -6,7 +6,8 @@ score.
 
 from __future__ import annotations
 
-from ragtrace.judge.client import Answer, Judge, JudgeError, Usage, close_judge, get_judge, use_judge
+from ragtrace.judge.client import Answer, Judge, JudgeError, close_judge, get_judge, use_judge
+from ragtrace.judge.completions import Usage
 from ragtrace.judge.deadlines import deadline, gather
 from ragtrace.judge.prompts import Prompt
 

@@ -11,32 +11,21 @@ from typing import Any
 
 from ragtrace.errors import PARSE_FAILURE, EvaluationError, SettingError
 from ragtrace.judge import litellm_setup
+from ragtrace.judge.completions import NoReplyError, Reply, Usage, plausible, read_reply
 from ragtrace.judge.deadlines import remaining, within
 from ragtrace.judge.ledger import NANO, Ledger, Reservation
-from ragtrace.judge.prompts import Message, Prompt, again, render
+from ragtrace.judge.prompt_redaction import prompt_sanitizer
+from ragtrace.judge.prompts import FIELD_CHARS, Message, Prompt, again, render
 from ragtrace.judge.replies import Schema, UnreadableError, read
 from ragtrace.lazy import Lazy
 from ragtrace.settings import Settings, only
+from ragtrace.text.sanitizer import REDACTION_FAILED
 
 _PER_MESSAGE = 32
 """Tokens that a chat template may add to a message, generously."""
 _GRACE = 2.0
 _CHAIN = 10
 _WAIT = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What asking cost. `cost` is in US dollars."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens, self.cost + other.cost
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +43,7 @@ class Answer:
 
 class JudgeError(EvaluationError):
     """The judge gave nothing usable. `reason` is `parse_failure`, `judge_unavailable`, `judge_rate_limited`,
-    `judge_timeout`, `judge_refused` or `judge_budget`; `usage` is what was spent all the same."""
+    `judge_timeout`, `judge_refused`, `judge_redaction` or `judge_budget`; `usage` is what was spent all the same."""
 
     def __init__(self, reason: str, message: str, usage: Usage | None = None) -> None:
         super().__init__(reason, message)
@@ -71,6 +60,7 @@ class Judge:
         self._litellm = litellm_setup.load()
         self.model = settings.judge_model
         self._settings = settings
+        self._sanitizer = prompt_sanitizer(settings)
         self._prices = litellm_setup.prices(self._litellm, settings)
         self._key = litellm_setup.key(self._litellm, settings)
         self.store = store or Ledger(
@@ -94,6 +84,7 @@ class Judge:
         `sample` tells apart independent answers to one question. `top` asks for that many likeliest tokens at each
         place. An answer given before to the same model, prompt and input is not paid for again. Raises JudgeError.
         """
+        fields = self._redacted(fields)
         messages, cut = render(prompt, fields)
         key = self._digest(prompt, messages, (sample, temperature, top))
         stored = self.store.get(key)
@@ -123,6 +114,15 @@ class Judge:
             return Answer(value, reply.text, spent, cut, reply.top)
         raise JudgeError(PARSE_FAILURE, f"the judge's answer cannot be read: {problem}", spent)
 
+    def _redacted(self, fields: Mapping[str, str]) -> Mapping[str, str]:
+        """The fields as they may leave. Raises JudgeError if one could not be redacted: it is not asked about."""
+        if self._sanitizer.redact is None:
+            return fields
+        redacted = {name: self._sanitizer.text(value, FIELD_CHARS) for name, value in fields.items()}
+        if failed := sorted(name for name, text in redacted.items() if text == REDACTION_FAILED):
+            raise JudgeError("judge_redaction", f"the redact function failed for {', '.join(failed)}; nothing was sent")
+        return redacted
+
     def _digest(self, prompt: Prompt, messages: Sequence[Message], more: tuple[Any, ...]) -> str:
         what = (self.model, self._settings.judge_api_base, prompt.name, prompt.version, messages, more)
         return hashlib.sha256(json.dumps(what).encode("utf-8", "replace")).hexdigest()
@@ -135,7 +135,7 @@ class Judge:
         own = bool(self._settings.judge_api_base)
         return "schema" if own or self._litellm.supports_response_schema(self.model) else "object"
 
-    def _send(self, messages: Sequence[Message], schema: Schema, temperature: float, top: int) -> _Reply:
+    def _send(self, messages: Sequence[Message], schema: Schema, temperature: float, top: int) -> Reply:
         import tenacity
 
         attempts = tenacity.Retrying(
@@ -146,7 +146,7 @@ class Judge:
         )
         lost = [Usage()]
         try:
-            reply: _Reply = attempts(self._attempt, messages, schema, temperature, top, lost)
+            reply: Reply = attempts(self._attempt, messages, schema, temperature, top, lost)
         except JudgeError as error:
             raise JudgeError(error.reason, str(error), lost[0]) from error
         except EvaluationError as error:  # the budget
@@ -157,7 +157,7 @@ class Judge:
 
     def _attempt(
         self, messages: Sequence[Message], schema: Schema, temperature: float, top: int, lost: list[Usage]
-    ) -> _Reply:
+    ) -> Reply:
         """One try, and once more without what the server refuses."""
         while True:
             options = self._options(schema, top)
@@ -186,7 +186,7 @@ class Judge:
 
     def _once(
         self, messages: Sequence[Message], temperature: float, options: Mapping[str, Any], lost: list[Usage]
-    ) -> _Reply:
+    ) -> Reply:
         seconds = self._settings.judge_timeout + _GRACE
         most = self._most(messages, options)
         left = remaining()
@@ -194,7 +194,7 @@ class Judge:
         patience = seconds if left is None else left - seconds
         reserved = self.store.reserve(self._nano(most), seconds, patience)
         try:
-            reply = _reply(within(seconds, lambda: self._complete(messages, temperature, options)))
+            reply = read_reply(within(seconds, lambda: self._complete(messages, temperature, options)))
         except Exception as error:
             self._refund(reserved, error, lost)
             raise
@@ -256,7 +256,7 @@ class Judge:
             self.store.settle(reserved, reserved.nano)
             return Usage(cost=reserved.nano / NANO)
         usage = Usage(
-            _plausible(usage.input_tokens, most.input_tokens), _plausible(usage.output_tokens, most.output_tokens)
+            plausible(usage.input_tokens, most.input_tokens), plausible(usage.output_tokens, most.output_tokens)
         )
         nano = self._nano(usage)
         self.store.settle(reserved, nano)
@@ -291,7 +291,7 @@ class Judge:
             return False
         kinds = (
             TimeoutError,
-            _NoReply,
+            NoReplyError,
             ours.RateLimitError,
             ours.Timeout,
             ours.APIConnectionError,
@@ -312,54 +312,6 @@ class Judge:
         return "judge_unavailable"
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    text: str
-    finish: str
-    usage: Usage
-    top: tuple[tuple[str, float], ...] = ()
-
-
-class _NoReply(Exception):  # noqa: N818 it says what there is
-    """The server's answer is no chat completion."""
-
-
-def _plausible(count: int, most: int) -> int:
-    """A number of tokens as the server says it; the greatest possible one where that cannot be."""
-    return count if 0 <= count <= most else most
-
-
-def _reply(response: Any) -> _Reply:
-    try:
-        choice = response["choices"][0]
-        text = choice["message"]["content"] or ""
-        usage = response.get("usage") or {}
-        tokens = Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
-        finish = str(choice.get("finish_reason") or "")
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise _NoReply(f"the server's answer is no chat completion ({type(error).__name__})") from error
-    if not isinstance(text, str):
-        raise _NoReply("the server's answer holds no text")
-    return _Reply(text, finish, tokens, _top(choice))
-
-
-def _top(choice: Any) -> tuple[tuple[str, float], ...]:
-    """The alternatives at the first place where a token is more than blank."""
-    try:
-        for place in _of(_of(choice, "logprobs"), "content"):
-            if _of(place, "token").strip():
-                tokens = _of(place, "top_logprobs")
-                return tuple((str(_of(t, "token")), float(_of(t, "logprob"))) for t in tokens)
-    except (KeyError, TypeError, AttributeError, ValueError):
-        pass
-    return ()
-
-
-def _of(value: Any, key: str) -> Any:
-    """litellm mixes dictionaries and objects, by provider and by version."""
-    return value[key] if isinstance(value, Mapping) else getattr(value, key)
-
-
 def _pause(state: Any) -> float:
     """Seconds before the next try: what the server asks for, else doubling with jitter."""
     import tenacity
@@ -377,17 +329,19 @@ def _brief(error: BaseException) -> str:
 
 
 _judges: Lazy[Judge] = Lazy(Judge)
+_OF_JUDGE = ("judge_", "redact")
+"""The beginnings of the settings that a judge has."""
 
 
 def get_judge(settings: Settings) -> Judge:
-    """The judge of these settings, made on first use: one in a process for all that have the same `judge_…` settings.
-    Raises what `Judge` raises."""
-    return _judges.get(only(settings, "judge_"))
+    """The judge of these settings, made on first use: one in a process for all that have the same settings of judge and
+    redaction. Raises what `Judge` raises."""
+    return _judges.get(only(settings, _OF_JUDGE))
 
 
 def close_judge(settings: Settings) -> None:
     """Forget the judge of these settings, and close its store."""
-    judge = _judges.forget(only(settings, "judge_"))
+    judge = _judges.forget(only(settings, _OF_JUDGE))
     if judge is not None:
         judge.store.close()
 

@@ -12,7 +12,7 @@ from ragtrace.judge.replies import Schema
 
 Message = dict[str, str]
 
-_FIELD_CHARS = 60_000
+FIELD_CHARS = 60_000
 """Characters of one field of a prompt at most; what is beyond is left out, and said."""
 _CLOSING = re.compile(r"[<\uff1c\ufe64\u3008\u2039]\s*[/\uff0f\u2044\u2215]\s*(?=\w)")
 """The beginning of a closing tag, in all the forms that a model may read as one."""
@@ -39,14 +39,14 @@ def render(prompt: Prompt, fields: Mapping[str, str]) -> tuple[list[Message], bo
     """The messages, and whether a field was cut."""
     filled = {}
     for name, value in fields.items():
-        body = _CLOSING.sub(r"<\\/", value[:_FIELD_CHARS])  # a text cannot close a tag, its own or another field's
+        body = _CLOSING.sub(r"<\\/", value[:FIELD_CHARS])  # a text cannot close a tag, its own or another field's
         filled[name] = f"<{name}>\n{body}\n</{name}>"
     # All at once: what one field holds is never taken for another's place.
     text = _PLACE.sub(lambda match: filled.get(match[1], match[0]), prompt.text)
     if prompt.schema:
         text += "\n\nAnswer with JSON alone, in this form:\n" + json.dumps(_form(prompt.schema), ensure_ascii=False)
     messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _sendable(text)}]
-    return messages, any(len(value) > _FIELD_CHARS for value in fields.values())
+    return messages, any(len(value) > FIELD_CHARS for value in fields.values())
 
 
 def _form(schema: Schema) -> Any:

@@ -13,6 +13,7 @@ from ragtrace.errors import MissingExtraError
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
 from ragtrace.models.embedding import open_session
+from ragtrace.text.redaction import mask_pii, replace_spans
 
 _LABEL_NAMES = """
 GIVEN_NAME SURNAME EMAIL PHONE URL TAX_ID BANK_ACCOUNT ROUTING_NUMBER GOVERNMENT_ID PASSPORT DRIVERS_LICENSE
@@ -137,3 +138,18 @@ def names(text: str) -> list[Named]:
     """The names and addresses of a text, by the process's model, which is loaded on first use."""
     model: NameModel = _model.get()
     return model.find(text)
+
+
+def mask_names(text: str) -> str:
+    """The text with `[name]` in the place of each person's name and `[address]` in that of each street address, and
+    with what `mask_pii` masks. Raises MissingExtraError or ModelError where the model cannot be loaded."""
+    pieces = [text[at : at + _MAX_CHARS] for at in range(0, len(text), _MAX_CHARS)]
+    # The names first: the model reads the text as it was written.
+    return mask_pii("".join(map(_without_names, pieces)))
+
+
+def _without_names(text: str) -> str:
+    return replace_spans(text, [(one.start, one.end, _PLACEHOLDERS[one.kind]) for one in names(text)])
+
+
+_PLACEHOLDERS = {"person": "[name]", "address": "[address]"}

@@ -61,7 +61,7 @@ class Settings:
     redact: str = ""
     """How every text that leaves the process is redacted: content, exceptions, explanations, ids, tags, metadata and
     names. `off`, `pii`, `names`, `hash`, `metadata_only`, or `module:attribute` of a function from text to text; see
-    [privacy.md](privacy.md). Evaluators read the unmasked texts."""
+    [privacy.md](privacy.md). Evaluators read the unmasked texts, the judge does not (`judge_redact`)."""
     redact_others: bool = False
     """Redact the spans that other libraries record to the same tracer provider, too."""
     redact_key: str = ""
@@ -188,6 +188,9 @@ class Settings:
     judge_structured: str = "auto"
     """How the judge is asked for JSON: `schema`, `object`, `none`; `auto` begins with a schema where litellm knows that
     the model takes one, and steps back when the server refuses."""
+    judge_redact: str = ""
+    """How the texts that the judge reads are redacted: a mode of `redact`, `module:attribute`, or `off` for a server
+    of your own; empty for the same as `redact`."""
     judge_price_input: float = -1.0
     """US dollars for a million tokens of prompt; -1 for litellm's list. A model without a price is refused: 0 says that
     it costs nothing."""
@@ -360,6 +363,7 @@ _OF_EVALUATORS = (
     "leaks_from_context",
     "likelihood_model",
     "judge_",
+    "redact",
     "g_eval_",
     "cascade_",
 )

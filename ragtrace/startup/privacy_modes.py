@@ -12,12 +12,10 @@ from ragtrace.settings import Settings
 from ragtrace.settings.section import read_secret
 from ragtrace.startup.requirements import require
 from ragtrace.text.limited_redaction import TimeLimited
-from ragtrace.text.redaction import MODES, KeyedHash, mask_pii, replace_spans
+from ragtrace.text.redaction import MODES, KeyedHash, mask_pii
 from ragtrace.text.sanitizer import Sanitizer
 
 _SHORTEST_KEY = 16
-_READ = 20_000
-"""Characters that the model of names reads at most."""
 
 
 def redact_texts(settings: Settings, function: Callable[[str], str] | None = None) -> tuple[Settings, Sanitizer]:
@@ -32,6 +30,8 @@ def redact_texts(settings: Settings, function: Callable[[str], str] | None = Non
         raise SettingError("redact_others is true, but redact is off; set redact to pii, for example")
     if function is None and mode and mode not in MODES:
         function = _resolve(mode)
+    elif function is not None:
+        settings = _for_judge(settings, function)
     key = _key(settings)
     hashed = None if key is None else KeyedHash(key)
     identify = None if hashed is None else hashed.identifier
@@ -53,6 +53,19 @@ def redact_texts(settings: Settings, function: Callable[[str], str] | None = Non
     if mode == "metadata_only":
         settings = replace(settings, capture_content="false", explanations=False)
     return settings, Sanitizer(_once(mask_pii), identify=identify)
+
+
+def _for_judge(settings: Settings, function: Callable[[str], str]) -> Settings:
+    """The settings with the function's name for the judge, which another process asks."""
+    if settings.judge_redact or not settings.judge_model:
+        return settings
+    module, name = (getattr(function, key, "") for key in ("__module__", "__qualname__"))
+    if module in ("", "__main__") or not name or "<" in name:
+        raise SettingError(
+            f"redact is {function!r}, which the process that asks the judge cannot import; put it into a module, "
+            "or set judge_redact to pii, names, off, or module:attribute of a function"
+        )
+    return replace(settings, judge_redact=f"{module}:{name}")
 
 
 def _once(redact: Callable[[str], str]) -> Callable[[str], str]:
@@ -94,18 +107,7 @@ def _key(settings: Settings) -> bytes | None:
 
 def _names_mask() -> Callable[[str], str]:
     require("onnxruntime", "models", "redact = names")
-    from ragtrace.models.person_names import names
+    from ragtrace.models.person_names import mask_names
 
-    def mask(text: str) -> str:
-        pieces = [text[at : at + _READ] for at in range(0, len(text), _READ)]
-        # The names first: the model reads the text as it was written.
-        return mask_pii("".join(map(_without_names, pieces)))
-
-    def _without_names(text: str) -> str:
-        return replace_spans(text, [(one.start, one.end, _PLACEHOLDERS[one.kind]) for one in names(text)])
-
-    mask("Anna Berg lives at 12 Main Street.")  # loads the model at start and not in the first request
-    return mask
-
-
-_PLACEHOLDERS = {"person": "[name]", "address": "[address]"}
+    mask_names("Anna Berg lives at 12 Main Street.")  # loads the model at start and not in the first request
+    return mask_names

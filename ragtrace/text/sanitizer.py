@@ -22,7 +22,8 @@ from ragtrace.background import after_fork
 _log = logging.getLogger(__name__)
 _MAX_DEPTH = 8
 _MAX_JSON = 16_384
-_FAILED = "[redaction failed]"
+REDACTION_FAILED = "[redaction failed]"
+"""Leaves in the place of a text that could not be redacted."""
 _LONG_NUMBER = 10_000_000
 """Shorter numbers are counts and sizes."""
 
@@ -77,7 +78,7 @@ class Sanitizer:
             redacted = sendable(self.redact(whole[: limit + _MARGIN]))
         except Exception as error:  # noqa: BLE001 the application's function; what it could not redact does not leave
             self.failures.count(error)
-            return _FAILED
+            return REDACTION_FAILED
         if len(whole) <= limit + _MARGIN:
             return sendable(redacted, limit)
         head = redacted[: max(0, len(redacted) - _MARGIN // 2)][:limit]  # a secret at the end may be cut in two

@@ -1,0 +1,118 @@
+"""What the judge reads of a text that the application hides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import ragtrace
+from ragtrace import settings
+from ragtrace.errors import SettingError
+from ragtrace.judge import Judge, JudgeError, Prompt
+from ragtrace.records import Document
+from ragtrace.startup.privacy_modes import redact_texts
+from ragtrace.testing import Capture, make_trace
+from tests.judge import server as s
+
+PROMPT = Prompt("p", "1", "Is it?\n\n{answer}", {"type": "object", "properties": {}, "required": []})
+ADDRESS = "anna.berg@example-mail.com"
+TEXT = f"Anna Berg writes from {ADDRESS} today."
+
+
+def shout(text: str) -> str:
+    return text.upper()
+
+
+def fail(text: str) -> str:
+    raise ValueError(text)
+
+
+def sent(served: s.Server) -> str:
+    """All that the server was sent."""
+    return json.dumps(served.requests)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, TEXT),
+        ({"redact": "off"}, TEXT),
+        ({"redact": "pii"}, "Anna Berg writes from [email] today."),
+        ({"redact": "hash", "redact_key": "A_KEY"}, "Anna Berg writes from [email] today."),
+        ({"redact": "names"}, "[name] writes from [email] today."),
+        ({"redact": f"{__name__}:shout"}, TEXT.upper()),
+        ({"redact": "pii", "judge_redact": "off"}, TEXT),
+        ({"redact": "metadata_only", "judge_redact": "pii"}, "Anna Berg writes from [email] today."),
+        ({"judge_redact": "names"}, "[name] writes from [email] today."),
+    ],
+)
+def test_the_judge_reads_what_may_leave(judging: Callable[..., Judge], options: dict[str, Any], text: str) -> None:
+    """Its texts are redacted as `redact` says, or as `judge_redact` says."""
+    with s.serving(s.says("{}")) as served:
+        judging(served.url, **options).ask(PROMPT, {"answer": TEXT})
+        assert f"<answer>\n{text}\n</answer>" in served.requests[0]["messages"][1]["content"]
+
+
+def test_a_value_at_the_cut_is_hidden_whole(judging: Callable[..., Judge]) -> None:
+    """Texts are redacted before they are cut, and the answer says that they were cut."""
+    text = "a word " * 8_570 + ADDRESS + " and more" * 1_000
+    with s.serving(s.says("{}")) as served:
+        assert judging(served.url, redact="pii").ask(PROMPT, {"answer": text}).cut
+        assert "anna" not in sent(served)
+        assert "[email" in sent(served)
+
+
+def test_a_text_that_cannot_be_redacted_is_not_sent(judging: Callable[..., Judge]) -> None:
+    """The question fails by name, without the text, and the server gets nothing."""
+    with s.serving(s.says("{}")) as served:
+        with pytest.raises(JudgeError, match="redact function failed for answer") as caught:
+            judging(served.url, redact=f"{__name__}:fail").ask(PROMPT, {"answer": TEXT})
+        assert caught.value.reason == "judge_redaction"
+        assert ADDRESS not in str(caught.value)
+        assert served.requests == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"redact": "metadata_only"}, "set judge_redact to what it may read"),
+        ({"judge_redact": "everything"}, "judge_redact is 'everything'; give one of off, pii"),
+        ({"judge_redact": "no_such_module:f"}, "cannot be imported"),
+    ],
+)
+def test_a_judge_that_may_read_nothing(judging: Callable[..., Judge], options: dict[str, Any], message: str) -> None:
+    """It is refused before it is asked."""
+    with pytest.raises(SettingError, match=message):
+        judging("http://127.0.0.1:9/v1", **options)
+
+
+def test_a_function_given_in_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that asks the judge gets it by its name; a function without one is refused if there is a judge."""
+    used = settings.load({"judge_model": "openai/x"}, environ={})
+    assert redact_texts(used, shout)[0].judge_redact == f"{__name__}:shout"
+    with pytest.raises(SettingError, match="cannot import"):
+        redact_texts(used, lambda text: text)
+    assert redact_texts(settings.load({}, environ={}), lambda text: text)[0].judge_redact == ""
+
+
+def test_a_running_ragtrace_hides_what_it_asks_about() -> None:
+    """The evaluating process asks the judge of a request: question, chunks and answer arrive redacted."""
+    capture = Capture()
+    good = '{"claims": [{"claim": "a", "verdict": "supported"}]}'
+    with s.serving(s.says(good)) as served:
+        runtime = ragtrace.init(
+            sinks=[capture], evaluators=["faithfulness_judge"], judge_model="openai/x", judge_api_base=served.url,
+            judge_price_input=0.0, judge_price_output=0.0, redact="pii", langchain=False, llama_index=False,
+            sample_per_second=0,
+        )  # fmt: skip
+        runtime.pipeline.submit(
+            make_trace(query=f"Who is {ADDRESS}?", answer=TEXT, documents=(Document("d", f"{TEXT} She is here."),))
+        )
+        assert runtime.flush(60.0)
+        runtime.close(1.0)
+        assert capture.evaluations[0].scores[0].value == 1.0
+        assert "[email]" in sent(served)
+        assert ADDRESS not in sent(served)
