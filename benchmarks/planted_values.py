@@ -10,9 +10,9 @@ a span. An evaluator quotes answer and document in its label, explanation, evide
 classes that docs/privacy.md says `pii` finds; half of them are written in another way (JSON, URL, HTML, Markdown,
 zero-width characters, full-width or Arabic digits, Cyrillic letters, line breaks). Everything that leaves is searched:
 spans and events over OTLP, what the judge is asked, the file of spans, the report file, /metrics, and the log. With
-`--mode function` an application's function takes every text away, so whatever is exported did not pass it. A value is exported where it
-stands there as it is, or in the form that was planted, or with all its letters and digits in order. Prints the number
-by place and class; the exit code is 1 if any value is exported.
+`--mode function` an application's function takes every text away, so whatever is exported did not pass it. A value is
+exported where it stands there as it is, or in the form that was planted, or with all its letters and digits in order.
+Prints the number by place and class; the exit code is 1 if any value is exported.
 """
 
 from __future__ import annotations
@@ -300,10 +300,12 @@ def export(plants: list[dict[str, str]], mode: str, folder: Path) -> dict[str, s
     logging.basicConfig(handlers=[handler], level=logging.DEBUG, force=True)
     os.environ["PLANTED_KEY"] = "a key for the benchmark alone"
     runtime = ragtrace.init(
-        app="planted", evaluators=[quotes, fails, "faithfulness_judge"], otlp_endpoint=f"http://127.0.0.1:{collector.server_port}",
-        otlp_protocol="http/protobuf", spans_file=str(folder / "spans.jsonl"), report_file=str(folder / "report.jsonl"),
+        app="planted", evaluators=[quotes, fails, "faithfulness_judge"],
+        otlp_endpoint=f"http://127.0.0.1:{collector.server_port}", otlp_protocol="http/protobuf",
+        spans_file=str(folder / "spans.jsonl"), report_file=str(folder / "report.jsonl"),
         capture_content="SPAN_AND_EVENT", capture_tags=["plan"], explanations=True, prometheus_port=0,
-        redact="planted_values:take_away" if mode == "function" else mode, redact_key="PLANTED_KEY" if mode == "hash" else "", redact_others=mode != "off",
+        redact="planted_values:take_away" if mode == "function" else mode,
+        redact_key="PLANTED_KEY" if mode == "hash" else "", redact_others=mode != "off",
         sample_per_second=0, judge_model="openai/judge", judge_price_input=0, judge_price_output=0,
         judge_api_base=f"http://127.0.0.1:{judge.server_port}/v1",
         judge_redact="pii" if mode == "metadata_only" else "",

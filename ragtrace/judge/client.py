@@ -11,7 +11,7 @@ from typing import Any
 
 from ragtrace.errors import PARSE_FAILURE, EvaluationError, SettingError
 from ragtrace.judge import litellm_setup
-from ragtrace.judge.completions import NoReplyError, Reply, Usage, plausible, read_reply
+from ragtrace.judge.completions import Completion, NoReplyError, Usage, plausible, read_reply
 from ragtrace.judge.deadlines import remaining, within
 from ragtrace.judge.ledger import NANO, Ledger, Reservation
 from ragtrace.judge.prompt_redaction import prompt_sanitizer
@@ -135,7 +135,7 @@ class Judge:
         own = bool(self._settings.judge_api_base)
         return "schema" if own or self._litellm.supports_response_schema(self.model) else "object"
 
-    def _send(self, messages: Sequence[Message], schema: Schema, temperature: float, top: int) -> Reply:
+    def _send(self, messages: Sequence[Message], schema: Schema, temperature: float, top: int) -> Completion:
         import tenacity
 
         attempts = tenacity.Retrying(
@@ -146,7 +146,7 @@ class Judge:
         )
         lost = [Usage()]
         try:
-            reply: Reply = attempts(self._attempt, messages, schema, temperature, top, lost)
+            reply: Completion = attempts(self._attempt, messages, schema, temperature, top, lost)
         except JudgeError as error:
             raise JudgeError(error.reason, str(error), lost[0]) from error
         except EvaluationError as error:  # the budget
@@ -157,7 +157,7 @@ class Judge:
 
     def _attempt(
         self, messages: Sequence[Message], schema: Schema, temperature: float, top: int, lost: list[Usage]
-    ) -> Reply:
+    ) -> Completion:
         """One try, and once more without what the server refuses."""
         while True:
             options = self._options(schema, top)
@@ -186,7 +186,7 @@ class Judge:
 
     def _once(
         self, messages: Sequence[Message], temperature: float, options: Mapping[str, Any], lost: list[Usage]
-    ) -> Reply:
+    ) -> Completion:
         seconds = self._settings.judge_timeout + _GRACE
         most = self._most(messages, options)
         left = remaining()

@@ -22,7 +22,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Completion:
     """What a server answered."""
 
     text: str
@@ -40,7 +40,7 @@ def plausible(count: int, most: int) -> int:
     return count if 0 <= count <= most else most
 
 
-def read_reply(response: Any) -> Reply:
+def read_reply(response: Any) -> Completion:
     """The text and the usage of a chat completion. Raises NoReplyError."""
     try:
         choice = response["choices"][0]
@@ -52,7 +52,7 @@ def read_reply(response: Any) -> Reply:
         raise NoReplyError(f"the server's answer is no chat completion ({type(error).__name__})") from error
     if not isinstance(text, str):
         raise NoReplyError("the server's answer holds no text")
-    return Reply(text, finish, tokens, _top(choice))
+    return Completion(text, finish, tokens, _top(choice))
 
 
 def _top(choice: Any) -> tuple[tuple[str, float], ...]:
