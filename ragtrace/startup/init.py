@@ -57,7 +57,7 @@ def init(
 ) -> Runtime:
     """Start ragtrace in this process: instrument the frameworks, evaluate in the background, send the scores.
 
-    `options` are the fields of `ragtrace.settings.Settings`; each can also be given as RAGTRACE_<NAME> or in
+    `options` are the fields of `ragtrace.settings.Settings`; each can also be given as `RAGTRACE_<NAME>` or in
     ragtrace.toml. `tracer_provider` is one that the application has set up itself; without it the global one is used,
     or one is made. `sampler` replaces the sampling settings. `sinks` are called with every evaluation, in a thread of
     ragtrace's.
