@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace import plugins
-from ragtrace.settings import Settings, describe
+from ragtrace.settings import describe
 
 DOCS = Path(__file__).parent
 RECORD: dict[str, dict[str, Any]] = json.loads((DOCS.parent / "benchmarks" / "thresholds.json").read_text("utf-8"))
@@ -63,55 +63,211 @@ def measured(name: str, version: str, threshold: float | None) -> list[str]:
     return [f"- at this threshold {good} of good rows fail, and {recall} of bad ones (`benchmarks/thresholds.py`)"]
 
 
+_GROUPS = {
+    "Is the answer supported by its chunks?": (
+        "groundedness groundedness_cosine groundedness_lexical faithfulness hallucination hallucination_cross_encoder "
+        "context_contradiction noise_sensitivity noise_sensitivity_relevant noise_sensitivity_irrelevant"
+    ),
+    "Does it answer the question?": (
+        "answer_relevance answer_relevance_max answer_relevancy_questions answer_relevancy_statements refusal "
+        "language_mismatch"
+    ),
+    "Did the retrieval find what is needed?": (
+        "context_relevancy context_relevancy_recall context_relevancy_precision context_precision "
+        "context_precision_statements context_recall context_entities_recall"
+    ),
+    "Does it leak personal data or secrets?": "pii_leakage sensitive_data_leakage contact_information",
+    "Is it harmful, rude or unfair?": (
+        "toxicity toxicity_identity_attack toxicity_insult toxicity_obscene toxicity_severe toxicity_threat "
+        "fairness_bias sexism stereotypes critic_bias critic_harmful critic_hateful critic_insensitive "
+        "critic_malicious critic_manipulative critic_self_harm critic_sexual critic_toxic critic_violent"
+    ),
+    "Does it repeat itself?": (
+        "looping_unique_sentences looping_repeated_ngrams looping_repeated_substring looping_compression_ratio "
+        "looping_tool_calls"
+    ),
+    "Is it right, beside an expected answer?": (
+        "answer_correctness answer_similarity classification ragas tokens_presence bleu_1 bleu_2 bleu_3 bleu_4 "
+        "rouge_1 rouge_2 rouge_l"
+    ),
+    "Is the summary good?": "summary_faithfulness_zs summary_faithfulness_conv summary_completeness summary",
+    "By criteria of your own": "g_eval judge",
+    "By the likelihood of its words": "perplexity gptscore",
+}
+"""Evaluators by what they answer. A name stands for its `_judge` and `_cascade` forms, too, `gptscore` for all of it."""
+_LANGUAGES = {
+    "text_checks": "any",
+    "overlap": "any with blanks between words",
+    "lexical": "English; else `not_applicable`",
+    "steps": "any",
+    "privacy": "patterns: any; words beside a value: several European languages; names: English",
+    "language_match": "176; `not_applicable` where a text is too short to tell",
+    "similarity": "English",
+    "composite": "English",
+    "entities": "English",
+    "groundedness": "English; else `not_applicable`",
+    "references": "English; else `not_applicable`",
+    "safety": "English; insults also in nine other languages, refusals by phrases of nine",
+    "likelihood": "those of the language model",
+    "cascade": "the local check's; the judge's where it is asked",
+}
+_STARTS = (
+    (
+        "a support bot over manuals",
+        "groundedness answer_relevance context_relevancy_recall refusal pii_leakage",
+        "a claim without support, an answer beside the point, a search that found nothing, a bot that gives up, a leak",
+    ),
+    (
+        "an assistant whose wrong sentence is expensive",
+        "groundedness faithfulness_cascade context_contradiction context_relevancy_recall sensitive_data_leakage",
+        "the judge is asked only where the local value is in doubt; it needs a model and a budget",
+    ),
+    (
+        "an agent with tools",
+        "looping_tool_calls groundedness refusal sensitive_data_leakage looping_repeated_ngrams",
+        "calls in a circle, and what an agent repeats from its tools",
+    ),
+    (
+        "an assistant in other languages than English",
+        "language_mismatch faithfulness_judge answer_relevancy_statements pii_leakage looping_unique_sentences",
+        "the embedded models know English; the judge knows its model's languages",
+    ),
+    (
+        "a public chat with strangers",
+        "toxicity refusal pii_leakage sensitive_data_leakage answer_relevance",
+        "what users provoke",
+    ),
+    (
+        "tests with expected answers",
+        "answer_correctness context_recall faithfulness answer_similarity rouge_l",
+        "these need a `reference`; live requests rarely have one",
+    ),
+)
+"""What one builds, the five evaluators to begin with, and why."""
+
+
 def evaluators_page() -> str:
-    """The reference of the evaluators."""
+    """The reference of the evaluators: where to begin, a table for each group, and each evaluator."""
     lines = [
         "# Evaluators",
         "",
         "Generated from the code by `make docs`. Method: `code` needs no model, `model` an embedded one,",
         "`judge` an LLM.",
         "",
+        "## Which five do I want?",
+        "",
+        "| you have | begin with | for |",
+        "|---|---|---|",
+        *(f"| {what} | {', '.join(_link(name) for name in names.split())} | {why} |" for what, names, why in _STARTS),
+        "",
+        "Without a setting these run: " + ", ".join(_link(name) for name in plugins.DEFAULT_SUITE) + ".",
+        "[Write your own](howto/evaluator.md) · [how good they are](quality.md) · [the judge](judge.md)",
+        "",
     ]
+    groups: dict[str, list[str]] = {title: [] for title in _GROUPS}
     for name in plugins.builtin_names():
-        row = plugins.describe(plugins.load(name))
-        low, high = row["range"]
-        arrow = "higher is better" if row["direction"] == "higher" else "lower is better"
+        groups[_group(name)].append(name)
+    for title, names in groups.items():
+        rows = [plugins.describe(plugins.load(name)) for name in names]
+        lines += [f"## {title}", "", "| evaluator | what it says | method | needs |", "|---|---|---|---|"]
         lines += [
-            f"## `{name}`",
-            "",
-            str(row["description"]),
-            "",
-            f"- needs: {', '.join(row['needs'])}",
-            f"- method: {row['method']} · range {low:g} to {'∞' if high is None else f'{high:g}'}, {arrow}"
-            f" · threshold {'none' if row['threshold'] is None else format(row['threshold'], 'g')}"
-            f" · version {row['version']}",
-            *measured(name, row["version"], row["threshold"]),
-            f"- cost: {cost(name)}",
-            f"- source: {row['source']}",
-            "",
+            f"| {_link(r['name'])} | {_first_sentence(r['description'])} | {r['method']} | {', '.join(r['needs'])} |"
+            for r in rows
         ]
+        lines.append("")
+        for row in rows:
+            lines += _entry(row)
     return "\n".join(lines)
 
 
+def _group(name: str) -> str:
+    base = "gptscore" if name.startswith("gptscore_") else name.removesuffix("_cascade").removesuffix("_judge")
+    titles = [title for title, names in _GROUPS.items() if {name, base} & set(names.split())]
+    if len(titles) != 1:
+        raise ValueError(f"{name} is in {len(titles)} groups of docs/generate.py; put it into one of _GROUPS")
+    return titles[0]
+
+
+def _link(name: str) -> str:
+    return f"[`{plugins.load(name).name}`](#{name})"
+
+
+def _first_sentence(description: str) -> str:
+    return re.split(r"(?<=\.) ", " ".join(description.split()))[0].rstrip(".").replace("|", "\\|")
+
+
+def _entry(row: dict[str, Any]) -> list[str]:
+    name, (low, high) = row["name"], row["range"]
+    module = plugins.BUILT_IN[name].partition(":")[0].rpartition(".")[2]
+    arrow = "higher is better" if row["direction"] == "higher" else "lower is better"
+    return [
+        f"### `{name}`",
+        "",
+        str(row["description"]),
+        "",
+        f"- needs: {', '.join(row['needs'])}",
+        f"- method: {row['method']} · range {low:g} to {'∞' if high is None else f'{high:g}'}, {arrow}"
+        f" · threshold {'none' if row['threshold'] is None else format(row['threshold'], 'g')}"
+        f" · version {row['version']}",
+        *measured(name, row["version"], row["threshold"]),
+        f"- languages: {_LANGUAGES.get(module, 'those of the judge')}",
+        f"- cost: {cost(name)}",
+        f"- source: {row['source']}",
+        "",
+    ]
+
+
+_TASKS = {
+    "enabled": "Name it, or turn it off",
+    "evaluators": "Choose what is evaluated",
+    "capture_content": "Decide what leaves the process",
+    "source": "Choose where requests come from",
+    "otlp_endpoint": "Send spans, events and scores",
+    "report_file": "Write a journal, and use calibrated thresholds",
+    "prometheus_port": "Metrics",
+    "hold_seconds": "How long spans wait for scores",
+    "queue_items": "Queues, threads and processes",
+    "embedding_model": "Larger models, and what counts as personal data",
+    "judge_model": "The judge",
+    "store": "Keep chat logs",
+}
+"""The first setting of each part of the page, and the title of the part."""
+_FORMS = """# Settings
+
+Generated from the code by `make docs`. A setting has three forms. An argument of `ragtrace.init` wins over the
+environment, and that over `ragtrace.toml` in the working directory (or at `RAGTRACE_CONFIG`):
+
+```python
+import ragtrace
+
+ragtrace.init(evaluators=["groundedness", "toxicity"], sample=0.2, capture_content="true")
+```
+
+```sh
+export RAGTRACE_EVALUATORS=groundedness,toxicity RAGTRACE_SAMPLE=0.2 RAGTRACE_CAPTURE_CONTENT=true
+```
+
+```toml
+# ragtrace.toml
+evaluators = ["groundedness", "toxicity"]
+sample = 0.2
+capture_content = "true"
+```
+
+The settings of [`ragtrace worker`](worker.md) and of [the console](console.md) alone are in their pages."""
+
+
 def settings_page() -> str:
-    """The reference of the settings, with the texts that stand beside them in the code."""
+    """The reference of the settings by task, with the texts that stand beside them in the code."""
     source = Path(__file__).parents[1].joinpath("ragtrace", "settings", "__init__.py").read_text(encoding="utf-8")
     body = source.split("class Settings:")[1].split("\n\n\n")[0]
-    lines = [
-        "# Settings",
-        "",
-        "Generated from the code by `make docs`. Arguments of `ragtrace.init(...)` win over environment variables",
-        "(`RAGTRACE_<NAME>`), these over `ragtrace.toml` in the working directory (or at `RAGTRACE_CONFIG`).",
-        "The settings of `ragtrace worker` alone are in [its page](worker.md).",
-        "",
-        "| setting | default | |",
-        "|---|---|---|",
-    ]
+    lines = [_FORMS]
     for name, default in describe():
+        if name in _TASKS:
+            lines += ["", f"## {_TASKS[name]}", "", "| setting | default | |", "|---|---|---|"]
         after = body.split(f"    {name}: ")[1].split("\n", 1)[1]
         text = after.split('"""')[1] if after.lstrip().startswith('"""') else ""
         lines.append(f"| `{name}` | `{default!r}` | {' '.join(text.split())} |")
-    assert len(lines) - 8 == len(describe()), Settings
     return "\n".join(lines) + "\n"
 
 
