@@ -80,7 +80,7 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(INSTALL) --editable '.[$(EXTRAS),judge,eval,postgres]' --group test --group lint --group docs
+	$(INSTALL) --editable '.[$(EXTRAS),judge,eval,postgres,redis]' --group test --group lint --group docs
 	@touch $@
 
 clean:

@@ -23,6 +23,7 @@ from tests.kinds import (  # noqa: F401 hooks
     pytest_configure,
     pytest_itemcollected,
 )
+from tests.redis_server import redis_server  # noqa: F401 a fixture
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # before its import: nothing is fetched
 

@@ -33,6 +33,7 @@ TOOLS = {
     "node": "nodejs",
     "npm": "npm",
     "pg_ctlcluster": "postgresql",
+    "redis-server": "redis-server",
     "chromium": "chromium",
 }
 """Programs that tests call, and Debian's packages with them."""
@@ -89,8 +90,8 @@ def node_packages() -> int:
 
 
 def programs() -> int:
-    """Prometheus and Alertmanager, whose tools check the rules; node and npm, which check the dashboards; PostgreSQL
-    and Chromium, in which stores and the console are tested."""
+    """Prometheus and Alertmanager, whose tools check the rules; node and npm, which check the dashboards; PostgreSQL,
+    Redis and Chromium, in which stores, shared budgets and the console are tested."""
     missing = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
     if not missing:
         return 0

@@ -9,7 +9,7 @@ from typing import Any
 from ragtrace.errors import PARSE_FAILURE, EvaluationError, MissingExtraError, SettingError
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
 from ragtrace.evaluators.arithmetic import share
-from ragtrace.judge import Answer, Judge, JudgeError, Prompt, Usage, deadline, gather, get_judge
+from ragtrace.judge import Answer, Judge, JudgeError, Prompt, Usage, deadline, gather, get_judge, paying_for
 from ragtrace.records import Document, Score, Trace
 from ragtrace.settings import Settings
 
@@ -79,7 +79,9 @@ def judged(
                 return [score for _ in traces]
             with deadline(TIMEOUT):
                 return gather(
-                    lambda trace: _asked(called, ask, Asker(judge, settings), trace), list(traces), judge.concurrency
+                    lambda trace: _asked(called, version, ask, Asker(judge, settings), trace),
+                    list(traces),
+                    judge.concurrency,
                 )
 
         check.__doc__ = ask.__doc__
@@ -101,9 +103,10 @@ def judged(
     return make
 
 
-def _asked(name: str, ask: Ask, asker: Asker, trace: Trace) -> Score:
+def _asked(name: str, version: str, ask: Ask, asker: Asker, trace: Trace) -> Score:
     try:
-        score = ask(trace, asker) or Score(name, label=NOT_APPLICABLE)
+        with paying_for(f"{trace.trace_id:032x}/{trace.span_id:016x}/{name}/{version}"):
+            score = ask(trace, asker) or Score(name, label=NOT_APPLICABLE)
     except EvaluationError as error:
         score = Score(name, error=error.reason, explanation=str(error))
     except Exception as error:  # noqa: BLE001 one trace's failure must not become its batch's

@@ -6,6 +6,7 @@ score.
 
 from __future__ import annotations
 
+from ragtrace.judge.budget import paying_for
 from ragtrace.judge.client import Answer, Judge, JudgeError, close_judge, get_judge, use_judge
 from ragtrace.judge.completions import Usage
 from ragtrace.judge.deadlines import deadline, gather
@@ -21,5 +22,6 @@ __all__ = [
     "deadline",
     "gather",
     "get_judge",
+    "paying_for",
     "use_judge",
 ]

@@ -11,12 +11,14 @@ from typing import Any
 
 from ragtrace.errors import PARSE_FAILURE, EvaluationError, SettingError
 from ragtrace.judge import litellm_setup
+from ragtrace.judge.budget import NANO, Reservation, current_score_key
 from ragtrace.judge.completions import Completion, NoReplyError, Usage, plausible, read_reply
 from ragtrace.judge.deadlines import remaining, within
-from ragtrace.judge.ledger import NANO, Ledger, Reservation
+from ragtrace.judge.ledger import Ledger
 from ragtrace.judge.prompt_redaction import prompt_sanitizer
 from ragtrace.judge.prompts import FIELD_CHARS, Message, Prompt, again, render
 from ragtrace.judge.replies import Schema, UnreadableError, read
+from ragtrace.judge.shared_budget import SharedBudget, reservation_id
 from ragtrace.lazy import Lazy
 from ragtrace.settings import Settings, only
 from ragtrace.text.sanitizer import REDACTION_FAILED
@@ -50,6 +52,17 @@ class JudgeError(EvaluationError):
         self.usage = usage or Usage()
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is sent; `id` is that of its reservation, empty for a new one each time."""
+
+    messages: Sequence[Message]
+    schema: Schema
+    temperature: float
+    top: int
+    id: str
+
+
 class Judge:
     """One model with its limits. Safe to use from many threads."""
 
@@ -63,12 +76,7 @@ class Judge:
         self._sanitizer = prompt_sanitizer(settings)
         self._prices = litellm_setup.prices(self._litellm, settings)
         self._key = litellm_setup.key(self._litellm, settings)
-        self.store = store or Ledger(
-            settings.judge_store,
-            settings.judge_budget_file,
-            hour=settings.judge_budget_hour,
-            day=settings.judge_budget_day,
-        )
+        self.store = store or _ledger(settings)
         self.concurrency = settings.judge_concurrency
         self._slots = threading.BoundedSemaphore(settings.judge_concurrency)
         self._form = self._first_form()
@@ -91,11 +99,12 @@ class Judge:
         if stored is not None:
             saved = json.loads(stored)
             return Answer(saved["value"], saved["text"], Usage(), cut, tuple((t, p) for t, p in saved["top"]))
+        id = reservation_id(current_score_key(), key)
         spent = Usage()
         problem = ""
         for _ in range(2):
             try:
-                reply = self._send(messages, prompt.schema, temperature, top)
+                reply = self._send(_Request(messages, prompt.schema, temperature, top, id))
             except JudgeError as error:
                 raise JudgeError(error.reason, str(error), spent + error.usage) from error
             spent += reply.usage
@@ -135,7 +144,7 @@ class Judge:
         own = bool(self._settings.judge_api_base)
         return "schema" if own or self._litellm.supports_response_schema(self.model) else "object"
 
-    def _send(self, messages: Sequence[Message], schema: Schema, temperature: float, top: int) -> Completion:
+    def _send(self, request: _Request) -> Completion:
         import tenacity
 
         attempts = tenacity.Retrying(
@@ -146,7 +155,7 @@ class Judge:
         )
         lost = [Usage()]
         try:
-            reply: Completion = attempts(self._attempt, messages, schema, temperature, top, lost)
+            reply: Completion = attempts(self._attempt, request, lost)
         except JudgeError as error:
             raise JudgeError(error.reason, str(error), lost[0]) from error
         except EvaluationError as error:  # the budget
@@ -155,15 +164,13 @@ class Judge:
             raise JudgeError(self._reason(error), _brief(error), lost[0]) from error
         return replace(reply, usage=reply.usage + lost[0])
 
-    def _attempt(
-        self, messages: Sequence[Message], schema: Schema, temperature: float, top: int, lost: list[Usage]
-    ) -> Completion:
+    def _attempt(self, request: _Request, lost: list[Usage]) -> Completion:
         """One try, and once more without what the server refuses."""
         while True:
-            options = self._options(schema, top)
+            options = self._options(request.schema, request.top)
             try:
                 with self._slots:
-                    reply = self._once(messages, temperature, options, lost)
+                    reply = self._once(request, options, lost)
             except Exception as error:
                 if not self._steps_back(error, options):
                     raise
@@ -184,17 +191,15 @@ class Judge:
             options.update(logprobs=True, top_logprobs=top)
         return options
 
-    def _once(
-        self, messages: Sequence[Message], temperature: float, options: Mapping[str, Any], lost: list[Usage]
-    ) -> Completion:
+    def _once(self, request: _Request, options: Mapping[str, Any], lost: list[Usage]) -> Completion:
         seconds = self._settings.judge_timeout + _GRACE
-        most = self._most(messages, options)
+        most = self._most(request.messages, options)
         left = remaining()
         # Waiting for room in the budget must leave the time to ask.
         patience = seconds if left is None else left - seconds
-        reserved = self.store.reserve(self._nano(most), seconds, patience)
+        reserved = self.store.reserve(self._nano(most), seconds, patience, request.id)
         try:
-            reply = read_reply(within(seconds, lambda: self._complete(messages, temperature, options)))
+            reply = read_reply(within(seconds, lambda: self._complete(request.messages, request.temperature, options)))
         except Exception as error:
             self._refund(reserved, error, lost)
             raise
@@ -322,6 +327,19 @@ def _pause(state: Any) -> float:
         return min(_WAIT, max(0.0, float(headers.get("retry-after", ""))))
     except (TypeError, ValueError):
         return float(tenacity.wait_random_exponential(multiplier=0.5, max=_WAIT)(state))
+
+
+def _ledger(settings: Settings) -> Ledger:
+    hour, day = settings.judge_budget_hour, settings.judge_budget_day
+    shared = None
+    if settings.judge_budget_url:
+        if settings.judge_budget_file:
+            raise SettingError(
+                "judge_budget_url and judge_budget_file are both set; keep one: they are one budget each"
+            )
+        share = settings.judge_budget_share
+        shared = SharedBudget(settings.judge_budget_url, hour=hour, day=day, share=share)
+    return Ledger(settings.judge_store, settings.judge_budget_file, hour=hour, day=day, shared=shared)
 
 
 def _brief(error: BaseException) -> str:

@@ -1,7 +1,5 @@
 """What the judge may spend, and what it answered before: one small database, in memory or in a file for many processes.
-
-Money is counted in whole billionths of a dollar, so that sums are exact.
-"""
+The spending may be in a budget that machines share instead."""
 
 from __future__ import annotations
 
@@ -11,17 +9,17 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from ragtrace.errors import EvaluationError, SettingError
+from ragtrace.errors import SettingError
+from ragtrace.judge.budget import NANO, WINDOWS, BudgetError, Reservation, nano_limits, window_starts
+from ragtrace.judge.shared_budget import SharedBudget
 from ragtrace.private_file import switch_to_wal
 
-NANO = 1_000_000_000
-_WINDOWS = {"hour": 3_600, "day": 86_400}
 _BUSY = 30.0
 _LOOK = 0.05
-"""Seconds between two looks for room in the budget."""
+_LONGEST_LOOK = 0.5
+"""Seconds between two looks for room in the budget, at first and at most."""
 _SPENDING = "CREATE TABLE IF NOT EXISTS {} (kind TEXT, start INTEGER, nano INTEGER NOT NULL, PRIMARY KEY (kind, start))"
 _OPEN = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY AUTOINCREMENT, until REAL NOT NULL)"
 _ANSWERS = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, made REAL NOT NULL)"
@@ -43,24 +41,6 @@ def forget_answers(path: str) -> int:
     return count
 
 
-class BudgetError(EvaluationError):
-    """The budget has no room for another request. `may_pass`: other requests are open, and may cost less than was set
-    aside for them."""
-
-    def __init__(self, window: str, limit: float, may_pass: bool = False) -> None:
-        super().__init__("judge_budget", f"the judge's budget of {limit:g} US dollars a {window} is used up")
-        self.may_pass = may_pass
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """Money set aside for one request."""
-
-    id: int
-    nano: int
-    starts: tuple[tuple[str, int], ...]
-
-
 class Ledger:
     """Spending and answers. All threads may call it; with files, all processes that name them."""
 
@@ -73,11 +53,15 @@ class Ledger:
         day: float,
         clock: Callable[[], float] = time.time,
         max_answers: int = 10_000,
+        shared: SharedBudget | None = None,
     ) -> None:
         """`path` is a file for both, `budget_file` one for the spending alone, which may then be shared without a text
-        on the disk; if both are empty, everything is in memory. `hour` and `day` are limits in US dollars. At most
-        `max_answers` answers are remembered. Raises SettingError for a file that cannot be used."""
+        on the disk; if both are empty, everything is in memory. `hour` and `day` are limits in US dollars. `shared`,
+        which has the same limits, counts the spending instead. At most `max_answers` answers are remembered. Raises
+        SettingError for a file that cannot be used."""
         self._limits = {"hour": hour, "day": day}
+        self._nano = nano_limits(self._limits)
+        self._shared = shared
         self._clock = clock
         self._max_answers = max_answers
         self._path, self._budget_file = path, budget_file
@@ -118,31 +102,35 @@ class Ledger:
                 database.execute("BEGIN IMMEDIATE")
                 yield database
 
-    def reserve(self, nano: int, seconds: float = 0.0, patience: float = 0.0) -> Reservation:
-        """Set money aside for a request that ends within `seconds`.
+    def reserve(self, nano: int, seconds: float = 0.0, patience: float = 0.0, id: str = "") -> Reservation:
+        """Set money aside for a request that ends within `seconds`. In a shared budget, a second reservation with the
+        same `id` takes the place of the first.
 
         Without room for it, waits up to `patience` seconds, as long as other requests are open: most cost less than was
         set aside for them. Raises BudgetError if a window has no room for it; then nothing is set aside.
         """
         end = time.monotonic() + patience
+        pause = _LOOK
         while True:
             try:
-                return self._reserve(nano, seconds)
+                return self._shared.reserve(nano, seconds, id) if self._shared else self._reserve(nano, seconds)
             except BudgetError as error:
                 if not error.may_pass or time.monotonic() >= end:
                     raise
-            time.sleep(_LOOK)
+            time.sleep(pause)
+            pause = min(_LONGEST_LOOK, pause * 1.5)
 
     def _reserve(self, nano: int, seconds: float) -> Reservation:
-        now = int(self._clock())
-        starts = tuple((kind, now - now % length) for kind, length in _WINDOWS.items())
+        starts = tuple(window_starts(self._clock()).items())
         with self._transaction() as database:
             for kind, start in starts:
-                limit = self._limits[kind]
-                if limit != float("inf") and nano and self._sum(database, kind, start) + nano > round(limit * NANO):
-                    raise BudgetError(kind, limit, may_pass=nano <= round(limit * NANO) and self._is_open(database))
+                limit = self._nano[kind]
+                if limit is not None and nano and self._sum(database, kind, start) + nano > limit:
+                    may_pass = nano <= limit and self._is_open(database)
+                    raise BudgetError(kind, self._limits[kind], may_pass)
             query = f"INSERT INTO {self._open_requests} (until) VALUES (?)"
-            reserved = Reservation(database.execute(query, (self._clock() + seconds,)).lastrowid or 0, nano, starts)
+            row = database.execute(query, (self._clock() + seconds,)).lastrowid
+            reserved = Reservation(str(row), nano, starts)
             self._add(database, reserved, nano)
         return reserved
 
@@ -153,8 +141,11 @@ class Ledger:
 
     def settle(self, reserved: Reservation, nano: int) -> None:
         """Put what a request really cost in the place of what was set aside for it, in the same windows."""
+        if self._shared:
+            self._shared.settle(reserved, nano)
+            return
         with self._transaction() as database:
-            database.execute(f"DELETE FROM {self._open_requests} WHERE id = ?", (reserved.id,))
+            database.execute(f"DELETE FROM {self._open_requests} WHERE id = ?", (int(reserved.id),))
             self._add(database, reserved, nano - reserved.nano)
 
     def _add(self, database: sqlite3.Connection, reserved: Reservation, nano: int) -> None:
@@ -167,9 +158,10 @@ class Ledger:
 
     def spent(self, window: str) -> float:
         """US dollars spent or set aside in the present `hour` or `day`."""
-        now, seconds = int(self._clock()), _WINDOWS[window]
+        if self._shared:
+            return self._shared.spent(window)
         with self._transaction() as database:
-            return self._sum(database, window, now - now % seconds) / NANO
+            return self._sum(database, window, window_starts(self._clock())[window]) / NANO
 
     def _sum(self, database: sqlite3.Connection, kind: str, start: int) -> int:
         query = f"SELECT nano FROM {self._spending} WHERE kind = ? AND start = ?"
@@ -181,7 +173,7 @@ class Ledger:
         1 where spending at the present pace lasts to the end, 0 where nothing is left."""
         now = self._clock()
         headroom = 1.0
-        for window, seconds in _WINDOWS.items():
+        for window, seconds in WINDOWS.items():
             limit = self._limits[window]
             if limit == float("inf"):
                 continue
@@ -207,6 +199,8 @@ class Ledger:
                 )
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database, and the connections to a shared budget."""
+        if self._shared:
+            self._shared.close()
         with self._lock:
             self._database.close()

@@ -95,7 +95,9 @@ class ImaginedJudge(Judge):
     def __init__(self, settings: Settings) -> None:
         """Raises the errors of `Judge`."""
         unlimited = replace(settings, judge_budget_hour=math.inf, judge_budget_day=math.inf)
-        super().__init__(replace(unlimited, judge_store="", judge_budget_file="", judge_structured="schema"))
+        super().__init__(
+            replace(unlimited, judge_store="", judge_budget_file="", judge_budget_url="", judge_structured="schema")
+        )
         self.calls = 0
         self._reply_tokens = min(_REPLY_TOKENS, settings.judge_max_tokens)
 

@@ -7,16 +7,27 @@ the same file: each is a `Section`.
 
 from __future__ import annotations
 
-import math
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ragtrace.errors import SettingError
 from ragtrace.settings.section import PREFIX, Section
+from ragtrace.settings.value_forms import check_budget_url, check_engine, check_regions, evaluator_shares, prices
 
+__all__ = [
+    "PHONE_REGIONS",
+    "PREFIX",
+    "Settings",
+    "describe",
+    "evaluator_settings",
+    "evaluator_shares",
+    "for_evaluators",
+    "is_enabled",
+    "load",
+    "only",
+    "prices",
+]
 _MAIN_REGIONS = "US GB DE FR ES IT NL BE AT CH PT PL SE IE AU BR MX IN CN JP"
 PHONE_REGIONS = tuple(_MAIN_REGIONS.split())
 """The default of `phone_regions`."""
@@ -206,6 +217,13 @@ class Settings:
     judge_budget_file: str = ""
     """A file (SQLite) with the judge's spending alone, for all processes that name it; empty for judge_store, or where
     that is empty, for a file of `init`'s own, which its processes share and which is removed at the end."""
+    judge_budget_url: str = ""
+    """A Redis server with the judge's spending, for processes of many machines:
+    `redis://USER:PASSWORD@HOST:PORT/DATABASE#BUDGET`. All that name the same server, database and BUDGET share one
+    budget; empty for none. See [judge.md](judge.md#one-budget-for-many-machines)."""
+    judge_budget_share: float = 0.05
+    """While that server does not answer, each evaluating process may spend this share of what was left of the budget:
+    1 divided by the number of such processes, or less."""
     judge_prompt: str = ""
     """The prompt of the evaluator `judge`, with {question} {expected_answer} {context} {actual_answer}, answered with
     true or false."""
@@ -225,59 +243,6 @@ class Settings:
     """Requests older than this are removed from the store; 0 for none."""
     store_bytes: int = 0
     """Bytes that the store may take: above them its oldest requests are removed; 0 for as many as there come."""
-
-
-def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple[float, float]]:
-    """US dollars for a million tokens of input and of output, by model, from items `model=INPUT/OUTPUT`.
-
-    Raises SettingError for an item of another form, a price that is no finite number of at least 0, and a model that
-    is there twice.
-    """
-    by_model: dict[str, tuple[float, float]] = {}
-    for item in items:
-        name, _, both = str(item).rpartition("=")
-        model = name.strip()
-        try:
-            input_price, output_price = (float(part) for part in both.split("/"))
-        except ValueError:
-            input_price = output_price = -1.0
-        if not model or not (0 <= input_price < math.inf and 0 <= output_price < math.inf):
-            raise SettingError(
-                f"{where} has {item!r}; give model=INPUT/OUTPUT in US dollars for a million tokens, "
-                "e.g. gpt-4o-mini=0.15/0.60"
-            )
-        if model in by_model:
-            raise SettingError(f"{where} has {model!r} twice; give one price for each model")
-        by_model[model] = (input_price, output_price)
-    return by_model
-
-
-def evaluator_shares(items: Sequence[Any], where: str = "evaluators") -> list[tuple[Any, float]]:
-    """Each evaluator of the setting `evaluators`, a name or an object, with the share of the evaluated requests that it
-    evaluates, in (0, 1].
-
-    Raises SettingError for an item of another form and for a share outside (0, 1].
-    """
-    pairs: list[tuple[Any, float]] = []
-    for item in items:
-        name, share = item, 1.0
-        try:
-            if isinstance(item, str) and "=" in item:
-                before, _, after = item.rpartition("=")
-                name, share = before.strip(), float(after)
-            elif isinstance(item, Mapping):
-                if set(item) - {"name", "sample"} or isinstance(item.get("sample"), bool):
-                    raise ValueError
-                name, share = item["name"], float(item.get("sample", 1.0))
-            if not name or not 0.0 < share <= 1.0:
-                raise ValueError
-        except (ValueError, TypeError, KeyError):
-            raise SettingError(
-                f"{where} has {item!r}; give a name, or {{name = NAME, sample = SHARE}} (as text NAME=SHARE) with a "
-                "share above 0, at most 1"
-            ) from None
-        pairs.append((name, share))
-    return pairs
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -310,21 +275,11 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "judge_price_output": (-1.0, 1_000_000.0),
     "judge_budget_hour": (0.0, float("inf")),
     "judge_budget_day": (0.0, float("inf")),
+    "judge_budget_share": (0.0, 1.0),
     "cascade_band": (0.0, 1.0),
     "store_days": (0.0, 36_500.0),
     "store_bytes": (0, float("inf")),
 }
-
-
-def _check_engine(name: str, where: str) -> None:
-    if not re.fullmatch("(?:presidio|gliner:.+)?", name):
-        raise SettingError(f"{where} is {name!r}; give presidio or gliner:NAME")
-
-
-def _check_regions(regions: Sequence[str], where: str) -> None:
-    for region in regions:
-        if not isinstance(region, str) or not re.fullmatch("[A-Z]{2}", region):
-            raise SettingError(f"{where} has {region!r}; give ISO 3166 codes of two capital letters, e.g. US,DE")
 
 
 _SECTION = Section(
@@ -335,9 +290,10 @@ _SECTION = Section(
     bounds=_BOUNDS,
     checks={
         "evaluators": evaluator_shares,
-        "pii_engine": _check_engine,
+        "pii_engine": check_engine,
         "model_prices": prices,
-        "phone_regions": _check_regions,
+        "phone_regions": check_regions,
+        "judge_budget_url": check_budget_url,
     },
     foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_WORKER_", "RAGTRACE_CONFIG"),
 )

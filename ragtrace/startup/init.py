@@ -207,7 +207,7 @@ def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink 
             settings.judge_model,
             settings.judge_budget_hour,
             settings.judge_budget_day,
-            shared=bool(settings.judge_budget_file),
+            shared=bool(settings.judge_budget_file or settings.judge_budget_url),
         ),
     )
 
@@ -301,8 +301,8 @@ def _check_judge(settings: Settings, checks: Sequence[Evaluator]) -> None:
 def _shared_budget(settings: Settings, checks: Sequence[Evaluator]) -> tuple[Settings, Callable[[], None]]:
     """The settings with a file for the judge's spending, if they name none, and a function that removes the file. Each
     worker evaluates in a process of its own, and a child that hangs is replaced, but all of them share one budget."""
-    file = settings.judge_store or settings.judge_budget_file
-    if file or not any(check.asks_judge for check in checks):
+    place = settings.judge_store or settings.judge_budget_file or settings.judge_budget_url
+    if place or not any(check.asks_judge for check in checks):
         return settings, lambda: None
     folder, owner = tempfile.mkdtemp(prefix="ragtrace-"), os.getpid()
 

@@ -1,0 +1,85 @@
+"""The forms that the values of single settings have."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragtrace.errors import SettingError
+
+
+def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple[float, float]]:
+    """US dollars for a million tokens of input and of output, by model, from items `model=INPUT/OUTPUT`.
+
+    Raises SettingError for an item of another form, a price that is no finite number of at least 0, and a model that
+    is there twice.
+    """
+    by_model: dict[str, tuple[float, float]] = {}
+    for item in items:
+        name, _, both = str(item).rpartition("=")
+        model = name.strip()
+        try:
+            input_price, output_price = (float(part) for part in both.split("/"))
+        except ValueError:
+            input_price = output_price = -1.0
+        if not model or not (0 <= input_price < math.inf and 0 <= output_price < math.inf):
+            raise SettingError(
+                f"{where} has {item!r}; give model=INPUT/OUTPUT in US dollars for a million tokens, "
+                "e.g. gpt-4o-mini=0.15/0.60"
+            )
+        if model in by_model:
+            raise SettingError(f"{where} has {model!r} twice; give one price for each model")
+        by_model[model] = (input_price, output_price)
+    return by_model
+
+
+def evaluator_shares(items: Sequence[Any], where: str = "evaluators") -> list[tuple[Any, float]]:
+    """Each evaluator of the setting `evaluators`, a name or an object, with the share of the evaluated requests that it
+    evaluates, in (0, 1].
+
+    Raises SettingError for an item of another form and for a share outside (0, 1].
+    """
+    pairs: list[tuple[Any, float]] = []
+    for item in items:
+        name, share = item, 1.0
+        try:
+            if isinstance(item, str) and "=" in item:
+                before, _, after = item.rpartition("=")
+                name, share = before.strip(), float(after)
+            elif isinstance(item, Mapping):
+                if set(item) - {"name", "sample"} or isinstance(item.get("sample"), bool):
+                    raise ValueError
+                name, share = item["name"], float(item.get("sample", 1.0))
+            if not name or not 0.0 < share <= 1.0:
+                raise ValueError
+        except (ValueError, TypeError, KeyError):
+            raise SettingError(
+                f"{where} has {item!r}; give a name, or {{name = NAME, sample = SHARE}} (as text NAME=SHARE) with a "
+                "share above 0, at most 1"
+            ) from None
+        pairs.append((name, share))
+    return pairs
+
+
+def check_engine(name: str, where: str) -> None:
+    """Raise SettingError for a `pii_engine` of another form."""
+    if not re.fullmatch("(?:presidio|gliner:.+)?", name):
+        raise SettingError(f"{where} is {name!r}; give presidio or gliner:NAME")
+
+
+def check_budget_url(url: str, where: str) -> None:
+    """Raise SettingError for an address that is not one of a Redis server."""
+    if url and not re.match(r"(?:rediss?|unix)://.", url):  # not quoted: it may hold a password
+        raise SettingError(
+            f"{where} is not the address of a Redis server; give redis://USER:PASSWORD@HOST:PORT/DATABASE#BUDGET, with "
+            "rediss:// for TLS or unix:// for a socket"
+        )
+
+
+def check_regions(regions: Sequence[str], where: str) -> None:
+    """Raise SettingError for anything but codes of two capital letters."""
+    for region in regions:
+        if not isinstance(region, str) or not re.fullmatch("[A-Z]{2}", region):
+            raise SettingError(f"{where} has {region!r}; give ISO 3166 codes of two capital letters, e.g. US,DE")

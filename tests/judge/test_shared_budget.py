@@ -1,0 +1,337 @@
+"""One budget for processes of many machines, on a real Redis server."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragtrace import settings
+from ragtrace.errors import SettingError
+from ragtrace.evaluation import configure, run
+from ragtrace.judge import Judge, JudgeError, Prompt
+from ragtrace.judge.budget import NANO, BudgetError, Reservation
+from ragtrace.judge.ledger import Ledger
+from ragtrace.judge.shared_budget import SharedBudget
+from ragtrace.plugins import load
+from ragtrace.testing import Capture, Clock, make_trace
+from tests.judge import server as s
+from tests.judge.test_online import online
+from tests.redis_server import RedisServer
+
+redis = pytest.importorskip("redis", reason="redis is not installed: pip install 'ragtrace-otel[redis]'")
+
+CENT = NANO // 100
+VERDICT = {"type": "object", "properties": {"verdict": {"type": "boolean"}}, "required": ["verdict"]}
+PROMPT = Prompt("p", "1", "{answer}", VERDICT)
+
+
+def ledger(url: str, share: float = 0.0, limit: float = 1.0, **own: Any) -> Ledger:
+    """A ledger whose spending is in the Redis server, with the same limit for an hour and a day."""
+    shared = SharedBudget(url, hour=limit, day=limit, share=share, **{"retry": 0.0, **own})
+    return Ledger(hour=limit, day=limit, shared=shared)
+
+
+def spend_all(book: Ledger, nano: int = CENT) -> list[Reservation]:
+    """The reservations until there is no room."""
+    taken = []
+    while True:
+        try:
+            taken.append(book.reserve(nano, 60.0))
+        except BudgetError:
+            return taken
+
+
+def stored(server: RedisServer) -> dict[str, str]:
+    """The fields of the one key in the server."""
+    client = redis.Redis.from_url(server.url, decode_responses=True)
+    (key,) = client.keys()
+    fields: dict[str, str] = client.hgetall(key)
+    client.close()
+    return fields
+
+
+# --- many processes ------------------------------------------------------------------------------
+
+PROCESSES = 8
+
+
+def _ask(url: str, judge_url: str, number: int) -> None:
+    judge = Judge(
+        settings.load(
+            {
+                "judge_model": "openai/judge",
+                "judge_api_base": judge_url,
+                "judge_budget_url": url,
+                "judge_budget_share": 1 / PROCESSES,
+                "judge_budget_hour": 2.0,
+                "judge_budget_day": 2.0,
+                "judge_price_input": 0.0,
+                "judge_price_output": 300.0,
+                "judge_max_tokens": 200,
+                "judge_retries": 0,
+                "judge_timeout": 90.0,
+            },
+            environ={},
+        )
+    )
+    for i in range(30):
+        try:
+            judge.ask(PROMPT, {"answer": f"{number} {i}"})
+        except JudgeError as error:
+            if error.reason == "judge_budget":
+                break
+
+
+@pytest.mark.long
+def test_eight_processes_and_a_judge_that_fails(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight processes with a budget of 2 dollars ask a judge that fails a third of the time, for 4.80 dollars: the
+    judge's own count is at most 2.00 and at least 1.90, and the server's sum is the same."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    lock, dice, paid = threading.Lock(), random.Random(7), [0]
+
+    def behaviour(handler: Any, body: Any) -> None:
+        with lock:
+            fails = dice.random() < 1 / 3
+            tokens = dice.randint(50, 150)
+            paid[0] += 0 if fails else tokens
+        (s.status(500) if fails else s.says('{"verdict": true}', tokens=(10, tokens)))(handler, body)
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["litellm", "redis"])
+    with s.serving(behaviour) as served:
+        processes = [context.Process(target=_ask, args=(redis_server.url, served.url, n)) for n in range(PROCESSES)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join(110)
+    assert [process.exitcode for process in processes] == [0] * PROCESSES
+    spent = paid[0] * 300e-6
+    assert 1.90 <= spent <= 2.00
+    assert ledger(redis_server.url, limit=2.0).spent("hour") == pytest.approx(spent)
+
+
+def _hold(url: str, reserved: Any) -> None:
+    ledger(url, margin=0.0).reserve(90 * CENT, 1.0)
+    reserved.set()
+    signal.pause()
+
+
+@pytest.mark.process
+def test_a_killed_workers_reservation_returns(redis_server: RedisServer) -> None:
+    """What a process killed with SIGKILL had set aside is there again when its request must have ended, and a question
+    that waits for room gets it."""
+    context = multiprocessing.get_context("spawn")
+    reserved = context.Event()
+    holder = context.Process(target=_hold, args=(redis_server.url, reserved))
+    holder.start()
+    assert reserved.wait(60)
+    os.kill(holder.pid or 0, signal.SIGKILL)
+    holder.join()
+    book = ledger(redis_server.url)
+    with pytest.raises(BudgetError) as caught:
+        book.reserve(NANO + 1, 1.0)
+    assert not caught.value.may_pass
+    book.reserve(90 * CENT, 1.0, patience=60.0)
+    assert book.spent("hour") == pytest.approx(0.9)
+
+
+# --- one budget ----------------------------------------------------------------------------------
+
+
+def test_windows_limits_and_settlements(redis_server: RedisServer) -> None:
+    """What a request cost takes the place of what was set aside; the hour and the day are counted in one key; two names
+    are two budgets."""
+    book, other = ledger(redis_server.url), ledger(f"{redis_server.url}#other")
+    reserved = book.reserve(50 * CENT, 60.0)
+    with pytest.raises(BudgetError, match="of 1 US dollars a hour is used up") as caught:
+        ledger(redis_server.url).reserve(60 * CENT, 60.0)
+    assert caught.value.may_pass
+    ledger(redis_server.url).settle(reserved, 10 * CENT)
+    assert (book.spent("hour"), book.spent("day")) == (0.1, 0.1)
+    book.settle(ledger(redis_server.url).reserve(60 * CENT, 60.0), 60 * CENT)
+    assert book.spent("hour") == 0.7
+    assert len(stored(redis_server)) == 2
+    assert other.spent("hour") == 0.0
+    assert ledger(redis_server.url, limit=float("inf")).reserve(500 * NANO, 1.0).nano == 500 * NANO
+
+
+def test_a_redelivered_trace_reserves_once(redis_server: RedisServer) -> None:
+    """A reservation with the id of an open one takes its place, also where nothing else has room; the settlement of the
+    first still counts, because that money was spent."""
+    book = ledger(redis_server.url)
+    first = book.reserve(60 * CENT, 60.0, id="score")
+    second = ledger(redis_server.url).reserve(60 * CENT, 60.0, id="score")
+    assert book.spent("hour") == 0.6
+    book.settle(second, 20 * CENT)
+    book.settle(first, 30 * CENT)
+    assert book.spent("hour") == 0.5
+
+
+def test_the_id_is_that_of_the_score(redis_server: RedisServer, judging: Callable[..., Judge]) -> None:
+    """While the judge is asked for a score of a trace, the id of the reservation follows from the trace, the evaluator
+    and the question: the same for the same trace, another for another trace with the same texts."""
+    ids = []
+
+    def behaviour(handler: Any, body: Any) -> None:
+        ids.extend(field for field in stored(redis_server) if field.startswith("open:"))
+        s.status(500)(handler, body)
+
+    with s.serving(behaviour) as served:
+        judge = judging(served.url, judge_budget_url=redis_server.url, judge_retries=0, judge_structured="none")
+        check = configure(load("faithfulness_judge"), judge._settings)
+        for trace_id in (1, 1, 2):
+            run(check, [make_trace(trace_id=trace_id)])
+    assert ids[0] == ids[1] != ids[2]
+    assert len(ids) == 3
+
+
+def test_clocks_that_differ(redis_server: RedisServer) -> None:
+    """The server's clock decides the window: processes whose clocks are days apart share one."""
+    books = [ledger(redis_server.url, clock=Clock(86_400.0 * day)) for day in (10, 20, 30)]
+    taken = [len(spend_all(book, 40 * CENT)) for book in books]
+    assert taken == [2, 0, 0]
+
+
+def test_old_windows_and_reservations_are_removed(redis_server: RedisServer) -> None:
+    """The first request of an hour removes sums of days ago and reservations that nobody settled."""
+    book = ledger(redis_server.url)
+    book.reserve(CENT, 60.0)
+    client = redis.Redis.from_url(redis_server.url, decode_responses=True)
+    (key,) = client.keys()
+    (hour,) = (field for field in client.hkeys(key) if field.startswith("hour:"))
+    client.hdel(key, hour)
+    client.hset(key, "hour:3600", 5)
+    client.hset(key, "day:0", 5)
+    client.hset(key, "open:x", json.dumps({"owner": "y", "nano": 5, "expires": 1.0, "fields": ["hour:3600"]}))
+    ledger(redis_server.url).reserve(CENT, 60.0)
+    fields = client.hgetall(key)
+    client.close()
+    assert {field.partition(":")[0] for field in fields} == {"hour", "day", "open"}
+    assert len(fields) == 4
+    assert fields[hour] == str(CENT)
+
+
+# --- no store ------------------------------------------------------------------------------------
+
+
+def test_without_the_store_a_static_share(redis_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    """While the server is away, four processes with a share of a fourth spend no more than what was left; when it is
+    back, it learns what they spent."""
+    books = [ledger(redis_server.url, share=0.25) for _ in range(4)]
+    for book in books:
+        book.settle(book.reserve(10 * CENT, 60.0), 10 * CENT)
+    for book in books:
+        assert book.spent("hour") == 0.4
+    redis_server.kill()
+    with caplog.at_level(logging.INFO, logger="ragtrace"):
+        taken = [spend_all(book) for book in books]
+        assert [len(t) for t in taken] == [15] * 4
+        with pytest.raises(BudgetError, match=r"does not answer.*judge_budget_share"):
+            books[0].reserve(CENT, 60.0)
+        assert books[0].spent("hour") == pytest.approx(0.55)
+        redis_server.start()
+        for book, reservations in zip(books, taken, strict=True):
+            for reserved in reservations[:5]:
+                book.settle(reserved, 0)
+            book.spent("hour")
+    assert ledger(redis_server.url).spent("hour") == pytest.approx(0.8)
+    assert [r.levelname for r in caplog.records] == ["WARNING"] * 4 + ["INFO"] * 4
+    assert str(redis_server.port) in caplog.messages[0]
+
+
+def test_a_store_that_was_never_there(redis_server: RedisServer) -> None:
+    """A process that starts without the server has its share of the whole budget, and with a share of 0 nothing."""
+    redis_server.kill()
+    assert len(spend_all(ledger(redis_server.url, share=0.2))) == 20
+    assert spend_all(ledger(redis_server.url, share=0.0)) == []
+    assert ledger(redis_server.url).reserve(0, 1.0).nano == 0
+
+
+def test_the_share_of_a_new_hour(redis_server: RedisServer) -> None:
+    """Without the server, a new hour opens the share of its budget; the day's share holds over all its hours."""
+    redis_server.kill()
+    clock = Clock(86_400.0 * 10)
+    shared = SharedBudget(redis_server.url, hour=1.0, day=1.5, share=0.2, retry=0.0, clock=clock)
+    book = Ledger(hour=1.0, day=1.5, shared=shared, clock=clock)
+    assert len(spend_all(book)) == 20
+    clock.tick(3_600)
+    assert len(spend_all(book)) == 10
+
+
+def test_settlements_wait_for_the_store(redis_server: RedisServer) -> None:
+    """A request that ends while the server is away is settled when it is back; the server kept the reservation."""
+    book = ledger(redis_server.url)
+    reserved = book.reserve(50 * CENT, 60.0)
+    redis_server.kill()
+    book.settle(reserved, 5 * CENT)
+    redis_server.start()
+    assert ledger(redis_server.url).spent("hour") == 0.5
+    assert book.spent("hour") == 0.05
+
+
+def test_a_store_that_lost_its_data(redis_server: RedisServer) -> None:
+    """A server that comes back empty learns from the next process what had been spent: the budget does not begin
+    anew."""
+    book = ledger(redis_server.url)
+    book.settle(book.reserve(90 * CENT, 60.0), 90 * CENT)
+    redis_server.kill()
+    redis_server.lose_data()
+    redis_server.start()
+    assert len(spend_all(book, 5 * CENT)) == 2
+    assert spend_all(ledger(redis_server.url), 5 * CENT) == []
+
+
+def test_a_key_of_another_kind_is_no_free_budget(redis_server: RedisServer) -> None:
+    """Where the server answers with an error, that is a store that cannot be used: the share holds."""
+    client = redis.Redis.from_url(redis_server.url)
+    client.set("ragtrace:judge-budget:judge", "text")
+    client.close()
+    assert len(spend_all(ledger(redis_server.url, share=0.1))) == 10
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["http://:secret@host", "host:6379", "redis://", "redis:///0#x"])
+def test_addresses_that_are_none(url: str, judging: Callable[..., Judge]) -> None:
+    """An address of another kind is a SettingError that names the setting and does not quote a password."""
+    with pytest.raises(SettingError, match="judge_budget_url") as caught:
+        judging("http://x", judge_budget_url=url)
+    assert "secret" not in str(caught.value)
+
+
+def test_two_budgets_at_once_are_an_error(judging: Callable[..., Judge]) -> None:
+    """`judge_budget_url` and `judge_budget_file` are two budgets: one must go."""
+    with pytest.raises(SettingError, match="judge_budget_file"):
+        judging("http://x", judge_budget_url="redis://host", judge_budget_file="x")
+
+
+def test_the_evaluating_processes_of_two_runtimes_share_it(redis_server: RedisServer) -> None:
+    """`ragtrace.init` hands the address to its evaluating process: two runtimes with money for three scores have three
+    between them."""
+    captures = [Capture(), Capture()]
+    with s.serving(s.says('{"claims": [{"claim": "a", "verdict": "supported"}]}', tokens=(100, 100))) as served:
+        for number, capture in enumerate(captures):
+            runtime = online(
+                served.url,
+                capture,
+                evaluators=["faithfulness_judge"],
+                judge_budget_hour=0.00035,
+                judge_budget_url=redis_server.url,
+                judge_concurrency=1,
+            )
+            for i in range(2):
+                runtime.pipeline.submit(make_trace(trace_id=2 * number + i + 1, query=f"Question {number} {i}?"))
+            assert runtime.flush(60.0)
+            runtime.close(1.0)
+    errors = [score.error for capture in captures for e in capture.evaluations for score in e.scores]
+    assert errors == [None, None, None, "judge_budget"]
