@@ -30,7 +30,7 @@ _COSTS = {
     "groundedness": "the groundedness model over answer and chunks, once for all its checks; chunks are remembered",
     "references": "the groundedness model over each pair of texts that it compares",
     "safety": "one embedding of each sentence, shared by all checks of this kind",
-    "likelihood": "one pass of a causal language model over the texts, two for texts told in each other's words",
+    "likelihood": "one pass of a causal language model over the texts, two for texts that are compared both ways",
     "judge_ratios": "one request to the judge; forms that need the same claims share it",
     "critics": "one request to the judge",
     "g_eval": "one request to the judge, and one more for the steps of new criteria; eleven without log-probabilities",

@@ -155,7 +155,7 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
 )
 def summary_completeness(trace: Trace, *, settings: Settings) -> Score:
     """Cosine of the source, which is the query, and the faithful part of the summary: its sentences that the source
-    supports. 0 where there is none. The source is the mean of its sentences' embeddings, the first 240 of them."""
+    supports. 0 without such a part. The source is the mean of its sentences' embeddings, the first 240 of them."""
     result = check("", trace.answer, [trace.query])
     if isinstance(result, str):
         return Score("summary_completeness", label=NOT_APPLICABLE, explanation=result)

@@ -35,7 +35,7 @@ def entities(text: str) -> list[str]:
     source="Ejento evaluation metrics, 2.2; RAGAS context entity recall, entities by the embedded model and by form",
 )
 def context_entities_recall(trace: Trace) -> Score | None:
-    """Entities of the reference that stand in the retrieved context / entities of the reference."""
+    """Entities of the reference that are in the retrieved context / entities of the reference."""
     names = entities(trace.reference or "")
     if not names:
         return None

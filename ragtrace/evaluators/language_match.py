@@ -32,7 +32,7 @@ def language_mismatch(trace: Trace) -> Score | None:
     """Whether question and answer are in the same language: 1 (pass) or 0 (fail).
 
     The retrieval fails where the chunks are in another language than the question. Does not apply where question or
-    answer is too short, is code, or is not told with more than even odds.
+    answer is too short, is code, or its language is not certain.
     """
     from ragtrace.models.language_id import likely
 

@@ -147,7 +147,7 @@ def _gptscore(family: str, aspect: str) -> Evaluator:
 
     tokens = {
         qa_parts: "`Answer: Yes`",
-        rewriting_parts: "one text told in the other's words, both ways averaged",
+        rewriting_parts: "one text given the other, both ways averaged",
         summary_parts: "the answer after `Tl;dr`",
     }[parts]
     check.__doc__ = f"Mean negative log-likelihood, in nats, of {tokens}, under the instruction “{instruction}”"

@@ -105,7 +105,7 @@ def fairness_bias(trace: Trace) -> Score | None:
 def refusal(trace: Trace) -> Score:
     """Probability that the answer declines to answer: for safety's sake, or because the context does not hold it. From
     0.5 on, the groundedness evaluators have the label `refusal`. An answer that declines in part and claims something
-    beside that is none: what it claims is judged.
+    beside that is not a refusal: what it claims is judged.
 
     Its share over traffic is a metric of its own: a refusal is neither grounded nor hallucinated.
     """

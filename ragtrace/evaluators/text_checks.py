@@ -33,7 +33,7 @@ def looping_unique_sentences(trace: Trace) -> float | None:
 
 @evaluator(needs={"answer"}, threshold=0.08, direction="lower", source="Repetition rate of n-grams")
 def looping_repeated_ngrams(trace: Trace) -> float | None:
-    """Share of the answer's runs of eight words and marks that stood in it before. It does not mind where a loop starts
+    """Share of the answer's runs of eight words and marks that were in it before. It does not mind where a loop starts
     or how its rounds differ; of the looping checks it is the one that tells loops from lists and tables best."""
     words = [w.lower() for w in _WORD.findall(trace.answer[:_MAX_LOOP_CHARS])]
     runs = list(zip(*(words[i:] for i in range(_NGRAM)), strict=False))

@@ -1,0 +1,55 @@
+"""The words of the pages and of the command line are plain ones, and their sentences have verbs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragtrace import cli
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import plain_words  # noqa: E402
+
+
+@pytest.mark.parametrize("page", plain_words.PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_page_has_plain_words(page: Path) -> None:
+    """No page has a word that `tools/plain_words.py` replaces by a plainer one, or a sentence without a verb."""
+    assert plain_words.findings(page) == []
+
+
+def _helps(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if action.help and action.help != argparse.SUPPRESS:
+            yield action.help
+        if isinstance(action, argparse._SubParsersAction):
+            yield from (choice.help or "" for choice in action._choices_actions)
+            for command in action.choices.values():
+                yield from _helps(command)
+
+
+def test_command_line_has_plain_words() -> None:
+    """No help text of the command line has such a word."""
+    helps = list(_helps(cli._parser()))
+    assert len(helps) > 100
+    assert [words for text in helps for words in plain_words.banned(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("A chapter of the manual.", ["A chapter of the manual."]),
+        ("It reads the manual. Nothing of the old kind.", ["Nothing of the old kind."]),
+        ("**A title.** It waits for the `span`.\n\n| a table of the pages. |", []),
+        ("- `x`: the author of the manual.\n- The model answers.", ["`: the author of the manual."]),
+        ("```\nThe block of the code.\n```\n# The title of the page.", []),
+    ],
+)
+def test_sentences_without_a_verb_are_seen(text: str, sentences: list[str]) -> None:
+    """A sentence without a word that can be a verb is reported; titles, tables, code and short lines are not read."""
+    assert list(plain_words.verbless(text)) == sentences

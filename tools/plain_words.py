@@ -1,0 +1,126 @@
+"""Finds words in prose that CONTRIBUTING.md replaces by plainer ones, and sentences without a verb.
+
+python tools/plain_words.py [PAGE ...]
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "grafana" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DEFINITIONS = ("evaluators.md",)
+"""Pages that define values, whose definitions are no sentences."""
+PLAINER = {
+    r"(?:is|are) none": "is not one; is missing",
+    r"there (?:is|are) none": "without one; it is missing",
+    r"whoever": "the person, the caller",
+    r"dear(?:er)?": "expensive",
+    r"(?:stands?|stood)(?! for\b)": "is, are",
+    r"(?:is|are) (?:said|told)": "is reported, is shown",
+    r"told": "distinguished, reported",
+    r"gets to know": "receives",
+    r"what (?:becomes|became)": "how it ended",
+    r"anew": "again",
+    r"lies? (?:in|beside)": "is in, is beside",
+    r"to be had": "available",
+    r"slip of the pen": "typing error",
+}
+"""Words that readers must look up, and what to write instead."""
+_BANNED = [(re.compile(rf"\b{words}\b", re.I), better) for words, better in PLAINER.items()]
+_AUXILIARIES = """
+am is are was were be been has have had do does did can could cannot may might must shall should will would isn't aren't
+doesn't don't can't won't
+"""
+_IRREGULAR = """
+became began begun bent bound bought brought built came chose chosen cut did drew drawn fell found forgot gave given
+goes gone got grew grown held hid hidden kept knew known laid led left lent let lost made meant met paid put ran read
+rose said sat saw seen sent set shown shut spent spoke split spread stood stuck taken thought told took understood went
+won wore written wrote
+"""
+_VERBS = """
+accept add agree alarm allow announce answer appear apply arrive ask assert attend avoid become begin belong block
+break bring build calibrate call capture carry cause change charge check choose close collect combine come compare
+compute contain contradict copy correct cost count cover crash create decide decline decode delete deliver depend
+derive describe die differ disagree distinguish do double draw drop empty encode end ensure entail escape evaluate
+exclude exist expect expire explain export fail fall fill find finish fit flow follow forget fork gather generate get
+give go group grow guess handle hang happen have help hide hold identify ignore import include influence install join
+keep know lack last learn leave let limit link list listen live load lock look lose lower make mark mask match matter
+mean measure meet miss move multiply name need nest observe occur offer open overlap override page pass paste pay pick
+prepare prevent print produce protect prove provoke put question quote raise range rank reach read rebuild receive
+recognise record redact reduce refer refuse register reject rely remain remember remove repeat replace reply report
+represent reproduce request require resemble rest restart restore retrieve return review revoke rewrite rise roll
+round run save say scrape search see seem send separate serve set share show sign simulate skip sleep speak spill
+split start state stay stop store stream succeed suffer sum support survive switch take talk tell think touch trace
+translate treat trust try turn type understand undo upgrade use validate wait wake want warn watch weigh win work wrap
+write yield
+"""
+_NO_SENTENCE = re.compile(r"^(?:#|\||!\[|\[|:::|<|\*\*Next|Next:|ragtrace-otel )")
+_LIST_ITEM = re.compile(r"^ *(?:[-*]|\d+\.) +")
+
+
+def _forms(verb: str) -> Iterator[str]:
+    yield verb
+    yield verb + ("es" if verb.endswith(("s", "sh", "ch", "x", "o")) else "s")
+    if verb.endswith("y") and verb[-2] not in "aeiou":
+        yield from (verb[:-1] + "ies", verb[:-1] + "ied")
+    yield verb + ("d" if verb.endswith("e") else "ed")
+    yield verb + verb[-1] + "ed"
+
+
+_WORDS = {*_AUXILIARIES.split(), *_IRREGULAR.split(), *(form for verb in _VERBS.split() for form in _forms(verb))}
+
+
+def banned(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yields (line, words, what to write instead) of each phrase of PLAINER outside of code."""
+    prose = re.sub(r"^ *```.*?^ *```|`[^`\n]*`|<!--.*?-->", _blank, text, flags=re.S | re.M)
+    for pattern, better in _BANNED:
+        for match in pattern.finditer(prose):
+            yield text.count("\n", 0, match.start()) + 1, match[0], better
+
+
+def verbless(text: str) -> Iterator[str]:
+    """Yields each sentence of four words or more that ends with a full stop and has no word that can be a verb."""
+    for sentence in sentences(text):
+        words = re.findall(r"[A-Za-z][\w'-]+", sentence)
+        if len(words) > 3 and sentence.endswith(".") and not any(word.lower() in _WORDS for word in words):
+            yield sentence
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yields the sentences of a page's paragraphs and list items, without code, tables, headings and pictures."""
+    prose = re.sub(r"^ *```.*?^ *```|<!--.*?-->", "", text, flags=re.S | re.M)
+    for paragraph in re.split(r"\n\s*\n|\n(?= *(?:[-*]|\d+\.) )", prose):
+        line = " ".join(_LIST_ITEM.sub("", paragraph.strip("\n")).split())
+        if _NO_SENTENCE.match(line):
+            continue
+        line = re.sub(r"^\*\*[^*]+[.?]\*\*", "", line)  # the title of a paragraph
+        line = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "`", line)).replace("*", "")
+        yield from re.split(r"(?<=[.!?]) (?=[A-Z`])", line)
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def findings(page: Path) -> list[str]:
+    """Returns what is wrong with the words of a page. A list of definitions need not have verbs."""
+    text = page.read_text(encoding="utf-8")
+    words = [f"{line}: {phrase!r}: write {better}" for line, phrase, better in banned(text)]
+    return words + ([] if page.name in DEFINITIONS else [f"no verb: {sentence}" for sentence in verbless(text)])
+
+
+def main(paths: list[str]) -> int:
+    is_wrong = False
+    for path in paths or PAGES:
+        for finding in findings(Path(path)):
+            is_wrong = True
+            print(f"{path}:{finding}")
+    return int(is_wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
