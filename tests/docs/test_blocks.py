@@ -67,9 +67,8 @@ def test_commands_are_ones_that_ragtrace_has(page: Path) -> None:
     for block in pages.blocks(page, "sh", "console"):
         prompt = "$ " if block.language == "console" else ""
         for line in [] if block.not_run else block.text.replace("\\\n", " ").splitlines():
-            words = shlex.split(line.removeprefix(prompt), comments=True) if line.startswith(prompt) else []
-            if words[:1] == ["ragtrace"] and words[1:2] != ["demo"]:
-                _parse(parser, words[1:], f"{block}: {line}")
+            if line.startswith(f"{prompt}ragtrace ") and not line.startswith(f"{prompt}ragtrace demo"):
+                _parse(parser, shlex.split(line.removeprefix(prompt), comments=True)[1:], f"{block}: {line}")
 
 
 def _parse(parser: argparse.ArgumentParser, words: list[str], place: str) -> None:
