@@ -61,6 +61,7 @@ MODULES = {
     "tutorials": "server",
     "vendors": "server",
     "tracing/test_current_span.py": "server",
+    "transport": "process",
     "worker": "server",
     "worker/test_javascript.py": "process",
     "worker/test_kill.py": "process",

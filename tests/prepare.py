@@ -91,7 +91,7 @@ def node_packages() -> int:
 
 def programs() -> int:
     """Prometheus and Alertmanager, whose tools check the rules; node and npm, which check the dashboards; PostgreSQL,
-    Redis and Chromium, in which stores, shared budgets and the console are tested."""
+    Redis and Chromium, in which stores, shared budgets, brokers and the console are tested."""
     missing = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
     if not missing:
         return 0

@@ -171,6 +171,28 @@ class Watcher:
         )
         for name, text, counts, label in groups:
             yield self._family("counter", name, text, [((clean(key),), n) for key, n in counts.items()], label)
+        if stats.messages is not None:
+            yield from self._messages(stats.messages)
+
+    def _messages(self, counts: Any) -> Iterator[Family]:
+        """What a worker that fetches from a broker has done."""
+        outcomes = {
+            "acknowledged": counts.acknowledged,
+            "repeated": counts.repeated,
+            "failed": counts.failed,
+            "redelivered": counts.redelivered,
+        }
+        yield self._family("counter", "worker_fetched_messages", "Messages from the broker.", [((), counts.fetched)])
+        rows = [((name,), count) for name, count in outcomes.items()]
+        yield self._family("counter", "worker_messages", "Messages, by what became of them.", rows, "outcome")
+        rows = [((clean(reason),), count) for reason, count in counts.dead.items()]
+        yield self._family("counter", "worker_dead_letters", "Messages that no worker could evaluate.", rows, "reason")
+        text = "Requests that the broker refused or did not answer."
+        yield self._family("counter", "worker_broker_errors", text, [((), counts.errors)])
+        yield self._family("gauge", "worker_messages_in_flight", "Messages that are held.", [((), counts.in_flight)])
+        if counts.lag is not None:
+            text = "Messages that no worker of the group has taken."
+            yield self._family("gauge", "worker_lag_messages", text, [((), counts.lag)], merge="max")
 
     def _redaction(self) -> Iterator[Family]:
         failures = [((reason,), count) for reason, count in self.redaction.items()]

@@ -68,6 +68,8 @@ class Assembler:
         self._waiting: dict[tuple[int, int], EndedTrace] = {}
         self._backlog: deque[_Sampled] = deque()
         self._stop = threading.Event()
+        self._arrived: deque[OpenTrace] = deque()
+        self._wake = threading.Event()
         self._has_failed = False
         self._is_keeping = False
         self.pipeline: Pipeline | None = None
@@ -79,13 +81,31 @@ class Assembler:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stop.wait(_TICK):
+        while not self._stop.is_set():
+            self._wake.wait(_TICK)
+            self._wake.clear()
             try:
+                self._end_arrived()
                 for ended in self._traces.take_due(time.monotonic()):
                     self._end(ended)
                 self._feed()
             except Exception:  # noqa: BLE001 the thread must live on
                 _log.exception("ragtrace worker: traces could not be ended")
+
+    def take(self, trace: OpenTrace) -> None:
+        """End a trace that has come whole."""
+        self._arrived.append(trace)
+        self._wake.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all traces that have come are evaluated."""
+        return not (self._arrived or self._backlog or self._waiting)
+
+    def _end_arrived(self) -> None:
+        while self._arrived:
+            self._end(Ended(self._arrived[0], "message"))
+            self._arrived.popleft()  # afterwards: until then this thread is not idle
 
     # --- the end of a trace ----------------------------------------------------------------------
 
@@ -127,7 +147,7 @@ class Assembler:
             services[record.span_id] = service
         root = next((each for each in records if each.parent_id is None), records[0] if records else None)
         memory = self._memory_of(root.service if root is not None else "")
-        return TraceContent(requests_in(records, memory), services, unread)
+        return TraceContent(requests_in(records, memory, with_own=self._settings.reads_broker), services, unread)
 
     def _memory_of(self, service: str) -> Duplicates:
         memory = self._duplicates.pop(service, None) or Duplicates()
@@ -197,8 +217,10 @@ class Assembler:
         """End traces now: with `keep` those whose root has arrived, else all. Wait until they are evaluated; False
         after `timeout` seconds. What is not evaluated by then stays in the buffer with `keep`."""
         self._stop.set()
+        self._wake.set()
         self._thread.join(timeout)
         until = time.monotonic() + timeout
+        self._end_arrived()
         for ended in self._traces.take(complete_only=keep):
             self._end(ended)
         while self._waiting and time.monotonic() < until:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,9 +62,12 @@ class Buffer(Protocol):
     def save(self, outcomes: Sequence[tuple[bytes, TraceOutcome]]) -> None:
         """Remember outcomes by trace id. Raises OSError where that fails."""
 
-    def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes]) -> None:
-        """Forget pieces that were sent, and remember that these traces have ended. Of their outcomes the annotations
-        stay. Raises OSError where that fails."""
+    def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes], reason: str = "") -> None:
+        """Forget pieces that were sent, or dropped for this reason, and remember that these traces have ended. Of their
+        outcomes the annotations stay. Raises OSError where that fails."""
+
+    def fail(self, rows: Sequence[int]) -> None:
+        """An error of this process has lost these pieces: the next one may try them again."""
 
     def forget(self, trace_ids: Sequence[bytes]) -> None:
         """Forget the outcomes of traces that were sent and whose annotations were delivered. Does not wait: what a full
@@ -73,7 +76,7 @@ class Buffer(Protocol):
     def pieces(self) -> Iterator[tuple[int, bytes, bytes]]:
         """Row, trace id and payload of each piece that an earlier process left."""
 
-    def outcomes(self) -> dict[bytes, TraceOutcome]:
+    def outcomes(self) -> Mapping[bytes, TraceOutcome]:
         """The outcomes that an earlier process left, by trace id."""
 
     def ended(self) -> list[bytes]:
@@ -97,7 +100,10 @@ class MemoryBuffer:
     def save(self, outcomes: Sequence[tuple[bytes, TraceOutcome]]) -> None:
         """Do nothing."""
 
-    def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes]) -> None:
+    def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes], reason: str = "") -> None:
+        """Do nothing."""
+
+    def fail(self, rows: Sequence[int]) -> None:
         """Do nothing."""
 
     def forget(self, trace_ids: Sequence[bytes]) -> None:
@@ -211,7 +217,10 @@ class DiskBuffer:
         rows = [(trace_id, each.marks, each.events, each.annotations) for trace_id, each in outcomes]
         self._do(lambda connection: _many(connection, "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?)", rows))
 
-    def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes]) -> None:
+    def fail(self, rows: Sequence[int]) -> None:
+        """See `Buffer`. They stay in the file."""
+
+    def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes], reason: str = "") -> None:
         """See `Buffer`."""
         now = time.time()
 

@@ -1,4 +1,4 @@
-"""`ragtrace worker`."""
+"""`ragtrace worker` and `ragtrace dead-letters`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,37 @@ def add_commands(commands: Any) -> None:
     # Without an argument the environment applies, then ragtrace.toml, then the default shown.
     worker.add_argument("--grpc", metavar="HOST:PORT", help="receive OTLP over gRPC here (127.0.0.1:4317)")
     worker.add_argument("--http", metavar="HOST:PORT", help="receive OTLP over HTTP here (127.0.0.1:4318)")
+    worker.add_argument(
+        "--from", dest="source", metavar="URL", help="fetch traces from nats://, kafka:// or redis://HOST:PORT/STREAM"
+    )
     worker.add_argument("--to", metavar="OTLP_URL", help="send spans and events to this endpoint (otlp_endpoint)")
     worker.add_argument("--buffer", metavar="FILE", help="hold spans in this file, which survives a crash (memory)")
     worker.add_argument("--metrics-port", type=int, metavar="N", help="serve /metrics on this port (prometheus_port)")
     worker.set_defaults(run=_worker)
+    letters = commands.add_parser("dead-letters", help="list messages of a broker that no worker could evaluate")
+    letters.add_argument("address", metavar="URL", help="the stream, as in `ragtrace worker --from`")
+    letters.add_argument("--count", type=int, default=100, metavar="N", help="of so many, the oldest first (100)")
+    letters.add_argument("--put-back", action="store_true", help="let workers try them once more")
+    letters.set_defaults(run=_dead_letters)
+
+
+def _dead_letters(options: argparse.Namespace) -> int:
+    from ragtrace.transport.address import parse_address
+    from ragtrace.transport.broker_adapters import open_transport
+    from ragtrace.transport.message import HEADER_REASON
+
+    transport = open_transport(parse_address(options.address))
+    try:
+        letters = transport.dead_letters(options.count)
+        for each in letters:
+            print(f"{each.id}\t{each.key}\t{len(each.payload)} bytes\t{each.headers.get(HEADER_REASON, '')}")
+        if options.put_back:
+            count = transport.put_back(letters)
+            print(f"{count} of {len(letters)} are in the stream again")
+            return 0 if count == len(letters) else 1
+        return 0
+    finally:
+        transport.close()
 
 
 def _worker(options: argparse.Namespace) -> int:
@@ -38,7 +65,7 @@ def _worker(options: argparse.Namespace) -> int:
         raise MissingExtraError(error.name or "opentelemetry-sdk", "otlp", "The worker") from error
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    own = load_worker({name: getattr(options, name) for name in ("grpc", "http", "buffer")})
+    own = load_worker({name: getattr(options, name) for name in ("grpc", "http", "source", "buffer")})
     settings = load({"otlp_endpoint": options.to, "prometheus_port": options.metrics_port})
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -85,6 +85,7 @@ class Forwarder:
         except Exception:  # each trace counts as dropped (`internal`) before the queue logs the error
             for trace in batch:
                 self._settle(trace, "internal")
+                self._buffer.fail(trace.trace.rows)
             raise
 
     def _save_outcomes(self, batch: Sequence[EndedTrace]) -> None:
@@ -141,7 +142,7 @@ class Forwarder:
         rows = [row for trace in traces for row in trace.trace.rows]
         # Late spans say nothing of their trace, which may not have been sent yet.
         ended = [trace for trace in traces if not trace.is_late]
-        self._durably(lambda: self._buffer.finish(rows, [trace.trace.id for trace in ended]))
+        self._durably(lambda: self._buffer.finish(rows, [trace.trace.id for trace in ended], reason))
         for trace in traces:
             self._settle(trace, reason)
         self._onward.scores.deliver({trace.trace.id: _outcome(trace).annotations for trace in ended})

@@ -48,7 +48,7 @@ class OpenTrace:
 
 
 class Ended(NamedTuple):
-    """A trace that ends, and why: `quiet`, `longest`, `too_many` or `shutdown`."""
+    """A trace that ends, and why: `quiet`, `longest`, `too_many`, `message` (it came whole) or `shutdown`."""
 
     trace: OpenTrace
     why: str

@@ -15,10 +15,15 @@ from ragtrace.settings.section import is_loopback
 from ragtrace.startup.init import start_evaluation
 from ragtrace.startup.runtime import Runtime
 from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.transport.address import parse_address
+from ragtrace.transport.broker_adapters import open_transport
+from ragtrace.transport.message import TransportOptions
 from ragtrace.worker.assembler import Assembler
 from ragtrace.worker.buffer import Buffer, DiskBuffer, MemoryBuffer
 from ragtrace.worker.forwarder import Forwarder, Onward
 from ragtrace.worker.intake import Intake
+from ragtrace.worker.message_buffer import MessageBuffer
+from ragtrace.worker.message_source import MessageSource
 from ragtrace.worker.open_traces import OpenTrace, OpenTraces
 from ragtrace.worker.outcomes import EndedTrace
 from ragtrace.worker.score_outbox import ScoreOutbox
@@ -39,16 +44,17 @@ class Worker:
     def __init__(self, options: WorkerSettings, settings: Settings) -> None:
         """Binds the addresses and opens the buffer. Raises SettingError and MissingExtraError for settings that cannot
         be used."""
-        if not options.grpc and not options.http:
+        if not (options.grpc or options.http or options.source):
             options = replace(options, grpc=GRPC, http=HTTP)
         self.options = options
         self.ledger = SpanCounts()
         self._traces = OpenTraces(options)
         senders = load_senders(options)
-        self._buffer: Buffer = DiskBuffer(options.buffer) if options.buffer else MemoryBuffer()
+        self._buffer = self._open_buffer()
         self._outbox = ScoreOutbox(self._buffer)
         self._intake = Intake(options, self._buffer, self._traces, self.ledger, self._pass_on_late)
         self._receivers: list[Any] = []
+        self._source: MessageSource | None = None
         try:
             self.grpc_port, self.http_port = self._bind(senders)
             self._check_destination(settings)
@@ -57,6 +63,14 @@ class Worker:
             self._buffer.close()
             raise
         self._say_who_may_send(senders)
+
+    def _open_buffer(self) -> Buffer:
+        options = self.options
+        if not options.source:
+            return DiskBuffer(options.buffer) if options.buffer else MemoryBuffer()
+        reading = TransportOptions(options.group, options.visibility_seconds, options.in_flight)
+        self._transport = open_transport(parse_address(options.source), reading)
+        return MessageBuffer(self._transport, options.visibility_seconds)
 
     def _bind(self, senders: Senders) -> tuple[int | None, int | None]:
         grpc_port = http_port = None
@@ -103,8 +117,18 @@ class Worker:
         if onward.spans is None:
             _log.warning("ragtrace worker: no endpoint is set (--to), so spans are evaluated and sent nowhere")
         self._forwarder = Forwarder(onward, self._buffer, self.ledger, self._traces, self._settle_store)
-        self._assembler = Assembler(self.options, self._traces, self.ledger, sanitizer, self._forwarder)
-        telemetry = WorkerTelemetry(self._assembler, self.stats, self.unready_reason)
+        assembler = Assembler(self.options, self._traces, self.ledger, sanitizer, self._forwarder)
+        if isinstance(self._buffer, MessageBuffer):
+            self._source = MessageSource(
+                self._transport,
+                self.options,
+                self._buffer,
+                self.ledger,
+                take=assembler.take,
+                is_idle=lambda: assembler.is_idle,
+            )
+        self._assembler = assembler
+        telemetry = WorkerTelemetry(assembler, self.stats, self.unready_reason)
         return telemetry, replace(settings, app=settings.app or _APP, env=settings.env or "dev")
 
     def _settle_store(self) -> None:
@@ -129,7 +153,9 @@ class Worker:
                 _log.info("ragtrace worker: OTLP over %s at %s:%s; %s may send", name, host, port, who)
                 if not is_loopback(host) and not senders.tokens and not options.tls_client_ca:
                     _log.warning("ragtrace worker: other machines can send to %s; set tokens in [worker]", address)
-        if not options.buffer:
+        if options.source:
+            _log.info("ragtrace worker: fetches from %s, group %s", parse_address(options.source), options.group)
+        elif not options.buffer:
             _log.info("ragtrace worker: spans are held in memory: without --buffer a crash loses what has not left")
 
     # --- from start to stop ----------------------------------------------------------------------
@@ -146,6 +172,8 @@ class Worker:
                 self._outbox.deliver({trace_id: outcome.annotations})
         self._assembler.start(self._runtime.pipeline)
         self._intake.open()
+        if self._source is not None:
+            self._source.start()
         for receiver in self._receivers:
             receiver.start()
 
@@ -165,7 +193,9 @@ class Worker:
 
     def stats(self) -> WorkerStats:
         """The worker's counts."""
-        return self.ledger.stats(len(self._traces))
+        return self.ledger.stats(
+            len(self._traces), self._buffer.counts if isinstance(self._buffer, MessageBuffer) else None
+        )
 
     def stop(self, seconds: float | None = None) -> WorkerStats:
         """Take no further requests, finish for up to `seconds` (the setting `exit_seconds`) what is open, and end.
@@ -175,6 +205,8 @@ class Worker:
         until = time.monotonic() + (self.options.exit_seconds if seconds is None else seconds)
         keep = self._buffer.is_durable
         self._intake.close()
+        if self._source is not None:
+            self._source.stop(max(0.0, until - time.monotonic()))
         for receiver in self._receivers:
             receiver.stop(min(2.0, max(0.0, until - time.monotonic())))
         self._assembler.finish(keep, max(0.0, until - time.monotonic()))

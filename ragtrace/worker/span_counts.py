@@ -5,7 +5,28 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class MessageCounts:
+    """What became of the messages that this process fetched from a broker."""
+
+    fetched: int = 0
+    redelivered: int = 0
+    acknowledged: int = 0
+    repeated: int = 0
+    """Messages whose content this worker had evaluated before."""
+    failed: int = 0
+    """Messages that are delivered again after an error."""
+    dead: Counter[str] = field(default_factory=Counter)
+    """Dead letters, by the first word of their reason."""
+    errors: int = 0
+    """Requests that the broker refused or did not answer."""
+    in_flight: int = 0
+    """Messages that the worker holds."""
+    lag: int | None = None
+    """Messages in the stream that no worker of the group has taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +58,9 @@ class WorkerStats:
     """Traces that ended, by what was in them: `request`, `no_request`, `unread` (a span with too many attributes),
     `failed` (an error while they were read)."""
     ends: Mapping[str, int]
-    """Traces that ended, by why: `quiet`, `longest`, `too_many`, `shutdown`."""
+    """Traces that ended, by why: `quiet`, `longest`, `too_many`, `message`, `shutdown`."""
+    messages: MessageCounts | None = None
+    """What became of a broker's messages, for a worker that fetches from one."""
 
 
 class SpanCounts:
@@ -97,7 +120,7 @@ class SpanCounts:
             self._ends[why] += 1
             self._traces[what] += 1
 
-    def stats(self, open_traces: int = 0) -> WorkerStats:
+    def stats(self, open_traces: int = 0, messages: MessageCounts | None = None) -> WorkerStats:
         """All counts, from one snapshot."""
         with self.lock:
             return WorkerStats(
@@ -112,4 +135,5 @@ class SpanCounts:
                 dict(self._refused),
                 dict(self._traces),
                 dict(self._ends),
+                messages,
             )

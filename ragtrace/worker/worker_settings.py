@@ -10,6 +10,7 @@ from typing import Any
 
 from ragtrace.errors import SettingError
 from ragtrace.settings.section import Section, read_secret
+from ragtrace.transport.address import parse_address
 
 GRPC, HTTP = "127.0.0.1:4317", "127.0.0.1:4318"
 
@@ -23,6 +24,17 @@ class WorkerSettings:
     http: str = ""
     """HOST:PORT for OTLP over HTTP; port 0 is any free one. Empty for none, if `grpc` is set. Without both, gRPC
     listens on 127.0.0.1:4317 and HTTP on 127.0.0.1:4318."""
+    source: str = ""
+    """Address of a broker from which traces are fetched (`--from`), e.g. nats://localhost:4222/ragtrace. Empty to
+    receive them over OTLP."""
+    group: str = "ragtrace"
+    """Workers of one group share the messages of the broker; each group gets all of them."""
+    visibility_seconds: float = 30.0
+    """The broker gives a message to another worker when this one has died, after so long."""
+    in_flight: int = 256
+    """Messages of the broker that this worker holds at most."""
+    starts: int = 3
+    """A message whose evaluation was started so often after its first delivery, and never ended, is a dead letter."""
     buffer: str = ""
     """A file (SQLite) that holds spans until they are sent on. An answer to a sender follows the commit. Empty for
     memory alone: what has not left when the process dies is lost."""
@@ -54,10 +66,25 @@ class WorkerSettings:
     exit_seconds: float = 15.0
     """How long the worker, when it is asked to stop, may finish what is open."""
 
+    @property
+    def reads_broker(self) -> bool:
+        """Whether traces come from a broker."""
+        return bool(self.source)
+
 
 def _check_address(address: str, where: str) -> None:
     if address:
         split_address(address, where)
+
+
+def _check_source(address: str, where: str) -> None:
+    if address:
+        parse_address(address, where)
+
+
+def _check_group(group: str, where: str) -> None:
+    if not group.replace("-", "").replace("_", "").isalnum():
+        raise SettingError(f"{where} is {group!r}; give letters, digits, - and _")
 
 
 def split_address(address: str, where: str = "address") -> tuple[str, int]:
@@ -72,7 +99,7 @@ _SECTION = Section(
     WorkerSettings,
     table="worker",
     prefix="RAGTRACE_WORKER_",
-    checks={"grpc": _check_address, "http": _check_address},
+    checks={"grpc": _check_address, "http": _check_address, "source": _check_source, "group": _check_group},
     bounds={
         "quiet_seconds": (0.0, 3_600.0),
         "longest_seconds": (0.1, 86_400.0),
@@ -82,15 +109,21 @@ _SECTION = Section(
         "span_attributes": (1, 1_000_000),
         "retry_seconds": (0.1, 3_600.0),
         "exit_seconds": (0.0, 600.0),
+        "visibility_seconds": (1.0, 43_200.0),
+        "in_flight": (1, 100_000),
+        "starts": (2, 1_000),
     },
 )
 
 
 def load_worker(arguments: Mapping[str, Any] | None = None) -> WorkerSettings:
-    """The settings of the worker; see `Section.load`. Raises SettingError for a certificate without its key."""
+    """The settings of the worker; see `Section.load`. Raises SettingError for settings that exclude one another, and
+    for a certificate without its key."""
     settings = _SECTION.load(arguments)
     if bool(settings.tls_certificate) != bool(settings.tls_key):
         raise SettingError("tls_certificate and tls_key of the worker belong together; give both or none")
+    if settings.source and (settings.grpc or settings.http or settings.buffer):
+        raise SettingError("a worker with --from takes no --grpc, --http and --buffer: the broker holds its traces")
     if settings.tls_client_ca and not settings.tls_certificate:
         raise SettingError("tls_client_ca needs tls_certificate and tls_key of the worker")
     return settings

@@ -118,7 +118,8 @@ FIELDS = {
     ],
 }
 COMMANDS = """
-demo eval compare report evaluators serve user token doctor ingest store calibrate export import-labels worker rescore
+demo eval compare report evaluators serve user token doctor ingest store calibrate export import-labels worker
+dead-letters rescore
 """
 
 

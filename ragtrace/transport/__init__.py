@@ -1,0 +1,1 @@
+"""Brokers between those who record traces and those who evaluate them: one message for each trace."""

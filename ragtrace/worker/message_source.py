@@ -1,0 +1,169 @@
+"""A source of traces for the worker: messages of a broker, one trace each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragtrace.transport.message import HEADER_SCHEMA, SCHEMA, TraceMessage, Transport, TransportError
+from ragtrace.worker.message_buffer import MessageBuffer
+from ragtrace.worker.open_traces import OpenTrace, size_of
+from ragtrace.worker.pieces import divide
+from ragtrace.worker.span_counts import SpanCounts
+from ragtrace.worker.worker_settings import WorkerSettings
+
+_log = logging.getLogger("ragtrace.worker")
+_FETCH_SECONDS = 0.5
+_PAUSE = 0.02
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
+_LAG_SECONDS = 15.0
+
+
+class UnreadableMessageError(Exception):
+    """A message that no worker can read: one word, a colon, and a sentence that quotes no text of a request."""
+
+
+class MessageSource:
+    """A thread that fetches as many messages as the worker has room for, and gives their traces to be evaluated.
+
+    A message that comes for the first time costs nothing beyond its evaluation. One that another worker may have
+    started has its starts counted in the broker: the second time it is evaluated beside others, from then on alone, so
+    that a message that ends the process takes no other with it; after `starts` of them it is a dead letter."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        settings: WorkerSettings,
+        buffer: MessageBuffer,
+        ledger: SpanCounts,
+        *,
+        take: Callable[[OpenTrace], None],
+        is_idle: Callable[[], bool],
+    ) -> None:
+        """`take` evaluates a trace; `is_idle` says whether all that was taken is evaluated."""
+        self._transport, self._settings, self._buffer, self._ledger = transport, settings, buffer, ledger
+        self._take, self._is_idle = take, is_idle
+        self._stop = threading.Event()
+        self._pause, self._lag_read = _FIRST_PAUSE, 0.0
+        self._thread = threading.Thread(target=self._run, name="ragtrace-fetch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to fetch."""
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Fetch nothing further."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    # --- the thread ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._fetch()
+                self._pause = _FIRST_PAUSE
+                self._buffer.note_error(None)
+            except TransportError as error:
+                self._buffer.note_error(error)
+                self._wait()
+            except Exception:  # noqa: BLE001 the thread must live on
+                _log.exception("ragtrace worker: messages could not be taken")
+                self._wait()
+
+    def _wait(self) -> None:
+        self._stop.wait(self._pause)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    def _fetch(self) -> None:
+        room = self._settings.in_flight - self._buffer.in_flight
+        if self._ledger.bytes >= self._settings.bytes:
+            room = 0
+        messages = self._transport.fetch(max(0, room), _FETCH_SECONDS)
+        if room <= 0:
+            self._stop.wait(_PAUSE)
+        self._buffer.counts.fetched += len(messages)
+        self._accept([each for each in messages if not each.is_redelivered])
+        redelivered = [each for each in messages if each.is_redelivered]
+        if redelivered:
+            self._buffer.counts.redelivered += len(redelivered)
+            self._accept_again(redelivered)
+        if time.monotonic() > self._lag_read + _LAG_SECONDS:
+            self._lag_read = time.monotonic()
+            self._buffer.counts.lag = self._transport.lag()
+
+    def _accept_again(self, messages: Sequence[TraceMessage]) -> None:
+        """Messages that another worker may have started."""
+        counts = dict(zip((each.id for each in messages), self._transport.starts(messages), strict=True))
+        for message in messages:
+            if counts[message.id] >= self._settings.starts:
+                text = f"starts: {counts[message.id]} evaluations of it were started and none ended"
+                self._buffer.bury(message, text)
+        second = [each for each in messages if counts[each.id] == 0]
+        if second:
+            self._transport.count_starts(second)
+            self._accept(second)
+        alone = [each for each in messages if 0 < counts[each.id] < self._settings.starts]
+        while alone and not self._stop.is_set():
+            self._transport.extend(alone)
+            self._accept_alone(alone.pop(0))
+
+    def _accept_alone(self, message: TraceMessage) -> None:
+        """Evaluate a message while nothing else is evaluated here: if the process ends, this one was the cause."""
+        while not self._is_idle():
+            if self._stop.wait(_PAUSE):
+                return
+            self._transport.fetch(0, 0.0)
+        self._transport.count_starts([message])
+        self._accept([message])
+        # Until the broker knows that it is done: the next one may end the process before. An endpoint that is away
+        # holds up the others for no longer than the broker would.
+        until = time.monotonic() + self._settings.visibility_seconds
+        while self._buffer.holds(message) and time.monotonic() < until and not self._stop.wait(_PAUSE):
+            self._transport.fetch(0, 0.0)
+
+    def _accept(self, messages: Sequence[TraceMessage]) -> None:
+        for message in messages:
+            try:
+                self._open(message)
+            except UnreadableMessageError as error:
+                self._buffer.bury(message, str(error))
+
+    def _open(self, message: TraceMessage) -> None:
+        """Give the traces of a message to be evaluated. Raises UnreadableMessageError."""
+        division = divide(read_message(message, self._settings.body_bytes))
+        if not division.pieces:
+            raise UnreadableMessageError(f"empty: none of its {division.spans} spans has valid ids")
+        ids = [piece.trace_id for piece in division.pieces]
+        if HEADER_SCHEMA in message.headers and [trace_id.hex() for trace_id in ids] != [message.key]:
+            raise UnreadableMessageError("key: the key of the message is not the id of the one trace in it")
+        now = time.monotonic()
+        for row, piece in zip(self._buffer.hold(message, ids), division.pieces, strict=False):
+            size, spans = size_of(piece), len(piece.span_ids)
+            self._ledger.open(spans, size)
+            trace = OpenTrace(piece.trace_id, now, now, division.sender, [piece.payload], [row])
+            trace.span_ids, trace.spans, trace.size = set(piece.span_ids), spans, size
+            self._take(trace)
+
+
+def read_message(message: TraceMessage, limit: int) -> ExportTraceServiceRequest:
+    """The spans of a message. Raises UnreadableMessageError for a payload of more than `limit` bytes, of an unknown
+    schema, and for one that is no `TracesData`."""
+    if len(message.payload) > limit:
+        raise UnreadableMessageError(
+            f"too_large: the payload has {len(message.payload)} bytes, at most {limit} are read"
+        )
+    schema = message.headers.get(HEADER_SCHEMA, SCHEMA)
+    if schema != SCHEMA:
+        raise UnreadableMessageError(f"schema: {HEADER_SCHEMA} is {schema[:20]!r}, this release reads {SCHEMA!r}")
+    try:
+        return cast("ExportTraceServiceRequest", ExportTraceServiceRequest.FromString(message.payload))
+    except DecodeError:
+        raise UnreadableMessageError("undecodable: the payload is no TracesData in protobuf") from None

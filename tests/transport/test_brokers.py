@@ -1,0 +1,192 @@
+"""Workers behind each broker: what is killed, refused, repeated or unreadable loses no trace and wedges no worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragtrace.cli import main
+from ragtrace.evaluation import Evaluator
+from ragtrace.records import Trace
+from ragtrace.transport.message import HEADER_REASON, TraceMessage, Transport
+from tests.otlp.receivers import http_server
+from tests.transport.brokers import BROKERS, KAFKA, SURVIVING, Broker, stream_name
+from tests.transport.workers import (
+    crash_again_and_again,
+    fetching,
+    message,
+    messages,
+    scores,
+    wait_scored,
+    worker_process,
+)
+from tests.worker.running import wait_for
+
+
+@pytest.fixture(scope="module", params=BROKERS)
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that runs for all tests of the module."""
+    broker = Broker(request.param, tmp_path_factory.mktemp(request.param))
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def stream() -> str:
+    """The name of a new stream."""
+    return stream_name()
+
+
+@pytest.fixture
+def publisher(broker: Broker, stream: str) -> Iterator[Transport]:
+    """An adapter that publishes to the new stream."""
+    transport = broker.transport(stream)
+    yield transport
+    transport.close()
+
+
+def _publish(publisher: Transport, batch: list[TraceMessage]) -> None:
+    assert set(publisher.publish(batch)) == {""}
+
+
+def _reasons(publisher: Transport) -> list[str]:
+    return [each.headers[HEADER_REASON].partition(":")[0] for each in publisher.dead_letters(100)]
+
+
+class TestBroker:
+    """The same promises for each broker."""
+
+    def test_a_killed_worker_loses_nothing(self, broker: Broker, stream: str, publisher: Transport) -> None:
+        """One of two workers is killed in the middle of its messages: each trace is scored, all scores of a trace are
+        equal, and no message is a dead letter."""
+        _publish(publisher, messages(1, 200))
+        log = broker.folder / "workers"
+        with http_server() as (endpoint, received):
+            url = broker.url(stream)
+            with worker_process(url, endpoint, log) as first, worker_process(url, endpoint, log):
+                wait_for(lambda: len(scores(received)), lambda count: count >= 20)
+                os.kill(first.pid, signal.SIGKILL)
+                wait_scored(received, set(range(1, 201)))
+        assert {len(values) for values in scores(received).values()} == {1}
+        assert publisher.dead_letters(10) == []
+
+    def test_a_killed_broker_loses_nothing_that_it_acknowledged(self, tmp_path: Path, broker: Broker) -> None:
+        """The broker is killed while messages are published and evaluated, and started again: each trace whose
+        publication was acknowledged is scored, by the worker that was there before."""
+        own, stream = Broker(broker.kind, tmp_path), stream_name()
+        own.start()
+        publisher, acknowledged = own.transport(stream), set[int]()
+        with http_server() as (endpoint, received), fetching(own.url(stream), endpoint):
+            for start in range(1, 400, 20):
+                if start == 201:
+                    own.kill()
+                    assert set(publisher.publish(messages(start, start + 19))) == {"unreachable"}
+                    own.start()
+                    wait_for(lambda: publisher.publish(messages(1_000, 1_000)), lambda results: results == [""])
+                batch = messages(start, start + 19)
+                acknowledged |= {int(m.key, 16) for m, r in zip(batch, publisher.publish(batch), strict=True) if not r}
+            kept = acknowledged if own.kind in SURVIVING else {trace for trace in acknowledged if trace > 200}
+            assert len(kept) >= 200
+            wait_scored(received, kept)
+        publisher.close()
+        own.kill()
+
+    def test_poison_takes_no_innocent_with_it(
+        self, broker: Broker, stream: str, publisher: Transport, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A trace whose evaluation ends the process is a dead letter after its counted starts; the traces beside it are
+        scored, and one whose evaluator raises has the error as its score. `ragtrace
+        dead-letters` shows the dead letter and puts it back."""
+        batch = messages(1, 20)
+        batch[7:7] = [message(101, "RAISE"), message(666, "END THE PROCESS")]
+        _publish(publisher, batch)
+        innocents = {*range(1, 21), 101}
+        with http_server() as (endpoint, received):
+            deaths = crash_again_and_again(broker, broker.url(stream), endpoint, received, innocents)
+        assert deaths == (2 if broker.kind == KAFKA else 3)  # there a first delivery may be a further one
+        assert _reasons(publisher) == ["starts"]
+        assert main(["dead-letters", broker.url(stream), "--put-back"]) == 0
+        assert f"{666:032x}\t" in (text := capsys.readouterr().out)
+        assert "1 of 1 are in the stream again" in text
+        assert publisher.dead_letters(10) == []
+
+    def test_unreadable_messages_are_dead_letters(self, broker: Broker, stream: str, publisher: Transport) -> None:
+        """Messages that are damaged, of an unknown schema, too long, empty or with another trace's key are dead letters
+        with their reasons; those around them are evaluated, also one whose clock is a century ahead."""
+        good = message(1)
+        late = good.payload.replace((1_700_000_000_000_000_011).to_bytes(8, "little"), (1 << 62).to_bytes(8, "little"))
+        assert late != good.payload
+        bad = [
+            replace(good, payload=b"\xff" * 40),
+            replace(good, headers={"ragtrace-schema": "99"}),
+            replace(message(2), key=f"{3:032x}"),
+            replace(good, payload=message(4, "A long question. " * 500).payload, key=f"{4:032x}"),
+            replace(good, payload=b"", key="none"),
+        ]
+        _publish(publisher, [*bad, replace(good, payload=late)])
+        with http_server() as (endpoint, _), fetching(broker.url(stream), endpoint, body_bytes=4_000) as worker:
+            worker.wait_acknowledged(1)
+            wait_for(lambda: sum(worker.counts.dead.values()), lambda count: count >= 5)
+            assert len(worker.evaluated) == 1
+        assert sorted(_reasons(publisher)) == ["empty", "key", "schema", "too_large", "undecodable"]
+
+    def test_a_slow_evaluation_is_not_repeated(self, broker: Broker, stream: str, publisher: Transport) -> None:
+        """An evaluation that takes longer than `visibility_seconds` is done once, although another worker waits."""
+        started: list[Trace] = []
+
+        def slow(trace: Trace) -> float:
+            started.append(trace)
+            time.sleep(2.5 * 2.0)
+            return 1.0
+
+        _publish(publisher, [message(1)])
+        url, check = broker.url(stream), Evaluator("slow", slow)
+        with http_server() as (endpoint, received), fetching(url, endpoint, check), fetching(url, endpoint, check):
+            wait_scored(received, {1})
+        assert len(started) == 1
+
+    def test_a_repeated_publication_is_evaluated_once(self, broker: Broker, stream: str, publisher: Transport) -> None:
+        """Messages that are published twice are evaluated once, and none of them stays unacknowledged."""
+        _publish(publisher, messages(1, 20))
+        _publish(publisher, messages(1, 20))
+        with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint) as worker:
+            wait_scored(received, set(range(1, 21)))
+            wait_for(lambda: worker.counts, lambda counts: counts.in_flight == 0 and counts.acknowledged >= 20)
+            assert len(worker.evaluated) == 20
+
+    def test_another_group_evaluates_all_again(self, broker: Broker, stream: str, publisher: Transport) -> None:
+        """Workers of another group, say with another version of an evaluator, get all messages that are kept."""
+        _publish(publisher, messages(1, 20))
+        with http_server() as (endpoint, _):
+            for group in ("first", "second"):
+                with fetching(broker.url(stream), endpoint, group=group) as worker:
+                    worker.wait_acknowledged(20)
+                    assert len(worker.evaluated) == 20
+
+    def test_workers_join_and_leave_under_load(self, broker: Broker, stream: str, publisher: Transport) -> None:
+        """While messages are published, three workers come one after the other and go: each trace is scored."""
+        stop = threading.Event()
+
+        def publish() -> None:
+            for start in range(1, 300, 10):
+                _publish(publisher, messages(start, start + 9))
+                stop.wait(0.1)
+
+        thread = threading.Thread(target=publish)
+        thread.start()
+        url = broker.url(stream)
+        with http_server() as (endpoint, received), fetching(url, endpoint) as last:
+            with fetching(url, endpoint) as second, fetching(url, endpoint) as third:
+                wait_for(lambda: (second.counts.fetched, third.counts.fetched), all, 30.0)
+            thread.join()
+            wait_scored(received, set(range(1, 301)))
+            wait_for(lambda: last.counts.in_flight, lambda count: count == 0)
+        assert publisher.dead_letters(10) == []

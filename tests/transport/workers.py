@@ -1,0 +1,144 @@
+"""Workers that fetch from a broker, in this process and in others, and messages for them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragtrace.evaluation import Evaluator
+from ragtrace.records import Trace
+from ragtrace.settings import load
+from ragtrace.transport.message import TraceMessage
+from ragtrace.worker.service import Worker
+from ragtrace.worker.span_counts import MessageCounts
+from ragtrace.worker.worker_settings import load_worker
+from ragtrace_otlp.span_encoder import write_attributes
+from tests.otlp.receivers import Received, plain
+from tests.transport.brokers import VISIBILITY, Broker
+from tests.worker.running import evaluator_into, request_of, scope, span, wait_for
+
+SCHEMA = {"ragtrace-schema": "1"}
+
+
+def message(trace: int, question: str = "") -> TraceMessage:
+    """One trace with a request and its retrieval; with a question, the request alone."""
+    request = request_of(trace)
+    if question:
+        request = ExportTraceServiceRequest()
+        root = span(scope(request), 10 * trace + 1, trace)
+        write_attributes(
+            root.attributes,
+            {"openinference.span.kind": "CHAIN", "input.value": question, "output.value": "An answer."},
+        )
+    return TraceMessage(f"{trace:032x}", request.SerializeToString(), SCHEMA)
+
+
+def messages(first: int, last: int) -> list[TraceMessage]:
+    """The messages of these traces, the last included."""
+    return [message(trace) for trace in range(first, last + 1)]
+
+
+@dataclass
+class Fetching:
+    """A worker of this process that fetches, and the traces that it evaluated."""
+
+    worker: Worker
+    evaluated: list[Trace] = field(default_factory=list)
+
+    @property
+    def counts(self) -> MessageCounts:
+        """What became of its messages."""
+        counts = self.worker.stats().messages
+        assert counts is not None
+        return counts
+
+    def wait_acknowledged(self, count: int) -> None:
+        """Wait until it has acknowledged so many messages."""
+        wait_for(lambda: self.counts.acknowledged, lambda n: n >= count, 30.0)
+
+
+@contextlib.contextmanager
+def fetching(url: str, endpoint: str, evaluator: Evaluator | None = None, **own: Any) -> Iterator[Fetching]:
+    """A worker that fetches from this address, and sends on to an endpoint."""
+    evaluated: list[Trace] = []
+    settings = {
+        "otlp_endpoint": endpoint,
+        "evaluators": (evaluator or evaluator_into(evaluated),),
+        "sample_per_second": 0.0,
+        "batch_wait": 0.0,
+    }
+    worker = Worker(load_worker({"source": url, "visibility_seconds": VISIBILITY, **own}), load(settings))
+    worker.start()
+    try:
+        yield Fetching(worker, evaluated)
+    finally:
+        worker.stop(5.0)
+
+
+@contextlib.contextmanager
+def worker_process(url: str, endpoint: str, log: Path, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker in a process of its own, with the evaluator of `poison`."""
+    command = [sys.executable, "-m", "ragtrace", "worker", "--from", url, "--to", endpoint]
+    environment = {
+        **os.environ,
+        "RAGTRACE_EVALUATORS": "tests.transport.poison:obedient",
+        "RAGTRACE_SAMPLE_PER_SECOND": "0",
+        "RAGTRACE_BATCH_WAIT": "0",
+        "RAGTRACE_ISOLATE": "false",
+        "RAGTRACE_WORKER_VISIBILITY_SECONDS": str(VISIBILITY),
+        **{f"RAGTRACE_{name.upper()}": value for name, value in settings.items()},
+    }
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def scores(received: Received) -> dict[int, set[Any]]:
+    """The scores of each trace that arrived at the endpoint, or `error` in their place."""
+    result: dict[int, set[Any]] = {}
+    for of_resource in received.traces.resource_spans:
+        for of_scope in of_resource.scope_spans:
+            for each in of_scope.spans:
+                attributes = plain(each.attributes)
+                for name, value in attributes.items():
+                    if name.startswith("gen_ai.evaluation.") and (name.endswith(".score") or value == "error"):
+                        result.setdefault(int.from_bytes(each.trace_id, "big"), set()).add(value)
+    return result
+
+
+def wait_scored(received: Received, traces: set[int], seconds: float = 60.0) -> None:
+    """Wait until each of these traces has a score."""
+    wait_for(lambda: traces - set(scores(received)), lambda missing: not missing, seconds)
+
+
+def crash_again_and_again(broker: Broker, url: str, endpoint: str, received: Received, traces: set[int]) -> int:
+    """Start a worker whenever the last one has died, until these traces have scores and a letter is dead; returns how
+    many died."""
+    deaths = 0
+    stream = broker.transport(url.rpartition("/")[2])
+    try:
+        while traces - set(scores(received)) or not stream.dead_letters(10):
+            assert deaths < 8, (traces - set(scores(received)), (broker.folder / "workers").read_text())
+            with worker_process(url, endpoint, broker.folder / "workers", worker_starts="2") as process:
+                wait_for(
+                    lambda process=process: (
+                        process.poll() is not None or (not traces - set(scores(received)) and stream.dead_letters(10))
+                    ),
+                    bool,
+                )
+                deaths += process.poll() is not None
+    finally:
+        stream.close()
+    return deaths
