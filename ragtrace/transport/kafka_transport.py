@@ -178,7 +178,8 @@ class KafkaTransport:
             self._consumer = Consumer(
                 {
                     **self._common(),
-                    "group.id": self._options.group,
+                    # A group of Kafka is one of the whole cluster.
+                    "group.id": f"{self._address.stream}.{self._options.group}",
                     "enable.auto.commit": False,
                     "auto.offset.reset": "earliest",
                     "session.timeout.ms": int(1_000 * max(_REBALANCE_SECONDS, self._options.visibility_seconds)),
@@ -335,22 +336,23 @@ class KafkaTransport:
         self.ack([message])
 
     def dead_letters(self, count: int) -> list[TraceMessage]:
-        """See `Transport`. A record without a payload says that its letter was put back."""
+        """See `Transport`. A record with the header `ragtrace-put-back` names a letter that was put back."""
         with self._errors():
             if not self._has_topics:
                 self._make_topics()
             records = self._read_all(self._dead, 1_000_000)
-        empty = [raw for raw in records if not raw.value()]
-        ids = {text for raw in empty for name, text in raw.headers() or () if name == _HEADER_PUT_BACK}
-        letters = [raw for raw in records if raw.value() and str(raw.offset()).encode() not in ids]
+        headers = [dict(raw.headers() or ()) for raw in records]
+        ids = {each[_HEADER_PUT_BACK] for each in headers if _HEADER_PUT_BACK in each}
+        pairs = [(raw, each) for raw, each in zip(records, headers, strict=True) if _HEADER_PUT_BACK not in each]
+        letters = [(raw, each) for raw, each in pairs if str(raw.offset()).encode() not in ids]
         return [
             TraceMessage(
                 _key(raw.key() or b""),
-                raw.value(),
-                {name: (value or b"").decode("utf-8", "replace") for name, value in raw.headers() or ()},
+                raw.value() or b"",
+                {name: (value or b"").decode("utf-8", "replace") for name, value in each.items()},
                 str(raw.offset()),
             )
-            for raw in letters[:count]
+            for raw, each in letters[:count]
         ]
 
     def put_back(self, messages: Sequence[TraceMessage]) -> int:
