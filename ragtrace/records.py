@@ -64,6 +64,10 @@ class Facts:
     """The consumer stopped reading before the request ended."""
     unrecorded: bool = False
     """The application's own sampler dropped the trace: its spans are not exported."""
+    trace_state: str = ""
+    """The member `ot` of the W3C tracestate: randomness and threshold of OpenTelemetry's consistent sampling."""
+    from_spans: bool = False
+    """The request was read from spans that were exported: a sampler before ragtrace may have left out others."""
 
 
 DECLARED = ("app", "env", "prompt_version", "tenant")

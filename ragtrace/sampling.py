@@ -1,14 +1,16 @@
 """Which requests are evaluated. Samplers are functions from a trace to a decision; every decision carries the
 probability with which a trace like this one is kept, so that whatever we publish can be weighted back by 1/p.
 
-Decisions by trace id follow OpenTelemetry's consistent sampling: R is the low 56 bits of the trace id, and a
-trace is kept when R >= (1 - p) * 2**56. All processes agree, and a lower rate's traces are a subset of a higher one's.
+Decisions by trace id follow OpenTelemetry's consistent sampling: R is `ot=rv` in the tracestate, else the low 56 bits
+of the trace id, and a trace is kept when R >= (1 - p) * 2**56. All processes agree, and a lower rate's traces are a
+subset of a higher one's. https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling/
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -19,6 +21,9 @@ from ragtrace.records import Trace, lookup
 
 _RANGE = 1 << 56
 _MASK = _RANGE - 1
+_DIGITS = 14
+"""Hexadecimal digits of R and of a threshold."""
+_HEX = re.compile(r"[0-9a-f]{1,14}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,24 @@ class Decision:
 Sampler = Callable[[Trace], Decision]
 
 
-def _kept(trace_id: int, probability: float) -> bool:
-    return (trace_id & _MASK) >= round((1.0 - probability) * _RANGE)
+def _kept(trace: Trace, probability: float) -> bool:
+    return _randomness(trace) >= round((1.0 - probability) * _RANGE)
+
+
+def _randomness(trace: Trace) -> int:
+    """R of a trace, in [0, 2**56)."""
+    stated = _stated(trace, "rv") if trace.facts.trace_state else None
+    return trace.trace_id & _MASK if stated is None else stated
+
+
+def _stated(trace: Trace, key: str) -> int | None:
+    """What the tracestate says of `rv` (R, all 14 digits) or of `th` (the threshold, without its trailing zeros); None
+    where it does not, or says it in another form."""
+    prefix = f"{key}:"
+    digits = next((m[len(prefix) :] for m in trace.facts.trace_state.split(";") if m.startswith(prefix)), "")
+    if not _HEX.fullmatch(digits) or (key == "rv" and len(digits) != _DIGITS):
+        return None
+    return int(digits.ljust(_DIGITS, "0"), 16)
 
 
 def _fraction(name: str, value: float) -> float:
@@ -64,7 +85,7 @@ def ratio(probability: float) -> Sampler:
     p = _fraction("ratio", probability)
 
     def sample(trace: Trace) -> Decision:
-        return Decision(_kept(trace.trace_id, p), p, "ratio")
+        return Decision(_kept(trace, p), p, "ratio")
 
     return sample
 
@@ -76,10 +97,15 @@ def share(probability: float) -> Sampler:
     p = _fraction("share", probability)
 
     def sample(trace: Trace) -> Decision:
-        digest = hashlib.blake2b(trace.trace_id.to_bytes(16, "big"), digest_size=7, person=b"ragtrace share").digest()
-        return Decision(int.from_bytes(digest, "big") >= round((1.0 - p) * _RANGE), p, "share", consistent=False)
+        return Decision(_hash(trace, b"ragtrace share") >= round((1.0 - p) * _RANGE), p, "share", consistent=False)
 
     return sample
+
+
+def _hash(trace: Trace, purpose: bytes) -> int:
+    """A number in [0, 2**56) from the trace id, independent of those of other purposes."""
+    digest = hashlib.blake2b(trace.trace_id.to_bytes(16, "big"), digest_size=7, person=purpose).digest()
+    return int.from_bytes(digest, "big")
 
 
 def errors() -> Sampler:
@@ -184,6 +210,33 @@ def joint(first: Decision, second: Decision) -> Decision:
     consistent = first.consistent and second.consistent
     by_trace_id = None if consistent else compared
     return Decision(first.keep and second.keep, probability, second.reason, consistent, by_trace_id)
+
+
+def behind_head(sampler: Sampler, head_sample: float = 1.0) -> Sampler:
+    """The decisions of `sampler`, with the probability that a request's spans reached ragtrace at all.
+
+    Rates stay absolute. A head sampler that states its threshold (`ot=th` in the tracestate) compared the same R: the
+    final probability is the smaller one. Others (`TraceIdRatioBased`) keep the share `head_sample`: the product, with
+    an R that is a hash of the trace id, because the bits that they compare may be those of R. Requests that ragtrace
+    recorded itself were behind no sampler. Raises SettingError for a share outside [0, 1].
+    """
+    unstated = Decision(True, _fraction("head_sample", head_sample), "head", consistent=False)
+
+    def sample(trace: Trace) -> Decision:
+        facts = trace.facts
+        if not facts.from_spans:
+            return sampler(trace)
+        threshold = _stated(trace, "th") if facts.trace_state else None
+        if threshold is not None and threshold <= _randomness(trace):
+            return joint(Decision(True, 1.0 - threshold / _RANGE, "head"), sampler(trace))
+        # A sampler that kept this trace did not compare this R.
+        if head_sample == 1.0:
+            return sampler(trace)
+        if _stated(trace, "rv") is None:
+            trace = replace(trace, facts=replace(facts, trace_state=f"rv:{_hash(trace, b'ragtrace R'):014x}"))
+        return joint(unstated, sampler(trace))
+
+    return sample
 
 
 def rate_limit(

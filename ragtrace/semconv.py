@@ -181,6 +181,8 @@ REASON: Final = "ragtrace.sampling.reason"
 FAILURE_CAUSE: Final = "ragtrace.failure.cause"
 EVIDENCE: Final = "ragtrace.evidence"
 
+TRACE_STATE_MEMBER: Final = "ot"
+"""OpenTelemetry's member of the W3C tracestate."""
 STATUSES: Final = ("scored", "pending_timeout", "sampled_out", "error", "dropped")
 CAUSES: Final = (
     "nothing_retrieved",

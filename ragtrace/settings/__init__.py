@@ -61,6 +61,11 @@ class Settings:
     """Evaluate every request that ended in an error."""
     sample_slower_than: float = 0.0
     """Evaluate every request that took this long; 0 for none."""
+    head_sample: float = 1.0
+    """Share of the requests whose spans reach ragtrace, where it reads the spans of others (`source`, the worker) and a
+    sampler before it leaves requests out: the ratio of `TraceIdRatioBased`. Scores are weighted by it. A sampler that
+    states its threshold in the tracestate (`ot=th`) is read from there. See
+    [statistics.md](statistics.md#behind-a-head-sampler)."""
 
     capture_content: str = ""
     """Queries, chunks and answers on exported spans: true, false, or a mode of
@@ -254,6 +259,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 _BOUNDS: Mapping[str, tuple[float, float]] = {
     "sample": (0.0, 1.0),
     "sample_per_second": (0.0, float("inf")),
+    "head_sample": (1e-9, 1.0),
     "sample_burst": (0.0, float("inf")),
     "sample_slower_than": (0.0, float("inf")),
     "prometheus_port": (-1, 65_535),

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 from ragtrace import semconv
 from ragtrace.records import Trace, has_text
@@ -249,7 +249,7 @@ def trace_from(request: RequestSpans, sanitizer: Sanitizer) -> Trace:
     complete(run)
     timing.record(state, run, root.record.ended)
     trace = trace_of(run, facts.error, facts.cancelled, root.record.ended, sanitizer)
-    return replace(trace, facts=replace(trace.facts, spans=timing.spans(run, state.finished)))
+    return replace(trace, facts=replace(trace.facts, spans=timing.spans(run, state.finished), from_spans=True))
 
 
 def _take_over(run: Run, root: Node) -> None:
@@ -332,7 +332,8 @@ def _question(state: Request, members: Sequence[Node], root: SpanFacts) -> str |
 def _run(node: Node, facts: SpanFacts, state: Request, parent: Run | None) -> Run:
     record = node.record
     flags = TraceFlags(TraceFlags.SAMPLED if record.sampled else TraceFlags.DEFAULT)
-    span = NonRecordingSpan(SpanContext(record.trace_id, record.span_id, is_remote=False, trace_flags=flags))
+    trace_state = TraceState([(semconv.TRACE_STATE_MEMBER, record.trace_state)]) if record.trace_state else None
+    span = NonRecordingSpan(SpanContext(record.trace_id, record.span_id, False, flags, trace_state))
     operation = semconv.OP_WORKFLOW if facts.operation == dialects.TASK else facts.operation
     return Run(
         key=(record.trace_id, record.span_id),

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragtrace.semconv import TRACE_STATE_MEMBER
+
 
 @dataclass(frozen=True, slots=True)
 class SpanEvent:
@@ -42,6 +44,8 @@ class SpanRecord:
     """Whether the trace is exported."""
     service: str = ""
     """Name of the service that recorded it, where several may come together; "" in the process itself."""
+    trace_state: str = ""
+    """The member `ot` of the W3C tracestate."""
 
 
 def record_of(span: Any) -> SpanRecord:
@@ -60,4 +64,5 @@ def record_of(span: Any) -> SpanRecord:
         attributes=dict(span.attributes or {}),
         events=tuple(SpanEvent(event.name, event.timestamp, event.attributes or {}) for event in span.events),
         sampled=context.trace_flags.sampled,
+        trace_state=context.trace_state.get(TRACE_STATE_MEMBER, "") if context.trace_state else "",
     )

@@ -335,7 +335,8 @@ def _sampler(settings: Settings) -> sampling.Sampler:
     always = [sampling.errors()] if settings.sample_errors else []
     if settings.sample_slower_than:
         always.append(sampling.slow(settings.sample_slower_than))
-    return sampling.any_of(*always, sampler) if always else sampler
+    sampler = sampling.any_of(*always, sampler) if always else sampler
+    return sampling.behind_head(sampler, settings.head_sample)
 
 
 def _strata(settings: Settings) -> list[str]:

@@ -122,6 +122,7 @@ def _facts(root: Run, last: Run | None, cancelled: bool, sanitizer: Sanitizer, e
     request = root.request
     app, env, prompt_version, tenant = (_declared(request.metadata.get(name), sanitizer) for name in DECLARED)
     usage = timing.usage_by_model(request.model_calls)
+    context = root.span.get_span_context()
     return Facts(
         app=app,
         env=env,
@@ -144,7 +145,8 @@ def _facts(root: Run, last: Run | None, cancelled: bool, sanitizer: Sanitizer, e
         usage=_sendable_usage(usage, sanitizer) if len(usage) > 1 else {},
         steps=tuple(_step(call) for call in request.tool_calls),
         cancelled=cancelled,
-        unrecorded=not root.span.get_span_context().trace_flags.sampled,
+        unrecorded=not context.trace_flags.sampled,
+        trace_state=context.trace_state.get(semconv.TRACE_STATE_MEMBER, "") if context.trace_state else "",
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from ragtrace.semconv import TRACE_STATE_MEMBER
 from ragtrace.spans.span_record import SpanEvent, SpanRecord
 
 _KINDS = {
@@ -35,7 +36,14 @@ def record_from(span: Any, scope: str, service: str) -> SpanRecord:
             SpanEvent(event.name, event.time_unix_nano, attributes_from(event.attributes)) for event in span.events
         ),
         service=service,
+        trace_state=_member(span.trace_state) if span.trace_state else "",
     )
+
+
+def _member(trace_state: str) -> str:
+    """OpenTelemetry's member of a W3C tracestate (`ot=th:e;rv:…,vendor=…`); "" without it."""
+    members = (member.strip().partition("=") for member in trace_state.split(","))
+    return next((value for key, _, value in members if key == TRACE_STATE_MEMBER), "")
 
 
 def attributes_from(pairs: Any) -> dict[str, Any]:

@@ -60,8 +60,8 @@ EXPORTS = {
 }
 INIT = ["tracer_provider", "sampler", "sinks", "redact", "settings_file", "options"]
 SETTINGS = """
-enabled app env evaluators sample sample_per_second sample_burst sample_errors sample_slower_than capture_content
-capture_tags
+enabled app env evaluators sample sample_per_second sample_burst sample_errors sample_slower_than head_sample
+capture_content capture_tags
 explanations redact openinference source langchain llama_index otlp_endpoint otlp_protocol events spans_file
 phoenix_url mlflow_url langfuse_url report_file
 calibration_file prometheus_port prometheus_host model_prices hold_seconds hold_spans hold_bytes score_prefix

@@ -265,3 +265,18 @@ def test_other_signals_are_refused() -> None:
                 call(b"")
         assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
         assert run.worker.stats().refused == {"path": 2}
+
+
+def test_scores_have_the_probability_of_a_sampler_before_the_worker() -> None:
+    """Behind a consistent head sampler (`ot=th` on the wire) the probability is that of the lower rate; behind another
+    one, whose share is the setting `head_sample`, it is the product."""
+    request = ExportTraceServiceRequest()
+    target = scope(request)
+    for trace, state in ((1, "vendor=x,ot=th:c;rv:ffffffffffffff"), (2, "ot=rv:ffffffffffffff"), (3, "")):
+        root(target, trace).trace_state = state
+    with running(head_sample=0.5, sample=0.9999999) as run:
+        run.post(request.SerializeToString())
+        run.wait(lambda stats: stats.traces.get("request", 0) == 3)
+        assert run.worker.runtime.flush(60.0)
+        probabilities = {trace.trace_id: trace.sampling_probability for trace in run.evaluated}
+    assert probabilities == pytest.approx({1: 0.25, 2: 0.5, 3: 0.5}, rel=1e-3)
