@@ -113,7 +113,8 @@ def asked(url: str, expr: str, times: Sequence[float], step: int, points: int = 
         for series in _post(f"{url}/api/v1/query_range", body)["result"]:
             labels = tuple(sorted((k, v) for k, v in series["metric"].items() if k != "__name__"))
             by_labels.setdefault(labels, []).extend((float(t), float(v)) for t, v in series["values"])
-    return by_labels
+    # An expression `a or b` gives two series that differ by their name alone, which a rule records as one.
+    return {labels: sorted(values) for labels, values in by_labels.items()}
 
 
 def _post(url: str, body: Mapping[str, Any]) -> Any:

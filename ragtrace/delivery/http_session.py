@@ -15,9 +15,9 @@ from requests.exceptions import ContentDecodingError, TooManyRedirects
 from ragtrace.background import Background, after_fork
 
 _attempts = threading.local()
+"""`current`: the _Attempt of the request that this thread makes."""
 _LARGEST_BODY = 32 * 1024 * 1024
 """Bytes of an answer that are read at most; answers to spans and scores have a few hundred."""
-"""`current`: the _Attempt of the request that this thread makes."""
 
 
 class _Attempt:

@@ -35,6 +35,8 @@ def _read(name: str, parts: Iterable[tuple[str, str]], settings: Settings, value
     explanation = f"{sum(len(f.logprobs) for f in likelihoods)} tokens under {model.name}"
     if cut := max(f.cut for f in likelihoods):
         explanation += f"; the last of them without the first {cut} tokens of the text"
+    if unread := max(f.unread for f in likelihoods):
+        explanation += f"; the last {unread} tokens of a long text were not read"
     if value_of == "perplexity":
         value = math.exp(min(value, 700.0))  # beyond it a double has no number
     return Score(name, value, explanation=explanation)
@@ -42,7 +44,7 @@ def _read(name: str, parts: Iterable[tuple[str, str]], settings: Settings, value
 
 @evaluator(
     needs={"answer"},
-    version="2",
+    version="3",
     direction="lower",
     range=(0.0, _INFINITY),
     method="model",
@@ -153,6 +155,7 @@ def _gptscore(family: str, aspect: str) -> Evaluator:
     check.__doc__ = f"Mean negative log-likelihood, in nats, of {tokens}, under the instruction “{instruction}”"
     gptscore = evaluator(
         name=name,
+        version="2",
         needs=needs,
         threshold=_INFINITY,
         direction="lower",

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.judge.bounded_client import bounded_client
 from ragtrace.settings import Settings
 
 
@@ -19,7 +20,18 @@ def load() -> Any:
 
     litellm.telemetry = False
     litellm.suppress_debug_info = True
+    if litellm.client_session is None:
+        litellm.client_session = bounded_client(_tls(litellm))
     return litellm
+
+
+def _tls(litellm: Any) -> Any:
+    """How litellm checks certificates: `verify` of httpx."""
+    try:
+        from litellm.llms.custom_httpx.http_handler import get_ssl_configuration
+    except ImportError:  # an older release
+        return litellm.ssl_verify
+    return get_ssl_configuration()
 
 
 def prices(litellm: Any, settings: Settings) -> tuple[float, float]:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 WINDOW = 1_024
 """Tokens that the model sees at most. A longer text slides through in steps of half a window."""
+LONGEST = 1_000
+"""Tokens of a text that are read at most: each window takes seconds of a core."""
+_ROWS = 64
+"""Tokens whose probabilities are worked out together: a row has 400 KB with a vocabulary of 50,000."""
 
 
 class Likelihood(NamedTuple):
@@ -26,6 +30,8 @@ class Likelihood(NamedTuple):
     """Natural log-probability of each token of the text, given what is before it."""
     cut: int = 0
     """Tokens at the beginning that the window had no room for when the last token was read."""
+    unread: int = 0
+    """Tokens at the end of the text that were not read, because it has more than `LONGEST`."""
 
     @property
     def cross_entropy(self) -> float:
@@ -48,11 +54,13 @@ class CausalModel(Protocol):
 
 
 def likelihood(model: CausalModel, text: str, prefix: str = "") -> Likelihood:
-    """The log-probabilities of `text` after `prefix`. The very first token has nothing before it and is left out,
-    unless the model's texts begin with a token of their own."""
+    """The log-probabilities of the first `LONGEST` tokens of `text` after `prefix`. The very first token has nothing
+    before it and is left out, unless the model's texts begin with a token of their own."""
     before = model.tokens(prefix, first=True)
     tokens = before + model.tokens(text, first=False) if prefix else model.tokens(text, first=True)
     start = max(1, len(before)) if prefix else 1
+    unread = max(0, len(tokens) - start - LONGEST)
+    tokens = tokens[: len(tokens) - unread]
     logprobs: list[float] = []
     at = start
     begin = 0
@@ -61,18 +69,21 @@ def likelihood(model: CausalModel, text: str, prefix: str = "") -> Likelihood:
         end = min(len(tokens), begin + WINDOW)
         logprobs.extend(_picked(model.logits(tokens[begin:end]), tokens, at, end, begin))
         at = end
-    return Likelihood(tuple(logprobs), begin)
+    return Likelihood(tuple(logprobs), begin, unread)
 
 
 def _picked(logits: NDArray[np.float32], tokens: Sequence[int], at: int, end: int, begin: int) -> list[float]:
     """Log-probabilities of tokens[at:end]; row i of the logits is about the token after tokens[begin + i]."""
     import numpy as np
 
-    rows = logits[at - begin - 1 : end - begin - 1].astype(np.float64)
-    rows -= rows.max(1, keepdims=True)
-    rows -= np.log(np.exp(rows).sum(1, keepdims=True))
-    columns = np.asarray(tokens[at:end])
-    return [float(p) for p in rows[np.arange(len(rows)), columns]]
+    picked: list[float] = []
+    for first in range(at, end, _ROWS):
+        last = min(first + _ROWS, end)
+        rows = logits[first - begin - 1 : last - begin - 1].astype(np.float64)
+        rows -= rows.max(1, keepdims=True)
+        rows -= np.log(np.exp(rows).sum(1, keepdims=True))
+        picked.extend(rows[np.arange(len(rows)), np.asarray(tokens[first:last])].tolist())
+    return picked
 
 
 class LlamaModel:

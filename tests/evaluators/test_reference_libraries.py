@@ -105,8 +105,11 @@ def test_perplexity_is_the_exponential_of_the_models_own_loss(tiny: Path) -> Non
 
 
 def test_a_long_text_slides_through_the_window(tiny: Path) -> None:
-    """Every token but the first is scored once."""
+    """Each of the first 1,000 tokens is scored once, after as much of what is before them as the window holds; the
+    number of the others is said."""
     ours = TransformersModel(str(tiny))
-    found = likelihood(ours, "the pump is covered " * 700)
-    assert len(found.logprobs) == 2_800 - 1
-    assert found.cut > 0
+    alone = likelihood(ours, "the pump is covered " * 700)
+    assert (len(alone.logprobs), alone.cut, alone.unread) == (1_000, 0, 2_800 - 1 - 1_000)
+    after = likelihood(ours, "the pump is covered " * 200, prefix="the pump is covered " * 700)
+    assert (len(after.logprobs), after.unread) == (800, 0)
+    assert after.cut == 2_800 + 800 - 1_024

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import json
 import socket
 import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -67,6 +69,27 @@ def trickles(handler: Handler, _: Any) -> None:
         handler.wfile.write(b" ")
         handler.wfile.flush()
         time.sleep(0.1)
+
+
+def never_ends(handler: Handler, _: Any) -> None:
+    """A body without an end, as fast as it is read; at most a gigabyte."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", str(2**30))
+    handler.end_headers()
+    for _i in range(2**14):
+        handler.wfile.write(b" " * 2**16)
+
+
+@functools.cache
+def packed_gigabyte() -> bytes:
+    packer = zlib.compressobj(wbits=31)
+    return b"".join(packer.compress(b" " * 2**20) for _i in range(2**10)) + packer.flush()
+
+
+def unpacks_to_a_gigabyte(handler: Handler, _: Any) -> None:
+    """A megabyte of gzip, which nobody has asked for."""
+    send(handler, 200, packed_gigabyte(), Content_Encoding="gzip")
 
 
 def breaks_off(handler: Handler, _: Any) -> None:

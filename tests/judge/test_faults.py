@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,8 @@ FAULTS: dict[str, tuple[s.Behaviour, str]] = {
     "no answer": (s.hangs, "judge_timeout"),
     "a byte now and then": (s.trickles, "judge_timeout"),
     "half a body": (s.breaks_off, "judge_unavailable"),
+    "a body without an end": (s.never_ends, "judge_unavailable"),
+    "a gigabyte in a megabyte": (s.unpacks_to_a_gigabyte, "judge_unavailable"),
     "connection reset": (s.resets, "judge_unavailable"),
     "a page of HTML": (s.raw(b"<html><body>Bad gateway</body></html>", "text/html"), "judge_unavailable"),
     "broken JSON for a body": (s.raw(b'{"id": "c", "choices": ['), "judge_unavailable"),
@@ -38,6 +41,12 @@ FAULTS: dict[str, tuple[s.Behaviour, str]] = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _gigabyte() -> None:
+    """To pack it takes longer than the judge waits."""
+    s.packed_gigabyte()
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_an_error_and_never_a_score(fault: str, judging: Callable[..., Judge]) -> None:
     """Each kind of misbehaviour gives a score with its reason and neither value nor label."""
@@ -49,6 +58,18 @@ def test_a_fault_is_an_error_and_never_a_score(fault: str, judging: Callable[...
     assert score.value is None
     assert score.label is None
     assert len(served.requests) <= 6  # two tries, each in three forms where the first was never seen to work
+
+
+@pytest.mark.parametrize("fault", ["a body without an end", "a gigabyte in a megabyte"])
+def test_an_endless_answer_takes_no_memory(fault: str, judging: Callable[..., Judge]) -> None:
+    """The judge's process does not grow by what a server sends, also after it has given the answer up."""
+    with s.serving(s.says(GOOD), FAULTS[fault][0]) as served:
+        judging(served.url, judge_retries=0)
+        run(plugins.load("sexism"), [make_trace()])
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        ((score,),) = run(plugins.load("sexism"), [make_trace(answer="Another one.")])
+    assert score.error == "judge_unavailable"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB
 
 
 @pytest.mark.parametrize("fault", ["rate limit", "server error", "half a body", "connection reset", "prose"])
