@@ -23,6 +23,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from ragtrace.errors import SettingError
 from ragtrace.records import Evaluation
 from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.transport.message import Transport
 from ragtrace_otlp import environment
 from ragtrace_otlp.batch import CountingExporter, ExportStats, PacedLogRecordProcessor, PacedSpanProcessor, quiet
 from ragtrace_otlp.events import EventSink
@@ -190,12 +191,14 @@ def set_up(
     form: ScoreFormat | None = None,
     events: bool = True,
     redact_others: Sanitizer | None = None,
+    publisher: Callable[[], Transport] | None = None,
 ) -> Telemetry:
     """Create providers that export to an OTLP endpoint, to a file, to both, or nowhere.
 
     What is left out is read from OpenTelemetry's environment variables; a wrong value there is logged. The providers
     become the global ones where the application has none. Without `events` no log records are exported.
-    `redact_others` redacts the spans of other libraries. Raises MissingExtraError without the exporter's package and
+    `redact_others` redacts the spans of other libraries. `publisher` opens the broker to which sampled requests are
+    published as well. Raises MissingExtraError without the exporter's package and
     SettingError for an unknown protocol or a file that cannot be written.
     """
     resource = environment.make_resource(app, env)
@@ -209,7 +212,7 @@ def set_up(
     telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True, late=late)
     target = environment.OtlpTarget(endpoint or "", protocol, headers)
     quiet(NOISY)
-    _export_spans(telemetry, target, spans_file, HoldOptions(hold, form, redact_others))
+    _export_spans(telemetry, target, spans_file, HoldOptions(hold, form, redact_others), publisher)
     if events:
         _export_events(telemetry, target, resource, form)
     if not hasattr(otel.get_tracer_provider(), "add_span_processor"):
@@ -222,9 +225,14 @@ def _export_spans(
     target: environment.OtlpTarget,
     spans_file: str | None,
     options: HoldOptions,
+    publisher: Callable[[], Transport] | None,
 ) -> None:
-    """Send spans to the target, the file, or both."""
+    """Send spans to the target, the broker, the file, or several of them."""
     exporters = environment.make_exporters("traces", target)
+    if publisher is not None:
+        from ragtrace_otlp.transport_exporter import TransportSpanExporter
+
+        exporters.append(TransportSpanExporter(publisher))
     file = JsonLinesSpanExporter(spans_file) if spans_file else None
     if file is not None and not exporters:
         exporters, file = [file], None

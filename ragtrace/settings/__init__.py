@@ -100,6 +100,9 @@ class Settings:
     otlp_endpoint: str = ""
     """Where spans and events go. Empty for the application's TracerProvider, and without one for what
     [OpenTelemetry's environment variables](opentelemetry.md) say."""
+    transport: str = ""
+    """Address of a broker, e.g. `nats://localhost:4222/ragtrace`: sampled requests are published there, and workers
+    evaluate them instead of this process. See [transports.md](transports.md)."""
     otlp_protocol: str = ""
     """`http/protobuf` or `grpc`. Empty for OTEL_EXPORTER_OTLP_PROTOCOL; without it `grpc` on port 4317 and
     `http/protobuf` elsewhere."""

@@ -19,8 +19,11 @@ _WITHOUT_MODELS = "groundedness_lexical"
 
 
 def make_suite(settings: Settings) -> list[Evaluator]:
-    """The evaluators of the settings. Raises SettingError for one that does not exist and for a name that is there
-    twice."""
+    """The evaluators of the settings; none where requests are published to a broker.
+
+    Raises SettingError for one that does not exist and for a name that is there twice."""
+    if settings.transport:
+        return []  # the workers behind the broker evaluate
     pairs = evaluator_shares(settings.evaluators)
     checks = _with_shares(pairs) if pairs else _default_suite()
     _check_unique(checks)

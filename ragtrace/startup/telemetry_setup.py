@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.settings import Settings
 from ragtrace.startup import runtime as running
 from ragtrace.text.sanitizer import Sanitizer
@@ -16,6 +18,7 @@ from ragtrace.text.sanitizer import Sanitizer
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
+    from ragtrace.transport.message import Transport
     from ragtrace_otlp import SpanSource, Telemetry
 
 _log = logging.getLogger(__name__)
@@ -43,12 +46,16 @@ def _names(telemetry: Telemetry | None) -> tuple[str, str]:
 
 
 def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: TracerProvider | None) -> Telemetry | None:
-    has_destination = bool(settings.otlp_endpoint or settings.spans_file)
+    has_destination = bool(settings.otlp_endpoint or settings.spans_file or settings.transport)
     if importlib.util.find_spec("opentelemetry.sdk") is None:
         if has_destination:
             raise MissingExtraError("opentelemetry-sdk", "otlp", "Exporting spans")
         _log.info("ragtrace: no OpenTelemetry SDK is installed, so no spans are exported; scores go to the sinks.")
         return None
+    if settings.transport and tracer_provider is not None:
+        raise SettingError(
+            "transport and tracer_provider exclude one another: published spans are of ragtrace's provider"
+        )
     from ragtrace_otlp import HoldLimits, ScoreFormat, attach, set_up
     from ragtrace_otlp.provider import current_provider
 
@@ -67,8 +74,21 @@ def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: Tracer
         endpoint=settings.otlp_endpoint or None,
         protocol=settings.otlp_protocol,
         spans_file=settings.spans_file or None,
+        publisher=_publisher(settings),
         **options,
     )
+
+
+def _publisher(settings: Settings) -> Callable[[], Transport] | None:
+    """What opens the broker of the setting `transport`."""
+    if not settings.transport:
+        return None
+    from ragtrace.transport.address import parse_address
+    from ragtrace.transport.broker_adapters import open_transport, require_client
+
+    address = parse_address(settings.transport, "transport")
+    require_client(address)
+    return partial(open_transport, address)
 
 
 def span_source(settings: Settings, sanitizer: Sanitizer, telemetry: Telemetry | None) -> SpanSource | None:

@@ -55,7 +55,7 @@ def parse_address(url: str, where: str = "the address") -> TransportAddress:
     default = _PORTS.get(parts.scheme)
     servers = tuple(host if ":" in host or default is None else f"{host}:{default}" for host in hosts.split(","))
     stream = parts.path.strip("/") or _DEFAULT_STREAM
-    if not servers[0] or not stream.replace("-", "").replace("_", "").isalnum():
+    if not hosts or not stream.replace("-", "").replace("_", "").isalnum():
         raise SettingError(
             f"{where} needs a host, and a stream of letters, digits, - and _: {parts.scheme}://HOST/STREAM"
         )

@@ -12,6 +12,8 @@ from ragtrace.errors import RagtraceError
 SCHEMA = "1"
 """The version of the payload's form: the bytes of OTLP's `TracesData`, which are also those of its export request."""
 HEADER_SCHEMA = "ragtrace-schema"
+HEADER_PROBABILITY = "ragtrace-probability"
+"""With which the application kept such a trace: workers keep all that it sends."""
 HEADER_REASON = "ragtrace-dead-reason"
 MESSAGE_BYTES = 900_000
 """The longest payload: brokers refuse messages above about 1 MB by default."""

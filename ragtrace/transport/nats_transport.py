@@ -16,6 +16,7 @@ import nats
 from nats.errors import Error as NatsError
 from nats.js import api
 from nats.js.errors import APIError, KeyNotFoundError, NotFoundError
+from nats.js.errors import Error as JetStreamError
 
 from ragtrace.transport.address import TransportAddress
 from ragtrace.transport.message import (
@@ -47,6 +48,7 @@ class NatsTransport:
         self._subject, self._dead = f"{address.stream}.traces", f"{address.stream}-dead"
         self._lock = threading.Lock()
         self._client: Any = None
+        self._has_streams = False
         self._subscription: Any = None
         self._bucket: Any = None
         self._loop = asyncio.new_event_loop()
@@ -62,18 +64,26 @@ class NatsTransport:
             return future.result(seconds + _SECONDS)
         except _ERRORS as error:
             future.cancel()
-            if isinstance(error, NotFoundError):  # the stream or its consumer was deleted
-                self._subscription = self._bucket = None
+            if isinstance(error, JetStreamError):  # the stream or its consumer may have been deleted
+                self._has_streams, self._bucket = False, None
             raise TransportError(f"{self._address}: {type(error).__name__}: {str(error)[:200]}") from None
 
     async def _stream(self) -> Any:
         if self._client is None:
             address = self._address
             self._client = await asyncio.wait_for(self._connect(address), _SECONDS)
-        return self._client.jetstream(timeout=_SECONDS)
+        stream = self._client.jetstream(timeout=_SECONDS)
+        if not self._has_streams:
+            await self._make_streams(stream)
+            self._has_streams = True
+            if self._subscription is not None:
+                with contextlib.suppress(*_ERRORS):
+                    await self._subscription.unsubscribe()
+                self._subscription = None
+        return stream
 
     async def _connect(self, address: TransportAddress) -> Any:
-        client = await nats.connect(
+        return await nats.connect(
             [f"nats://{server}" for server in address.servers],
             user=address.user or None,
             password=address.password or None,
@@ -84,13 +94,6 @@ class NatsTransport:
             allow_reconnect=True,
             error_cb=_ignore,
         )
-        stream = client.jetstream(timeout=_SECONDS)
-        try:
-            await self._make_streams(stream)
-        except BaseException:
-            await client.close()
-            raise
-        return client
 
     async def _make_streams(self, stream: Any) -> None:
         """Make the streams that do not exist. Those that exist stay as their operator has made them."""
@@ -110,7 +113,6 @@ class NatsTransport:
     async def _reader(self) -> Any:
         stream = await self._stream()
         if self._subscription is None:
-            await self._make_streams(stream)
             config = api.ConsumerConfig(
                 ack_policy=api.AckPolicy.EXPLICIT,
                 ack_wait=self._options.visibility_seconds,
@@ -143,6 +145,7 @@ class NatsTransport:
         except APIError as error:
             return "full" if error.err_code in _FULL else "unreachable"
         except _ERRORS as error:
+            self._has_streams = self._has_streams and not isinstance(error, JetStreamError)
             return "too_large" if "MaxPayload" in type(error).__name__ else "unreachable"
         return ""
 

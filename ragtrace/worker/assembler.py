@@ -59,8 +59,11 @@ class Assembler:
         ledger: SpanCounts,
         sanitizer: Sanitizer,
         pass_on: Callable[[EndedTrace], None],
+        *,
+        is_relay: bool = False,
     ) -> None:
-        """`pass_on` gets each trace when its evaluations are there."""
+        """`pass_on` gets each trace when its evaluations are there, or with `is_relay` as soon as it has ended."""
+        self._is_relay = is_relay
         self._settings, self._traces, self._ledger = settings, traces, ledger
         self._sanitizer, self._pass_on = sanitizer, pass_on
         self._duplicates: OrderedDict[str, Duplicates] = OrderedDict()
@@ -111,6 +114,10 @@ class Assembler:
 
     def _end(self, ended: Ended) -> None:
         trace = EndedTrace(ended.trace)
+        if self._is_relay:  # those behind the broker read it
+            self._ledger.note_end(ended.why, "relayed")
+            self._pass_on(trace)
+            return
         sampled: list[_Sampled] = []
         what = "failed"
         try:
@@ -163,7 +170,8 @@ class Assembler:
         if service and trace.facts.app is None:
             trace = replace(trace, facts=replace(trace.facts, app=service))
         pipeline = self._pipeline()
-        decision = pipeline.sample(trace)
+        published = ended.trace.probability
+        decision = pipeline.sample(trace) if published is None else Decision(True, published, "publisher")
         marks: dict[str, Any] = {semconv.SAMPLED: decision.keep, semconv.PROBABILITY: decision.probability}
         ended.marks[trace.span_id] = marks
         if decision.keep:

@@ -25,7 +25,7 @@ def add_commands(commands: Any) -> None:
     worker.add_argument(
         "--from", dest="source", metavar="URL", help="fetch traces from nats://, kafka:// or redis://HOST:PORT/STREAM"
     )
-    worker.add_argument("--to", metavar="OTLP_URL", help="send spans and events to this endpoint (otlp_endpoint)")
+    worker.add_argument("--to", metavar="OTLP_URL", help="send to this endpoint (otlp_endpoint) or broker")
     worker.add_argument("--buffer", metavar="FILE", help="hold spans in this file, which survives a crash (memory)")
     worker.add_argument("--metrics-port", type=int, metavar="N", help="serve /metrics on this port (prometheus_port)")
     worker.set_defaults(run=_worker)

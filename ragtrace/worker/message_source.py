@@ -11,7 +11,14 @@ from typing import cast
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragtrace.transport.message import HEADER_SCHEMA, SCHEMA, TraceMessage, Transport, TransportError
+from ragtrace.transport.message import (
+    HEADER_PROBABILITY,
+    HEADER_SCHEMA,
+    SCHEMA,
+    TraceMessage,
+    Transport,
+    TransportError,
+)
 from ragtrace.worker.message_buffer import MessageBuffer
 from ragtrace.worker.open_traces import OpenTrace, size_of
 from ragtrace.worker.pieces import divide
@@ -150,7 +157,16 @@ class MessageSource:
             self._ledger.open(spans, size)
             trace = OpenTrace(piece.trace_id, now, now, division.sender, [piece.payload], [row])
             trace.span_ids, trace.spans, trace.size = set(piece.span_ids), spans, size
+            trace.probability = _probability(message)
             self._take(trace)
+
+
+def _probability(message: TraceMessage) -> float | None:
+    try:
+        probability = float(message.headers[HEADER_PROBABILITY])
+    except (KeyError, ValueError):
+        return None
+    return probability if 0.0 < probability <= 1.0 else None
 
 
 def read_message(message: TraceMessage, limit: int) -> ExportTraceServiceRequest:

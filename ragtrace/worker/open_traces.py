@@ -38,6 +38,8 @@ class OpenTrace:
     size: int = 0
     has_root: bool = False
     has_entry: bool = False
+    probability: float | None = None
+    """With which its application has kept such a trace; None where nobody has sampled it."""
     number: int = 0
     """Traces that may end at the same moment end in the order in which they came."""
 

@@ -15,7 +15,7 @@ from ragtrace.settings.section import is_loopback
 from ragtrace.startup.init import start_evaluation
 from ragtrace.startup.runtime import Runtime
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace.transport.address import parse_address
+from ragtrace.transport.address import is_transport, parse_address
 from ragtrace.transport.broker_adapters import open_transport
 from ragtrace.transport.message import TransportOptions
 from ragtrace.worker.assembler import Assembler
@@ -23,6 +23,7 @@ from ragtrace.worker.buffer import Buffer, DiskBuffer, MemoryBuffer
 from ragtrace.worker.forwarder import Forwarder, Onward
 from ragtrace.worker.intake import Intake
 from ragtrace.worker.message_buffer import MessageBuffer
+from ragtrace.worker.message_destination import MessageDestination
 from ragtrace.worker.message_source import MessageSource
 from ragtrace.worker.open_traces import OpenTrace, OpenTraces
 from ragtrace.worker.outcomes import EndedTrace
@@ -58,6 +59,8 @@ class Worker:
         try:
             self.grpc_port, self.http_port = self._bind(senders)
             self._check_destination(settings)
+            if is_transport(settings.otlp_endpoint):
+                settings = replace(settings, transport=settings.otlp_endpoint, otlp_endpoint="")
             self._runtime = start_evaluation(settings, self._connect, self._outbox.connect)
         except BaseException:  # whatever ends the start: the file's lock is for the next worker
             self._buffer.close()
@@ -107,9 +110,11 @@ class Worker:
         """What brings the evaluations to the spans."""
         target = OtlpTarget(settings.otlp_endpoint, settings.otlp_protocol)
         form = ScoreFormat(settings.score_prefix, settings.openinference, settings.explanations, sanitizer)
+        is_relay = bool(settings.transport)
+        has_events = settings.events and not is_relay
         onward = Onward(
-            make_destination("traces", target),
-            make_destination("logs", target) if settings.events else None,
+            _publisher(settings.transport) if is_relay else make_destination("traces", target),
+            make_destination("logs", target) if has_events else None,
             self._outbox,
             form,
             sanitizer if settings.redact_others else None,
@@ -117,7 +122,7 @@ class Worker:
         if onward.spans is None:
             _log.warning("ragtrace worker: no endpoint is set (--to), so spans are evaluated and sent nowhere")
         self._forwarder = Forwarder(onward, self._buffer, self.ledger, self._traces, self._settle_store)
-        assembler = Assembler(self.options, self._traces, self.ledger, sanitizer, self._forwarder)
+        assembler = Assembler(self.options, self._traces, self.ledger, sanitizer, self._forwarder, is_relay=is_relay)
         if isinstance(self._buffer, MessageBuffer):
             self._source = MessageSource(
                 self._transport,
@@ -225,3 +230,7 @@ class Worker:
             stats.open,
         )
         return stats
+
+
+def _publisher(address: str) -> MessageDestination:
+    return MessageDestination(open_transport(parse_address(address, "--to")))

@@ -56,7 +56,7 @@ class WorkerStats:
     """Requests that were not taken, by reason."""
     traces: Mapping[str, int]
     """Traces that ended, by what was in them: `request`, `no_request`, `unread` (a span with too many attributes),
-    `failed` (an error while they were read)."""
+    `failed` (an error while they were read), `relayed` (a broker's workers read it)."""
     ends: Mapping[str, int]
     """Traces that ended, by why: `quiet`, `longest`, `too_many`, `message`, `shutdown`."""
     messages: MessageCounts | None = None

