@@ -37,10 +37,10 @@ class TransportSpanExporter(SpanExporter):
         for span in spans:
             trace_id = span.context.trace_id if span.context is not None else 0
             self._traces.setdefault(trace_id, []).append(span)
-            kept = (span.attributes or {}).get(semconv.SAMPLED)
-            if kept is not None:
+            is_sampled = (span.attributes or {}).get(semconv.SAMPLED)
+            if is_sampled is not None:
                 members = self._traces.pop(trace_id)
-                messages += [_message(trace_id, members, span)] if kept is True else []
+                messages += [_message(trace_id, members, span)] if is_sampled is True else []
         while len(self._traces) > _OPEN:
             self._traces.popitem(last=False)
         return SpanExportResult.SUCCESS if self._publish(messages) else SpanExportResult.FAILURE
