@@ -41,3 +41,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"{config.extra['repository']}/{aim}"
 
     return _LINK.sub(target, markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Make the empty heads of table columns plain cells: a screen reader would announce them as headings."""
+    return html.replace("<th></th>", "<td></td>")
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Give the search dialog a name for screen readers."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,3 +45,29 @@ def test_site_can_be_searched(site: Path) -> None:
     places = {entry["location"].partition("#")[0] for entry in index["docs"]}
     assert {"index.html", "getting-started.html", "dashboards.html", "evaluators.html"} <= places
     assert (site / "search" / "search_index.js").read_text("utf-8").startswith("var __index = {")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 400)])
+def test_site_is_accessible(site: Path, theme: Any, width: int) -> None:
+    """axe-core finds nothing on a page of each kind, from a file and in both themes; no page is wider than the window,
+    and no request fails."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    axe = ROOT / "tests" / "console" / "node_modules" / "axe-core" / "axe.min.js"
+    chromium = shutil.which("chromium")
+    if chromium is None or not axe.exists():
+        pytest.skip("chromium or axe-core is not installed: CI=true python tests/prepare.py brings both")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
+        lost: list[str] = []
+        page.on("requestfailed", lambda request: lost.append(request.url))
+        for name in ("index", "howto/fastapi", "api", "settings", "alerts"):
+            page.goto((site / f"{name}.html").as_uri())
+            page.wait_for_selector(".md-typeset__scrollwrap, pre > code[tabindex]")
+            page.evaluate(axe.read_text("utf-8"))
+            found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+            assert [(name, rule["id"], rule["nodes"][0]["html"]) for rule in found] == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        browser.close()
+    assert lost == []
