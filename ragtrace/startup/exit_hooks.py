@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from multiprocessing import util
+from multiprocessing import process, util
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.startup import runtime as running
@@ -28,6 +28,8 @@ def install(runtime: Runtime) -> None:
     # Children of multiprocessing, also those of a ProcessPoolExecutor, end by os._exit: without atexit. They forget the
     # finalizers of their parent, so each one needs its own.
     util.register_after_fork(runtime, _close_with_child)
+    if process.parent_process() is not None:
+        _close_with_child(runtime)  # `init` was called in such a child, e.g. by the initializer of a pool
     _close_with_celery()
     if threading.current_thread() is threading.main_thread():
         _close_at_sigterm()

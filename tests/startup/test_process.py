@@ -209,6 +209,27 @@ def test_children_of_multiprocessing_lose_nothing(tmp_path: Path) -> None:
     assert len({s["span_id"] for s in spans}) == len(spans) == 54
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_children_of_multiprocessing_that_start_ragtrace_themselves_lose_nothing(tmp_path: Path) -> None:
+    """Where `init` is called in the child, by its own function or by the initializer of a pool, its end is the same."""
+    body = """
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    def start(): init(quick, batch_wait=30.0, batch=1000)
+    def ask(question): return chain.invoke(question).content
+    def start_and_ask(): start(); ask("child")
+    context = multiprocessing.get_context("fork")
+    child = context.Process(target=start_and_ask)
+    child.start()
+    child.join()
+    with ProcessPoolExecutor(2, mp_context=context, initializer=start) as pool:
+        list(pool.map(ask, ["pool"] * 10))
+    """
+    done, spans = run(tmp_path, body)
+    assert done.returncode == 0, done.stderr
+    assert [a.get("gen_ai.evaluation.quick.score") for a in roots(spans)] == [1.0] * 11
+
+
 SERVER = """
 init(quick, batch_wait=30.0, batch=1000)
 
