@@ -1,4 +1,5 @@
-"""Examines this environment: frameworks, models, exporters, settings, and whether the OTLP endpoint answers."""
+"""Examines this environment: frameworks, models, exporters, settings, and whether the OTLP endpoint and the
+server of the judge's shared budget answer."""
 
 from __future__ import annotations
 
@@ -37,6 +38,7 @@ _PACKAGES = (
     ("litellm", "litellm", "judge"),
     ("sqlalchemy", "sqlalchemy", "store"),
     ("psycopg", "psycopg", "postgres"),
+    ("redis", "redis", "redis"),
     ("fastapi", "fastapi", "serve"),
 )
 _OTHERS = (
@@ -50,7 +52,8 @@ _OTHERS = (
 
 
 def examine() -> list[Finding]:
-    """Returns the results of all checks. Sends no data; opens one TCP connection to the OTLP endpoint."""
+    """Returns the results of all checks. Sends no data; opens one TCP connection to the OTLP endpoint and one to
+    the server of judge_budget_url."""
     return [*_packages(), *_other_tracers(), *_models(), *_settings()]
 
 
@@ -121,6 +124,8 @@ def _settings() -> Iterator[Finding]:
     ):  # those of the default suite step back
         yield Finding("evaluators", "wrong", requirements.explain(absent))
     yield _endpoint(settings)
+    if settings.judge_budget_url and not settings.judge_budget_url.startswith("unix:"):
+        yield _shared_budget(settings)
 
 
 def _endpoint(settings: Settings) -> Finding:
@@ -138,4 +143,21 @@ def _endpoint(settings: Settings) -> Finding:
             "OTLP endpoint",
             "wrong",
             f"{endpoint} does not answer ({error}); start the collector or correct the endpoint",
+        )
+
+
+def _shared_budget(settings: Settings) -> Finding:
+    """Whether the server of the shared budget accepts connections. Its password is not shown."""
+    parts = urlsplit(settings.judge_budget_url)
+    try:
+        host, port = parts.hostname or "localhost", parts.port or 6379
+        with socket.create_connection((host, port), timeout=2.0):
+            return Finding("judge_budget_url", "ok", f"{host}:{port} accepts connections")
+    except (OSError, ValueError) as error:
+        share = settings.judge_budget_share
+        return Finding(
+            "judge_budget_url",
+            "wrong",
+            f"{parts.hostname} does not answer ({error}); until it does, each process spends at most {share:g} of what "
+            "was left (judge_budget_share)",
         )

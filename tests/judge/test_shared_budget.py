@@ -22,6 +22,7 @@ from ragtrace.judge.budget import NANO, BudgetError, Reservation
 from ragtrace.judge.ledger import Ledger
 from ragtrace.judge.shared_budget import SharedBudget
 from ragtrace.plugins import load
+from ragtrace.startup import doctor
 from ragtrace.testing import Capture, Clock, make_trace
 from tests.judge import server as s
 from tests.judge.test_online import online
@@ -335,3 +336,14 @@ def test_the_evaluating_processes_of_two_runtimes_share_it(redis_server: RedisSe
             runtime.close(1.0)
     errors = [score.error for capture in captures for e in capture.evaluations for score in e.scores]
     assert errors == [None, None, None, "judge_budget"]
+
+
+def test_the_doctor_asks_the_server(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ragtrace doctor` says whether the server of the budget answers, and shows no password."""
+    monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_URL", redis_server.url.replace("//", "//:secret@"))
+    with_server = next(each for each in doctor.examine() if each.what == "judge_budget_url")
+    redis_server.kill()
+    without = next(each for each in doctor.examine() if each.what == "judge_budget_url")
+    assert (with_server.state, without.state) == ("ok", "wrong")
+    assert "judge_budget_share" in without.detail
+    assert "secret" not in with_server.detail + without.detail
