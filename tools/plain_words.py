@@ -42,21 +42,22 @@ rose said sat saw seen sent set shown shut spent spoke split spread stood stuck 
 won wore written wrote
 """
 _VERBS = """
-accept add agree alarm allow announce answer appear apply arrive ask assert attend avoid become begin belong block
-break bring build calibrate call capture carry cause change charge check choose close collect combine come compare
-compute contain contradict copy correct cost count cover crash create decide decline decode delete deliver depend
-derive describe die differ disagree distinguish do double draw drop empty encode end ensure entail escape evaluate
-exclude exist expect expire explain export fail fall fill find finish fit flow follow forget fork gather generate get
-give go group grow guess handle hang happen have help hide hold identify ignore import include influence install join
-keep know lack last learn leave let limit link list listen live load lock look lose lower make mark mask match matter
-mean measure meet miss move multiply name need nest observe occur offer open overlap override page pass paste pay pick
-prepare prevent print produce protect prove provoke put question quote raise range rank reach read rebuild receive
-recognise record redact reduce refer refuse register reject rely remain remember remove repeat replace reply report
-represent reproduce request require resemble rest restart restore retrieve return review revoke rewrite rise roll
-round run save say scrape search see seem send separate serve set share show sign simulate skip sleep speak spill
-split start state stay stop store stream succeed suffer sum support survive switch take talk tell think touch trace
-translate treat trust try turn type understand undo upgrade use validate wait wake want warn watch weigh win work wrap
-write yield
+accept adapt add agree alarm allow announce answer appear apply arrive ask assert attend avoid become begin belong
+block break bring build calibrate call capture carry cause change charge check choose close collect combine come
+compare compute configure contain contradict copy correct cost count cover crash create decide decline decode delete
+deliver depend deploy derive describe detect die differ disable disagree distinguish do double draw drop empty enable
+encode encrypt end ensure entail escape evaluate evict exclude exist expect expire explain export fail fall fill find
+finish fit flow follow forget fork gather generate get give go group grow guess handle hang happen have help hide hold
+host identify ignore import include influence inspect install instrument join keep know lack last lead learn leave let
+limit link list listen live load lock look lose lower make manage mark mask match matter mean measure meet miss
+monitor move multiply name need nest observe occur offer open overlap override page parse pass paste pay pick prepare
+prevent print produce protect prove provoke publish pull push put question quote raise range rank reach read rebuild
+receive recognise record redact reduce refer refuse register reject rely remain remember remove repeat replace reply
+report represent reproduce request require resemble rest restart restore retrieve return review revoke rewrite rise
+roll round run save say scale scrape search see seem send separate serve set share show sign simulate skip sleep speak
+spill split start state stay stop store stream subscribe succeed suffer sum support survive switch take talk tell
+think touch trace translate treat trust try turn type understand undo upgrade use validate wait wake want warn watch
+weigh win work wrap write yield
 """
 _NO_SENTENCE = re.compile(r"^(?:#|\||!\[|\[|:::|<|\*\*Next|Next:|ragtrace-otel )")
 _LIST_ITEM = re.compile(r"^ *(?:[-*]|\d+\.) +")
