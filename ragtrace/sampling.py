@@ -212,19 +212,20 @@ def joint(first: Decision, second: Decision) -> Decision:
     return Decision(first.keep and second.keep, probability, second.reason, consistent, by_trace_id)
 
 
-def behind_head(sampler: Sampler, head_sample: float = 1.0) -> Sampler:
+def behind_head(sampler: Sampler, head_sample: float = 1.0, *, publishes: bool = False) -> Sampler:
     """The decisions of `sampler`, with the probability that a request's spans reached ragtrace at all.
 
     Rates stay absolute. A head sampler that states its threshold (`ot=th` in the tracestate) compared the same R: the
     final probability is the smaller one. Others (`TraceIdRatioBased`) keep the share `head_sample`: the product, with
     an R that is a hash of the trace id, because the bits that they compare may be those of R. Requests that ragtrace
-    recorded itself were behind no sampler. Raises SettingError for a share outside [0, 1].
+    recorded itself were behind no sampler, unless this process `publishes` their spans instead of evaluating them: what
+    the head sampler leaves out has no spans. Raises SettingError for a share outside [0, 1].
     """
     unstated = Decision(True, _fraction("head_sample", head_sample), "head", consistent=False)
 
     def sample(trace: Trace) -> Decision:
         facts = trace.facts
-        if not facts.from_spans:
+        if not (facts.from_spans or publishes):
             return sampler(trace)
         threshold = _stated(trace, "th") if facts.trace_state else None
         if threshold is not None and threshold <= _randomness(trace):

@@ -108,6 +108,14 @@ def test_own_requests_are_behind_no_sampler() -> None:
     assert behind_head(ratio(0.3), 0.1)(trace).probability == 0.3
 
 
+def test_published_requests_are_behind_it() -> None:
+    """A process that publishes its requests publishes those that the head sampler keeps."""
+    sampler = behind_head(ratio(0.3), 0.5, publishes=True)
+    stated = make_trace(trace_id=2**56 - 1, facts=Facts(trace_state="th:e"))
+    assert sampler(stated).probability == pytest.approx(0.125)
+    assert sampler(make_trace()).probability == pytest.approx(0.15)
+
+
 @pytest.mark.parametrize(
     "state",
     ["th:", "th:xyz", "th:0123456789abcdef0", "rv:12", "TH:8", "th:-1", "th:+8", ";;", "th", "rv:zzzzzzzzzzzzzz"],

@@ -62,9 +62,9 @@ class Settings:
     sample_slower_than: float = 0.0
     """Evaluate every request that took this long; 0 for none."""
     head_sample: float = 1.0
-    """Share of the requests whose spans reach ragtrace, where it reads the spans of others (`source`, the worker) and a
-    sampler before it leaves requests out: the ratio of `TraceIdRatioBased`. Scores are weighted by it. A sampler that
-    states its threshold in the tracestate (`ot=th`) is read from there. See
+    """Share of the requests whose spans reach ragtrace, where it reads the spans of others (`source`, the worker) or
+    publishes spans (`transport`), and a sampler before it leaves requests out: the ratio of `TraceIdRatioBased`.
+    Scores are weighted by it. A sampler that states its threshold in the tracestate (`ot=th`) is read from there. See
     [statistics.md](statistics.md#behind-a-head-sampler)."""
 
     capture_content: str = ""

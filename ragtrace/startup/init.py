@@ -336,7 +336,7 @@ def _sampler(settings: Settings) -> sampling.Sampler:
     if settings.sample_slower_than:
         always.append(sampling.slow(settings.sample_slower_than))
     sampler = sampling.any_of(*always, sampler) if always else sampler
-    return sampling.behind_head(sampler, settings.head_sample)
+    return sampling.behind_head(sampler, settings.head_sample, publishes=bool(settings.transport))
 
 
 def _strata(settings: Settings) -> list[str]:
