@@ -40,6 +40,8 @@ _PACKAGES = (
     ("psycopg", "psycopg", "postgres"),
     ("redis", "redis", "redis"),
     ("fastapi", "fastapi", "serve"),
+    ("nats-py", "nats", "nats"),
+    ("confluent-kafka", "confluent_kafka", "kafka"),
 )
 _OTHERS = (
     "openinference-instrumentation-langchain",
@@ -51,9 +53,12 @@ _OTHERS = (
 )
 
 
+_DEAD_LETTERS = 100
+
+
 def examine() -> list[Finding]:
-    """Returns the results of all checks. Sends no data; opens one TCP connection to the OTLP endpoint and one to
-    the server of judge_budget_url."""
+    """Returns the results of all checks. Sends no data; connects to the OTLP endpoint, to the server of
+    judge_budget_url, and to the broker."""
     return [*_packages(), *_other_tracers(), *_models(), *_settings()]
 
 
@@ -126,6 +131,32 @@ def _settings() -> Iterator[Finding]:
     yield _endpoint(settings)
     if settings.judge_budget_url and not settings.judge_budget_url.startswith("unix:"):
         yield _shared_budget(settings)
+    # The worker's settings are above this folder; its variable is the one that its container has.
+    address = settings.transport or os.environ.get("RAGTRACE_WORKER_SOURCE", "")
+    if address:
+        yield _broker(address)
+
+
+def _broker(address: str) -> Finding:
+    """Whether the broker answers, and what no worker could evaluate. Makes the stream where it does not exist."""
+    from ragtrace.transport.address import parse_address
+    from ragtrace.transport.broker_adapters import open_transport
+    from ragtrace.transport.message import HEADER_REASON
+
+    try:
+        transport = open_transport(parse_address(address, "the broker's address"))
+        try:
+            letters = transport.dead_letters(_DEAD_LETTERS)
+        finally:
+            transport.close()
+    except RagtraceError as error:
+        return Finding("broker", "wrong", f"{error}; start the broker, or correct the address and its credentials")
+    if not letters:
+        return Finding("broker", "ok", f"{parse_address(address)} answers and has no dead letters")
+    reasons = sorted({each.headers.get(HEADER_REASON, "").partition(":")[0] for each in letters})
+    count = f"{len(letters)} or more" if len(letters) == _DEAD_LETTERS else str(len(letters))
+    text = f"{parse_address(address)} has {count} dead letters ({', '.join(reasons)}); see `ragtrace dead-letters`"
+    return Finding("broker", "wrong", text)
 
 
 def _endpoint(settings: Settings) -> Finding:

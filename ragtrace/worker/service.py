@@ -96,7 +96,9 @@ class Worker:
         return grpc_port, http_port
 
     def _check_destination(self, settings: Settings) -> None:
-        """Raises SettingError where the worker would send to itself."""
+        """Raises SettingError where the worker would send to itself, or from one broker to another."""
+        if self.options.source and is_transport(settings.otlp_endpoint):
+            raise SettingError("a worker with --from evaluates; give an OTLP endpoint as --to, not a broker")
         for name in ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
             endpoint = settings.otlp_endpoint or os.environ.get(name, "")
             parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")

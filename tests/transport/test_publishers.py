@@ -10,11 +10,12 @@ import pytest
 import ragtrace
 from ragtrace.errors import SettingError
 from ragtrace.settings import load
+from ragtrace.startup.doctor import Finding, examine
 from ragtrace.transport.message import HEADER_PROBABILITY
 from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
 from tests.otlp.receivers import http_server
-from tests.transport.brokers import NATS, REDIS, Broker, stream_name
+from tests.transport.brokers import NATS, REDIS, Broker, free_port, stream_name
 from tests.transport.workers import fetching, message, messages, scores, wait_scored
 from tests.worker.running import post, request_of, wait_for
 
@@ -80,6 +81,26 @@ def test_a_full_stream_refuses_publishers(kind: str, options: str, tmp_path: Pat
     broker.kill()
 
 
+def test_doctor_shows_dead_letters(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ragtrace doctor` says whether the broker answers, and why messages of the stream are dead letters."""
+    stream = stream_name()
+    monkeypatch.setenv("RAGTRACE_TRANSPORT", broker.url(stream))
+    assert _broker_finding().state == "ok"
+    publisher = broker.transport(stream)
+    publisher.publish([message(1)])
+    [fetched] = publisher.fetch(1, 5.0)
+    publisher.dead_letter(fetched, "undecodable: the payload is no TracesData in protobuf")
+    publisher.close()
+    finding = _broker_finding()
+    assert (finding.state, "1 dead letters (undecodable)" in finding.detail) == ("wrong", True)
+    monkeypatch.setenv("RAGTRACE_TRANSPORT", f"redis://127.0.0.1:{free_port()}/{stream}")
+    assert "start the broker" in _broker_finding().detail
+
+
+def _broker_finding() -> Finding:
+    return next(each for each in examine() if each.what == "broker")
+
+
 @pytest.mark.parametrize("kind", [NATS, REDIS])
 def test_a_stream_that_is_deleted_is_made_again(kind: str, tmp_path: Path) -> None:
     """A stream that is deleted under a worker and a publisher is made again: what is published then is evaluated."""
@@ -99,8 +120,11 @@ def test_a_stream_that_is_deleted_is_made_again(kind: str, tmp_path: Path) -> No
 
 
 def test_a_wrong_address_is_an_error_at_the_start() -> None:
-    """An address without a host, and one of an unknown broker, are refused with what to write instead."""
+    """An address without a host, one of an unknown broker, and two brokers for one worker are refused
+    with what to write instead."""
     with pytest.raises(SettingError, match="nats://localhost:4222/ragtrace"):
         load_worker({"source": "amqp://localhost"})
     with pytest.raises(SettingError, match="needs a host"):
         load_worker({"source": "nats:///stream"})
+    with pytest.raises(SettingError, match="give an OTLP endpoint"):
+        Worker(load_worker({"source": "memory://here/one"}), load({"otlp_endpoint": "memory://here/two"}))

@@ -1,0 +1,193 @@
+"""Workers behind a broker: what kills cost, and what the adapters add to the brokers' own clients.
+
+`--kills 5 --traces 5000` publishes so many traces, lets two workers evaluate them, and kills one of them with SIGKILL
+again and again; another takes its place. It counts traces without a score, scores in the store that are there twice,
+dead letters, and the seconds from the last kill to the last score.
+
+`--cpu` publishes, fetches and acknowledges messages of 20 KB, with the adapter and with the broker's own client in the
+same way, and prints the processor time of this process for a message, and the ratio."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from ragtrace.transport.message import TraceMessage
+from tests.otlp.receivers import http_server
+from tests.transport.brokers import BROKERS, KAFKA, NATS, Broker, stream_name
+from tests.transport.workers import SCHEMA, message, scores, worker_process
+
+_BATCH = 256
+_BYTES = 20_900
+
+
+def main() -> None:
+    """Run one of the two for one broker."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("broker", choices=BROKERS)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--traces", type=int, default=5_000)
+    parser.add_argument("--cpu", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        broker = Broker(options.broker, Path(folder))
+        broker.start()
+        try:
+            if options.cpu:
+                _compare_cpu(broker, 5_000)
+            else:
+                _kill(broker, options.traces, options.kills)
+        finally:
+            broker.kill()
+
+
+# --- kills -------------------------------------------------------------------------------------------------------
+
+
+def _kill(broker: Broker, traces: int, kills: int) -> None:
+    drawn, stream = random.Random(29), stream_name()
+    publisher = broker.transport(stream)
+    for start in range(1, traces + 1, 500):
+        batch = [message(trace) for trace in range(start, min(start + 500, traces + 1))]
+        assert not any(publisher.publish(batch))
+    log, store = broker.folder / "workers", broker.folder / "logs.db"
+    with http_server() as (endpoint, received), ExitStack() as stack:
+
+        def start() -> Any:
+            return stack.enter_context(worker_process(broker.url(stream), endpoint, log, store=str(store)))
+
+        workers = [start(), start()]
+        for number in range(1, kills + 1):
+            while len(scores(received)) < number * traces / (kills + 2):
+                time.sleep(0.1)
+            os.kill(workers.pop(drawn.randrange(2)).pid, signal.SIGKILL)
+            workers.append(start())
+        killed, until = time.monotonic(), time.monotonic() + 300
+        while len(scores(received)) < traces and time.monotonic() < until:
+            time.sleep(0.1)
+        seconds = time.monotonic() - killed
+        values = scores(received)
+        with closing(sqlite3.connect(store)) as connection:
+            [[rows, keys]] = connection.execute(
+                "SELECT count(*), count(DISTINCT trace_id || span_id || evaluator || version) "
+                "FROM scores JOIN traces ON traces.id = scores.trace"
+            )
+        print(
+            f"{broker.kind}: {traces} traces, {kills} kills: lost {traces - len(values)}, "
+            f"scores in the store {rows}, of these twice {rows - keys}, "
+            f"traces with two different scores {sum(len(each) > 1 for each in values.values())}, "
+            f"dead letters {len(publisher.dead_letters(100))}, last score {seconds:.1f} s after the last kill"
+        )
+    publisher.close()
+
+
+# --- processor time ----------------------------------------------------------------------------------------------
+
+
+def _compare_cpu(broker: Broker, count: int) -> None:
+    payload = os.urandom(_BYTES)
+    native = {NATS: _native_nats, KAFKA: _native_kafka}.get(broker.kind, _native_redis)
+    ratios = []
+    for _ in range(3):
+        own = _cpu(lambda: _adapter(broker, payload, count)) / count
+        other = _cpu(lambda: native(broker, payload, count)) / count
+        ratios.append(own / other)
+        print(f"{broker.kind}: adapter {own * 1e6:.0f} µs, native client {other * 1e6:.0f} µs, ratio {own / other:.2f}")
+    print(f"{broker.kind}: median ratio {statistics.median(ratios):.2f}")
+
+
+def _cpu(work: Callable[[], None]) -> float:
+    before = time.process_time()
+    work()
+    return time.process_time() - before
+
+
+def _adapter(broker: Broker, payload: bytes, count: int) -> None:
+    transport = broker.transport(stream_name(), visibility_seconds=30.0)
+    for start in range(0, count, _BATCH):
+        batch = [TraceMessage(f"{n:032x}", payload, SCHEMA) for n in range(start, min(start + _BATCH, count))]
+        assert not any(transport.publish(batch))
+    rest = count
+    while rest:
+        messages = transport.fetch(_BATCH, 1.0)
+        transport.ack(messages)
+        rest -= len(messages)
+    transport.close()
+
+
+def _native_nats(broker: Broker, payload: bytes, count: int) -> None:
+    import nats
+
+    async def run() -> None:
+        client, name = await nats.connect(f"nats://127.0.0.1:{broker.port}"), stream_name()
+        stream = client.jetstream()
+        await stream.add_stream(name=name, subjects=[name])
+        for start in range(0, count, _BATCH):
+            numbers = range(start, min(start + _BATCH, count))
+            await asyncio.gather(*(stream.publish(name, payload, headers={"Nats-Msg-Id": str(n)}) for n in numbers))
+        reader, rest = await stream.pull_subscribe(name, durable="native"), count
+        while rest:
+            for each in await reader.fetch(min(rest, _BATCH), timeout=5):
+                await each.ack()
+                rest -= 1
+        await client.drain()
+
+    asyncio.run(run())
+
+
+def _native_redis(broker: Broker, payload: bytes, count: int) -> None:
+    import redis
+
+    with redis.Redis(port=broker.port) as client:
+        name = stream_name()
+        client.xgroup_create(name, "native", id="0", mkstream=True)
+        for start in range(0, count, _BATCH):
+            pipe = client.pipeline(transaction=False)
+            for number in range(start, min(start + _BATCH, count)):
+                pipe.xadd(name, {"key": str(number), "payload": payload})
+            pipe.execute()
+        rest = count
+        while rest:
+            [[_, entries]] = client.xreadgroup("native", "one", {name: ">"}, count=_BATCH, block=1_000)
+            client.xack(name, "native", *(entry[0] for entry in entries))
+            rest -= len(entries)
+
+
+def _native_kafka(broker: Broker, payload: bytes, count: int) -> None:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    common, name = {"bootstrap.servers": f"127.0.0.1:{broker.port}", "log_level": 0}, stream_name()
+    admin = AdminClient(common)
+    admin.create_topics([NewTopic(name, 6, 1)])[name].result(10)
+    producer = Producer({**common, "acks": "all", "linger.ms": 5})
+    for start in range(0, count, _BATCH):
+        for number in range(start, min(start + _BATCH, count)):
+            producer.produce(name, payload, str(number))
+        producer.flush(20)
+    settings = {"group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**common, **settings, "session.timeout.ms": 6_000, "fetch.wait.max.ms": 100})
+    consumer.subscribe([name])
+    rest = count
+    while rest:
+        messages = [each for each in consumer.consume(_BATCH, 1.0) if not each.error()]
+        if messages:
+            consumer.commit(asynchronous=True)
+        rest -= len(messages)
+    consumer.close()
+
+
+if __name__ == "__main__":
+    main()
