@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,40 @@ _LOADING = 60
 """Seconds that litellm may take to load."""
 
 
+@dataclass(frozen=True, slots=True)
+class _InitRequest:
+    """What `init` was asked for, to see whether a second call asks for the same."""
+
+    settings: Settings
+    process_id: int
+    tracer_provider: Any
+    sampler: Any
+    sinks: tuple[Any, ...]
+    redact: Any
+    provider: Any = None
+    """The global tracer provider after the start: an application may set its own later, and call `init` again."""
+
+    def equals(self, other: Any) -> bool:
+        """Whether another request, that of a running ragtrace, is the same. Objects are the same by identity."""
+        return (
+            isinstance(other, _InitRequest)
+            and self.settings == other.settings
+            and self.process_id == other.process_id
+            and all(a is b for a, b in zip(self.sinks, other.sinks, strict=False))
+            and len(self.sinks) == len(other.sinks)
+            and self.tracer_provider is other.tracer_provider
+            and self.sampler is other.sampler
+            and (self.redact is other.redact or isinstance(self.redact, str))
+            and other.provider is _global_provider()
+        )
+
+
+def _global_provider() -> Any:
+    """The global tracer provider; None where nobody has loaded OpenTelemetry."""
+    trace = sys.modules.get("opentelemetry.trace")
+    return None if trace is None else trace.get_tracer_provider()
+
+
 def init(
     *,
     tracer_provider: Any = None,
@@ -64,9 +98,10 @@ def init(
 
     Raises SettingError for a wrong setting and for evaluators whose models are not installed, and MissingExtraError for
     a setting that needs a package that is not installed.
-    A second call closes what the first one started. In an evaluating process, which imports the modules of evaluators,
-    it starts nothing. With `enabled=False` (RAGTRACE_ENABLED=false) it patches nothing and starts nothing, and all
-    calls of what it returns, and of `ragtrace`, still work.
+    A second call closes what the first one started; with the same arguments and settings it returns that instead, as
+    where a notebook's cell or a script of Streamlit runs again. In an evaluating process, which imports the modules of
+    evaluators, it starts nothing. With `enabled=False` (RAGTRACE_ENABLED=false) it patches nothing and starts nothing,
+    and all calls of what it returns, and of `ragtrace`, still work.
     """
     if child_process.is_child():
         return Runtime(Settings(enabled=False, langchain=False, llama_index=False), Pipeline(()), Parts())
@@ -75,6 +110,10 @@ def init(
     settings = load(options, file=settings_file)
     if not settings.enabled:
         return _idle(settings)
+    request = _InitRequest(settings, os.getpid(), tracer_provider, sampler, tuple(sinks), redact)
+    before = running.current()
+    if before is not None and request.equals(before.init_request):
+        return before
     settings, sanitizer = redact_texts(settings, redact if callable(redact) else None)
     capture = _capture(settings, sanitizer)
     checks = _suite(settings)
@@ -88,6 +127,7 @@ def init(
         on_off.switch(True)
         connect = partial(telemetry_setup.connect, tracer_provider=tracer_provider)
         runtime = _start(settings, capture, checks, sampler or _sampler(settings), tuple(sinks), connect)
+        runtime.init_request = replace(request, provider=_global_provider())
         running.instrument(runtime, True, capture)
         exit_hooks.install(runtime)
         running.set_current(runtime)

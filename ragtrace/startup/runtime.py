@@ -112,6 +112,8 @@ class Runtime:
         self.adopt: Callable[[Sequence[Evaluator]], None] | None = None
         """Set while a test records (see `ragtrace.testing.record`): `init` gives its evaluators here, and starts
         nothing."""
+        self.init_request: Any = None
+        """What `init` was asked for; None for a runtime that it did not start."""
         self.take_score: Callable[[int, Score], bool] = pipeline.code_scores.add
         """Takes a score that code gives; False if it is lost."""
         self._parts = parts

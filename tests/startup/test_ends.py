@@ -181,6 +181,23 @@ def test_shutdown_twice_and_init_again(start: Start) -> None:
     assert [evaluation.trace.query for evaluation in capture.evaluations] == ["again"]
 
 
+def test_init_with_the_same_settings_changes_nothing(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs goes on where a cell of a notebook runs again; another setting, sink or variable starts it anew."""
+    capture = Capture()
+    first = start(sinks=[capture])
+    ask()
+    assert start(sinks=[capture]) is first
+    ask()
+    assert ragtrace.flush(30)
+    assert len(capture.evaluations) == 2
+    second = start(sinks=[Capture()])
+    assert second is not first
+    third = start(sinks=[], sample=0.5)
+    assert third is not second
+    monkeypatch.setenv("RAGTRACE_ENV", "staging")
+    assert start(sinks=[], sample=0.5) is not third
+
+
 def test_shutdown_says_what_it_left_behind(start: Start) -> None:
     """A request whose evaluation is under way when the time is over is dropped, counted, and shutdown is False."""
     release = threading.Event()
