@@ -78,18 +78,29 @@ def _kill(broker: Broker, traces: int, kills: int) -> None:
             time.sleep(0.1)
         seconds = time.monotonic() - killed
         values = scores(received)
-        with closing(sqlite3.connect(store)) as connection:
-            [[rows, keys]] = connection.execute(
-                "SELECT count(*), count(DISTINCT trace_id || span_id || evaluator || version) "
-                "FROM scores JOIN traces ON traces.id = scores.trace"
-            )
+        spill = store.with_name(f"{store.name}.spill")
+        waiting = spill.read_bytes().count(b"\n") if spill.exists() else 0
+        while (left := _stored(store)[0] < traces) and time.monotonic() < until:
+            time.sleep(0.5)
+        rows, keys = _stored(store)
+        late = "" if left else f", all {time.monotonic() - killed:.1f} s after the last kill"
         print(
             f"{broker.kind}: {traces} traces, {kills} kills: lost {traces - len(values)}, "
-            f"scores in the store {rows}, of these twice {rows - keys}, "
+            f"scores in the store {rows}{late} ({waiting} were in its spill file), of these twice {rows - keys}, "
             f"traces with two different scores {sum(len(each) > 1 for each in values.values())}, "
             f"dead letters {len(publisher.dead_letters(100))}, last score {seconds:.1f} s after the last kill"
         )
     publisher.close()
+
+
+def _stored(store: Path) -> tuple[int, int]:
+    """The number of scores in the store, and of different ones."""
+    with closing(sqlite3.connect(store)) as connection:
+        [[rows, keys]] = connection.execute(
+            "SELECT count(*), count(DISTINCT trace_id || span_id || evaluator || version) "
+            "FROM scores JOIN traces ON traces.id = scores.trace"
+        )
+    return rows, keys
 
 
 # --- processor time ----------------------------------------------------------------------------------------------

@@ -11,7 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "grafana" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "SECURITY.md",
+    ROOT / "CODE_OF_CONDUCT.md",
+    ROOT / "grafana" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 DEFINITIONS = ("evaluators.md",)
 """Pages that define values, whose definitions are no sentences."""
 PLAINER = {
