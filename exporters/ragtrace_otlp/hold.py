@@ -158,7 +158,7 @@ class HoldProcessor(SpanProcessor):
         """Let everything go, then shut the real processor down."""
         with self._lock:
             self._closed = True
-        self._drain()
+        self._drain("dropped")  # no scores come any more
         self._timer.close(0)
         self.inner.shutdown()
 
@@ -242,10 +242,10 @@ class HoldProcessor(SpanProcessor):
         except Exception:  # noqa: BLE001 in the application's thread, or the timer's, which must live on
             _log.warning("ragtrace: a span processor failed", exc_info=True)
 
-    def _leave_unscored(self, entry: _Parked) -> None:
+    def _leave_unscored(self, entry: _Parked, status: str = "pending_timeout") -> None:
         """Export a span whose scores are not there, and say so where it waited for some."""
         undecided = entry.more is None
-        self._leave(entry.span, {} if undecided else {**(entry.more or {}), semconv.STATUS: "pending_timeout"})
+        self._leave(entry.span, {} if undecided else {**(entry.more or {}), semconv.STATUS: status})
 
     def _over_limits(self) -> list[_Parked]:
         surplus = []
@@ -266,11 +266,11 @@ class HoldProcessor(SpanProcessor):
         if len(self._recent) > _REMEMBERED:
             self._recent.popitem(last=False)
 
-    def _drain(self) -> None:
+    def _drain(self, status: str = "pending_timeout") -> None:
         with self._lock:
             left = [self._pop_oldest() for _ in range(len(self._spans))]
         for entry in left:
-            self._leave_unscored(entry)
+            self._leave_unscored(entry, status)
 
     def _expire(self, _nothing: list[None]) -> float | None:
         """Export the spans whose time is over; seconds until the next one's is. All are held equally long."""

@@ -28,6 +28,8 @@ _LOADING = 30.0
 """Seconds that the models may still take to load at the end, where a request waits for them."""
 _QUIET = 1.0
 """Seconds of waiting at the end of the process before a sentence says why."""
+_STEP = 1.0
+"""Seconds of one wait at the end of the process."""
 _ADAPTERS = (
     ("langchain", "langchain_core", "ragtrace_langchain", "RagtraceLangChainInstrumentor"),
     ("llama_index", "llama_index_instrumentation", "ragtrace_llama_index", "RagtraceLlamaIndexInstrumentor"),
@@ -276,8 +278,9 @@ class Runtime:
                 until = time.monotonic() + seconds
                 if not self.pipeline.flush(min(_QUIET, seconds)) and self._ends_the_process:
                     self._say_what_is_waited_for()
-                if not self.pipeline.is_loaded and self.pipeline.wait_until_loaded(loading):
+                if not self.pipeline.is_loaded and _wait_in_steps(self.pipeline.wait_until_loaded, loading):
                     until = time.monotonic() + seconds
+                _wait_in_steps(self.pipeline.flush, max(0.0, until - time.monotonic()))
                 seconds = max(0.0, until - time.monotonic())
             self.pipeline.close(seconds)
         except KeyboardInterrupt as interrupt:
@@ -304,6 +307,16 @@ class Runtime:
     def at_close(self, action: Callable[[], None]) -> None:
         """Call this when everything has stopped."""
         self._at_close.append(action)
+
+
+def _wait_in_steps(wait: Callable[[float], bool], timeout: float) -> bool:
+    """The result of `wait(timeout)`. Python can see a Ctrl-C that comes just before a wait only after it, so that no
+    wait lasts long."""
+    end = time.monotonic() + timeout
+    while not wait(min(_STEP, max(0.0, end - time.monotonic()))):
+        if time.monotonic() >= end:
+            return False
+    return True
 
 
 def instrument(runtime: Runtime, on: bool, capture: ContentPolicy | None = None) -> None:

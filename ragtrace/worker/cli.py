@@ -73,6 +73,8 @@ def _worker(options: argparse.Namespace) -> int:
     sys.setswitchinterval(_SWITCH)
     worker = Worker(own, settings)
     worker.start()
-    stop.wait()
+    # Python can see a signal that comes just before a wait only after it; then the wait must not last for ever.
+    while not stop.wait(1.0):
+        pass
     worker.stop()
     return 0
