@@ -96,7 +96,8 @@ _GROUPS = {
     "By criteria of your own": "g_eval judge",
     "By the likelihood of its words": "perplexity gptscore",
 }
-"""Evaluators by what they answer. A name stands for its `_judge` and `_cascade` forms, too; `gptscore` for all."""
+"""Evaluators by what they answer. A name includes its `_judge` and `_cascade` forms; `gptscore` includes all
+evaluators that begin so."""
 _LANGUAGES = {
     "text_checks": "any",
     "overlap": "any with blanks between words",

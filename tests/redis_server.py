@@ -1,4 +1,4 @@
-"""A real Redis server for tests: in a folder of its own, killed and started again where a test wants that."""
+"""A real Redis server for tests: each has its own folder, and a test can kill it and start it again."""
 
 from __future__ import annotations
 

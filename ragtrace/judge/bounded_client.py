@@ -1,9 +1,9 @@
-"""The HTTP client of an OpenAI-compatible judge: it reads no answer without an end."""
+"""The HTTP client of an OpenAI-compatible judge: it ends answers that are too long."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 _LARGEST_BODY = 16 * 1024 * 1024
@@ -23,16 +23,16 @@ def bounded_client(verify: Any) -> Any:
     class BoundedStream(httpx.SyncByteStream):
         """The bytes of a body, up to a size and a time."""
 
-        def __init__(self, stream: Any, size: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-            self._stream, self._size, self._seconds, self._clock = stream, size, seconds, clock
+        def __init__(self, stream: Any, size: int, seconds: float) -> None:
+            self._stream, self._size, self._seconds = stream, size, seconds
 
         def __iter__(self) -> Iterator[bytes]:
-            size, end = 0, self._clock() + self._seconds
+            size, end = 0, time.monotonic() + self._seconds
             for piece in self._stream:
                 size += len(piece)
                 if size > self._size:
                     raise httpx.ReadError(f"the judge's answer has more than {self._size} bytes")
-                if self._clock() > end:
+                if time.monotonic() > end:
                     raise httpx.ReadTimeout(f"the judge's answer takes longer than {self._seconds:g} s")
                 yield piece
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ragtrace import plugins
 from ragtrace.errors import SettingError
 from ragtrace.settings import Settings
-from ragtrace.text.limited_redaction import TimeLimited
-from ragtrace.text.redaction import MODES, mask_pii
+from ragtrace.text.limited_redaction import TimeLimited, redaction_function
+from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
 
 
@@ -39,7 +38,4 @@ def _mask(mode: str, seconds: float) -> Callable[[str], str]:
 
         mask_names("Anna Berg lives at 12 Main Street.")  # raises here, and not at each question, if it cannot run
         return mask_names
-    if ":" not in mode:
-        modes = ", ".join(MODES)
-        raise SettingError(f"judge_redact is {mode!r}; give one of {modes}, or module:attribute of a function")
-    return TimeLimited(plugins.resolve(mode, "judge_redact"), seconds)
+    return TimeLimited(redaction_function(mode, "judge_redact"), seconds)

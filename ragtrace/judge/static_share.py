@@ -18,7 +18,7 @@ class StaticShare:
     use from many threads."""
 
     def __init__(self, share: float, limits: Mapping[str, float], clock: Callable[[], float] = time.time) -> None:
-        """`limits` are US dollars by window, `share` lies in [0, 1]."""
+        """`limits` are US dollars by window. `share` is in [0, 1]."""
         self._share, self._limits, self._clock = share, dict(limits), clock
         self._nano = nano_limits(limits)
         self._lock = threading.Lock()

@@ -56,6 +56,7 @@ class _InitRequest:
     sampler: Any
     sinks: tuple[Any, ...]
     redact: Any
+    """The function that was given in code; None for a mode, which the settings have."""
     provider: Any = None
     """The global tracer provider after the start: an application may set its own later, and call `init` again."""
 
@@ -69,7 +70,7 @@ class _InitRequest:
             and len(self.sinks) == len(other.sinks)
             and self.tracer_provider is other.tracer_provider
             and self.sampler is other.sampler
-            and (self.redact is other.redact or isinstance(self.redact, str))
+            and self.redact is other.redact
             and other.provider is _global_provider()
         )
 
@@ -110,11 +111,12 @@ def init(
     settings = load(options, file=settings_file)
     if not settings.enabled:
         return _idle(settings)
-    request = _InitRequest(settings, os.getpid(), tracer_provider, sampler, tuple(sinks), redact)
+    function = redact if callable(redact) else None
+    request = _InitRequest(settings, os.getpid(), tracer_provider, sampler, tuple(sinks), function)
     before = running.current()
     if before is not None and request.equals(before.init_request):
         return before
-    settings, sanitizer = redact_texts(settings, redact if callable(redact) else None)
+    settings, sanitizer = redact_texts(settings, function)
     capture = _capture(settings, sanitizer)
     checks = _suite(settings)
     with _lock:

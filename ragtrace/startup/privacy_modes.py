@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ragtrace import plugins
 from ragtrace.errors import SettingError
 from ragtrace.lazy import Recent
 from ragtrace.settings import Settings
 from ragtrace.settings.section import read_secret
 from ragtrace.startup.requirements import require
-from ragtrace.text.limited_redaction import TimeLimited
+from ragtrace.text.limited_redaction import TimeLimited, redaction_function
 from ragtrace.text.redaction import MODES, KeyedHash, mask_pii
 from ragtrace.text.sanitizer import Sanitizer
 
@@ -29,7 +28,7 @@ def redact_texts(settings: Settings, function: Callable[[str], str] | None = Non
     if settings.redact_others and function is None and mode in ("", "off"):
         raise SettingError("redact_others is true, but redact is off; set redact to pii, for example")
     if function is None and mode and mode not in MODES:
-        function = _resolve(mode)
+        function = redaction_function(mode, "redact")
     elif function is not None:
         settings = _for_judge(settings, function)
     key = _key(settings)
@@ -85,15 +84,6 @@ _SHORT = 40
 """Characters: shorter texts, such as names and roles, would push the others out."""
 _WARM_UP = "ID number 0 12345678"
 """Compiles the patterns at start and not in the first request."""
-
-
-def _resolve(name: str) -> Callable[[str], str]:
-    if ":" not in name:
-        raise SettingError(f"redact is {name!r}; give one of {', '.join(MODES)}, or module:attribute of a function")
-    function = plugins.resolve(name, "redact")
-    if not callable(function):
-        raise SettingError(f"redact is {name!r}, which is not a function; give one from text to text")
-    return function  # type: ignore[no-any-return]
 
 
 def _key(settings: Settings) -> bytes | None:

@@ -8,8 +8,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
+from ragtrace import plugins
 from ragtrace.background import after_fork
+from ragtrace.errors import SettingError
+from ragtrace.text.redaction import MODES
 from ragtrace.text.sanitizer import RedactionTimeoutError
+
+
+def redaction_function(name: str, setting: str) -> Callable[[str], str]:
+    """The application's function that a setting names as `module:attribute`. Raises SettingError for a name that is
+    neither this nor a mode, and for what cannot be imported or called."""
+    if ":" not in name:
+        raise SettingError(f"{setting} is {name!r}; give one of {', '.join(MODES)}, or module:attribute of a function")
+    function = plugins.resolve(name, setting)
+    if not callable(function):
+        raise SettingError(f"{setting} is {name!r}, which is not a function; give one from text to text")
+    return function  # type: ignore[no-any-return]
 
 
 class TimeLimited:

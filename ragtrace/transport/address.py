@@ -24,7 +24,7 @@ class TransportAddress:
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What stands behind the question mark."""
+    """The options after the question mark."""
 
     def __str__(self) -> str:
         return f"{self.scheme}://{','.join(self.servers)}/{self.stream}"

@@ -207,7 +207,7 @@ class MessageBuffer:
             self.note_error(error)
 
     def _settle(self, ended: Sequence[HeldMessage]) -> None:
-        """Tell the broker. What it does not take is told again."""
+        """Acknowledge, return or bury messages at the broker. What fails is tried again."""
         with self._changed:
             deliveries = {entry: list(entry.deliveries.values()) for entry in ended}
         try:

@@ -66,8 +66,8 @@ def test_site_is_accessible(site: Path, theme: Any, width: int) -> None:
             page.goto((site / f"{name}.html").as_uri())
             page.wait_for_selector(".md-typeset__scrollwrap, pre > code[tabindex]")
             page.evaluate(axe.read_text("utf-8"))
-            found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-            assert [(name, rule["id"], rule["nodes"][0]["html"]) for rule in found] == []
+            violations = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+            assert [(name, rule["id"], rule["nodes"][0]["html"]) for rule in violations] == []
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         browser.close()
     assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []

@@ -195,7 +195,11 @@ def test_init_with_the_same_settings_changes_nothing(start: Start, monkeypatch: 
     third = start(sinks=[], sample=0.5)
     assert third is not second
     monkeypatch.setenv("RAGTRACE_ENV", "staging")
-    assert start(sinks=[], sample=0.5) is not third
+    fourth = start(sinks=[], sample=0.5)
+    assert fourth is not third
+    monkeypatch.setenv("RAGTRACE_REDACT", "pii")
+    function = start(sinks=[], sample=0.5, redact=str.upper)
+    assert start(sinks=[], sample=0.5, redact="pii") is not function
 
 
 def test_shutdown_says_what_it_left_behind(start: Start) -> None:

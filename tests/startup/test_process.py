@@ -101,6 +101,24 @@ def test_ctrl_c_ends_the_wait_for_scores(tmp_path: Path) -> None:
     assert [a["ragtrace.evaluation.status"] for a in roots(spans)] == ["dropped"]
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system sends signals to processes alone")
+def test_a_ctrl_c_that_does_not_wake_the_main_thread_is_seen(tmp_path: Path) -> None:
+    """Another thread gets the signal, so that no wait of the main thread ends by it: the next one sees it."""
+    body = """
+    import signal, threading
+    init(hangs, exit_seconds=300)
+    chain.invoke('q')
+    def interrupt():
+        time.sleep(3)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        time.sleep(60)
+    threading.Thread(target=interrupt, daemon=True).start()
+    """
+    done, spans = run(tmp_path, body, timeout=40)
+    assert done.returncode == 0, done.stderr
+    assert [a["ragtrace.evaluation.status"] for a in roots(spans)] == ["dropped"]
+
+
 def test_a_hanging_evaluator_does_not_keep_the_process(tmp_path: Path) -> None:
     """A check that hangs for a minute costs the exit its deadline, no more; the spans leave unscored."""
     done, spans = run(tmp_path, "init(hangs, exit_seconds=0.2)\nfor i in range(3): chain.invoke('q')", timeout=40)

@@ -1,4 +1,4 @@
-"""An evaluator for workers that are killed: what it does stands in the question."""
+"""An evaluator for workers that are killed: the question says what it does."""
 
 from __future__ import annotations
 
