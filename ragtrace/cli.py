@@ -182,7 +182,7 @@ def _eval(options: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     problems = _write_results(options, plan, outcome, gates, started) if keep else []
-    # Evaluators that stand in the option themselves: those of `auto`, `default` and `local` may suit no row.
+    # Evaluators that the option itself names: those of `auto`, `default` and `local` may suit no row.
     options_names = {name.strip() for name in options.evaluators.split(",")}
     required = [check.name for name, check in zip(plan.names, outcome.checks, strict=False) if name in options_names]
     empty = outcome.figures.without_value(required)

@@ -177,7 +177,7 @@ def _as_evaluator(value: Any, name: str) -> Evaluator:
 
 
 def describe(check: Evaluator) -> dict[str, Any]:
-    """What can be told of an evaluator, as plain values."""
+    """The description of an evaluator, as plain values."""
     return {
         "name": check.name,
         "needs": sorted(check.needs),

@@ -157,7 +157,7 @@ def lookup(trace: Trace, name: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Where one sentence of the answer stands in the documents. Offsets are characters, end exclusive."""
+    """The place of one sentence of the answer in the documents. Offsets are characters, end exclusive."""
 
     start: int
     end: int

@@ -167,7 +167,7 @@ def any_of(*samplers: Sampler) -> Sampler:
         else:  # the factors of several are not known any more
             probability, by_trace_id = _of_union([d.parts for d in possible]), None
         positive = next((d for d in decisions if d.keep), None)
-        # Of equals the last: `errors()` and `slow()` stand first and say 0 of every other request.
+        # Of equals the last: `errors()` and `slow()` come first and say 0 of every other request.
         most_likely = max(reversed(decisions), key=lambda d: d.probability)
         reason = (positive or most_likely).reason
         consistent = all(d.consistent for d in possible)

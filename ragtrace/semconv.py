@@ -1,7 +1,7 @@
 """Every attribute, event, metric and operation name that ragtrace writes. No other module holds such strings.
 
 The `gen_ai.*` conventions are in status Development and live outside the core OpenTelemetry packages, so they
-stand here as plain strings; a test compares them with what `opentelemetry-util-genai` emits.
+are plain strings here; a test compares them with what `opentelemetry-util-genai` emits.
 """
 
 from __future__ import annotations

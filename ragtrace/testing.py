@@ -94,7 +94,7 @@ class ScriptedJudge:
 
 
 class Clock:
-    """A clock that moves only when told to. Call it for the time in seconds."""
+    """A clock that moves only when `advance` is called. Call it for the time in seconds."""
 
     def __init__(self, now: float = 1_000_000.0) -> None:
         self.now = now

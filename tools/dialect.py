@@ -1,9 +1,8 @@
-"""Finds names and words that are not plain technical English (CONTRIBUTING.md has the rule)."""
+"""Finds names that are not plain technical English (CONTRIBUTING.md has the rule)."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -58,10 +57,6 @@ PUBLIC_NAMES = {
     "ragtrace/review/calibration.py": {"made"},
     "ragtrace/testing.py": {"asked"},
 }
-PHRASES = re.compile(
-    r"\b(?:is none|are none|there is none|[Ww]hoever|whatever|somebody|dear|dearer|stands|lies|is said|gets to know"
-    r"|what becomes|what became|nobody|[Tt]old|slip of the pen)\b"
-)
 
 
 def names(module: Module) -> Iterator[tuple[int, str]]:
@@ -78,28 +73,17 @@ def names(module: Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, name
 
 
-def phrases(module: Module) -> Iterator[tuple[int, str]]:
-    """Yields (line, words) of each suspicious phrase in a string, docstring or comment."""
-    for number, line in enumerate(module.text.splitlines(), 1):
-        for match in PHRASES.finditer(line):
-            yield number, match[0]
-
-
 def listing(modules: list[Module], root: str) -> str:
     """Returns what is left, by file, the files with the most first; then the total of each folder."""
     rows = []
     folders: Counter[str] = Counter()
     for module in modules:
         words = Counter(name for _, name in names(module))
-        texts = Counter(phrase.lower() for _, phrase in phrases(module))
-        total = words.total() + texts.total()
-        if total:
+        if words:
             path = str(module.path).removeprefix(root + "/")
-            folders[path.rpartition("/")[0]] += total
-            rows.append((total, path, _counts(words), _counts(texts)))
-    lines = [
-        f"{total:4} {path}: {words or '-'}; words: {texts or '-'}" for total, path, words, texts in sorted(rows)[::-1]
-    ]
+            folders[path.rpartition("/")[0]] += words.total()
+            rows.append((words.total(), path, _counts(words)))
+    lines = [f"{total:4} {path}: {words}" for total, path, words in sorted(rows)[::-1]]
     return "\n".join([*lines, "", *(f"{count:4} {folder}/" for folder, count in folders.most_common())])
 
 

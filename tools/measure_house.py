@@ -3,7 +3,7 @@
 python tools/measure_house.py                             all static figures
 python tools/measure_house.py --check                     the same; exits 1 when an aim is missed
 python tools/measure_house.py --list                      the places behind every figure too
-python tools/measure_house.py --dialect [FOLDER ...]      names and phrases that are not plain English, by file
+python tools/measure_house.py --dialect [FOLDER ...]      names that are not plain English, by file
 python tools/measure_house.py --import-time [CHECKOUT]    seconds of `import ragtrace`, beside another checkout
 """
 
@@ -193,9 +193,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="exit with 1 when a figure misses its aim")
     parser.add_argument("--list", action="store_true", help="list the places behind each figure that misses its aim")
-    parser.add_argument(
-        "--dialect", nargs="*", metavar="FOLDER", help="list names and phrases that are not plain English"
-    )
+    parser.add_argument("--dialect", nargs="*", metavar="FOLDER", help="list names that are not plain English")
     parser.add_argument("--import-time", nargs="?", const="", metavar="CHECKOUT", help="time `import ragtrace`")
     options = parser.parse_args(arguments)
     if options.dialect is not None:

@@ -1,12 +1,17 @@
-"""Finds words in prose that CONTRIBUTING.md replaces by plainer ones, and sentences without a verb.
+"""Finds words in prose that CONTRIBUTING.md replaces by plainer ones, and, in pages, sentences without a verb.
 
-python tools/plain_words.py [PAGE ...]
+python tools/plain_words.py [PAGE or MODULE ...]
+
+Of a module it reads docstrings, comments and texts, so that errors, log lines and help texts are read, too.
 """
 
 from __future__ import annotations
 
+import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +23,14 @@ PAGES = [
     ROOT / "grafana" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+MODULES = sorted(path for room in ("ragtrace", "integrations", "exporters") for path in (ROOT / room).rglob("*.py"))
 DEFINITIONS = ("evaluators.md",)
 """Pages that define values, whose definitions are no sentences."""
+PROMPTS = ("judge_ratios.py",)
+"""Modules whose texts a judge reads: another word is another version of the evaluator."""
 PLAINER = {
-    r"(?:is|are) none": "is not one; is missing",
-    r"there (?:is|are) none": "without one; it is missing",
+    r"(?:is|are) (?-i:none)": "is not one; is missing",
+    r"there (?:is|are) (?-i:none)": "without one; it is missing",
     r"whoever": "the person, the caller",
     r"dear(?:er)?": "expensive",
     r"(?:stands?|stood)(?! for\b)": "is, are",
@@ -120,10 +128,45 @@ def findings(page: Path) -> list[str]:
     return words + ([] if page.name in DEFINITIONS else [f"no verb: {sentence}" for sentence in verbless(text)])
 
 
+def module_findings(module: Path) -> list[str]:
+    """Returns the words of a module that have plainer ones.
+
+    Regular expressions are not read, nor prompts, whose words are part of an evaluator's version.
+    """
+    text = module.read_text(encoding="utf-8")
+    prose = [*_comments(text), *(() if module.name in PROMPTS else _texts(text))]
+    return [
+        f"{line + offset - 1}: {phrase!r}: write {better}"
+        for line, words in sorted(prose)
+        for offset, phrase, better in banned(words)
+    ]
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yields (line, text) of each comment; lines of one comment that follow each other are one text."""
+    first, lines = 0, [""]
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        if token.start[0] != first + len(lines):
+            yield first, "\n".join(lines)
+            first, lines = token.start[0], []
+        lines.append(token.string.lstrip("# "))
+    yield first, "\n".join(lines)
+
+
+def _texts(text: str) -> Iterator[tuple[int, str]]:
+    """Yields (line, text) of each constant text with a blank that is not a regular expression."""
+    for node in ast.walk(ast.parse(text)):
+        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        if " " in text and not re.search(r"\\b|\(\?", text):
+            yield node.lineno, text
+
+
 def main(paths: list[str]) -> int:
     is_wrong = False
-    for path in paths or PAGES:
-        for finding in findings(Path(path)):
+    for path in [Path(path) for path in paths] or [*PAGES, *MODULES]:
+        for finding in (module_findings if path.suffix == ".py" else findings)(path):
             is_wrong = True
             print(f"{path}:{finding}")
     return int(is_wrong)

@@ -46,7 +46,7 @@ _attempt = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class ExportStats:
-    """What became of the items given to an exporter."""
+    """How the items that an exporter received ended."""
 
     exported: int
     failed: Mapping[str, int]

@@ -29,7 +29,7 @@ _CODES_THAT_MAY_COME_AGAIN = frozenset(
 
 
 class SendResult(Enum):
-    """What became of a message."""
+    """How a message ended."""
 
     SENT = "sent"
     RETRY = "retry"

@@ -48,7 +48,7 @@ class HoldStats:
 
     parked: int
     released: int
-    """Left with their scores, or with the word that there are none."""
+    """Exported with their scores, or marked as having none."""
     expired: int
     """Left unscored: too late, too many, too large, or the process ended."""
     late: int

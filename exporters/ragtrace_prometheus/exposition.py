@@ -1,7 +1,7 @@
 """The text of a scrape: prometheus_client's, byte for byte.
 
 prometheus_client writes each line of ours once; after that only its number is replaced. Its encoders write all labels
-anew at each scrape, which takes about twenty times as long (docs/architecture.md has the figures).
+again at each scrape, which takes about twenty times as long (docs/architecture.md has the figures).
 """
 
 from __future__ import annotations

@@ -89,7 +89,9 @@ class Watcher:
         outcomes = [((name, outcome), getattr(each, outcome)) for name, each in counts for outcome in _OUTCOMES]
         text = "Requests that the evaluator could have scored: sampled_out + scored + failed + dropped."
         yield self._family("counter", "evaluation_eligible", text, eligible, "evaluator")
-        yield self._family("counter", "evaluation_outcomes", "What became of them.", outcomes, "evaluator outcome")
+        yield self._family(
+            "counter", "evaluation_outcomes", "Those requests, by outcome.", outcomes, "evaluator outcome"
+        )
 
     def _evaluators(self, caps: Caps) -> Iterator[Family]:
         rows: list[_Row] = []
@@ -184,7 +186,7 @@ class Watcher:
         }
         yield self._family("counter", "worker_fetched_messages", "Messages from the broker.", [((), counts.fetched)])
         rows = [((name,), count) for name, count in outcomes.items()]
-        yield self._family("counter", "worker_messages", "Messages, by what became of them.", rows, "outcome")
+        yield self._family("counter", "worker_messages", "Messages, by how they ended.", rows, "outcome")
         rows = [((clean(reason),), count) for reason, count in counts.dead.items()]
         yield self._family("counter", "worker_dead_letters", "Messages that no worker could evaluate.", rows, "reason")
         text = "Requests that the broker refused or did not answer."

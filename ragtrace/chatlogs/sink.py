@@ -32,7 +32,7 @@ BOUNDS = Bounds(items=10_000, bytes=64 * 1024 * 1024, batch=200, wait=0.5)
 
 
 class StoreSink:
-    """Stores every evaluation that was not dropped. Public counters say what became of them: `written`, `spilled`,
+    """Stores every evaluation that was not dropped. Public counters say how they ended: `written`, `spilled`,
     `lost`, `waiting`. A spilled evaluation also counts as `written`, in the process that stores it later."""
 
     def __init__(

@@ -53,7 +53,7 @@ def _coded(character: str, count: int) -> Markup:
 
 
 def printable(text: str) -> str:
-    """A text for attributes, titles and pictures, where no markup can stand: each unseen character becomes U+FFFD."""
+    """A text for attributes, titles and pictures, where no markup is possible: each unseen character becomes U+FFFD."""
     return _CLEAN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

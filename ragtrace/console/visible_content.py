@@ -94,7 +94,7 @@ def find_traces(
 
 def _only_visible(store: Store, page: Page, phrases: Sequence[Sequence[str]]) -> Page:
     """The rows whose masked texts contain the phrases. Neither the number of matches nor a cursor after an empty page
-    is kept: both would tell that the words stand under a mask."""
+    is kept: both would show that the words are under a mask."""
     rows = []
     for row in page.rows:
         stored = _read_unmasked_trace(store, row.id)

@@ -50,7 +50,7 @@ class DeliveryLimits:
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a batch, by `Annotation.key`. The backend has taken what is in none of these."""
+    """How the items of a batch ended, by `Annotation.key`. The backend has taken what is in none of these."""
 
     missing: Collection[Key] = ()
     """The backend does not have their spans yet."""
@@ -222,7 +222,7 @@ class ScoreDelivery:
         return current
 
     def _count(self, items: Sequence[_Item], outcome: BatchOutcome) -> list[_Item]:
-        """Count what became of a batch; the items that are to be sent again now."""
+        """Count how the items of a batch ended; the items that are to be sent again now."""
         delivered, again = [], []
         for item in items:
             key = item.annotation.key

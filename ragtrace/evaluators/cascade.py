@@ -83,7 +83,7 @@ def cascade(
 def _doubtful(scores: Sequence[Score], threshold: float, band: Callable[[], float]) -> list[int]:
     try:
         half = band()
-    except (SettingError, MissingExtraError):  # no judge here: the local scores stand
+    except (SettingError, MissingExtraError):  # no judge here: the local scores remain
         return []
     return [i for i, s in enumerate(scores) if s.value is not None and abs(s.value - threshold) < half]
 

@@ -32,7 +32,7 @@ _WAIT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the judge answered: an object valid under the prompt's schema, or the text where there is none."""
+    """What the judge answered: an object valid under the prompt's schema, or the text where it has no such object."""
 
     value: dict[str, Any]
     text: str

@@ -13,7 +13,7 @@ from ragtrace.text.sentences import split
 PASSAGE_CHARS = 400
 """Characters of a passage, about 90 word pieces. As in training."""
 _SEGMENT_CHARS = 260
-"""A longer sentence is cut where a comma or a semicolon stands."""
+"""A longer sentence is cut at a comma or a semicolon."""
 _READ = 400_000
 _SEGMENTS = 4_000
 _STEM = 5

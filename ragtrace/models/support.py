@@ -66,7 +66,7 @@ class StatementSupport:
     unsupported: float
     contradicted: float
     spans: tuple[tuple[int, int], ...] = ()
-    """Where in the answer the words stand that the context does not support."""
+    """The positions in the answer of the words that the context does not support."""
     chunk: int | None = None
     """The closest passage is chunks[chunk][start:end]."""
     start: int | None = None

@@ -27,7 +27,7 @@ _REPEATED = re.compile(r"(.)\1{2,}")
 
 def undisguised(text: str) -> str:
     """The first 600 characters in lower case, with signs that stand for letters read as these ("b!tch"), single letters
-    that stand apart joined ("i d i o t"), and more than two equal signs in a row as two."""
+    that are apart joined ("i d i o t"), and more than two equal signs in a row as two."""
     joined = _APART.sub(lambda m: re.sub(r"[ .\-_]", "", m.group()), text[:_MAX_CHARS].lower())
     return " ".join(_TOKEN.sub(_read_token, joined).split())
 

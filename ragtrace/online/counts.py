@@ -1,4 +1,4 @@
-"""What became of the requests, by evaluator: nothing is lost without being counted."""
+"""How the requests ended, by evaluator: nothing is lost without being counted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ not be reached."""
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of the traces that one evaluator could have scored.
+    """How the traces ended that one evaluator could have scored.
 
     `eligible = sampled_out + scored + failed + dropped` in every snapshot; traces still waiting are in none of them.
     """

@@ -100,7 +100,7 @@ class Pipeline:
         is called for each trace and evaluator with the evaluator's name and its seconds for that trace.
         `isolated_names` are the evaluators that run in a child process (see `child_process.can_isolate`), and
         `environment` is set in it. `adjust` may give evaluators other thresholds and versions while they run: they run
-        unchanged, and their scores are labelled anew here, where those of child processes and threads come
+        unchanged, and their scores are labelled again here, where those of child processes and threads come
         together. `on_loaded` is called in a worker thread when it has loaded its models and begins to evaluate."""
         self._evaluators = tuple(evaluators)
         self._adjust = adjust

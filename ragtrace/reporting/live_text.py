@@ -27,7 +27,7 @@ def as_text(report: LiveReport, columns: int | None = None) -> str:
 
 
 def verdict(report: LiveReport) -> str:
-    """What a reader must know first: what became worse, or that nothing did, and how much that is based on."""
+    """What a reader must know first: which figures became worse, or that none did, and how much that is based on."""
     rows = [row for app in report.apps for row in app.rows if row.now.passes is not None]
     worse = [f"{row.app}: {row.evaluator}, {_rise(row)}" for row in rows if row.alarm is not None]
     if worse:

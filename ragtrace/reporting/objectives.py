@@ -20,7 +20,7 @@ def suggest_objectives(report: LiveReport) -> str:
     """Returns rules for grafana/rules/objectives.yml as YAML: an objective for each application and evaluator.
 
     An objective is 1 - 1.25 u, rounded down to a percent, where u is the upper 95 % bound of the weighted share of
-    answers that fail. Comments say why there is none: fewer than 300 effective evaluations, or a share that rises."""
+    answers that fail. Comments say why it is missing: fewer than 300 effective evaluations, or a share that rises."""
     lines = [
         f"# Objectives from {moment(report.since)} to {moment(report.until)}. Add them to the rules of objectives.yml "
         "if this time was a good one."
@@ -32,7 +32,7 @@ def suggest_objectives(report: LiveReport) -> str:
 
 
 def _rule(row: EvaluatorRow, passes: Estimate) -> str:
-    """Returns one rule with its reason, or the reason why there is none."""
+    """Returns one rule with its reason, or the reason why it is missing."""
     low, high = passes.interval or (0.0, 1.0)
     name = f"# {row.app}: {row.evaluator} passes {passes.value:.1%} ({low:.1%} to {high:.1%})"
     objective = math.floor(100 * (1 - MARGIN * (1 - low)) + 1e-9) / 100

@@ -2,7 +2,7 @@
 
 A row has the fields that `ragtrace eval` reads (`id`, `query`, `contexts`, `answer`, `reference`, `model`, `duration`),
 and those of the reviews: `verdicts` by evaluator, `labels`, `answers` (to questions of one's own) and `evidence` (the
-parts of the answer that are wrong) of each reviewer, `weight` (requests that the row stands
+parts of the answer that are wrong) of each reviewer, `weight` (requests that the row represents
 for, see `ragtrace.review.weights`; null if unknown), `consent`, `license`. A corrected answer is the row's `reference`.
 """
 

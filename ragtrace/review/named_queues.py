@@ -130,7 +130,7 @@ def _set_assignees(connection: Connection, queue: int, names: Sequence[str]) -> 
 
 
 def find(store: Store, name: str) -> NamedQueue:
-    """The queue of that name. Raises DataError if there is none."""
+    """The queue of that name. Raises DataError if no queue has it."""
     for queue in load(store):
         if queue.name == name:
             return queue

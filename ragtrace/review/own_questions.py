@@ -84,7 +84,7 @@ def create(store: Store, question: OwnQuestion, now: float | None = None) -> Non
 
 
 def close(store: Store, name: str, *, closed: bool = True) -> None:
-    """Asks a question no more, or again. Raises DataError if there is none of that name."""
+    """Asks a question no more, or again. Raises DataError if no question has that name."""
     with store.writing() as connection:
         changed = update(questions).where(questions.c.name == name).values(closed=closed)
         if not connection.execute(changed).rowcount:
@@ -169,5 +169,5 @@ def _check_answer(question: OwnQuestion, answer: object) -> str | float:
     if not isinstance(answer, str) or not answer.strip():
         raise DataError(f"the answer to {question.name} is not a text")
     if question.kind == "category" and answer not in {category.label for category in question.categories}:
-        raise DataError(f"the answer to {question.name} is none of its categories")
+        raise DataError(f"the answer to {question.name} is not one of its categories")
     return (clean(answer) or "")[:_LONGEST]

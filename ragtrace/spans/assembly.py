@@ -7,7 +7,7 @@ The rules, in this order:
 2. Where an application has none, e.g. with a model provider's client alone, the application's own span above its model
    calls is the request: the nearest server or consumer span, or else the outermost one.
 3. A model call with nothing above it is a request. A retriever, a tool, an embedding, a parser or a prompt template
-   alone is none.
+   alone is not a request.
 
 Spans of several traces may be in one list, in any order, and some may be missing.
 """
@@ -74,7 +74,7 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class RequestSpans:
-    """A request: its root span, and the parts that lie beside it below the same span of the application."""
+    """A request: its root span, and the parts that are beside it below the same span of the application."""
 
     root: Node
     beside: list[Node] = field(default_factory=list)
@@ -312,7 +312,7 @@ def _is_twin(node: Node) -> bool:
 
 
 def _merge(outer: Run, inner: SpanFacts) -> None:
-    """Of a model call inside a model call: the same one, told by another layer. What the outer one lacks."""
+    """Of a model call inside a model call: the same one, recorded by another layer. What the outer one lacks."""
     outer.attributes = {**inner.attributes, **outer.attributes}
     outer.answer = inner.answer if outer.answer is None else outer.answer
     outer.query = inner.query if outer.query is None else outer.query

@@ -1,4 +1,4 @@
-"""One request that two libraries traced: which of them is read, and which model call was told twice."""
+"""One request that two libraries traced: which of them is read, and which model call was recorded twice."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Duplicates:
                 del self._by_text[oldest.text, oldest.scope]
 
     def is_second(self, record: SpanRecord, facts: SpanFacts) -> bool:
-        """Whether a model call was told by an outer layer as well: a span of another library, not above this one, that
+        """Whether an outer layer recorded a model call as well: a span of another library, not above this one, that
         encloses it in time and has as many tokens. A client's span below a framework's that sets no context is one."""
         call = _call(record, facts)
         others = (self._by_text.get((call.text, scope), ()) for scope in self._scopes if scope != call.scope)

@@ -21,7 +21,7 @@ class SpanEvent:
 
 @dataclass(frozen=True, slots=True)
 class SpanRecord:
-    """A span, whoever recorded it."""
+    """A span of any library."""
 
     trace_id: int
     span_id: int

@@ -57,7 +57,7 @@ def quoted_texts(value: Any) -> list[str]:
 
 
 def question_in(value: Any, depth: int = 0) -> str | None:
-    """The question in a request's input; None where there is none."""
+    """The question in a request's input; None where it is missing."""
     value = plain(value)
     if isinstance(value, str):
         return value if value.strip() and not dialects.NO_TEXT.match(value) else None
@@ -80,7 +80,7 @@ def question_in(value: Any, depth: int = 0) -> str | None:
 
 
 def answer_in(value: Any, depth: int = 0) -> str | None:
-    """The answer in a request's or a tool's output; None where there is none."""
+    """The answer in a request's or a tool's output; None where it is missing."""
     value = plain(value)
     if isinstance(value, str):
         return None if dialects.NO_TEXT.match(value) else value
@@ -150,7 +150,7 @@ def _part_text(part: Any) -> Any:
 
 
 def user_text(messages: Any) -> str | None:
-    """The last thing that the user said in a list of messages, or in JSON with one; None where there is none."""
+    """The last thing that the user said in a list of messages, or in JSON with one; None where it is missing."""
     value = plain(messages)
     if isinstance(value, Mapping):
         value = value.get("messages") or value.get("input")

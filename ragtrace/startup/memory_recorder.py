@@ -46,7 +46,7 @@ class Recording:
         self._code_scores: dict[int, list[Score]] = {}
         """By trace id: what `ragtrace.score` gave."""
         self.feedback: list[Feedback] = []
-        """What `ragtrace.feedback` was told."""
+        """The arguments of one call of `ragtrace.feedback`."""
 
     # --- what a request leaves -------------------------------------------------------------------
 

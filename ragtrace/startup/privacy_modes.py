@@ -68,7 +68,7 @@ def _for_judge(settings: Settings, function: Callable[[str], str]) -> Settings:
 
 
 def _once(redact: Callable[[str], str]) -> Callable[[str], str]:
-    """The function with a memory: a question, an answer and a chunk stand in many attributes of a request's spans. What
+    """The function with a memory: a question, an answer and a chunk are in many attributes of a request's spans. What
     it raises is not remembered."""
     recent: Recent[str] = Recent(_REMEMBERED)
 

@@ -104,7 +104,7 @@ def span_source(settings: Settings, sanitizer: Sanitizer, telemetry: Telemetry |
     from ragtrace_otlp import SpanSource
 
     def reads(scope: str) -> bool:
-        # Langfuse's callback handler stands beside ragtrace's. Where any other library traces LangChain or LlamaIndex,
+        # Langfuse's callback handler works beside ragtrace's. Where any other library traces LangChain or LlamaIndex,
         # ragtrace's adapter does not.
         return settings.source == "spans" or scope != dialects.LANGFUSE_SCOPE or not running.traces_itself()
 

@@ -1,7 +1,7 @@
 """What an answer claims: its sentences cut into single statements, without what states nothing.
 
 Citation marks, source lines, courtesies, apologies and prefaces ("According to the document, …") belong to no
-claim; what stands beside them in the same sentence does. By rules, linear in the text's length. Decomposition by a
+claim; the rest of the same sentence does. By rules, linear in the text's length. Decomposition by a
 language model is the judge's matter.
 """
 
@@ -308,7 +308,7 @@ def _is_heading(sentence: str) -> bool:
 
 
 def _parts(sentence: str) -> list[tuple[int, int]]:
-    """A sentence's clauses that could each stand alone: both sides of a joint have a verb and a few words."""
+    """A sentence's clauses that could each be a sentence: both sides of a joint have a verb and a few words."""
     parts: list[tuple[int, int]] = []
     start = 0
     for joint in _JOINT.finditer(sentence):

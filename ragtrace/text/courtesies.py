@@ -17,7 +17,7 @@ _STATES = (
     r"(?:states?|says?|mentions?|indicates?|specif(?:y|ies)|explains?|notes?|shows?|confirms?|suggests?|tells? us|"
     r"reads?|stipulates?|makes? (?:it )?clear|reveals?)"
 )
-# What stands before a claim and says only where it was read or how it is told. None of these crosses a comma, so that
+# The words before a claim that say only where it was read or in which manner. None of these crosses a comma, so that
 # what follows is kept.
 _PREFACE = re.compile(
     rf"\W*(?:(?:and|but|so|also) )*(?:\[\^?\d{{1,3}}\]:|(?:according to|based (?:up)?on|as per|per|going by|"

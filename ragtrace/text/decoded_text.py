@@ -93,13 +93,13 @@ def decoded(text: str) -> DecodedText | None:
 
 
 def unwrapped(source: DecodedText) -> DecodedText | None:
-    """The text with a blank where a line break, a tab or a plus stands between two digits; None where none does."""
+    """The text with a blank where a line break, a tab or a plus is between two digits; None where none does."""
     return _replaced(source.text, _WRAP.finditer(source.text), lambda _: " ", source)
 
 
 def rejoined(source: DecodedText) -> DecodedText | None:
     """The words that a line break may have cut in two, put together, one a line: those with an @ before the break, and
-    those that are no words on both sides. None where there are none. Linear in the length."""
+    those that are no words on both sides. None where the text has no such break. Linear in the length."""
     text = source.text
     pieces: list[str] = []
     edits: list[_Edit] = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LabelRow:
-    """Labels, and the form of the value that stands beside one of them."""
+    """Labels, and the form of the value beside one of them."""
 
     kind: str
     labels: str

@@ -166,7 +166,7 @@ _SECRET_NAME = re.compile(
 
 
 def is_named_secret(text: str, start: int, end: int) -> bool:
-    """Whether a secret's name stands close before a value, or at the value's beginning without a blank between."""
+    """Whether a secret's name is close before a value, or at the value's beginning without a blank between."""
     return _SECRET_NAME.search(text, max(0, start - 30), min(end, start + 16)) is not None
 
 

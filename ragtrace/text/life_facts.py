@@ -1,4 +1,4 @@
-"""What is personal because of whom it is said: where somebody was born, lives or is, and what somebody suffers from."""
+"""What is personal because it is about a person: birth, home, place and illness."""
 
 from __future__ import annotations
 

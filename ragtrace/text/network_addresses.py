@@ -1,4 +1,4 @@
-"""Addresses of hosts and devices (IPv4, IPv6, MAC) that can lead to a person, told from versions and examples."""
+"""Addresses of hosts and devices (IPv4, IPv6, MAC) that can lead to a person; versions and examples are left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragtrace.text.item_search import is_example
 IPV4 = r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d|/\d)"
 IPV4_FORM = r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)"
 IPV4_IN_DASHES = r"(?<![\w.])(?<!\d-)(?:\d{1,3}\.){3}\d{1,3}(?!\w|-\d|\.\d)"
-# A word and a colon may stand before an address ("mac:", "ip:"), and a colon after it, as in a log.
+# A word and a colon may be before an address ("mac:", "ip:"), and a colon after it, as in a log.
 _LABEL = r"(?<=[g-zG-Z]:)|(?<=[Mm][Aa][Cc]:)"
 _IPV6_START, _IPV6_END = rf"(?:(?<![\w:])(?<!\d\.)|{_LABEL})", r"(?!\w|:[0-9A-Fa-f:]|/\d)"
 IPV6 = (
@@ -19,7 +19,7 @@ IPV6 = (
     rf"{_IPV6_START}(?:[0-9A-Fa-f]{{1,4}}:){{1,6}}(?::[0-9A-Fa-f]{{1,4}}){{1,6}}{_IPV6_END}"
 )
 MAC = (
-    # A dash may stand beside it, but no further pair.
+    # A dash may be beside it, but no further pair.
     rf"(?:(?<![\w:])(?<!\b[0-9A-Fa-f]{{2}}-)|{_LABEL})"
     r"[0-9A-Fa-f]{2}(?P<mark>[:-])(?:[0-9A-Fa-f]{2}(?P=mark)){4}[0-9A-Fa-f]{2}(?!\w|:[0-9A-Fa-f]|-[0-9A-Fa-f]{2}\b)|"
     r"(?<![\w.])(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}(?![\w.])"

@@ -79,7 +79,7 @@ def _hints(text: SearchText) -> Iterator[re.Match[str]]:
 
 def phones(text: SearchText) -> Iterator[Span]:
     """Phone numbers of persons, as far as their form and label tell. Service numbers, quantities and the numbers of
-    orders, parts and pages are none."""
+    orders, parts and pages are not phone numbers."""
     for start, end in (*_shapes(text), *_planned(text)):
         number = text.text[start:end]
         if not (

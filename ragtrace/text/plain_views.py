@@ -61,7 +61,7 @@ def _in_latin(word: re.Match[str]) -> str:
 
 @lru_cache(4_096)
 def _plain(character: str) -> str:
-    """The ASCII character that looks or counts like it; itself where there is none."""
+    """The ASCII character that looks or counts like it; the character itself where no other does."""
     category = unicodedata.category(character)
     if category in {"Zs", "Cf"}:
         return " "

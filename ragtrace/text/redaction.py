@@ -36,7 +36,7 @@ def mask_pii_at(
     moves to the end of the mask. `replacement` makes the text of a mask from the item and its kind's placeholder."""
     moved = {place: place for place in places}
     for _ in range(_PASSES):
-        # A mask can free its neighbour, which was part of a longer word or stood behind another label.
+        # A mask can free its neighbour, which was part of a longer word or was behind another label.
         masks = find_masks(text)
         if not masks:
             break

@@ -235,11 +235,11 @@ def _fallback(value: object) -> Any:
 
 
 _encode = json.JSONEncoder(default=_fallback, allow_nan=False).encode
-"""json.dumps makes an encoder anew for each call with a default."""
+"""json.dumps makes a new encoder for each call with a default."""
 
 
 def _text_encoder() -> Callable[[Any], str]:
-    """The encoder of `_as_json`. `JSONEncoder` makes the one in C anew for each value, which costs more than the value.
+    """The encoder of `_as_json`. `JSONEncoder` makes a new one in C for each value, which costs more than the value.
     Without the marks of that one, a value that contains itself raises RecursionError."""
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:

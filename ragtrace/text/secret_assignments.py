@@ -138,7 +138,7 @@ _END = re.compile(
     r"[\"'`]?[.!?]?(?:\s*(?:[,;)\n\"'`|]|\Z)|\s+(?:and|und|et|y|e|en|for|für|pour|para|per|voor|"
     r"[A-ZÀ-Ý-]))"
 )
-# What is said of passwords, in the seven languages: no password ends so.
+# Statements about passwords, in the seven languages: no password ends so.
 _SAID_OF_PASSWORDS = re.compile(
     r"(?i)\w*(?:ed|able|ible|ive|al|ant|ent|ory|ary|ic|ous|ful|less|lich|ig|bar|los|sam|isch|iert|ée?s?|"
     r"oire|iel(?:le)?|if|uis|ecte?|"
@@ -167,7 +167,7 @@ _CODE = re.compile(
 
 
 def spoken_passwords(text: SearchText) -> Iterator[Span]:
-    """Passwords that are assigned or told, in English, German, French, Spanish, Italian, Portuguese and Dutch."""
+    """Passwords that are assigned or stated, in English, German, French, Spanish, Italian, Portuguese and Dutch."""
     matches = (
         match
         for start, end in text.around(_PASSWORD_MARKS, 32, 180)

@@ -20,7 +20,7 @@ from ragtrace.text.item_checks import (
 from ragtrace.text.item_kinds import Kind, secret
 from ragtrace.text.item_search import announces_no_example, is_named_secret
 
-# An underscore may stand beside a key, as in `user_ghp_…`.
+# An underscore may be beside a key, as in `user_ghp_…`.
 _START, _END = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
 _BEGIN_KEY = r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
 _WHOLE_KEY = (

@@ -34,7 +34,7 @@ class Span(NamedTuple):
 def split(text: str, limit: int = 2_000) -> list[Span]:
     """The sentences of a text as offsets, without surrounding white space; at most `limit` of them.
 
-    A line is never joined with the next one, so that list items, table rows and headings stand alone; fenced code is
+    A line is never joined with the next one, so that list items, table rows and headings are sentences; fenced code is
     one piece. Abbreviations, initials, decimals, ellipses, URLs and e-mail addresses do not end a sentence.
     """
     spans: list[Span] = []

@@ -1,6 +1,6 @@
 """Says where a request comes from: its conversation, user, tags and metadata.
 
-What the framework was told is completed by what OpenInference's `using_session`, `using_user`, `using_metadata`,
+The framework's values are completed by those that OpenInference's `using_session`, `using_user`, `using_metadata`,
 `using_tags` and `using_attributes` leave in OpenTelemetry's context. Only names are read; the package is not needed.
 """
 
@@ -29,7 +29,7 @@ class Provenance(NamedTuple):
 
 
 def with_context(origin: Provenance) -> Provenance:
-    """The origin, completed by the current context. What the framework was told has precedence."""
+    """The origin, completed by the current context. The values that the framework has take precedence."""
     context = current_context()
     if not context or _has_no_origin(context):
         return origin

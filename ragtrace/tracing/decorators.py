@@ -126,7 +126,7 @@ def _async_generator(function: Callable[..., Any], decorated: DecoratedFunction)
                     if call is not None:
                         call.drop()
                 raise
-            except BaseException as error:  # noqa: BLE001 the function decides what becomes of it
+            except BaseException as error:  # noqa: BLE001 the function decides how it is handled
                 step, value = inner.athrow, error
 
     return traced

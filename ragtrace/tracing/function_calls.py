@@ -184,7 +184,7 @@ class FunctionCall:
                 finally:
                     self.drop()
                 raise
-            except BaseException as error:  # noqa: BLE001 the function decides what becomes of it
+            except BaseException as error:  # noqa: BLE001 the function decides how it is handled
                 step, value = inner.throw, error
 
     def step(self, step: Callable[[Any], Any], value: Any) -> Any:

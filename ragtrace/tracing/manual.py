@@ -163,7 +163,7 @@ def request(
 
 
 def end_run(recorder: Recorder, run: Run, error: BaseException | None = None, cancelled: bool = False) -> None:
-    """End a run. An error that says that the consumer left is none."""
+    """End a run. An error that says that the consumer left does not count as an error."""
     if error is not None and is_cancellation(error):
         error, cancelled = None, True
     recorder.end(run.key, error=error, cancelled=cancelled)

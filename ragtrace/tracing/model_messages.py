@@ -67,7 +67,7 @@ class MediaPart:
     name: str | None = None
     """The name of the file."""
     transcript: str | None = None
-    """What is said in it."""
+    """Its text."""
 
 
 Part = TextPart | ReasoningPart | ToolCallPart | ToolResultPart | MediaPart

@@ -1,4 +1,4 @@
-"""The chunks of a session's earlier turns: what an answer without a retrieval of its own can stand on.
+"""The chunks of a session's earlier turns: the context of an answer without a retrieval of its own.
 
 A plain dictionary whose single operations are atomic, without a lock: the application's threads never wait here, and a
 fork leaves nothing locked. A race can lose a remembered turn, and nothing else.

@@ -108,7 +108,7 @@ class KafkaTransport:
         return f"{self._address.stream}.{self._options.group}.starts"
 
     def _leave_group(self) -> None:
-        """Leave the group. The next fetch joins it anew."""
+        """Leave the group. The next fetch joins it again."""
         if self._consumer is not None:
             self._partitions, self._surplus, self._again = {}, [], []
             with contextlib.suppress(KafkaException, RuntimeError):
@@ -219,7 +219,7 @@ class KafkaTransport:
             try:
                 return self._fetch(self._join(), count, seconds)
             except KafkaException:
-                self._leave_group()  # also where the topic was deleted, and its offsets begin anew
+                self._leave_group()  # also where the topic was deleted, and its offsets begin again
                 raise
 
     def _fetch(self, consumer: Any, count: int, seconds: float) -> list[TraceMessage]:
@@ -263,7 +263,7 @@ class KafkaTransport:
         partition.next = offset + 1
         headers = {name: (value or b"").decode("utf-8", "replace") for name, value in raw.headers() or ()}
         key = _key(raw.key() or b"")
-        # Offsets begin anew in a topic that was deleted and made again; times do not.
+        # Offsets begin again in a topic that was deleted and made again; times do not.
         name = f"{raw.partition()}-{offset}-{raw.timestamp()[1]}"
         is_redelivered = offset < partition.committed + self._options.in_flight
         return TraceMessage(key, raw.value() or b"", headers, name, is_redelivered, (partition, offset))

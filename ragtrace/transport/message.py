@@ -23,7 +23,7 @@ KEPT_SECONDS = 24 * 3600
 """How long a broker keeps messages, dead letters and counts of starts."""
 
 PublishResult = Literal["", "full", "unreachable", "too_large"]
-"""What became of a published message: empty where the broker has it; `full` and `unreachable` may be tried again."""
+"""How a publication ended: empty where the broker has it; `full` and `unreachable` may be tried again."""
 
 
 class TransportError(RagtraceError, OSError):

@@ -296,7 +296,7 @@ def _message(raw: Any) -> TraceMessage:
     data = raw.metadata
     headers = {name: value for name, value in (raw.headers or {}).items() if not name.startswith("Nats-")}
     key = headers.pop(_HEADER_KEY, "")
-    # Numbers begin anew in a stream that was deleted and made again; times do not.
+    # Numbers begin again in a stream that was deleted and made again; times do not.
     name = f"{data.sequence.stream}-{int(data.timestamp.timestamp() * 1e6)}"
     message = TraceMessage(key, raw.data, headers, name, data.num_delivered > 1)
     return replace(message, handle=raw)

@@ -63,7 +63,7 @@ class MessageBuffer:
 
     @property
     def counts(self) -> MessageCounts:
-        """What became of the messages."""
+        """How the messages ended."""
         self._counts.in_flight = len(self._entries)
         return self._counts
 

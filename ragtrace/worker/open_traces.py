@@ -57,7 +57,7 @@ class Ended(NamedTuple):
 
 
 class Addition(NamedTuple):
-    """What became of a piece."""
+    """How a piece ended."""
 
     spans: int
     """Spans that are held."""

@@ -1,4 +1,4 @@
-"""Counts what became of each span: `received = sent + dropped (by reason) + open` in every snapshot."""
+"""Counts how each span ended: `received = sent + dropped (by reason) + open` in every snapshot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class MessageCounts:
-    """What became of the messages that this process fetched from a broker."""
+    """How the messages ended that this process fetched from a broker."""
 
     fetched: int = 0
     redelivered: int = 0
@@ -60,7 +60,7 @@ class WorkerStats:
     ends: Mapping[str, int]
     """Traces that ended, by why: `quiet`, `longest`, `too_many`, `message`, `shutdown`."""
     messages: MessageCounts | None = None
-    """What became of a broker's messages, for a worker that fetches from one."""
+    """How a broker's messages ended, for a worker that fetches from one."""
 
 
 class SpanCounts:

@@ -149,7 +149,7 @@ class Senders:
 
 
 def load_senders(settings: WorkerSettings) -> Senders:
-    """The tokens that the setting `tokens` names. Raises SettingError where there is none, and for a short one."""
+    """The tokens that the setting `tokens` names. Raises SettingError where it has none, and for a short one."""
     text = read_secret("tokens of the worker", settings.tokens)
     if text is None:
         return Senders()

@@ -1,4 +1,4 @@
-"""The words of the pages and of the command line are plain ones, and their sentences have verbs."""
+"""The words of pages, code and command line are plain ones, and the sentences of pages have verbs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,26 @@ import plain_words  # noqa: E402
 def test_page_has_plain_words(page: Path) -> None:
     """No page has a word that `tools/plain_words.py` replaces by a plainer one, or a sentence without a verb."""
     assert plain_words.findings(page) == []
+
+
+def test_code_has_plain_words() -> None:
+    """No docstring, comment, error, log line or text of the product has such a word."""
+    assert len(plain_words.MODULES) > 400
+    found = {str(path.relative_to(ROOT)): plain_words.module_findings(path) for path in plain_words.MODULES}
+    assert {path: findings for path, findings in found.items() if findings} == {}
+
+
+def test_words_of_a_module_are_read(tmp_path: Path) -> None:
+    """Docstrings, comments of several lines and messages are read; code and regular expressions are not."""
+    module = tmp_path / "module.py"
+    module.write_text(
+        '"""Whoever reads."""\n# one\n# and told\ndear = 1\nraise ValueError(f"{dear} is none")\nX = r"\\b(?:told) x"\n'
+    )
+    assert [finding.split(": write")[0] for finding in plain_words.module_findings(module)] == [
+        "1: 'Whoever'",
+        "3: 'told'",
+        "5: 'is none'",
+    ]
 
 
 def _helps(parser: argparse.ArgumentParser) -> Iterator[str]:

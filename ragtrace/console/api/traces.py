@@ -22,7 +22,7 @@ class Filters(BaseModel):
     """Which stored traces; every filter that is given must hold."""
 
     model_config = ConfigDict(extra="forbid")
-    text: Words = Field("", description='Words that query, answer or chunks contain; "words in quotes" stand together')
+    text: Words = Field("", description='Words that query, answer or chunks contain; "words in quotes" are a phrase')
     app: Short = ""
     env: Short = ""
     model: Short = ""

@@ -48,7 +48,7 @@ def _mark(answer: str, one: Evidence) -> AnswerMark:
 
 
 def parse_marks(values: Iterable[str]) -> list[Evidence]:
-    """The marks that a form sent. Raises DataError for one that is none."""
+    """The marks that a form sent. Raises DataError for an invalid one."""
     marks = []
     for value in values:
         match = _FORM.match(value)

@@ -103,7 +103,7 @@ def _picture(logs: Sequence[ReviewedLog], scale: svg.Axis, threshold: float) -> 
 
 def reliability(judged: Sequence[ScoredVerdict], curve: Curve | None, *, weighted: bool) -> str:
     """How often people fail answers of which so much was said: of the curve's probability, or of the bare score where
-    there is no curve and scores lie in [0, 1]. Empty where nothing can be shown."""
+    there is no curve and scores are in [0, 1]. Empty where nothing can be shown."""
     logs = _usable(judged, weighted)
     if not logs:
         return ""

@@ -202,7 +202,7 @@ def _chart(steps: Sequence[TopicStep], name: str) -> str:
 
 
 def _note(report: TopicReport, period: str) -> str:
-    """The first sentences of the page: where most failures are, and what became worse."""
+    """The first sentences of the page: where most failures are, and which topics became worse."""
     candidates = [row for row in report.topics if row.id is not None and row.failures is not None]
     if not candidates or report.total is None:
         return ""

@@ -16,7 +16,7 @@ from ragtrace.statistics import Estimate
 _CACHE_SECONDS = 60.0
 """Seconds for which what people say is cached: its intervals are drawn by chance a few hundred times."""
 _LEAST = 10
-"""Logs that people and the evaluator must have judged, below which nothing is said of it."""
+"""Logs that people and the evaluator must have judged, below which no sentence about it is shown."""
 _WORDS = ((0.0, "not beyond chance"), (0.2, "slightly"), (0.4, "fairly"), (0.6, "moderately"), (0.8, "substantially"))
 """Agreement by Cohen's kappa (J. Landis, G. Koch, The measurement of observer agreement, 1977)."""
 

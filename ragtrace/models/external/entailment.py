@@ -44,7 +44,7 @@ def _config(name: str) -> dict[str, Any]:
             return config if isinstance(config, dict) else {}
         return {}
     transformers = package("transformers", EXTRA, f"entailment_model {name!r}")
-    with contextlib.suppress(Exception):  # that it cannot be loaded is said where it is loaded
+    with contextlib.suppress(Exception):  # the code that loads it reports a failure
         return dict(transformers.PretrainedConfig.get_config_dict(name)[0])
     return {}
 
