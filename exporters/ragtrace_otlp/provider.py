@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from ragtrace.errors import SettingError
 from ragtrace.records import Evaluation
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace.transport.message import Transport
+from ragtrace.transport.message import Publisher
 from ragtrace_otlp import environment
 from ragtrace_otlp.batch import CountingExporter, ExportStats, PacedLogRecordProcessor, PacedSpanProcessor, quiet
 from ragtrace_otlp.events import EventSink
@@ -191,7 +191,7 @@ def set_up(
     form: ScoreFormat | None = None,
     events: bool = True,
     redact_others: Sanitizer | None = None,
-    publisher: Callable[[], Transport] | None = None,
+    publisher: Callable[[], Publisher] | None = None,
 ) -> Telemetry:
     """Create providers that export to an OTLP endpoint, to a file, to both, or nowhere.
 
@@ -225,7 +225,7 @@ def _export_spans(
     target: environment.OtlpTarget,
     spans_file: str | None,
     options: HoldOptions,
-    publisher: Callable[[], Transport] | None,
+    publisher: Callable[[], Publisher] | None,
 ) -> None:
     """Send spans to the target, the broker, the file, or several of them."""
     exporters = environment.make_exporters("traces", target)

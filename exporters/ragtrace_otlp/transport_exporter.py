@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from ragtrace import semconv
-from ragtrace.transport.message import HEADER_PROBABILITY, HEADER_SCHEMA, SCHEMA, TraceMessage, Transport
+from ragtrace.transport.message import HEADER_PROBABILITY, HEADER_SCHEMA, SCHEMA, Publisher, TraceMessage
 from ragtrace_otlp.span_encoder import encode_spans
 
 _OPEN = 10_000
@@ -23,10 +23,10 @@ _PAUSE = 0.25
 class TransportSpanExporter(SpanExporter):
     """Gathers the spans of a trace until the root of its request comes, which says whether it was sampled."""
 
-    def __init__(self, open_transport: Callable[[], Transport]) -> None:
-        """`open_transport` is called at the first request, in the thread that exports."""
-        self._open_transport = open_transport
-        self._transport: Transport | None = None
+    def __init__(self, open_publisher: Callable[[], Publisher]) -> None:
+        """`open_publisher` is called at the first request, in the thread that exports."""
+        self._open_publisher = open_publisher
+        self._publisher: Publisher | None = None
         self._traces: OrderedDict[int, list[ReadableSpan]] = OrderedDict()
         self._stop = threading.Event()
 
@@ -48,11 +48,11 @@ class TransportSpanExporter(SpanExporter):
     def _publish(self, messages: Sequence[TraceMessage]) -> bool:
         if not messages:
             return True
-        if self._transport is None:
-            self._transport = self._open_transport()
+        if self._publisher is None:
+            self._publisher = self._open_publisher()
         is_whole, until = True, time.monotonic() + _SECONDS
         while messages:
-            results = self._transport.publish(messages)
+            results = self._publisher.publish(messages)
             is_whole = is_whole and "too_large" not in results
             messages = [m for m, r in zip(messages, results, strict=True) if r in ("full", "unreachable")]
             if messages and (time.monotonic() > until or self._stop.wait(_PAUSE)):
@@ -62,8 +62,8 @@ class TransportSpanExporter(SpanExporter):
     def shutdown(self) -> None:
         """Leave the broker."""
         self._stop.set()
-        if self._transport is not None:
-            self._transport.close()
+        if self._publisher is not None:
+            self._publisher.close()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Nothing waits here but spans without their root."""

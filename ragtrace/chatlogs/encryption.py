@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -13,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragtrace.errors import SettingError, StoreError
-from ragtrace.settings.section import read_secret
+from ragtrace.settings.section import key_bytes, read_secret
 
 _NONCE = 12
+_WHAT = "the key of the store"
 
 
 def read_keys(name: str) -> str | None:
@@ -29,9 +28,11 @@ class Keys:
     def __init__(self, text: str) -> None:
         """`text` contains one or more keys, each of 32 bytes in base64 or hexadecimal digits, separated by blanks, line
         ends or commas. Raises SettingError for anything else."""
-        self._keys = {_id(raw): raw for raw in (_raw(part) for part in re.split(r"[\s,]+", text.strip()) if part)}
+        self._keys = {
+            _id(raw): raw for raw in (key_bytes(_WHAT, part) for part in re.split(r"[\s,]+", text.strip()) if part)
+        }
         if not self._keys:
-            raise SettingError("the key of the store is empty; create one with `openssl rand -base64 32`")
+            raise SettingError(f"{_WHAT} is empty; create one with `openssl rand -base64 32`")
         self.ids = tuple(self._keys)
         """The names of the keys, which are derived from them; the first one encrypts."""
 
@@ -63,19 +64,6 @@ class Keys:
             hmac.new(_derived(raw), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
             for raw in self._keys.values()
         )
-
-
-def _raw(part: str) -> bytes:
-    try:
-        raw = bytes.fromhex(part) if re.fullmatch(r"[0-9a-fA-F]{64}", part) else base64.b64decode(part, validate=True)
-    except (binascii.Error, ValueError):
-        raw = b""
-    if len(raw) != 32:
-        raise SettingError(
-            "the key of the store is not 32 bytes in base64 or hexadecimal digits; create one with "
-            "`openssl rand -base64 32`"
-        )
-    return raw
 
 
 def _id(raw: bytes) -> str:

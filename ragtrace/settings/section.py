@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -215,6 +218,20 @@ def read_secret(setting: str, name: str) -> str | None:
             f"{setting} names neither an environment variable that is set nor a readable file; set it to the name of "
             "one of them, not to the key itself"
         ) from None
+
+
+def key_bytes(what: str, text: str) -> bytes:
+    """The 32 bytes of a key in base64 or hexadecimal digits. Raises SettingError for anything else; the message has
+    `what` the key is, and not the key."""
+    try:
+        raw = bytes.fromhex(text) if re.fullmatch(r"[0-9a-fA-F]{64}", text) else base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raw = b""
+    if len(raw) != 32:
+        raise SettingError(
+            f"{what} is not 32 bytes in base64 or hexadecimal digits; create one with `openssl rand -base64 32`"
+        )
+    return raw
 
 
 def is_loopback(host: str) -> bool:

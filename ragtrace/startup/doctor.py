@@ -135,6 +135,8 @@ def _settings() -> Iterator[Finding]:
     address = settings.transport or os.environ.get("RAGTRACE_WORKER_SOURCE", "")
     if address:
         yield _broker(address)
+    if settings.transport_keys or settings.transport_privacy != "inline":
+        yield _transport_keys(settings)
 
 
 def _broker(address: str) -> Finding:
@@ -157,6 +159,22 @@ def _broker(address: str) -> Finding:
     count = f"{len(letters)} or more" if len(letters) == _DEAD_LETTERS else str(len(letters))
     text = f"{parse_address(address)} has {count} dead letters ({', '.join(reasons)}); see `ragtrace dead-letters`"
     return Finding("broker", "wrong", text)
+
+
+def _transport_keys(settings: Settings) -> Finding:
+    """Whether there is a key to seal with today, and until when."""
+    from ragtrace.transport.key_file import COMMAND, today
+    from ragtrace.transport.seal import keys_to_publish, keys_to_read
+
+    try:
+        keys = keys_to_publish(settings) or keys_to_read(settings)
+    except RagtraceError as error:
+        return Finding("transport_keys", "wrong", str(error))
+    days = keys.days if keys is not None else []
+    text = f"has keys from {days[0]} to {days[-1]}"
+    if today().isoformat() in days:
+        return Finding("transport_keys", "ok", text)
+    return Finding("transport_keys", "wrong", f"{text}, and none of today; run `{COMMAND}` every day")
 
 
 def _endpoint(settings: Settings) -> Finding:

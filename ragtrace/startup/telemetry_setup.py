@@ -18,7 +18,7 @@ from ragtrace.text.sanitizer import Sanitizer
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-    from ragtrace.transport.message import Transport
+    from ragtrace.transport.message import Publisher
     from ragtrace_otlp import SpanSource, Telemetry
 
 _log = logging.getLogger(__name__)
@@ -79,16 +79,17 @@ def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: Tracer
     )
 
 
-def _publisher(settings: Settings) -> Callable[[], Transport] | None:
+def _publisher(settings: Settings) -> Callable[[], Publisher] | None:
     """What opens the broker of the setting `transport`."""
     if not settings.transport:
         return None
     from ragtrace.transport.address import parse_address
-    from ragtrace.transport.broker_adapters import open_transport, require_client
+    from ragtrace.transport.broker_adapters import open_publisher, require_client
+    from ragtrace.transport.seal import keys_to_publish
 
     address = parse_address(settings.transport, "transport")
     require_client(address)
-    return partial(open_transport, address)
+    return partial(open_publisher, address, keys_to_publish(settings))
 
 
 def span_source(settings: Settings, sanitizer: Sanitizer, telemetry: Telemetry | None) -> SpanSource | None:

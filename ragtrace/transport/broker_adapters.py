@@ -6,7 +6,8 @@ import importlib.util
 
 from ragtrace.errors import MissingExtraError
 from ragtrace.transport.address import TransportAddress
-from ragtrace.transport.message import Transport, TransportOptions
+from ragtrace.transport.message import Publisher, Transport, TransportOptions
+from ragtrace.transport.seal import SealedPublisher, TransportKeys
 
 _CLIENTS = {
     "nats": ("nats", "nats-py", "nats"),
@@ -43,3 +44,9 @@ def open_transport(address: TransportAddress, options: TransportOptions | None =
     from ragtrace.transport.memory_transport import MemoryTransport
 
     return MemoryTransport(address, options)
+
+
+def open_publisher(address: TransportAddress, keys: TransportKeys | None) -> Publisher:
+    """The publishing side of an address, which seals where there are keys. Raises what `open_transport` raises."""
+    transport = open_transport(address)
+    return transport if keys is None else SealedPublisher(transport, keys)

@@ -14,6 +14,10 @@ SCHEMA = "1"
 HEADER_SCHEMA = "ragtrace-schema"
 HEADER_PROBABILITY = "ragtrace-probability"
 """With which the application kept such a trace: workers keep all that it sends."""
+HEADER_TENANT = "ragtrace-tenant"
+"""A keyed hash of the tenant, where the application names one."""
+HEADER_KEY_ID = "ragtrace-key-id"
+"""The day of the key with which the payload is sealed; absent where it is not."""
 HEADER_REASON = "ragtrace-dead-reason"
 MESSAGE_BYTES = 900_000
 """The longest payload: brokers refuse messages above about 1 MB by default."""
@@ -65,11 +69,18 @@ class TransportOptions:
     """Messages that one worker holds at most."""
 
 
-class Transport(Protocol):
-    """A stream of messages in a broker. Thread-safe. Every method may raise TransportError, except `publish`."""
+class Publisher(Protocol):
+    """The side of a stream that those who record traces use. Thread-safe."""
 
     def publish(self, messages: Sequence[TraceMessage]) -> list[PublishResult]:
-        """Publish messages and wait for the broker's answers: one result for each message."""
+        """Publish messages and wait for the broker's answers: one result for each message. Raises nothing."""
+
+    def close(self) -> None:
+        """Leave the group, and close the connection. Messages that are held go to other workers."""
+
+
+class Transport(Publisher, Protocol):
+    """A stream of messages in a broker. Thread-safe. Every method may raise TransportError, except `publish`."""
 
     def fetch(self, count: int, seconds: float) -> list[TraceMessage]:
         """Up to `count` messages, after waiting for the first one for up to `seconds`. With a count of 0 it only keeps
@@ -101,9 +112,6 @@ class Transport(Protocol):
 
     def lag(self) -> int | None:
         """Messages that no worker of the group has taken yet; None where the broker does not say."""
-
-    def close(self) -> None:
-        """Leave the group, and close the connection. Messages that are held go to other workers."""
 
 
 def republished(message: TraceMessage) -> TraceMessage:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import nats
 from nats.errors import Error as NatsError
+from nats.errors import MsgAlreadyAckdError
 from nats.js import api
 from nats.js.errors import APIError, KeyNotFoundError, NotFoundError
 from nats.js.errors import Error as JetStreamError
@@ -179,7 +180,8 @@ class NatsTransport:
 
     async def _each(self, calls: Sequence[Any]) -> None:
         for call in calls:
-            await call()
+            with contextlib.suppress(MsgAlreadyAckdError):  # whose text quotes the message
+                await call()
         if self._client is not None:
             await self._client.flush(timeout=int(_SECONDS))
 

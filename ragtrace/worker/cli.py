@@ -1,4 +1,4 @@
-"""`ragtrace worker` and `ragtrace dead-letters`."""
+"""`ragtrace worker`, `ragtrace dead-letters` and `ragtrace transport-keys`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import logging
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import MissingExtraError, SettingError
 
 _SWITCH = 0.0005
 """Seconds after which a thread that computes hands the interpreter's lock on. With Python's own 5 ms the threads that
@@ -34,6 +35,11 @@ def add_commands(commands: Any) -> None:
     letters.add_argument("--count", type=int, default=100, metavar="N", help="of so many, the oldest first (100)")
     letters.add_argument("--put-back", action="store_true", help="let workers try them once more")
     letters.set_defaults(run=_dead_letters)
+    keys = commands.add_parser("transport-keys", help="make the keys of sealed messages, one for each day")
+    keys.add_argument("file", type=Path, help="the file that transport_keys names; only its owner can read it")
+    keys.add_argument("--ahead", type=int, default=7, metavar="DAYS", help="make keys for so many next days (7)")
+    keys.add_argument("--keep", type=int, default=2, metavar="DAYS", help="keep keys of so many past days (2)")
+    keys.set_defaults(run=_transport_keys)
 
 
 def _dead_letters(options: argparse.Namespace) -> int:
@@ -53,6 +59,19 @@ def _dead_letters(options: argparse.Namespace) -> int:
         return 0
     finally:
         transport.close()
+
+
+def _transport_keys(options: argparse.Namespace) -> int:
+    from ragtrace.transport.key_file import renew_keys
+
+    if min(options.ahead, options.keep) < 0:
+        raise SettingError(f"--ahead is {options.ahead} and --keep is {options.keep}; give numbers of days from 0 on")
+    renewal = renew_keys(options.file, options.ahead, options.keep)
+    print(
+        f"{options.file} has keys from {renewal.keys[0]} to {renewal.keys[-1]}: {renewal.added} made, "
+        f"{renewal.removed} removed"
+    )
+    return 0
 
 
 def _worker(options: argparse.Namespace) -> int:

@@ -215,7 +215,7 @@ class MessageBuffer:
                 if entry.end == "dead":
                     self._transport.dead_letter(deliveries[entry][0], entry.reason)
                     self._release(entry, deliveries[entry][:1])
-                    entry.end = "done"
+                    entry.end, deliveries[entry] = "done", deliveries[entry][1:]
             done = [message for entry in ended if entry.end == "done" for message in deliveries[entry]]
             if done:
                 self._transport.ack(done)

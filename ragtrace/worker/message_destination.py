@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragtrace.transport.message import HEADER_SCHEMA, SCHEMA, TraceMessage, Transport
+from ragtrace.transport.message import HEADER_SCHEMA, SCHEMA, Publisher, TraceMessage
 from ragtrace.worker.pieces import divide
 from ragtrace_otlp.destination import REJECTED, RETRY, SENT, Destination, SendResult
 
@@ -12,8 +12,8 @@ from ragtrace_otlp.destination import REJECTED, RETRY, SENT, Destination, SendRe
 class MessageDestination(Destination):
     """See `Destination`. Each trace of a request is a message."""
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
         self._digests: set[str] = set()
         """Messages of requests that were taken in part, which come again."""
 
@@ -23,7 +23,7 @@ class MessageDestination(Destination):
         pieces = divide(request).pieces
         messages = [TraceMessage(piece.trace_id.hex(), piece.payload, headers) for piece in pieces]
         messages = [message for message in messages if message.digest not in self._digests]
-        results = self._transport.publish(messages)
+        results = self._publisher.publish(messages)
         pairs = list(zip(messages, results, strict=True))
         if not any(results):
             self._digests.difference_update(message.digest for message in messages)
@@ -33,4 +33,4 @@ class MessageDestination(Destination):
 
     def close(self) -> None:
         """See `Destination`."""
-        self._transport.close()
+        self._publisher.close()

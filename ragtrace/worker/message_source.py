@@ -19,6 +19,7 @@ from ragtrace.transport.message import (
     Transport,
     TransportError,
 )
+from ragtrace.transport.seal import TransportKeys, UnsealError, payload_of
 from ragtrace.worker.message_buffer import MessageBuffer
 from ragtrace.worker.open_traces import OpenTrace, size_of
 from ragtrace.worker.pieces import divide
@@ -52,10 +53,12 @@ class MessageSource:
         *,
         take: Callable[[OpenTrace], None],
         is_idle: Callable[[], bool],
+        keys: TransportKeys | None = None,
     ) -> None:
-        """`take` evaluates a trace; `is_idle` says whether all that was taken is evaluated."""
+        """`take` evaluates a trace; `is_idle` says whether all that was taken is evaluated;
+        `keys` open sealed messages."""
         self._transport, self._settings, self._buffer, self._ledger = transport, settings, buffer, ledger
-        self._take, self._is_idle = take, is_idle
+        self._take, self._is_idle, self._keys = take, is_idle, keys
         self._stop = threading.Event()
         self._pause, self._lag_read = _FIRST_PAUSE, 0.0
         self._thread = threading.Thread(target=self._run, name="ragtrace-fetch", daemon=True)
@@ -145,7 +148,7 @@ class MessageSource:
 
     def _open(self, message: TraceMessage) -> None:
         """Give the traces of a message to be evaluated. Raises UnreadableMessageError."""
-        division = divide(read_message(message, self._settings.body_bytes))
+        division = divide(read_message(message, self._settings.body_bytes, self._keys))
         if not division.pieces:
             raise UnreadableMessageError(f"empty: none of its {division.spans} spans has valid ids")
         ids = [piece.trace_id for piece in division.pieces]
@@ -169,9 +172,9 @@ def _probability(message: TraceMessage) -> float | None:
     return probability if 0.0 < probability <= 1.0 else None
 
 
-def read_message(message: TraceMessage, limit: int) -> ExportTraceServiceRequest:
+def read_message(message: TraceMessage, limit: int, keys: TransportKeys | None) -> ExportTraceServiceRequest:
     """The spans of a message. Raises UnreadableMessageError for a payload of more than `limit` bytes, of an unknown
-    schema, and for one that is no `TracesData`."""
+    schema, for one that these keys cannot open, and for one that is no `TracesData`."""
     if len(message.payload) > limit:
         raise UnreadableMessageError(
             f"too_large: the payload has {len(message.payload)} bytes, at most {limit} are read"
@@ -180,6 +183,8 @@ def read_message(message: TraceMessage, limit: int) -> ExportTraceServiceRequest
     if schema != SCHEMA:
         raise UnreadableMessageError(f"schema: {HEADER_SCHEMA} is {schema[:20]!r}, this release reads {SCHEMA!r}")
     try:
-        return cast("ExportTraceServiceRequest", ExportTraceServiceRequest.FromString(message.payload))
+        return cast("ExportTraceServiceRequest", ExportTraceServiceRequest.FromString(payload_of(message, keys)))
+    except UnsealError as error:
+        raise UnreadableMessageError(str(error)) from None
     except DecodeError:
         raise UnreadableMessageError("undecodable: the payload is no TracesData in protobuf") from None

@@ -16,8 +16,9 @@ from ragtrace.startup.init import start_evaluation
 from ragtrace.startup.runtime import Runtime
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.transport.address import is_transport, parse_address
-from ragtrace.transport.broker_adapters import open_transport
+from ragtrace.transport.broker_adapters import open_publisher, open_transport
 from ragtrace.transport.message import TransportOptions
+from ragtrace.transport.seal import keys_to_publish, keys_to_read
 from ragtrace.worker.assembler import Assembler
 from ragtrace.worker.buffer import Buffer, DiskBuffer, MemoryBuffer
 from ragtrace.worker.forwarder import Forwarder, Onward
@@ -115,7 +116,7 @@ class Worker:
         is_relay = bool(settings.transport)
         has_events = settings.events and not is_relay
         onward = Onward(
-            _publisher(settings.transport) if is_relay else make_destination("traces", target),
+            _publisher(settings) if is_relay else make_destination("traces", target),
             make_destination("logs", target) if has_events else None,
             self._outbox,
             form,
@@ -133,6 +134,7 @@ class Worker:
                 self.ledger,
                 take=assembler.take,
                 is_idle=lambda: assembler.is_idle,
+                keys=keys_to_read(settings),
             )
         self._assembler = assembler
         telemetry = WorkerTelemetry(assembler, self.stats, self.unready_reason)
@@ -234,5 +236,6 @@ class Worker:
         return stats
 
 
-def _publisher(address: str) -> MessageDestination:
-    return MessageDestination(open_transport(parse_address(address, "--to")))
+def _publisher(settings: Settings) -> MessageDestination:
+    keys = keys_to_publish(settings)
+    return MessageDestination(open_publisher(parse_address(settings.transport, "--to"), keys))

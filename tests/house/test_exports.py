@@ -63,7 +63,7 @@ SETTINGS = """
 enabled app env evaluators sample sample_per_second sample_burst sample_errors sample_slower_than head_sample
 capture_content capture_tags
 explanations redact openinference source langchain llama_index otlp_endpoint otlp_protocol events spans_file
-transport
+transport transport_privacy transport_keys
 phoenix_url mlflow_url langfuse_url report_file
 calibration_file prometheus_port prometheus_host model_prices hold_seconds hold_spans hold_bytes score_prefix
 queue_items queue_bytes batch batch_wait workers isolate exit_seconds embedding_model toxicity_model entailment_model
@@ -120,7 +120,7 @@ FIELDS = {
 }
 COMMANDS = """
 demo eval compare report evaluators serve user token doctor ingest store calibrate export import-labels worker
-dead-letters rescore
+dead-letters transport-keys rescore
 """
 
 

@@ -15,7 +15,8 @@ import pytest
 from ragtrace.cli import main
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Trace
-from ragtrace.transport.message import HEADER_REASON, TraceMessage, Transport
+from ragtrace.transport.message import HEADER_REASON, Publisher, TraceMessage, Transport
+from ragtrace.transport.seal import SealedPublisher, TransportKeys
 from tests.otlp.receivers import http_server
 from tests.transport.brokers import BROKERS, KAFKA, SURVIVING, Broker, stream_name
 from tests.transport.workers import (
@@ -26,6 +27,7 @@ from tests.transport.workers import (
     scores,
     wait_scored,
     worker_process,
+    write_keys,
 )
 from tests.worker.running import wait_for
 
@@ -53,7 +55,7 @@ def publisher(broker: Broker, stream: str) -> Iterator[Transport]:
     transport.close()
 
 
-def _publish(publisher: Transport, batch: list[TraceMessage]) -> None:
+def _publish(publisher: Publisher, batch: list[TraceMessage]) -> None:
     assert set(publisher.publish(batch)) == {""}
 
 
@@ -137,6 +139,33 @@ class TestBroker:
             wait_for(lambda: sum(worker.counts.dead.values()), lambda count: count >= 5)
             assert len(worker.evaluated) == 1
         assert sorted(_reasons(publisher)) == ["empty", "key", "schema", "too_large", "undecodable"]
+
+    def test_sealed_messages_wait_for_their_key(
+        self, broker: Broker, stream: str, publisher: Transport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Sealed messages hold no text, in the stream and as dead letters: those whose key the worker does not have, or
+        has another one of, are dead letters with that reason; put back, they are evaluated when the key is there."""
+        keys = tmp_path / "keys"
+        write_keys(keys, "2026-01-01", "2026-01-02")
+        right = keys.read_text().splitlines()
+        sealed = [message(1, "the secret"), message(2, "the secret")]
+        _publish(SealedPublisher(publisher, TransportKeys(str(keys))), sealed[1:])
+        keys.write_text(right[0])
+        _publish(SealedPublisher(publisher, TransportKeys(str(keys))), sealed[:1])
+        write_keys(keys, "2026-01-02")
+        monkeypatch.setenv("RAGTRACE_TRANSPORT_KEYS", str(keys))
+        with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint) as worker:
+            wait_for(lambda: sum(worker.counts.dead.values()), lambda count: count >= 2)
+            letters = publisher.dead_letters(10)
+            assert {each.key[-1]: each.headers[HEADER_REASON].partition(":")[0] for each in letters} == {
+                "1": "key_unknown",
+                "2": "cannot_unseal",
+            }
+            assert not any(b"the secret" in each.payload for each in letters)
+            keys.write_text("\n".join(right))
+            assert main(["dead-letters", broker.url(stream), "--put-back"]) == 0
+            wait_scored(received, {1, 2})
+            assert worker.counts.errors == 0
 
     def test_a_slow_evaluation_is_not_repeated(self, broker: Broker, stream: str, publisher: Transport) -> None:
         """An evaluation that takes longer than `visibility_seconds` is done once, although another worker waits."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import ragtrace
+from ragtrace.cli import main
 from ragtrace.errors import SettingError
 from ragtrace.settings import load
 from ragtrace.startup.doctor import Finding, examine
@@ -46,11 +47,18 @@ def test_a_receiver_publishes_what_workers_evaluate(broker: Broker) -> None:
     assert (stats.sent, dict(stats.traces)) == (6, {"relayed": 3})
 
 
-def test_an_application_publishes_its_sampled_requests(broker: Broker) -> None:
+@pytest.mark.parametrize("privacy", ["inline", "sealed"])
+def test_an_application_publishes_its_sampled_requests(
+    broker: Broker, privacy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the setting `transport` an application evaluates nothing: its sampled requests are messages with the
-    probability, and the worker's scores have this probability."""
+    probability, sealed where `transport_privacy` says so, and the worker's scores have this probability."""
     stream = stream_name()
-    runtime = ragtrace.init(transport=broker.url(stream), capture_content=True, prometheus_port=-1)
+    assert main(["transport-keys", str(tmp_path / "keys")]) == 0
+    monkeypatch.setenv("RAGTRACE_TRANSPORT_KEYS", str(tmp_path / "keys"))
+    runtime = ragtrace.init(
+        transport=broker.url(stream), transport_privacy=privacy, capture_content=True, prometheus_port=-1
+    )
 
     with ragtrace.request("the pump") as request:
         request.answered("I do not know about it.")
@@ -60,6 +68,7 @@ def test_an_application_publishes_its_sampled_requests(broker: Broker) -> None:
     [letter] = reader.fetch(10, 5.0)
     reader.close()
     assert letter.headers[HEADER_PROBABILITY] == "1.0"
+    assert (b"the pump" in letter.payload) == (privacy == "inline")
     with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint) as worker:
         wait_scored(received, {int(letter.key, 16)})
         assert [trace.query for trace in worker.evaluated] == ["the pump"]

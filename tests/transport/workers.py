@@ -123,6 +123,11 @@ def wait_scored(received: Received, traces: set[int], seconds: float = 60.0) -> 
     wait_for(lambda: traces - set(scores(received)), lambda missing: not missing, seconds)
 
 
+def write_keys(path: Path, *days: str) -> None:
+    """Write a file with new keys of these days."""
+    path.write_text("\n".join(f"{day}={os.urandom(32).hex()}" for day in days))
+
+
 def crash_again_and_again(broker: Broker, url: str, endpoint: str, received: Received, traces: set[int]) -> int:
     """Start a worker whenever the last one has died, until these traces have scores and a letter is dead; returns how
     many died."""

@@ -1,0 +1,157 @@
+"""Sealed payloads and the file of their keys."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import ragtrace
+from ragtrace.cli import main
+from ragtrace.errors import SettingError
+from ragtrace.startup.doctor import examine
+from ragtrace.transport.key_file import parse_day_keys, today
+from ragtrace.transport.message import HEADER_KEY_ID, HEADER_PROBABILITY, HEADER_SCHEMA, TraceMessage
+from ragtrace.transport.seal import TransportKeys, UnsealError, payload_of
+from tests.transport.workers import message, write_keys
+from tests.worker.running import wait_for
+
+_DAY = "2026-01-01"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file with a key of one day."""
+    write_keys(tmp_path / "keys", _DAY)
+    return tmp_path / "keys"
+
+
+def test_a_sealed_payload_opens_for_its_trace_and_headers_alone(file: Path) -> None:
+    """What was sealed opens with the same key; with another trace's id, schema, probability, day or key, or altered or
+    cut, it is refused. A message without the header is read as it is."""
+    keys, plain = TransportKeys(str(file)), message(1)
+    sealed = keys.seal(plain)
+    assert payload_of(sealed, keys) == payload_of(plain, None) == plain.payload
+    assert plain.payload not in sealed.payload
+    assert sealed.headers == {**plain.headers, HEADER_KEY_ID: _DAY}
+
+    def refused(altered: TraceMessage, reason: str) -> None:
+        with pytest.raises(UnsealError, match=f"^{reason}: "):
+            payload_of(altered, keys)
+
+    refused(replace(sealed, key=f"{2:032x}"), "cannot_unseal")
+    refused(replace(sealed, headers={**sealed.headers, HEADER_SCHEMA: "2"}), "cannot_unseal")
+    refused(replace(sealed, headers={**sealed.headers, HEADER_PROBABILITY: "0.5"}), "cannot_unseal")
+    refused(replace(sealed, headers={**sealed.headers, HEADER_KEY_ID: "2026-01-02"}), "key_unknown")
+    for payload in (sealed.payload[:-1] + bytes([sealed.payload[-1] ^ 1]), sealed.payload[:5], b""):
+        refused(replace(sealed, payload=payload), "cannot_unseal")
+    with pytest.raises(UnsealError, match="key_unknown"):
+        payload_of(sealed, None)
+
+
+def test_the_same_message_is_sealed_to_the_same_bytes(file: Path) -> None:
+    """A message that is sealed again is the same message, so that brokers recognize the repetition; another one, and
+    one with other headers, has another nonce."""
+    keys = TransportKeys(str(file))
+    assert keys.seal(message(1)) == TransportKeys(str(file)).seal(message(1))
+    other = replace(message(1), headers={HEADER_SCHEMA: "1", HEADER_PROBABILITY: "0.5"})
+    nonces = {keys.seal(each).payload[:12] for each in (message(1), message(2), other)}
+    assert len(nonces) == 3
+
+
+def test_the_key_of_the_latest_day_that_has_come_seals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of keys that were made ahead, that of today seals; where today has none, an older one does, with a warning. Keys
+    may be in an environment variable."""
+    write_keys(tmp_path / "keys", _DAY, today().isoformat(), (today() + timedelta(days=1)).isoformat())
+    monkeypatch.setenv("KEYS", (tmp_path / "keys").read_text().replace("\n", " "))
+    assert TransportKeys("KEYS").seal(message(1)).headers[HEADER_KEY_ID] == today().isoformat()
+    assert not caplog.records
+    write_keys(tmp_path / "keys", "2025-12-31", _DAY, "9999-12-31")
+    assert TransportKeys(str(tmp_path / "keys")).seal(message(1)).headers[HEADER_KEY_ID] == _DAY
+    assert "ragtrace transport-keys" in caplog.text
+
+
+def test_a_file_that_is_replaced_is_read_again(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A running process takes the keys of a new file; one that is damaged leaves it the keys that it had."""
+    keys = TransportKeys(str(file))
+    sealed = keys.seal(message(1))
+    right = file.read_text()
+    write_keys(file, "2026-01-02")
+    wait_for(lambda: keys.days, lambda days: days == ["2026-01-02"])
+    file.write_text("damaged")
+    wait_for(lambda: (keys.days, caplog.text)[1], lambda text: "stay as they were" in text)
+    file.write_text(right + "\n")
+
+    def opens() -> bool:
+        try:
+            return payload_of(sealed, keys) == message(1).payload
+        except UnsealError:
+            return False
+
+    wait_for(opens, bool)
+
+
+def test_the_command_makes_and_removes_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`ragtrace transport-keys` makes keys for days that have none, keeps those that are there, removes old ones, and
+    leaves a file that only its owner can read."""
+    file = tmp_path / "keys"
+    old, past = (today() - timedelta(days=3)).isoformat(), (today() - timedelta(days=2)).isoformat()
+    write_keys(file, old, past)
+    kept = file.read_text().splitlines()[1]
+    os.chmod(file, 0o644)
+    assert main(["transport-keys", str(file), "--ahead", "1"]) == 0
+    first = file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    tomorrow = (today() + timedelta(days=1)).isoformat()
+    assert TransportKeys(str(file)).days == [past, today().isoformat(), tomorrow]
+    assert parse_day_keys(first)[past] == parse_day_keys(kept)[past]
+    assert f"from {past} to {tomorrow}: 2 made, 1 removed" in capsys.readouterr().out
+    assert main(["transport-keys", str(file), "--ahead", "1"]) == 0
+    assert file.read_text() == first
+    assert os.listdir(tmp_path) == ["keys"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty list of keys"),
+        ("Tm90IGEgZGF5", "does not begin with a day"),
+        ("2026-1-1=AAAA", "does not begin with a day"),
+        ("2026-01-01=AAAA", "the key of 2026-01-01 is not 32 bytes"),
+        (f"2026-01-01={'0' * 64} 2026-01-01={'1' * 64}", "two keys of 2026-01-01"),
+    ],
+)
+def test_wrong_keys_are_refused_without_being_quoted(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A list of keys in another form is refused by the setting and by the command, which leaves the file as it was."""
+    file = tmp_path / "keys"
+    file.write_text(text)
+    with pytest.raises(SettingError, match=words) as refusal:
+        TransportKeys(str(file))
+    assert not text or text not in str(refusal.value)
+    if text:
+        assert main(["transport-keys", str(file)]) != 0
+        assert words in capsys.readouterr().err
+        assert file.read_text() == text
+
+
+def test_sealing_without_keys_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`transport_privacy = "sealed"` without keys is an error at the start, and so is an unknown form of privacy.
+    `ragtrace doctor` says until when there are keys."""
+    with pytest.raises(SettingError, match="run `ragtrace transport-keys FILE`"):
+        ragtrace.init(transport="memory://here/one", transport_privacy="sealed")
+    with pytest.raises(SettingError, match="inline, sealed"):
+        ragtrace.init(transport="memory://here/one", transport_privacy="hidden")
+    monkeypatch.setenv("RAGTRACE_TRANSPORT_KEYS", str(file))
+    finding = next(each for each in examine() if each.what == "transport_keys")
+    assert (finding.state, "none of today" in finding.detail) == ("wrong", True)
+    main(["transport-keys", str(file), "--keep", "9999"])
+    finding = next(each for each in examine() if each.what == "transport_keys")
+    assert finding.state == "ok"
