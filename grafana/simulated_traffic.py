@@ -270,7 +270,7 @@ class Traffic:
         for reason in ("timeout", "error"):
             self.add("ragtrace_redaction_failures_total", nothing, reason=reason)
         self.add("ragtrace_label_overflow_total", nothing)
-        self.history.gauge("ragtrace_build_info", 1, **self.base, version="0.1.0")
+        self.history.gauge("ragtrace_build_info", 1, **self.base, version="0.2.0")
         ago = self.history.times[-1] - self.history.times
         outage = (ago > 3.9 * 3_600) & (ago < 4 * 3_600)
         for sink, each in (("spans", 6), ("events", 1)):

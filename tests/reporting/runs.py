@@ -59,7 +59,7 @@ def big(questions: int = 60, seed: int = 7) -> EvaluationRun:
                    scores=scores)
         )  # fmt: skip
     info = Info(
-        file="questions.jsonl", started=1_750_000_000.0, duration=93.4, version="0.1.0",
+        file="questions.jsonl", started=1_750_000_000.0, duration=93.4, version="0.2.0",
         unusable=("questions.jsonl, line 7: Expecting value",), settings={"judge": "gpt-4o-mini", "seed": "0"},
     )  # fmt: skip
     return EvaluationRun(tuple(results), {m.name: m for m in metrics}, info)
