@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from ragtrace import semconv
-from ragtrace.transport.message import HEADER_PROBABILITY, HEADER_SCHEMA, SCHEMA, Publisher, TraceMessage
+from ragtrace.transport.message import HEADER_PROBABILITY, HEADER_SCHEMA, HEADER_TENANT, SCHEMA, Publisher, TraceMessage
 from ragtrace_otlp.span_encoder import encode_spans
 
 _OPEN = 10_000
@@ -71,6 +71,8 @@ class TransportSpanExporter(SpanExporter):
 
 
 def _message(trace_id: int, spans: Sequence[ReadableSpan], root: ReadableSpan) -> TraceMessage:
-    probability = (root.attributes or {}).get(semconv.PROBABILITY, 1.0)
-    headers = {HEADER_SCHEMA: SCHEMA, HEADER_PROBABILITY: repr(probability)}
+    attributes = root.attributes or {}
+    headers = {HEADER_SCHEMA: SCHEMA, HEADER_PROBABILITY: repr(attributes.get(semconv.PROBABILITY, 1.0))}
+    if tenant := attributes.get(semconv.TENANT):
+        headers[HEADER_TENANT] = str(tenant)
     return TraceMessage(f"{trace_id:032x}", encode_spans(spans).SerializeToString(), headers)

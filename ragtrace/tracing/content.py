@@ -203,6 +203,8 @@ def tag_attributes(
     for key in capture.tags:
         if key in metadata:
             attributes[semconv.TAG_PREFIX + key] = out.text(metadata[key], 256)
+    if out.identify is not None and metadata.get("tenant"):  # with a key alone: the names of tenants are few
+        attributes[semconv.TENANT] = out.identifier(metadata["tenant"])
     if capture.openinference:
         if tags:
             attributes[semconv.OI_TAGS] = tuple(out.text(tag, 256) for tag in tags)

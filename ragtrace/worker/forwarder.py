@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -34,13 +34,15 @@ class Onward:
     """Where traces go, and in which form."""
 
     spans: Destination | None
-    """None where no endpoint is set."""
+    """None where no endpoint is set, and where the spans stay here."""
     events: Destination | None
     scores: ScoreOutbox
     """Gets the scores of traces that were sent."""
     form: ScoreFormat = field(default_factory=ScoreFormat)
     redact: Sanitizer | None = None
     """Redacts the spans that pass, where the settings ask for it."""
+    stay_reason: Literal["no_endpoint", "spans_off"] = "no_endpoint"
+    """Why `spans` is None."""
 
 
 class _ClosingError(Exception):
@@ -102,7 +104,8 @@ class Forwarder:
     def _forward(self, part: Sequence[EndedTrace]) -> None:
         """Send a part of a batch. Of a part that is refused each trace is sent by itself: one may be the cause."""
         if self._onward.spans is None:
-            self._finish(part, "no_endpoint")
+            self._send_events(part)
+            self._finish(part, self._onward.stay_reason)
             return
         payloads = [_payload(trace, self._onward.redact) for trace in part]
         pairs = [(trace, payload) for trace, payload in zip(part, payloads, strict=True) if payload is not None]

@@ -32,7 +32,7 @@ from ragtrace.worker.score_outbox import ScoreOutbox
 from ragtrace.worker.span_counts import SpanCounts, WorkerStats
 from ragtrace.worker.telemetry import WorkerTelemetry
 from ragtrace.worker.worker_settings import GRPC, HTTP, Senders, WorkerSettings, load_senders, split_address
-from ragtrace_otlp.destination import make_destination
+from ragtrace_otlp.destination import Destination, make_destination
 from ragtrace_otlp.environment import OtlpTarget
 from ragtrace_otlp.scores import ScoreFormat
 
@@ -100,6 +100,10 @@ class Worker:
         """Raises SettingError where the worker would send to itself, or from one broker to another."""
         if self.options.source and is_transport(settings.otlp_endpoint):
             raise SettingError("a worker with --from evaluates; give an OTLP endpoint as --to, not a broker")
+        if is_transport(settings.otlp_endpoint) and not self.options.spans:
+            raise SettingError(
+                "--to is a broker, which gets the spans; set spans = false of [worker] for workers behind it"
+            )
         for name in ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
             endpoint = settings.otlp_endpoint or os.environ.get(name, "")
             parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
@@ -115,14 +119,19 @@ class Worker:
         form = ScoreFormat(settings.score_prefix, settings.openinference, settings.explanations, sanitizer)
         is_relay = bool(settings.transport)
         has_events = settings.events and not is_relay
+        if is_relay:
+            spans: Destination | None = _publisher(settings)
+        else:
+            spans = make_destination("traces", target) if self.options.spans else None
         onward = Onward(
-            _publisher(settings) if is_relay else make_destination("traces", target),
+            spans,
             make_destination("logs", target) if has_events else None,
             self._outbox,
             form,
             sanitizer if settings.redact_others else None,
+            "no_endpoint" if self.options.spans else "spans_off",
         )
-        if onward.spans is None:
+        if onward.spans is None and self.options.spans:
             _log.warning("ragtrace worker: no endpoint is set (--to), so spans are evaluated and sent nowhere")
         self._forwarder = Forwarder(onward, self._buffer, self.ledger, self._traces, self._settle_store)
         assembler = Assembler(self.options, self._traces, self.ledger, sanitizer, self._forwarder, is_relay=is_relay)

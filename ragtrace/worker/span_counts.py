@@ -40,8 +40,8 @@ class WorkerStats:
     """Spans that the endpoint took."""
     dropped: Mapping[str, int]
     """Spans that were not sent, by reason: `invalid` (no valid ids), `duplicate` (had arrived already), `rejected` (the
-    endpoint refused them), `no_endpoint` (none is set), `redaction` (could not be redacted), `shutdown` (without a
-    buffer), `internal`."""
+    endpoint refused them), `no_endpoint` (none is set), `spans_off` (the setting `spans` is false), `redaction` (could
+    not be redacted), `shutdown` (without a buffer), `internal`."""
     open: int
     """Spans that the worker holds."""
     open_bytes: int

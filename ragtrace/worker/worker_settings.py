@@ -35,6 +35,9 @@ class WorkerSettings:
     """Messages of the broker that this worker holds at most."""
     starts: int = 3
     """A message whose evaluation was started so often after its first delivery, and never ended, is a dead letter."""
+    spans: bool = True
+    """Send the spans on. With false the events, metrics and scores of the evaluations alone leave: for all but one of
+    several groups that evaluate the same messages."""
     buffer: str = ""
     """A file (SQLite) that holds spans until they are sent on. An answer to a sender follows the commit. Empty for
     memory alone: what has not left when the process dies is lost."""

@@ -10,12 +10,14 @@ import pytest
 import ragtrace
 from ragtrace.cli import main
 from ragtrace.errors import SettingError
+from ragtrace.evaluation import Evaluator
 from ragtrace.settings import load
 from ragtrace.startup.doctor import Finding, examine
-from ragtrace.transport.message import HEADER_PROBABILITY
+from ragtrace.text.redaction import KeyedHash
+from ragtrace.transport.message import HEADER_PROBABILITY, HEADER_TENANT
 from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
-from tests.otlp.receivers import http_server
+from tests.otlp.receivers import http_server, plain
 from tests.transport.brokers import NATS, REDIS, Broker, free_port, stream_name
 from tests.transport.workers import fetching, message, messages, scores, wait_scored
 from tests.worker.running import post, request_of, wait_for
@@ -52,15 +54,22 @@ def test_an_application_publishes_its_sampled_requests(
     broker: Broker, privacy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the setting `transport` an application evaluates nothing: its sampled requests are messages with the
-    probability, sealed where `transport_privacy` says so, and the worker's scores have this probability."""
+    probability, sealed where `transport_privacy` says so, and the worker's scores have this probability. The tenant is
+    a hash in the header where `redact_key` is set, and nowhere else."""
     stream = stream_name()
     assert main(["transport-keys", str(tmp_path / "keys")]) == 0
     monkeypatch.setenv("RAGTRACE_TRANSPORT_KEYS", str(tmp_path / "keys"))
+    monkeypatch.setenv("HASH_KEY", "k" * 16)
     runtime = ragtrace.init(
-        transport=broker.url(stream), transport_privacy=privacy, capture_content=True, prometheus_port=-1
+        transport=broker.url(stream),
+        transport_privacy=privacy,
+        capture_content=True,
+        openinference=False,
+        prometheus_port=-1,
+        redact_key="HASH_KEY" if privacy == "sealed" else "",
     )
 
-    with ragtrace.request("the pump") as request:
+    with ragtrace.request("the pump", metadata={"tenant": "acme"}) as request:
         request.answered("I do not know about it.")
     assert runtime.flush(20.0)
     runtime.close()
@@ -69,9 +78,35 @@ def test_an_application_publishes_its_sampled_requests(
     reader.close()
     assert letter.headers[HEADER_PROBABILITY] == "1.0"
     assert (b"the pump" in letter.payload) == (privacy == "inline")
+    assert b"acme" not in letter.payload
+    assert letter.headers.get(HEADER_TENANT) == (
+        KeyedHash(b"k" * 16).identifier("acme") if privacy == "sealed" else None
+    )
     with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint) as worker:
         wait_scored(received, {int(letter.key, 16)})
         assert [trace.query for trace in worker.evaluated] == ["the pump"]
+
+
+def test_a_second_group_sends_its_scores_alone(broker: Broker) -> None:
+    """Two groups evaluate the same messages; with `spans = false` one of them sends only events, so that each span
+    arrives once and the scores of both do."""
+    url = broker.url(stream_name())
+    publisher = broker.transport(url.rpartition("/")[2])
+    publisher.publish(messages(1, 3))
+    publisher.close()
+    judge = Evaluator("judge", lambda trace: 0.5)
+    with (
+        http_server() as (endpoint, received),
+        fetching(url, endpoint, group="cheap"),
+        fetching(url, endpoint, judge, group="judge", spans=False) as second,
+    ):
+        second.wait_acknowledged(3)
+        wait_scored(received, {1, 2, 3})
+        wait_for(lambda: len(received.records()), lambda count: count >= 6)
+        assert dict(second.worker.stats().dropped) == {"spans_off": 6}
+    names = [plain(record.attributes)["gen_ai.evaluation.name"] for record in received.records()]
+    assert sorted(names) == ["judge"] * 3 + ["kept"] * 3
+    assert len([s for r in received.traces.resource_spans for sc in r.scope_spans for s in sc.spans]) == 6
 
 
 @pytest.mark.parametrize(("kind", "options"), [(NATS, "?max_bytes=40000"), (REDIS, "?max_length=20")])
@@ -135,5 +170,7 @@ def test_a_wrong_address_is_an_error_at_the_start() -> None:
         load_worker({"source": "amqp://localhost"})
     with pytest.raises(SettingError, match="needs a host"):
         load_worker({"source": "nats:///stream"})
+    with pytest.raises(SettingError, match="set spans = false of"):
+        Worker(load_worker({"spans": False}), load({"otlp_endpoint": "memory://here/two"}))
     with pytest.raises(SettingError, match="give an OTLP endpoint"):
         Worker(load_worker({"source": "memory://here/one"}), load({"otlp_endpoint": "memory://here/two"}))
