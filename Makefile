@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope
 EXTRAS = langchain,llama-index,otlp,prometheus,models,console,serve
 
-.PHONY: demo test fast lint compat docs site train data clean
+.PHONY: demo test fast lint compat docs site release train data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ragtrace demo $(DEMO)
@@ -44,6 +44,12 @@ docs: $(VENV)/.test
 # The documentation as pages to click through: build/site/index.html. Material's note on MkDocs 2 is not for us.
 site: $(VENV)/.test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# What is published: the packages are built and looked into, and each extra is used alone (docs/stability.md).
+release:
+	$(PYTHON) -m venv $(VENV)-release
+	$(VENV)-release/bin/python -m pip install --quiet --disable-pip-version-check build twine cyclonedx-bom
+	$(VENV)-release/bin/python tools/check_release.py $(RELEASE)
 
 # All weights again, from labelled data: make train DATA=FOLDER (hours of two cores; docs/models/).
 CASES = $(wildcard training/entailment/cases/*.jsonl)
@@ -84,4 +90,4 @@ $(VENV)/.test: $(VENV)/.demo
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-minimal .venv-servers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-minimal .venv-servers .venv-release .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -120,6 +120,8 @@ class KafkaTransport:
         """Raises TransportError."""
         try:
             yield
+        except TimeoutError:
+            raise TransportError(f"{self._address}: no broker answered within {_SECONDS:.0f} s") from None
         except (KafkaException, RuntimeError) as error:
             raise TransportError(f"{self._address}: {str(error)[:200]}") from None
 

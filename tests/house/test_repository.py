@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,10 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import check_release  # noqa: E402
+
 FILES = sorted((ROOT / ".github").rglob("*.yml"))
 PYTHON = "Programming Language :: Python :: 3."
 
@@ -43,6 +48,20 @@ def test_a_form_asks_for_what_is_needed(form: str) -> None:
     questions = read(f".github/ISSUE_TEMPLATE/{form}.yml")["body"]
     assert len({each["id"] for each in questions}) == len(questions) == 3
     assert all(each["attributes"]["label"] and each["validations"]["required"] for each in questions)
+
+
+def test_notice_names_all_data() -> None:
+    """NOTICE says of every weight, vocabulary and recorded text of the package where it comes from."""
+    notice = (ROOT / "NOTICE").read_text("utf-8")
+    paths = [path for path in (ROOT / "ragtrace").rglob("*") if path.suffix in check_release.WEIGHTS]
+    assert len(paths) > 10
+    assert [path.name for path in paths if path.name not in notice and path.parent.name != "licenses"] == []
+
+
+def test_each_extra_is_used_before_a_release() -> None:
+    """`make release` has a program for the package without extras, and for each extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert set(check_release.PARTS) == {"", *project["optional-dependencies"]}
 
 
 def test_hooks_run_what_exists() -> None:

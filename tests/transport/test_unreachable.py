@@ -1,0 +1,29 @@
+"""A broker that does not answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.cli import main
+from ragtrace.transport.address import parse_address
+from ragtrace.transport.broker_adapters import open_transport
+from tests.transport.brokers import free_port
+from tests.transport.workers import message
+
+pytest.importorskip("nats", reason="the clients of the brokers are not installed: pip install --group test")
+
+
+@pytest.mark.parametrize("scheme", ["nats", "redis", "kafka"])
+def test_an_unreachable_broker_is_one_line(scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`ragtrace dead-letters` says in one line which broker does not answer, and publishing says that it does not."""
+    url = f"{scheme}://127.0.0.1:{free_port()}/traces"
+    assert main(["dead-letters", url]) == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert url.rpartition("/")[0].partition("//")[2] in error
+
+    transport = open_transport(parse_address(url))
+    try:
+        assert transport.publish([message(1)]) == ["unreachable"]
+    finally:
+        transport.close()
