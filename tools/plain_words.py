@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = [
     ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
     ROOT / "SECURITY.md",
     ROOT / "CODE_OF_CONDUCT.md",
     ROOT / "grafana" / "README.md",

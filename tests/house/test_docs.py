@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from ragtrace import calibrations
+from ragtrace._version import __version__
+from ragtrace.chatlogs import schema_upgrade
+from ragtrace.transport import message
+
 ROOT = Path(__file__).parents[2]
 _spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
 assert _spec is not None
@@ -26,8 +31,8 @@ def test_generated_pages_are_up_to_date(page: str) -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    """Every relative link in README and docs is a file."""
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+    """Every relative link in README, CHANGELOG, CONTRIBUTING and docs is a file."""
+    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
@@ -43,13 +48,36 @@ def test_examples_run(example: str, tmp_path: Path) -> None:
     assert "gen_ai.evaluation.groundedness.score" in spans
 
 
-def test_architecture_names_real_places() -> None:
-    """Every file and folder of the code that docs/architecture.md names exists."""
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("page", "least"), [("architecture.md", 30), ("stability.md", 10)])
+def test_pages_name_real_places(page: str, least: int) -> None:
+    """Every file and folder of the code that these pages name exists."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     names = re.findall(r"`((?:ragtrace|integrations|exporters|tests|tools|training|benchmarks|grafana)/[\w/.]*)`", text)
     missing = [name for name in names if not (ROOT / name).exists()]
-    assert len(names) > 30
+    assert len(names) > least
     assert not missing
+
+
+def test_stability_page_has_the_numbers_of_the_code() -> None:
+    """docs/stability.md has the release, its store's migration, the numbers of its file forms, and the supported
+    Pythons."""
+    text = (ROOT / "docs" / "stability.md").read_text(encoding="utf-8")
+    minor = ".".join(__version__.split(".")[:2])
+    assert f"ragtrace-otel>={minor}," in text
+    assert f"a migration, {schema_upgrade.HEAD} in release {minor}" in text
+    assert f'`"schema": {calibrations.SCHEMA}`' in text
+    assert f"`ragtrace-schema`, `{message.SCHEMA}`" in text
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    prefix = "Programming Language :: Python :: 3."
+    pythons = [name.rpartition(" ")[2] for name in project["classifiers"] if name.startswith(prefix)]
+    assert f"| Python | {', '.join(pythons)};" in text
+
+
+def test_changelog_has_the_release() -> None:
+    """The changelog begins with a part for what is not released, and then the release that the code names, dated."""
+    titles = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert titles[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(__version__)} \(\d{{4}}-\d\d-\d\d\)", titles[1])
 
 
 def test_architecture_lists_the_layers_in_order() -> None:
