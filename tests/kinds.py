@@ -37,6 +37,7 @@ MODULES = {
     "demo": "process",
     "docs": "external",
     "evaluators/test_reference_libraries.py": "external",
+    "examples": "process",
     "grafana": "process",
     "house/test_minimal_install.py": "minimal",
     "house/test_rooms.py": "process",

@@ -174,7 +174,9 @@ class Tracer:
                 self._add_sources(run, sources)
             if not run.request.retrieved and sources:
                 run.documents = sources  # no retrieval span holds them
-        if run.parent is None and hasattr(result, "response_txt") and result.response_txt is None:
+        # An engine inside another component of LlamaIndex leaves its stream to that one.
+        is_outermost = run.parent is None or not self.recorder.knows(run.parent.key)
+        if is_outermost and hasattr(result, "response_txt") and result.response_txt is None:
             if self._watch(run, result, "response_gen"):
                 return
         elif hasattr(result, "is_writing_to_memory") and isinstance(run.owner, streams.Halves):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,11 @@ class Application:
         self.process.terminate()
         assert self.process.wait(WAIT) is not None
 
+    def interrupt(self) -> None:
+        """End the application and its children as Ctrl-C in a terminal does; it must end by itself."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        assert self.process.wait(WAIT) is not None
+
 
 @contextmanager
 def running(folder: Path, receiver: str, command: tuple[str, ...], **environment: str) -> Iterator[Application]:
@@ -99,7 +105,12 @@ def running(folder: Path, receiver: str, command: tuple[str, ...], **environment
     with log.open("wb") as output:
         filled = [part.format(port=port) for part in command]
         process = subprocess.Popen(
-            [sys.executable, "-m", *filled], cwd=folder, env=variables, stdout=output, stderr=output
+            [sys.executable, "-m", *filled],
+            cwd=folder,
+            env=variables,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # a group of its own, which `interrupt` addresses
         )
         try:
             yield Application(process, log, port, metrics_port)
@@ -108,7 +119,8 @@ def running(folder: Path, receiver: str, command: tuple[str, ...], **environment
             try:
                 process.wait(30)
             finally:
-                process.kill()
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 @dataclass(frozen=True)

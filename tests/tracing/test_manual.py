@@ -14,7 +14,7 @@ import pytest
 from langchain_core.documents import Document as ChainDocument
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
-from llama_index.core.llms import MockLLM
+from llama_index.core.llms import CompletionResponse, MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import BaseRetriever
@@ -361,6 +361,37 @@ def test_a_framework_inside_a_request_counts_once(with_frameworks: Recorded) -> 
         "invoke_workflow request",
         ["invoke_workflow RetrieverQueryEngine", "invoke_workflow rag"],
     )
+
+
+class Unreported(MockLLM):
+    """A model without LlamaIndex's callbacks: nothing is reported of its calls."""
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
+        text = ""
+        for word in ("For ", "24 ", "months."):
+            text += word
+            yield CompletionResponse(text=text, delta=word)
+
+
+def test_a_streamed_query_inside_a_request_has_its_answer(with_frameworks: Recorded) -> None:
+    """The answer is what was read of the stream, also where the model reports nothing, and the model call is below the
+    engine. A stream that is read after the end of the request adds nothing to it."""
+
+    class Searching(BaseRetriever):
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            return [NodeWithScore(node=TextNode(text="24 months.", id_="a"), score=0.9)]
+
+    engine: Any = RetrieverQueryEngine.from_args(Searching(), llm=Unreported(), streaming=True)
+    with ragtrace.request("How long?"):
+        assert "".join(engine.query("How long?").response_gen) == "For 24 months."
+    with ragtrace.request("How long?"):
+        response = engine.query("How long?")
+    assert "".join(response.response_gen) == "For 24 months."
+    assert [trace.answer for trace in with_frameworks.traces] == ["For 24 months.", ""]
+    (name, below) = with_frameworks.tree()[0]
+    ((inner, parts),) = below
+    assert (name, inner) == ("invoke_workflow request", "invoke_workflow RetrieverQueryEngine")
+    assert [part.partition(" ")[0] for part, _ in parts] == ["retrieval", "text_completion"]
 
 
 def test_components_by_hand_inside_a_framework(with_frameworks: Recorded) -> None:

@@ -1,0 +1,83 @@
+"""examples/django_llamaindex: under `runserver` and gunicorn answers are streamed, and scores and thumbs arrive."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from http.cookiejar import CookieJar
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.applications.processes import WAIT, Application, running
+from tests.examples.example_folder import copy_example, scored_spans, stored_request
+from tests.otlp.receivers import http_server
+
+RIGHT = "How many books can I borrow?"
+UNKNOWN = "Who runs the archive?"
+SERVERS = {
+    "runserver": ("manage", "runserver", "{port}"),
+    "gunicorn": ("gunicorn", "--bind", "127.0.0.1:{port}", "--workers", "2", "--threads", "4", "library.wsgi"),
+}
+
+
+class Visitor:
+    """A browser: it keeps cookies, and sends the token of the page's form."""
+
+    def __init__(self, application: Application) -> None:
+        self._url = f"http://127.0.0.1:{application.port}/"
+        self._open = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar())).open
+        page = self._open(self._url, timeout=WAIT).read().decode()
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page)
+        assert token is not None
+        self._token = token[1]
+
+    def post(self, path: str, **fields: str) -> list[dict[str, Any]]:
+        """The lines of a response, each a JSON object."""
+        body = urllib.parse.urlencode({"csrfmiddlewaretoken": self._token, **fields}).encode()
+        with self._open(self._url + path, body, timeout=WAIT) as response:
+            return [json.loads(line) for line in response]
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_answers_are_streamed_and_scores_and_thumbs_arrive(server: str, tmp_path: Path) -> None:
+    """Each answer comes in pieces; its request arrives with its session and verdicts, and its thumb is in the store."""
+    folder = copy_example("django_llamaindex", tmp_path)
+    with (
+        http_server() as (endpoint, received),
+        running(folder, endpoint, SERVERS[server], RAGTRACE_OTLP_ENDPOINT=endpoint) as application,
+    ):
+        application.wait(lambda: "Library desk" in application.get("/"))
+        visitor = Visitor(application)
+        first, *right = visitor.post("ask", question=RIGHT)
+        assert len(right) > 5
+        assert "".join(line["piece"] for line in right) == "You can borrow ten books at a time."
+        second, *wrong = visitor.post("ask", question=UNKNOWN)
+        assert "Mister Novak" in "".join(line["piece"] for line in wrong)
+        assert visitor.post("feedback", trace_id=second["trace_id"], thumbs="down") == [{"taken": True}]
+        if server == "runserver":  # after Ctrl-C its reloader leaves the server a quarter of a second
+            application.wait(lambda: len(scored_spans(received, "groundedness")) == 2)
+            application.interrupt()
+        else:
+            application.stop()
+    spans = scored_spans(received, "groundedness")
+    verdicts = {trace: span["gen_ai.evaluation.groundedness.label"] for trace, span in spans.items()}
+    assert verdicts == {first["trace_id"]: "pass", second["trace_id"]: "fail"}, application.tail()
+    assert len({span["session.id"] for span in spans.values()}) == 1
+    stored = stored_request(folder / "chatlogs.db", second["trace_id"])
+    assert (stored.trace.query, stored.thumbs) == (UNKNOWN, -1)
+
+
+def test_a_post_from_another_site_is_refused(tmp_path: Path) -> None:
+    """Without the token of the form a question is refused with the status 403, and nothing is answered."""
+    folder = copy_example("django_llamaindex", tmp_path)
+    with running(folder, "", SERVERS["gunicorn"], RAGTRACE_ENABLED="false") as application:
+        application.wait(lambda: "Library desk" in application.get("/"))
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            urllib.request.urlopen(f"http://127.0.0.1:{application.port}/ask", b"question=x", timeout=WAIT)
+        assert refusal.value.code == 403
+        refusal.value.close()

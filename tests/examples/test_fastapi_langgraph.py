@@ -1,0 +1,106 @@
+"""examples/fastapi_langgraph: answers are streamed, and scores and thumbs arrive."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.applications.processes import WAIT, Application, running
+from tests.examples.example_folder import copy_example, scored_spans, stored_request
+from tests.otlp.receivers import Received, http_server
+
+RIGHT = "How long is the warranty?"
+UNKNOWN = "What does a new milk jug cost?"
+
+
+@dataclass(frozen=True)
+class Chat:
+    """The running example, its folder, and what it sends over OTLP."""
+
+    application: Application
+    folder: Path
+    received: Received
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return f"http://127.0.0.1:{self.application.port}/"
+
+    def post(self, path: str, body: dict[str, str]) -> Any:
+        """An open response."""
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}{path}", json.dumps(body).encode(), headers)
+        return urllib.request.urlopen(request, timeout=WAIT)
+
+    def ask(self, question: str, session: str) -> tuple[str, list[str]]:
+        """The trace id and the pieces of an answer."""
+        with self.post("ask", {"question": question, "session": session, "user": "ada"}) as response:
+            assert response.headers["Content-Type"].startswith("text/event-stream")
+            blocks = [block.split("\n") for block in response.read().decode().split("\n\n")[:-1]]
+        events = [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
+        assert (events[0][0], events[-1][0]) == ("trace", "end")
+        return events[0][1], [data for name, data in events if name == "piece"]
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Chat]:
+    folder = copy_example("fastapi_langgraph", tmp_path)
+    command = ("uvicorn", "--port", "{port}", "app:app")
+    with (
+        http_server() as (endpoint, received),
+        running(folder, endpoint, command, RAGTRACE_OTLP_ENDPOINT=endpoint) as application,
+    ):
+        application.wait(lambda: "Coffee help" in application.get("/"))
+        yield Chat(application, folder, received)
+
+
+def test_answers_are_streamed_and_scores_and_thumbs_arrive(chat: Chat) -> None:
+    """Each answer comes in pieces; its request arrives with session, user and verdict, its thumb is in the store."""
+    right, pieces = chat.ask(RIGHT, "s-1")
+    assert len(pieces) > 5
+    assert "".join(pieces) == "The warranty covers parts and labour for 24 months from delivery."
+    wrong, pieces = chat.ask(UNKNOWN, "s-1")
+    assert "49 euros" in "".join(pieces)
+    with chat.post("feedback", {"trace_id": wrong, "thumbs": "down", "comment": "not in the shop"}) as response:
+        assert json.load(response) == {"taken": True}
+    chat.application.stop()
+
+    spans = scored_spans(chat.received, "groundedness")
+    assert spans.keys() == {right, wrong}, chat.application.tail()
+    assert {(span["session.id"], span["user.id"]) for span in spans.values()} == {("s-1", "ada")}
+    verdicts = {trace: span["gen_ai.evaluation.groundedness.label"] for trace, span in spans.items()}
+    assert verdicts == {right: "pass", wrong: "fail"}
+    stored = stored_request(chat.folder / "chatlogs.db", wrong)
+    assert (stored.trace.query, stored.thumbs) == (UNKNOWN, -1)
+    assert [document.metadata["source"] for document in stored.trace.documents]
+
+
+@pytest.mark.browser
+def test_a_user_asks_and_clicks_a_thumb(chat: Chat) -> None:
+    """In a browser the answer appears with two buttons; a click on one is thanked for, and reaches the store."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None and not os.environ.get("CI"):
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.goto(chat.url)
+        page.get_by_label("Your question").fill(RIGHT)
+        with page.expect_response("**/ask") as response:
+            page.get_by_role("button", name="Ask").click()
+        page.get_by_text("24 months from delivery").wait_for()
+        page.get_by_role("button", name="This answer is good").click()
+        page.get_by_text("Thank you.").wait_for()
+        trace_id = json.loads(response.value.text().split("data: ")[1].partition("\n")[0])
+        browser.close()
+    chat.application.stop()
+    assert stored_request(chat.folder / "chatlogs.db", trace_id).thumbs == 1
