@@ -23,6 +23,7 @@ PAGES = [
     ROOT / "CODE_OF_CONDUCT.md",
     ROOT / "grafana" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("README.md")),
 ]
 MODULES = sorted(path for room in ("ragtrace", "integrations", "exporters") for path in (ROOT / room).rglob("*.py"))
 DEFINITIONS = ("evaluators.md",)

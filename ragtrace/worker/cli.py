@@ -84,6 +84,7 @@ def _worker(options: argparse.Namespace) -> int:
         raise MissingExtraError(error.name or "opentelemetry-sdk", "otlp", "The worker") from error
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of each table that a new store gets
     own = load_worker({name: getattr(options, name) for name in ("grpc", "http", "source", "buffer")})
     settings = load({"otlp_endpoint": options.to, "prometheus_port": options.metrics_port})
     stop = threading.Event()

@@ -13,6 +13,7 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "grafana" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("README.md")),
 ]
 _BLOCK = re.compile(
     r"(?P<before>[^\n]*\n?)\n(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S

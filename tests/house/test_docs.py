@@ -31,8 +31,9 @@ def test_generated_pages_are_up_to_date(page: str) -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    """Every relative link in README, CHANGELOG, CONTRIBUTING and docs is a file."""
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+    """Every relative link in README, CHANGELOG, CONTRIBUTING, docs and examples is a file."""
+    below = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("README.md")]
+    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *below]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 

@@ -69,3 +69,15 @@ def test_the_compose_file_names_settings_that_exist() -> None:
         command = service.get("command")
         if command and "build" in service:
             assert _parser().parse_args(command if isinstance(command, list) else shlex.split(command))
+
+
+@pytest.mark.parametrize("name", ["collector-tail.yaml", "collector-side-branch.yaml"])
+def test_a_collector_sends_to_where_the_worker_listens(name: str) -> None:
+    """The address of the worker in a configuration is a service of the compose file, and a port of its container."""
+    services = _read("compose.yaml")["services"]
+    (exposed,) = re.findall(r"^EXPOSE (.*)$", (FOLDER / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    for exporter, settings in _read(name)["exporters"].items():
+        host, _, port = settings["endpoint"].removeprefix("http://").partition(":")
+        assert host in services
+        assert port == ("4317" if exporter.startswith("otlp/") else "4318")
+        assert host != "worker" or port in exposed.split()
