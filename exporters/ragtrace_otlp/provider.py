@@ -18,12 +18,11 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs import export as log_export
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from ragtrace.errors import SettingError
 from ragtrace.records import Evaluation
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace.transport.message import Publisher
 from ragtrace_otlp import environment
 from ragtrace_otlp.batch import CountingExporter, ExportStats, PacedLogRecordProcessor, PacedSpanProcessor, quiet
 from ragtrace_otlp.events import EventSink
@@ -191,14 +190,14 @@ def set_up(
     form: ScoreFormat | None = None,
     events: bool = True,
     redact_others: Sanitizer | None = None,
-    publisher: Callable[[], Publisher] | None = None,
+    publisher: Callable[[], SpanExporter] | None = None,
 ) -> Telemetry:
     """Create providers that export to an OTLP endpoint, to a file, to both, or nowhere.
 
     What is left out is read from OpenTelemetry's environment variables; a wrong value there is logged. The providers
     become the global ones where the application has none. Without `events` no log records are exported.
-    `redact_others` redacts the spans of other libraries. `publisher` opens the broker to which sampled requests are
-    published as well. Raises MissingExtraError without the exporter's package and
+    `redact_others` redacts the spans of other libraries. `publisher` makes the exporter that publishes sampled
+    requests to a broker as well. Raises MissingExtraError without the exporter's package and
     SettingError for an unknown protocol or a file that cannot be written.
     """
     resource = environment.make_resource(app, env)
@@ -225,14 +224,12 @@ def _export_spans(
     target: environment.OtlpTarget,
     spans_file: str | None,
     options: HoldOptions,
-    publisher: Callable[[], Publisher] | None,
+    publisher: Callable[[], SpanExporter] | None,
 ) -> None:
     """Send spans to the target, the broker, the file, or several of them."""
     exporters = environment.make_exporters("traces", target)
     if publisher is not None:
-        from ragtrace_otlp.transport_exporter import TransportSpanExporter
-
-        exporters.append(TransportSpanExporter(publisher))
+        exporters.append(publisher())
     file = JsonLinesSpanExporter(spans_file) if spans_file else None
     if file is not None and not exporters:
         exporters, file = [file], None

@@ -9,9 +9,19 @@ from collections.abc import Callable, Sequence
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.trace import SpanContext
 
 from ragtrace import semconv
-from ragtrace.transport.message import HEADER_PROBABILITY, HEADER_SCHEMA, HEADER_TENANT, SCHEMA, Publisher, TraceMessage
+from ragtrace.transport.message import (
+    CONTENT_IN_STORE,
+    HEADER_CONTENT,
+    HEADER_PROBABILITY,
+    HEADER_SCHEMA,
+    HEADER_TENANT,
+    SCHEMA,
+    Publisher,
+    TraceMessage,
+)
 from ragtrace_otlp.span_encoder import encode_spans
 
 _OPEN = 10_000
@@ -23,9 +33,12 @@ _PAUSE = 0.25
 class TransportSpanExporter(SpanExporter):
     """Gathers the spans of a trace until the root of its request comes, which says whether it was sampled."""
 
-    def __init__(self, open_publisher: Callable[[], Publisher]) -> None:
-        """`open_publisher` is called at the first request, in the thread that exports."""
-        self._open_publisher = open_publisher
+    def __init__(
+        self, open_publisher: Callable[[], Publisher], settle_store: Callable[[], object] | None = None
+    ) -> None:
+        """`open_publisher` is called at the first request, in the thread that exports. With `settle_store`, which waits
+        until the store has the requests, messages have their ids alone."""
+        self._open_publisher, self._settle_store = open_publisher, settle_store
         self._publisher: Publisher | None = None
         self._traces: OrderedDict[int, list[ReadableSpan]] = OrderedDict()
         self._stop = threading.Event()
@@ -40,7 +53,9 @@ class TransportSpanExporter(SpanExporter):
             is_sampled = (span.attributes or {}).get(semconv.SAMPLED)
             if is_sampled is not None:
                 members = self._traces.pop(trace_id)
-                messages += [_message(trace_id, members, span)] if is_sampled is True else []
+                if is_sampled is True and span.context is not None:
+                    payload = encode_spans(members).SerializeToString() if self._settle_store is None else None
+                    messages.append(_message(span, span.context, payload))
         while len(self._traces) > _OPEN:
             self._traces.popitem(last=False)
         return SpanExportResult.SUCCESS if self._publish(messages) else SpanExportResult.FAILURE
@@ -50,6 +65,8 @@ class TransportSpanExporter(SpanExporter):
             return True
         if self._publisher is None:
             self._publisher = self._open_publisher()
+        if self._settle_store is not None:
+            self._settle_store()
         is_whole, until = True, time.monotonic() + _SECONDS
         while messages:
             results = self._publisher.publish(messages)
@@ -70,9 +87,13 @@ class TransportSpanExporter(SpanExporter):
         return True
 
 
-def _message(trace_id: int, spans: Sequence[ReadableSpan], root: ReadableSpan) -> TraceMessage:
+def _message(root: ReadableSpan, context: SpanContext, payload: bytes | None) -> TraceMessage:
+    """The message of a request; without a payload the one with its ids."""
     attributes = root.attributes or {}
     headers = {HEADER_SCHEMA: SCHEMA, HEADER_PROBABILITY: repr(attributes.get(semconv.PROBABILITY, 1.0))}
     if tenant := attributes.get(semconv.TENANT):
         headers[HEADER_TENANT] = str(tenant)
-    return TraceMessage(f"{trace_id:032x}", encode_spans(spans).SerializeToString(), headers)
+    if payload is None:
+        headers[HEADER_CONTENT] = CONTENT_IN_STORE
+        payload = context.span_id.to_bytes(8, "big")
+    return TraceMessage(f"{context.trace_id:032x}", payload, headers)

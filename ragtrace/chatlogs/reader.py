@@ -66,6 +66,14 @@ def read_traces(connection: Connection, keys: Keys | None, ids: Sequence[int]) -
     return result
 
 
+def read_request(connection: Connection, keys: Keys | None, trace_id: str, span_id: str) -> Trace | None:
+    """Reads the request of these ids (32 and 16 hexadecimal digits), without scores; None if it is not stored. Raises
+    what `read_traces` raises."""
+    is_request = (traces.c.trace_id == trace_id) & (traces.c.span_id == span_id)
+    ids = connection.scalars(select(traces.c.id).where(is_request)).all()
+    return next(iter(read_traces(connection, keys, ids).values()), None)
+
+
 def read_questions(connection: Connection, keys: Keys | None, ids: Sequence[int]) -> dict[int, str]:
     """Reads the first `QUESTION_LENGTH` characters of the questions of traces, by the store's ids. Raises StoreError as
     `read_trace`."""

@@ -104,8 +104,8 @@ class Settings:
     """Address of a broker, e.g. `nats://localhost:4222/ragtrace`: sampled requests are published there, and workers
     evaluate them instead of this process. See [transports.md](transports.md)."""
     transport_privacy: str = "inline"
-    """How traces are in the broker: as they are (`inline`), or encrypted with AES-256-GCM (`sealed`), which needs
-    `transport_keys`."""
+    """How traces are in the broker: as they are (`inline`), encrypted with AES-256-GCM (`sealed`), which needs
+    `transport_keys`, or by their ids alone (`claim_check`), with their texts in `store`."""
     transport_keys: str = ""
     """Name of the file, or of the environment variable, with the keys of sealed traces, one for each day, as
     `ragtrace transport-keys` makes them: for applications that seal and for workers that read."""
@@ -262,7 +262,7 @@ class Settings:
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "otlp_protocol": ("", "http/protobuf", "grpc"),
     "source": ("auto", "callbacks", "spans"),
-    "transport_privacy": ("inline", "sealed"),
+    "transport_privacy": ("inline", "sealed", "claim_check"),
     "judge_structured": ("auto", "schema", "object", "none"),
     "toxicity_model": ("", "detoxify:original", "detoxify:unbiased", "detoxify:multilingual"),
 }

@@ -16,12 +16,13 @@ from ragtrace.startup import runtime as running
 from ragtrace.text.sanitizer import Sanitizer
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import TracerProvider
 
-    from ragtrace.transport.message import Publisher
     from ragtrace_otlp import SpanSource, Telemetry
 
 _log = logging.getLogger(__name__)
+_STORE_SECONDS = 10.0
 DEFAULT_NAMES = ("rag", "dev")
 """Of an application and its environment that nobody has named."""
 
@@ -79,17 +80,29 @@ def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: Tracer
     )
 
 
-def _publisher(settings: Settings) -> Callable[[], Publisher] | None:
-    """What opens the broker of the setting `transport`."""
+def _publisher(settings: Settings) -> Callable[[], SpanExporter] | None:
+    """What makes the exporter for the broker of the setting `transport`."""
     if not settings.transport:
         return None
     from ragtrace.transport.address import parse_address
     from ragtrace.transport.broker_adapters import open_publisher, require_client
     from ragtrace.transport.seal import keys_to_publish
+    from ragtrace_otlp.transport_exporter import TransportSpanExporter
 
     address = parse_address(settings.transport, "transport")
     require_client(address)
-    return partial(open_publisher, address, keys_to_publish(settings))
+    is_claim = settings.transport_privacy == "claim_check"
+    if is_claim and not settings.store:
+        raise SettingError("transport_privacy is 'claim_check', which keeps texts in the store; set store, too")
+    opener = partial(open_publisher, address, keys_to_publish(settings))
+    return partial(TransportSpanExporter, opener, _settle_store if is_claim else None)
+
+
+def _settle_store() -> None:
+    """Wait until the store of what runs has what it was given."""
+    runtime = running.current()
+    if runtime is not None and runtime.store is not None:
+        runtime.store.flush(_STORE_SECONDS)
 
 
 def span_source(settings: Settings, sanitizer: Sanitizer, telemetry: Telemetry | None) -> SpanSource | None:

@@ -18,6 +18,9 @@ HEADER_TENANT = "ragtrace-tenant"
 """A keyed hash of the tenant, where the application names one."""
 HEADER_KEY_ID = "ragtrace-key-id"
 """The day of the key with which the payload is sealed; absent where it is not."""
+HEADER_CONTENT = "ragtrace-content"
+"""`store` where the payload is a request's span id alone, and the application's store has its texts."""
+CONTENT_IN_STORE = "store"
 HEADER_REASON = "ragtrace-dead-reason"
 MESSAGE_BYTES = 900_000
 """The longest payload: brokers refuse messages above about 1 MB by default."""
@@ -32,6 +35,10 @@ PublishResult = Literal["", "full", "unreachable", "too_large"]
 
 class TransportError(RagtraceError, OSError):
     """The broker cannot be reached, or refuses a request: the message names the address without its password."""
+
+
+class UnreadableMessageError(RagtraceError):
+    """A message that no worker can read: one word, a colon, and a sentence that quotes no text of a request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragtrace.errors import MissingExtraError, RagtraceError, SettingError
+from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.settings import Settings
 from ragtrace.settings.section import read_secret
 from ragtrace.transport.key_file import COMMAND, parse_day_keys, today
@@ -28,6 +28,7 @@ from ragtrace.transport.message import (
     Publisher,
     PublishResult,
     TraceMessage,
+    UnreadableMessageError,
 )
 
 _log = logging.getLogger("ragtrace.transport")
@@ -36,10 +37,6 @@ _BOUND = (HEADER_SCHEMA, HEADER_PROBABILITY, HEADER_TENANT, HEADER_KEY_ID)
 _NONCE = 12
 _LOOK_SECONDS = 1.0
 """How often the file is looked at; it is looked at for each message that cannot be read, too."""
-
-
-class UnsealError(RagtraceError):
-    """A payload that cannot be read: one word, a colon, and a sentence."""
 
 
 class TransportKeys:
@@ -93,7 +90,7 @@ class TransportKeys:
         return replace(sealed, payload=nonce + _cipher(key).encrypt(nonce, message.payload, context))
 
     def unseal(self, message: TraceMessage) -> bytes:
-        """The payload of a sealed message. Raises UnsealError (`key_unknown`, `cannot_unseal`)."""
+        """The payload of a sealed message. Raises UnreadableMessageError (`key_unknown`, `cannot_unseal`)."""
         from cryptography.exceptions import InvalidTag
 
         day = message.headers[HEADER_KEY_ID]
@@ -105,7 +102,7 @@ class TransportKeys:
                     return bytes(_cipher(key).decrypt(nonce, content, _context(message)))
         if key is None:
             raise _unknown(day)
-        raise UnsealError(f"cannot_unseal: sealed with another key of {day[:10]!r}, or altered")
+        raise UnreadableMessageError(f"cannot_unseal: sealed with another key of {day[:10]!r}, or altered")
 
 
 def _state(name: str) -> object:
@@ -127,12 +124,14 @@ def _context(message: TraceMessage) -> bytes:
     return json.dumps([message.key, *(message.headers.get(name, "") for name in _BOUND)]).encode()
 
 
-def _unknown(day: str) -> UnsealError:
-    return UnsealError(f"key_unknown: sealed with the key of {day[:10]!r}, which transport_keys does not have")
+def _unknown(day: str) -> UnreadableMessageError:
+    return UnreadableMessageError(
+        f"key_unknown: sealed with the key of {day[:10]!r}, which transport_keys does not have"
+    )
 
 
 def payload_of(message: TraceMessage, keys: TransportKeys | None) -> bytes:
-    """The payload of a message, sealed or not. Raises UnsealError."""
+    """The payload of a message, sealed or not. Raises UnreadableMessageError."""
     if HEADER_KEY_ID not in message.headers:
         return message.payload
     if keys is None:

@@ -121,9 +121,10 @@ class Assembler:
         sampled: list[_Sampled] = []
         what = "failed"
         try:
-            reading = self._read(ended.trace)
-            what = "request" if reading.requests else "unread" if reading.unread else "no_request"
-            sampled = [each for request in reading.requests if (each := self._sample(trace, request, reading))]
+            if ended.trace.request is not None:
+                what, sampled = "request", [self._kept(trace, ended.trace.request)]
+            else:
+                what, sampled = self._sampled_of(trace)
         except Exception:  # noqa: BLE001 an odd span costs its trace the scores; the spans leave as they came
             if not self._has_failed:
                 self._has_failed = True
@@ -137,6 +138,12 @@ class Assembler:
             for each in sampled:
                 self._waiting[each.trace.trace_id, each.trace.span_id] = trace
             self._backlog.extend(sampled)
+
+    def _sampled_of(self, trace: EndedTrace) -> tuple[str, list[_Sampled]]:
+        """What is in the trace, and its requests that are evaluated."""
+        reading = self._read(trace.trace)
+        what = "request" if reading.requests else "unread" if reading.unread else "no_request"
+        return what, [each for request in reading.requests if (each := self._sample(trace, request, reading))]
 
     def _read(self, trace: OpenTrace) -> TraceContent:
         request = ExportTraceServiceRequest.FromString(trace.payload)
@@ -179,6 +186,10 @@ class Assembler:
         marks[semconv.STATUS] = "sampled_out"
         pipeline.submit(trace, decision)
         return None
+
+    def _kept(self, ended: EndedTrace, request: Trace) -> _Sampled:
+        """A request of the store, which its application has sampled."""
+        return _Sampled(request, Decision(True, ended.trace.probability or request.sampling_probability, "publisher"))
 
     def _pipeline(self) -> Pipeline:
         if self.pipeline is None:

@@ -103,17 +103,20 @@ class Forwarder:
 
     def _forward(self, part: Sequence[EndedTrace]) -> None:
         """Send a part of a batch. Of a part that is refused each trace is sent by itself: one may be the cause."""
-        if self._onward.spans is None:
-            self._send_events(part)
-            self._finish(part, self._onward.stay_reason)
+        spans = self._onward.spans
+        stays = [trace for trace in part if spans is None or trace.trace.request is not None]
+        self._send_events(stays)
+        self._finish(stays, self._onward.stay_reason if spans is None else "spans_off")
+        if spans is None or len(stays) == len(part):
             return
+        part = [trace for trace in part if trace.trace.request is None]
         payloads = [_payload(trace, self._onward.redact) for trace in part]
         pairs = [(trace, payload) for trace, payload in zip(part, payloads, strict=True) if payload is not None]
         self._finish([trace for trace, payload in zip(part, payloads, strict=True) if payload is None], "redaction")
         if not pairs:
             return
         sent = [trace for trace, _ in pairs]
-        if self._send(self._onward.spans, ExportTraceServiceRequest, [payload for _, payload in pairs], sent):
+        if self._send(spans, ExportTraceServiceRequest, [payload for _, payload in pairs], sent):
             self._send_events(sent)
             self._finish(sent, "")
         elif len(pairs) == 1:

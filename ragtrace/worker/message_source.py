@@ -12,18 +12,21 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.transport.message import (
+    HEADER_CONTENT,
     HEADER_PROBABILITY,
     HEADER_SCHEMA,
     SCHEMA,
     TraceMessage,
     Transport,
     TransportError,
+    UnreadableMessageError,
 )
-from ragtrace.transport.seal import TransportKeys, UnsealError, payload_of
+from ragtrace.transport.seal import TransportKeys, payload_of
 from ragtrace.worker.message_buffer import MessageBuffer
 from ragtrace.worker.open_traces import OpenTrace, size_of
 from ragtrace.worker.pieces import divide
 from ragtrace.worker.span_counts import SpanCounts
+from ragtrace.worker.stored_contents import StoredContents, payload_with_ids
 from ragtrace.worker.worker_settings import WorkerSettings
 
 _log = logging.getLogger("ragtrace.worker")
@@ -31,10 +34,6 @@ _FETCH_SECONDS = 0.5
 _PAUSE = 0.02
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 _LAG_SECONDS = 15.0
-
-
-class UnreadableMessageError(Exception):
-    """A message that no worker can read: one word, a colon, and a sentence that quotes no text of a request."""
 
 
 class MessageSource:
@@ -53,12 +52,14 @@ class MessageSource:
         *,
         take: Callable[[OpenTrace], None],
         is_idle: Callable[[], bool],
-        keys: TransportKeys | None = None,
+        keys: TransportKeys | None,
+        contents: StoredContents,
     ) -> None:
         """`take` evaluates a trace; `is_idle` says whether all that was taken is evaluated;
-        `keys` open sealed messages."""
+        `keys` open sealed messages, `contents` has the requests of those that have ids alone."""
         self._transport, self._settings, self._buffer, self._ledger = transport, settings, buffer, ledger
         self._take, self._is_idle, self._keys = take, is_idle, keys
+        self._contents = contents
         self._stop = threading.Event()
         self._pause, self._lag_read = _FIRST_PAUSE, 0.0
         self._thread = threading.Thread(target=self._run, name="ragtrace-fetch", daemon=True)
@@ -99,6 +100,8 @@ class MessageSource:
         messages = self._transport.fetch(max(0, room), _FETCH_SECONDS)
         if room <= 0:
             self._stop.wait(_PAUSE)
+        if any(HEADER_CONTENT in each.headers for each in messages):
+            self._check_contents(messages)
         self._buffer.counts.fetched += len(messages)
         self._accept([each for each in messages if not each.is_redelivered])
         redelivered = [each for each in messages if each.is_redelivered]
@@ -108,6 +111,14 @@ class MessageSource:
         if time.monotonic() > self._lag_read + _LAG_SECONDS:
             self._lag_read = time.monotonic()
             self._buffer.counts.lag = self._transport.lag()
+
+    def _check_contents(self, messages: Sequence[TraceMessage]) -> None:
+        """Raises TransportError where the store does not answer. Nothing has been started then."""
+        try:
+            self._contents.check()
+        except TransportError:
+            self._transport.nack(messages, _LONGEST_PAUSE)
+            raise
 
     def _accept_again(self, messages: Sequence[TraceMessage]) -> None:
         """Messages that another worker may have started."""
@@ -148,6 +159,9 @@ class MessageSource:
 
     def _open(self, message: TraceMessage) -> None:
         """Give the traces of a message to be evaluated. Raises UnreadableMessageError."""
+        if HEADER_CONTENT in message.headers:
+            self._open_stored(message)
+            return
         division = divide(read_message(message, self._settings.body_bytes, self._keys))
         if not division.pieces:
             raise UnreadableMessageError(f"empty: none of its {division.spans} spans has valid ids")
@@ -161,6 +175,15 @@ class MessageSource:
             trace = OpenTrace(piece.trace_id, now, now, division.sender, [piece.payload], [row])
             trace.span_ids, trace.spans, trace.size = set(piece.span_ids), spans, size
             trace.probability = _probability(message)
+            self._take(trace)
+
+    def _open_stored(self, message: TraceMessage) -> None:
+        """Give a request of the store to be evaluated. Raises UnreadableMessageError."""
+        request, now = self._contents.read(message), time.monotonic()
+        trace_id = bytes.fromhex(message.key)
+        for row in self._buffer.hold(message, [trace_id]):
+            trace = OpenTrace(trace_id, now, now, "", [payload_with_ids(request)], [row])
+            trace.request, trace.probability = request, _probability(message)
             self._take(trace)
 
 
@@ -184,7 +207,5 @@ def read_message(message: TraceMessage, limit: int, keys: TransportKeys | None) 
         raise UnreadableMessageError(f"schema: {HEADER_SCHEMA} is {schema[:20]!r}, this release reads {SCHEMA!r}")
     try:
         return cast("ExportTraceServiceRequest", ExportTraceServiceRequest.FromString(payload_of(message, keys)))
-    except UnsealError as error:
-        raise UnreadableMessageError(str(error)) from None
     except DecodeError:
         raise UnreadableMessageError("undecodable: the payload is no TracesData in protobuf") from None

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ragtrace.records import Trace
 from ragtrace.worker.pieces import SpanGroup, without_spans
 from ragtrace.worker.worker_settings import WorkerSettings
 
@@ -40,6 +41,8 @@ class OpenTrace:
     has_entry: bool = False
     probability: float | None = None
     """With which its application has kept such a trace; None where nobody has sampled it."""
+    request: Trace | None = None
+    """The request with its texts, where the application has kept these in a store: its spans are not here."""
     number: int = 0
     """Traces that may end at the same moment end in the order in which they came."""
 

@@ -30,6 +30,7 @@ from ragtrace.worker.open_traces import OpenTrace, OpenTraces
 from ragtrace.worker.outcomes import EndedTrace
 from ragtrace.worker.score_outbox import ScoreOutbox
 from ragtrace.worker.span_counts import SpanCounts, WorkerStats
+from ragtrace.worker.stored_contents import StoredContents
 from ragtrace.worker.telemetry import WorkerTelemetry
 from ragtrace.worker.worker_settings import GRPC, HTTP, Senders, WorkerSettings, load_senders, split_address
 from ragtrace_otlp.destination import Destination, make_destination
@@ -136,6 +137,7 @@ class Worker:
         self._forwarder = Forwarder(onward, self._buffer, self.ledger, self._traces, self._settle_store)
         assembler = Assembler(self.options, self._traces, self.ledger, sanitizer, self._forwarder, is_relay=is_relay)
         if isinstance(self._buffer, MessageBuffer):
+            self._contents = StoredContents(settings)
             self._source = MessageSource(
                 self._transport,
                 self.options,
@@ -144,6 +146,7 @@ class Worker:
                 take=assembler.take,
                 is_idle=lambda: assembler.is_idle,
                 keys=keys_to_read(settings),
+                contents=self._contents,
             )
         self._assembler = assembler
         telemetry = WorkerTelemetry(assembler, self.stats, self.unready_reason)
@@ -225,6 +228,7 @@ class Worker:
         self._intake.close()
         if self._source is not None:
             self._source.stop(max(0.0, until - time.monotonic()))
+            self._contents.close()
         for receiver in self._receivers:
             receiver.stop(min(2.0, max(0.0, until - time.monotonic())))
         self._assembler.finish(keep, max(0.0, until - time.monotonic()))
@@ -246,5 +250,7 @@ class Worker:
 
 
 def _publisher(settings: Settings) -> MessageDestination:
+    if settings.transport_privacy == "claim_check":
+        raise SettingError("transport_privacy is 'claim_check'; a worker publishes spans: give it inline or sealed")
     keys = keys_to_publish(settings)
     return MessageDestination(open_publisher(parse_address(settings.transport, "--to"), keys))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import ragtrace
+from ragtrace.chatlogs.store import open_store
 from ragtrace.cli import main
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import Evaluator
@@ -85,6 +88,49 @@ def test_an_application_publishes_its_sampled_requests(
     with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint) as worker:
         wait_scored(received, {int(letter.key, 16)})
         assert [trace.query for trace in worker.evaluated] == ["the pump"]
+
+
+def test_texts_in_the_store_are_not_in_the_broker(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `claim_check` a message has ids alone: the worker reads the request from the store, and its scores are
+    there, in events, and on no span. A request that the store does not have is a dead letter; while the store is away,
+    messages wait and `/readyz` says so."""
+    stream, file = stream_name(), tmp_path / "logs.db"
+    monkeypatch.setenv("RAGTRACE_STORE", str(file))
+    address = broker.url(stream)
+    runtime = ragtrace.init(
+        transport=address, transport_privacy="claim_check", capture_content=True, prometheus_port=-1
+    )
+    with ragtrace.request("the pump") as request:
+        request.answered("I do not know about it.")
+    assert runtime.flush(20.0)
+    reader = broker.transport(stream, group="look")
+    [letter] = reader.fetch(10, 5.0)
+    assert len(letter.payload) == 8
+    with http_server() as (endpoint, received), fetching(address, endpoint) as worker:
+        [record] = wait_for(received.records, bool)
+        assert (record.trace_id.hex(), record.span_id) == (letter.key, letter.payload)
+        assert plain(received.logs.resource_logs[0].resource.attributes) == {"service.name": "rag"}
+        assert [trace.query for trace in worker.evaluated] == ["the pump"]
+        assert received.spans() == {}
+        with closing(open_store(str(file))) as store:
+            stored = store.get(letter.key)
+        assert stored is not None
+        assert [score.name for score in stored.evaluation.scores] == ["kept"]
+        reader.publish([replace(letter, payload=b"\1" * 8)])
+        wait_for(lambda: dict(worker.counts.dead), lambda dead: dead == {"content_missing": 1})
+        file.rename(tmp_path / "elsewhere")
+        file.mkdir()
+        reader.publish([replace(letter, headers={**letter.headers, "x": "y"}, payload=b"\2" * 8)])
+        wait_for(worker.worker.unready_reason, lambda reason: "the store with the texts" in reason)
+        assert dict(worker.counts.dead) == {"content_missing": 1}
+        file.rmdir()
+        (tmp_path / "elsewhere").rename(file)
+        wait_for(lambda: dict(worker.counts.dead), lambda dead: dead == {"content_missing": 2})
+        wait_for(worker.worker.unready_reason, lambda reason: not reason)
+    runtime.close()
+    reader.close()
 
 
 def test_a_second_group_sends_its_scores_alone(broker: Broker) -> None:
@@ -171,6 +217,6 @@ def test_a_wrong_address_is_an_error_at_the_start() -> None:
     with pytest.raises(SettingError, match="needs a host"):
         load_worker({"source": "nats:///stream"})
     with pytest.raises(SettingError, match="set spans = false of"):
-        Worker(load_worker({"spans": False}), load({"otlp_endpoint": "memory://here/two"}))
+        Worker(load_worker({"spans": False, "http": "127.0.0.1:0"}), load({"otlp_endpoint": "memory://here/two"}))
     with pytest.raises(SettingError, match="give an OTLP endpoint"):
         Worker(load_worker({"source": "memory://here/one"}), load({"otlp_endpoint": "memory://here/two"}))

@@ -13,10 +13,19 @@ import pytest
 import ragtrace
 from ragtrace.cli import main
 from ragtrace.errors import SettingError
+from ragtrace.settings import load
 from ragtrace.startup.doctor import examine
 from ragtrace.transport.key_file import parse_day_keys, today
-from ragtrace.transport.message import HEADER_KEY_ID, HEADER_PROBABILITY, HEADER_SCHEMA, TraceMessage
-from ragtrace.transport.seal import TransportKeys, UnsealError, payload_of
+from ragtrace.transport.message import (
+    HEADER_KEY_ID,
+    HEADER_PROBABILITY,
+    HEADER_SCHEMA,
+    TraceMessage,
+    UnreadableMessageError,
+)
+from ragtrace.transport.seal import TransportKeys, payload_of
+from ragtrace.worker.service import Worker
+from ragtrace.worker.worker_settings import load_worker
 from tests.transport.workers import message, write_keys
 from tests.worker.running import wait_for
 
@@ -40,7 +49,7 @@ def test_a_sealed_payload_opens_for_its_trace_and_headers_alone(file: Path) -> N
     assert sealed.headers == {**plain.headers, HEADER_KEY_ID: _DAY}
 
     def refused(altered: TraceMessage, reason: str) -> None:
-        with pytest.raises(UnsealError, match=f"^{reason}: "):
+        with pytest.raises(UnreadableMessageError, match=f"^{reason}: "):
             payload_of(altered, keys)
 
     refused(replace(sealed, key=f"{2:032x}"), "cannot_unseal")
@@ -49,7 +58,7 @@ def test_a_sealed_payload_opens_for_its_trace_and_headers_alone(file: Path) -> N
     refused(replace(sealed, headers={**sealed.headers, HEADER_KEY_ID: "2026-01-02"}), "key_unknown")
     for payload in (sealed.payload[:-1] + bytes([sealed.payload[-1] ^ 1]), sealed.payload[:5], b""):
         refused(replace(sealed, payload=payload), "cannot_unseal")
-    with pytest.raises(UnsealError, match="key_unknown"):
+    with pytest.raises(UnreadableMessageError, match="key_unknown"):
         payload_of(sealed, None)
 
 
@@ -91,7 +100,7 @@ def test_a_file_that_is_replaced_is_read_again(file: Path, caplog: pytest.LogCap
     def opens() -> bool:
         try:
             return payload_of(sealed, keys) == message(1).payload
-        except UnsealError:
+        except UnreadableMessageError:
             return False
 
     wait_for(opens, bool)
@@ -147,6 +156,13 @@ def test_sealing_without_keys_is_refused(file: Path, monkeypatch: pytest.MonkeyP
     `ragtrace doctor` says until when there are keys."""
     with pytest.raises(SettingError, match="run `ragtrace transport-keys FILE`"):
         ragtrace.init(transport="memory://here/one", transport_privacy="sealed")
+    with pytest.raises(SettingError, match="set store, too"):
+        ragtrace.init(transport="memory://here/one", transport_privacy="claim_check")
+    with pytest.raises(SettingError, match="give it inline or sealed"):
+        Worker(
+            load_worker({"http": "127.0.0.1:0"}),
+            load({"otlp_endpoint": "memory://here/one", "transport_privacy": "claim_check"}),
+        )
     with pytest.raises(SettingError, match="inline, sealed"):
         ragtrace.init(transport="memory://here/one", transport_privacy="hidden")
     monkeypatch.setenv("RAGTRACE_TRANSPORT_KEYS", str(file))
