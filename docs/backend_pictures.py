@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from picture_sources import write_digest
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -81,6 +83,7 @@ def main() -> None:
         draw(browser, PHOENIX, "phoenix")
         draw(browser, MLFLOW, "mlflow")
         browser.close()
+    write_digest("backends")
 
 
 if __name__ == "__main__":

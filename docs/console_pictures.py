@@ -21,6 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from picture_sources import write_digest
+
 import ragtrace
 from ragtrace import plugins
 from ragtrace.chatlogs.store import Store, open_store
@@ -216,6 +218,8 @@ def main() -> int:
                 print(local_address(store, url), flush=True)
                 time.sleep(86_400)
             shoot(url, store, telling(found), options.out)
+            if options.out == PICTURES:
+                write_digest("console")
         store.close()
     return 0
 

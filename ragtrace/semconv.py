@@ -179,7 +179,6 @@ CANCELLED: Final = "ragtrace.cancelled"
 SAMPLED: Final = "ragtrace.evaluation.sampled"
 STATUS: Final = "ragtrace.evaluation.status"
 PROBABILITY: Final = "ragtrace.sampling.probability"
-REASON: Final = "ragtrace.sampling.reason"
 FAILURE_CAUSE: Final = "ragtrace.failure.cause"
 EVIDENCE: Final = "ragtrace.evidence"
 

@@ -77,6 +77,9 @@ def main() -> int:
         if options.docs and path.name.endswith("-dark.png"):
             name = path.name.removeprefix("ragtrace-").removesuffix("-dark.png")
             shutil.copy(path, HERE.parents[1] / "docs" / "pictures" / f"dashboard-{name}.png")
+    if options.docs and not done.returncode:
+        sys.path.append(str(HERE.parents[1] / "docs"))
+        importlib.import_module("picture_sources").write_digest("dashboards")
     print(f"done after {time.monotonic() - began:.0f} s")
     return done.returncode
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import importlib.util
 import re
 import subprocess
@@ -22,12 +23,52 @@ assert _spec is not None
 assert _spec.loader is not None
 generate = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(generate)
+sys.path.insert(0, str(ROOT / "docs"))
+
+import picture_sources  # noqa: E402
+
+from ragtrace import semconv  # noqa: E402
 
 
 @pytest.mark.parametrize("page", sorted(generate.PAGES))
 def test_generated_pages_are_up_to_date(page: str) -> None:
     """`make docs` was run after the last change."""
     assert (ROOT / "docs" / page).read_text(encoding="utf-8") == generate.PAGES[page]()
+
+
+def test_pictures_show_what_there_is() -> None:
+    """Nothing that a picture shows has changed since it was drawn; its command and its sources exist."""
+    assert picture_sources.outdated() == []
+    for each in picture_sources.DRAWN.values():
+        assert all((ROOT / source).exists() for source in each.sources), each
+        assert all((ROOT / word).exists() for word in each.command.split() if word.endswith(".py")), each
+
+
+def test_every_picture_has_a_command() -> None:
+    """Each picture of the documentation is drawn by one command, or by hand, and is shown on a page."""
+    docs = ROOT / "docs"
+    pictures = {path.relative_to(docs).as_posix() for path in [*docs.glob("*.svg"), *(docs / "pictures").glob("*.*g")]}
+    patterns = [*(each.files for each in picture_sources.DRAWN.values()), *picture_sources.BY_HAND]
+    assert {path: sum(fnmatch.fnmatch(path, pattern) for pattern in patterns) for path in pictures} == dict.fromkeys(
+        pictures, 1
+    )
+    pages = "".join(page.read_text(encoding="utf-8") for page in [*docs.rglob("*.md"), *ROOT.glob("*/README.md")])
+    pages += (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [path for path in pictures if Path(path).name not in pages] == []
+
+
+def test_every_name_on_the_wire_is_described() -> None:
+    """docs/attributes.md has each attribute, event and status of `ragtrace/semconv.py`."""
+    page = (ROOT / "docs" / "attributes.md").read_text(encoding="utf-8")
+    source = (ROOT / "ragtrace" / "semconv.py").read_text(encoding="utf-8")
+    names = set(re.findall(r'Final = "([a-z_]+(?:\.[a-z_]+)+)\.?"', source))
+    assert len(names) > 100
+    ends = {name: ("." + name.split(".", 2)[-1], "." + name.split(".", 1)[-1]) for name in names}
+    parts = ("message_content.", "embedding.", "tool_call.")  # fields of lists, by OpenInference's conventions
+    missing = [n for n in names if n not in page and not any(f"`{end}`" in page for end in ends[n])]
+    assert [name for name in missing if not name.startswith(parts)] == []
+    assert [status for status in semconv.STATUSES if f"`{status}`" not in page] == []
+    assert [cause for cause in semconv.CAUSES if f"`{cause}`" not in page] == []
 
 
 def test_links_lead_somewhere() -> None:
