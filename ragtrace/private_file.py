@@ -14,8 +14,17 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file of mode 0600, for a library that opens files itself; an existing one keeps its mode."""
-    os.close(private_opener(str(path), os.O_WRONLY | os.O_CREAT))
+    """Create an empty file of mode 0600, for a library that opens files itself; an existing one keeps its mode.
+
+    An existing file is not opened. When a process closes any descriptor of a file, the system takes all its locks on
+    that file, those of SQLite's connections in this process too. Another process that closes its connection then
+    believes that it was the last one and deletes the write-ahead log, and with it what was committed since.
+    """
+    try:
+        os.close(private_opener(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        if not path.exists():  # a link to a file that does not exist yet
+            os.close(private_opener(str(path), os.O_WRONLY | os.O_CREAT))
 
 
 def switch_to_wal(connection: sqlite3.Connection, timeout: float, schema: str = "main") -> None:

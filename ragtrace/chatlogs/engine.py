@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, 
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, InternalError, OperationalError
 
 from ragtrace.errors import MissingExtraError, SettingError, StoreError
-from ragtrace.private_file import switch_to_wal
+from ragtrace.private_file import create_private, switch_to_wal
 
 T = TypeVar("T")
 _BUSY = 15.0
@@ -97,9 +98,12 @@ def create_store_engine(url: URL, cache: int = CACHE) -> Engine:
     file = Path(str(url.database))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        create_private(file)
     except OSError as error:
         raise SettingError(f"the store {file} cannot be opened: {error.strerror}") from error
+    if file.is_dir() or not os.access(file, os.R_OK | os.W_OK):
+        reason = errno.EISDIR if file.is_dir() else errno.EACCES
+        raise SettingError(f"the store {file} cannot be opened: {os.strerror(reason)}")
     engine = create_engine(url, connect_args={"timeout": _BUSY, "check_same_thread": False}, **options)
     event.listen(engine, "connect", partial(_prepare, cache))
     event.listen(engine, "begin", _begin)

@@ -14,7 +14,7 @@ from pathlib import Path
 from ragtrace.errors import SettingError
 from ragtrace.judge.budget import NANO, WINDOWS, BudgetError, Reservation, nano_limits, window_starts
 from ragtrace.judge.shared_budget import SharedBudget
-from ragtrace.private_file import switch_to_wal
+from ragtrace.private_file import create_private, switch_to_wal
 
 _BUSY = 30.0
 _LOOK = 0.05
@@ -75,8 +75,7 @@ class Ledger:
     def _open(self) -> sqlite3.Connection:
         try:
             for path in filter(None, (self._path, self._budget_file)):
-                if not Path(path).exists():
-                    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # answers may quote what users typed
+                create_private(Path(path))  # answers may quote what users typed
             database = sqlite3.connect(
                 self._path or ":memory:", timeout=_BUSY, isolation_level=None, check_same_thread=False
             )

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from ragtrace.background import Background, Bounds
 from ragtrace.errors import SettingError
+from ragtrace.private_file import create_private
 from ragtrace.worker.pieces import SpanGroup
 
 _TABLES = """
@@ -151,7 +152,7 @@ class DiskBuffer:
 
     def _open(self) -> sqlite3.Connection:
         Path(self._path).parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+        create_private(Path(self._path))
         connection = sqlite3.connect(self._path, timeout=0.0, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # two workers would each send what the other holds
         connection.execute("PRAGMA journal_mode = WAL")

@@ -81,6 +81,39 @@ def test_no_acknowledged_row_is_lost(store_url: str) -> None:
     store.close()
 
 
+_READER = """
+import sys
+from ragtrace.chatlogs.store import open_store
+store = open_store(sys.argv[1])
+print([number for number in range(1, 4) if store.get(f"{number:032x}")])
+store.close()
+"""
+
+
+def test_a_store_that_one_process_opens_twice_loses_nothing(tmp_path: Path) -> None:
+    """Two stores of one process on one file, and a program that opens and closes it meanwhile, e.g. `ragtrace
+    calibrate`: each process sees all that was written, and the file is whole."""
+    url = str(tmp_path / "logs.db")
+
+    def numbers_elsewhere() -> str:
+        command = [sys.executable, "-c", _READER, url]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    first = open_store(url)
+    first.write([made(0, trace_id=1)])
+    second = open_store(url)
+    assert second.get(f"{1:032x}") is not None
+    assert numbers_elsewhere() == "[1]"
+    first.write([made(0, trace_id=2)])
+    assert numbers_elsewhere() == "[1, 2]"
+    second.write([made(0, trace_id=3)])
+    first.close()
+    assert numbers_elsewhere() == "[1, 2, 3]"
+    with second.reading() as connection:
+        assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+    second.close()
+
+
 def test_a_file_that_another_process_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process holds the lock, reading goes on; writing is told in the end who is in the way."""
     monkeypatch.setattr("ragtrace.chatlogs.engine._BUSY", 0.2)
