@@ -72,4 +72,5 @@ def span_as_dict(span: ReadableSpan) -> dict[str, Any]:
         ],
         "resource": dict(span.resource.attributes),
         "scope": span.instrumentation_scope.name if span.instrumentation_scope else None,
+        **({"trace_state": context.trace_state.to_header()} if context and context.trace_state else {}),
     }

@@ -182,9 +182,10 @@ def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite) -> int:
 
 def _read_file(options: argparse.Namespace) -> FileLogs:
     """The requests of the file, after a sentence on what it holds."""
+    from ragtrace import settings
     from ragtrace.rescore.file_logs import read_file_logs
 
-    logs = read_file_logs(options.file, _selection(options))
+    logs = read_file_logs(options.file, _selection(options), settings.load().head_sample)
     for error in logs.errors:
         _say(str(error))
     requests = len(logs.rows) + logs.left_out.total()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragtrace import semconv
+from ragtrace import sampling, semconv
 from ragtrace.errors import DataError
 from ragtrace.offline.readers import Record, records
 from ragtrace.offline.rows import Row
@@ -35,8 +35,9 @@ class FileLogs:
     """Requests that are not evaluated, by reason: `without texts`, `not selected`."""
 
 
-def read_file_logs(path: Path, selection: LogSelection) -> FileLogs:
+def read_file_logs(path: Path, selection: LogSelection, head_sample: float = 1.0) -> FileLogs:
     """Reads a file of spans, plain or gzipped: JSON lines, a JSON array, or one JSON object. All spans are in memory.
+    `head_sample` is the share that a head sampler kept which does not state it in the tracestate.
 
     Raises DataError for a file that cannot be read, and for one without spans or requests.
     """
@@ -65,8 +66,9 @@ def read_file_logs(path: Path, selection: LogSelection) -> FileLogs:
     if not requests:
         raise DataError(f"{path}: none of its {len(spans)} spans belongs to a request")
     logs = FileLogs([], len(spans), errors)
+    head = sampling.behind_head(sampling.ratio(1.0), head_sample)
     for request in requests:
-        _add(logs, _trace_of(request), selection)
+        _add(logs, _trace_of(request, head), selection)
     return logs
 
 
@@ -90,11 +92,13 @@ def _whole_object(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _trace_of(request: RequestSpans) -> Trace:
+def _trace_of(request: RequestSpans, head: sampling.Sampler) -> Trace:
+    """The request with the probability with which its scores were chosen; where its spans have none, with that of the
+    head sampler that let them through."""
     trace, record = trace_from(request, Sanitizer()), request.root.record
-    probability = record.attributes.get(semconv.PROBABILITY)
-    if isinstance(probability, (int, float)) and 0 < probability <= 1:
-        trace = replace(trace, sampling_probability=float(probability))
+    stated = record.attributes.get(semconv.PROBABILITY)
+    is_stated = isinstance(stated, (int, float)) and 0 < stated <= 1
+    trace = replace(trace, sampling_probability=float(stated) if is_stated else head(trace).probability)
     if trace.facts.app is None and record.service:
         trace = replace(trace, facts=replace(trace.facts, app=record.service))
     return trace

@@ -14,7 +14,7 @@ from ragtrace import semconv
 from ragtrace.spans import dialects
 from ragtrace.spans.span_record import SpanEvent, SpanRecord
 from ragtrace.spans.texts import from_json
-from ragtrace.worker.conversion import record_from
+from ragtrace.worker.conversion import record_from, tracestate_member
 from ragtrace.worker.pieces import is_valid, service_of, spans_in
 from ragtrace.worker.request_body import IntakeError, message_from
 
@@ -86,6 +86,7 @@ def _own_span(value: Mapping[str, Any]) -> SpanRecord:
         attributes={key: _frozen(item) for key, item in value["attributes"].items()},
         events=[SpanEvent(e["name"], int(e["time"]), e.get("attributes") or {}) for e in value.get("events") or ()],
         service=str((value.get("resource") or {}).get("service.name") or ""),
+        trace_state=tracestate_member(str(value.get("trace_state") or "")),
     )
 
 

@@ -36,11 +36,11 @@ def record_from(span: Any, scope: str, service: str) -> SpanRecord:
             SpanEvent(event.name, event.time_unix_nano, attributes_from(event.attributes)) for event in span.events
         ),
         service=service,
-        trace_state=_member(span.trace_state) if span.trace_state else "",
+        trace_state=tracestate_member(span.trace_state) if span.trace_state else "",
     )
 
 
-def _member(trace_state: str) -> str:
+def tracestate_member(trace_state: str) -> str:
     """OpenTelemetry's member of a W3C tracestate (`ot=th:e;rv:…,vendor=…`); "" without it."""
     members = (member.strip().partition("=") for member in trace_state.split(","))
     return next((value for key, _, value in members if key == TRACE_STATE_MEMBER), "")

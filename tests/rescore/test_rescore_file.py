@@ -15,17 +15,22 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import SpanContext, TraceState
 
 import ragtrace
+from ragtrace import semconv
 from ragtrace.chatlogs.store import open_store
 from ragtrace.cli import main
 from ragtrace.errors import DataError
 from ragtrace.records import Trace
 from ragtrace.rescore.file_logs import FileLogs, read_file_logs
+from ragtrace.rescore.span_formats import records_in
 from ragtrace.rescore.stored_logs import LogSelection
 from ragtrace.spans.assembly import traces_of
 from ragtrace.spans.span_record import SpanRecord
 from ragtrace.tracing import session_chunks
+from ragtrace_otlp.jsonl import span_as_dict
 from tests.spans.golden_spans import golden_spans
 from tests.spans.otlp_messages import message_of
 
@@ -308,3 +313,45 @@ def test_a_killed_run_over_a_file_goes_on(tmp_path: Path) -> None:
     samples = 2 * (2 * count // 50)
     assert len(calls.read_text().split()) - count - samples <= 0.02 * count + 8  # 2 % and the batches ahead
     assert {path.name for path in tmp_path.iterdir()} == {"calls.txt", "spans.jsonl", "once.jsonl", "killed.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("trace_state", "settings", "probability"),
+    [
+        ("ot=th:c", {}, 0.25),
+        ("vendor=1,ot=th:8", {"RAGTRACE_HEAD_SAMPLE": "0.1"}, 0.5),
+        ("", {"RAGTRACE_HEAD_SAMPLE": "0.1"}, 0.1),
+        ("", {}, 1.0),
+    ],
+)
+def test_scores_have_the_probability_of_a_head_sampler(
+    trace_state: str,
+    settings: dict[str, str],
+    probability: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The threshold in the tracestate of a file's spans, or else head_sample, is the sampling probability of the
+    scores; what a request's root says of its own sampling counts before both."""
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    highest_r = (1 << 56) - 1
+    spans = [replace(s, trace_id=s.trace_id | highest_r) for s in golden_spans("langchain-openinference")["chain"]]
+    stated = [replace(s, trace_id=s.trace_id ^ (1 << 100)) for s in spans]
+    stated = [s if s.parent_id else replace(s, attributes={**s.attributes, semconv.PROBABILITY: 0.75}) for s in stated]
+    messages = [_otlp(each) for each in (spans, stated)]
+    for span in [s for m in messages for scope in m["resourceSpans"][0]["scopeSpans"] for s in scope["spans"]]:
+        span["traceState"] = trace_state
+    path, out = tmp_path / "spans.jsonl", tmp_path / "scores.jsonl"
+    path.write_text("".join(json.dumps(message) + "\n" for message in messages))
+    assert main(["rescore", str(path), "--evaluators", BRIEF, "--jobs", "1", "--out", str(out)]) == 0
+    scores = [json.loads(line)["scores"]["brief"] for line in out.read_text().splitlines()]
+    assert [score.get("sampling_probability", 1.0) for score in scores] == pytest.approx([probability, 0.75])
+
+
+def test_the_tracestate_in_ragtraces_own_span_file() -> None:
+    """The spans_file has a span's tracestate, and the head sampler's threshold is read from it."""
+    state = TraceState([("vendor", "1"), ("ot", "th:c")])
+    span = ReadableSpan("rag", context=SpanContext(1, 2, is_remote=False, trace_state=state), start_time=1, end_time=2)
+    [record] = records_in(json.loads(json.dumps(span_as_dict(span))))
+    assert record.trace_state == "th:c"
