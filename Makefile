@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope
 EXTRAS = langchain,llama-index,otlp,prometheus,models,console,serve
 
-.PHONY: demo test fast lint compat docs site release train data clean
+.PHONY: demo test fast scale lint compat docs site release train data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ragtrace demo $(DEMO)
@@ -27,6 +27,11 @@ endif
 # With what is installed: nothing is fetched, nothing is linted. schemathesis is the console's.
 fast: $(VENV)/.test
 	$(PYTEST) --fast -p no:schemathesis $(TESTS)
+
+# The tests that need Ray (750 MB).
+scale: $(VENV)/.test
+	$(INSTALL) --editable '.[ray]'
+	$(BIN)/python -m pytest --with-ray tests/rescore/test_ray.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ KINDS = {
     "browser": "drives a browser",
     "external": "loads large libraries that ragtrace can use or is compared with",
     "minimal": "installs ragtrace without extras in an environment of its own",
+    "ray": "evaluates on a cluster of Ray; only with --with-ray, as `make scale` runs them",
     "long": "repeats an experiment for more than two seconds of processor time",
 }
 MODULES = {
@@ -55,6 +56,7 @@ MODULES = {
     "prometheus/test_sharing.py": "server",
     "pytest_plugin/test_plugin.py": "process",
     "reporting/test_terminal.py": "process",
+    "rescore/test_ray.py": "ray",
     "review/test_webhooks.py": "server",
     "startup/test_assessments.py": "server",
     "startup/test_ends.py": "process",
@@ -74,7 +76,8 @@ _EVENTS = {"subprocess.Popen": "process", "os.fork": "process", "os.posix_spawn"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option `--fast`."""
+    """Add the options."""
+    parser.addoption("--with-ray", action="store_true", help="run the tests that need Ray, too")
     parser.addoption("--fast", action="store_true", help=f"leave out the tests of these kinds: {', '.join(KINDS)}")
 
 
@@ -84,6 +87,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{kind}: {meaning}")
     if config.getoption("fast"):
         config.pluginmanager.register(_Fast(), "fast")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the tests that need Ray."""
+    is_below = collection_path.is_relative_to(HERE) and not config.getoption("with_ray")
+    return True if is_below and _kind(collection_path) == "ray" else None
 
 
 def pytest_collection_finish() -> None:

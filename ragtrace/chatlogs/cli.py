@@ -85,11 +85,17 @@ def _address(options: argparse.Namespace) -> tuple[str, str | None]:
     from ragtrace import settings
     from ragtrace.chatlogs.encryption import read_keys
 
-    used = settings.load()
-    url = options.store or used.store
+    return store_address(options), read_keys(settings.load().store_key)
+
+
+def store_address(options: argparse.Namespace) -> str:
+    """The address of the option --store, or of the setting. Raises SettingError if neither names a store."""
+    from ragtrace import settings
+
+    url: str = options.store or settings.load().store
     if not url:
         raise SettingError("no store is set; name the store with --store, or with the setting store")
-    return url, read_keys(used.store_key)
+    return url
 
 
 def _ingest(options: argparse.Namespace) -> int:

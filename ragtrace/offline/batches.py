@@ -67,7 +67,7 @@ class Workers:
         if self._pool is not None:
             return self._pool.submit(_score_by_name, self._names, self._settings, batch)
         result: Future[Scores] = Future()
-        result.set_result(_score(self._checks, batch))
+        result.set_result(score_items(self._checks, batch))
         return result
 
 
@@ -116,11 +116,11 @@ def _load(names: Sequence[str], settings: Settings) -> list[Evaluator]:
 
 
 def _score_by_name(names: Sequence[str], settings: Settings, batch: Sequence[Item]) -> Scores:
-    return _score(_load(names, settings), batch)
+    return score_items(_load(names, settings), batch)
 
 
-def _score(checks: Sequence[Evaluator], batch: Sequence[Item]) -> Scores:
-    """Evaluate a batch. Nobody waits for them, so a question to the judge may wait for
+def score_items(checks: Sequence[Evaluator], batch: Sequence[Item]) -> Scores:
+    """Evaluate a batch in this process. Nobody waits for them, so a question to the judge may wait for
     room in the budget as long as other questions are open."""
     from ragtrace.judge import deadline
 

@@ -119,7 +119,7 @@ def evaluate(
         stream = stack.enter_context(open_output(out)) if isinstance(out, Path) else out
         writer = _Writer(stream, errors or sys.stderr, [c.name for c in checks], strict=plan.strict, keep=keep)
         workers = Workers(names, settings, count if parallel else 0, stack)
-        for batch in resumed_batches(chain(head, items), checkpoint, workers):
+        for batch in resumed_batches(chain(head, items), checkpoint, lambda rest: score_batches(rest, workers)):
             writer.write(batch)
             if progress is not None:
                 progress(len(batch.lines))
@@ -218,10 +218,10 @@ def prepare_judge(settings: Settings, target: Path | None, parallel: bool, stack
 
 
 def resumed_batches(
-    items: Iterator[Item], checkpoint: Checkpoint | None, workers: Workers, size: int = BATCH
+    items: Iterator[Item], checkpoint: Checkpoint | None, evaluate: Callable[[Iterator[Item]], Iterator[ScoredBatch]]
 ) -> Iterator[ScoredBatch]:
-    """Batches of at most `size` rows with their scores, in order. Rows in the checkpoint are not evaluated again; new
-    ones are added to it."""
+    """Rows with their scores, in order. `evaluate` gets those that are not in the checkpoint, and keeps their order;
+    they are added to it."""
     if checkpoint is not None:
         saved = checkpoint.rows()
         left = checkpoint.done
@@ -233,7 +233,7 @@ def resumed_batches(
                 break
             left -= sum(isinstance(item, ScoredRow) for item in batch)
             yield ScoredBatch(batch)
-    for scored in score_batches(items, workers, size):
+    for scored in evaluate(items):
         if checkpoint is not None:
             checkpoint.add((line.row.id, line.scores) for line in scored.lines if isinstance(line, ScoredRow))
         yield scored

@@ -7,6 +7,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,13 @@ from ragtrace.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
+    from ragtrace.offline.checkpoint import Checkpoint
     from ragtrace.offline.rows import Row
     from ragtrace.rescore.cost_estimate import CostEstimate
     from ragtrace.rescore.file_logs import FileLogs
-    from ragtrace.rescore.job import RescoreOutcome, RescoreSuite
-    from ragtrace.rescore.stored_logs import LogSelection, Missing
+    from ragtrace.rescore.job import Batches, RescoreOutcome, RescoreSuite
+    from ragtrace.rescore.ray_cluster import RayCluster
+    from ragtrace.rescore.stored_logs import LogSelection, Missing, StoredLogReader
 
 
 def add_commands(commands: Any) -> None:
@@ -52,6 +55,13 @@ def add_commands(commands: Any) -> None:
     )
     add_log_options(rescore)
     add("--jobs", type=int, default=0, help="the number of processes; 0 (the default) starts one for each core")
+    add(
+        "--ray",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help="evaluate on a cluster of Ray: HOST:PORT, ray://HOST:PORT or auto; without an address on this machine",
+    )
     add("--yes", action="store_true", help="let the judge spend what the command says that it will cost")
     rescore.set_defaults(run=_rescore)
 
@@ -86,9 +96,28 @@ def _rescore(options: argparse.Namespace) -> int:
     suite = load_suite(options.evaluators, settings.load())
     if options.out:
         is_parquet(Path(options.out))  # raises before the work begins where pyarrow is not installed
-    if options.file is None:
-        return _rescore_store(options, suite)
-    return _rescore_into_store(options, suite) if options.store else _rescore_into_file(options, suite)
+    with _cluster(options, suite) as cluster:
+        if options.file is None:
+            return _rescore_store(options, suite, cluster)
+        rescore = _rescore_into_store if options.store else _rescore_into_file
+        return rescore(options, suite, cluster)
+
+
+def _cluster(options: argparse.Namespace, suite: RescoreSuite) -> AbstractContextManager[RayCluster | None]:
+    """The cluster of --ray; None without the option. Raises SettingError where it does not answer, and where its
+    machines would each spend the judge's whole budget."""
+    from ragtrace.rescore.ray_cluster import connect
+
+    if options.ray is None:
+        return contextlib.nullcontext()
+    cluster = connect(options.ray, options.jobs)
+    if suite.asks_judge and cluster.machines > 1 and not suite.settings.judge_budget_url:
+        raise SettingError(
+            f"--ray {options.ray} has {cluster.machines} machines, each of which would spend the judge's whole budget; "
+            "set judge_budget_url, a budget for all of them"
+        )
+    _say(f"Ray: {cluster.workers} workers on {cluster.machines} machines")
+    return cluster
 
 
 def _say(text: str) -> None:
@@ -97,11 +126,12 @@ def _say(text: str) -> None:
     print("\n".join(terminal.fitted([f"ragtrace rescore: {text}"], terminal.width(sys.stderr))), file=sys.stderr)
 
 
-def _rescore_store(options: argparse.Namespace, suite: RescoreSuite) -> int:
+def _rescore_store(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluster | None) -> int:
     from ragtrace.chatlogs.cli import open_store_of
     from ragtrace.offline.rows import Row
     from ragtrace.rescore.cost_estimate import sample_size
-    from ragtrace.rescore.job import run_suite
+    from ragtrace.rescore.job import local_batches, ray_batches, run_suite
+    from ragtrace.rescore.ray_cluster import RaySource
     from ragtrace.rescore.stored_logs import StoredLogs
 
     with open_store_of(options) as store:
@@ -109,20 +139,42 @@ def _rescore_store(options: argparse.Namespace, suite: RescoreSuite) -> int:
         missing = logs.count()
         rows = (item for item in logs.rows() if isinstance(item, Row))
         sample = list(islice(rows, sample_size(missing.unfinished)))
-        unfinished, processes = _announce(options, suite, missing, store.name, sample)
+        unfinished, processes = _announce(options, suite, missing, store.name, sample, cluster=cluster)
         code = 0
         if missing.unfinished:
             with _progress(missing.unfinished) as progress:
-                outcome = run_suite(unfinished, logs.rows(), missing.unfinished, processes, logs.write, progress)
+                if cluster is None:
+                    batches = local_batches(unfinished, logs.rows(), missing.unfinished, processes)
+                else:
+                    source = RaySource(iter(logs.ids()), _reader(options, suite, cluster))
+                    batches = ray_batches(unfinished, cluster, missing.unfinished, source)
+                outcome = run_suite(unfinished, batches, logs.write, progress, parallel=processes > 0)
             code = _conclude(options, outcome, "stored")
         _export(options, store, suite)
         return code
 
 
-def _rescore_into_store(options: argparse.Namespace, suite: RescoreSuite) -> int:
+def _reader(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluster) -> StoredLogReader:
+    """Reads the store's logs in the processes of a cluster. Raises SettingError for a file that other machines lack."""
+    from ragtrace.chatlogs.cli import store_address
+    from ragtrace.chatlogs.engine import parse_url
+    from ragtrace.rescore.stored_logs import StoredLogReader
+
+    address = store_address(options)
+    url = parse_url(address)
+    if url.get_backend_name() == "sqlite":
+        if cluster.machines > 1:
+            raise SettingError(
+                f"the store {url.database} is a file, which the {cluster.machines} machines of --ray {options.ray} "
+                "cannot read; use a store in PostgreSQL, or one machine"
+            )
+        address = str(Path(str(url.database)).resolve())  # the cluster's processes have folders of their own
+    return StoredLogReader(address, suite.settings.store_key, {check.name: check.version for check in suite.checks})
+
+
+def _rescore_into_store(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluster | None) -> int:
     """The requests of a file, into a store."""
     from ragtrace.chatlogs.cli import open_store_of
-    from ragtrace.rescore.cost_estimate import sample_size
     from ragtrace.rescore.job import run_suite
     from ragtrace.rescore.stored_logs import ImportedLogs
 
@@ -130,11 +182,12 @@ def _rescore_into_store(options: argparse.Namespace, suite: RescoreSuite) -> int
     with open_store_of(options, create=True) as store:
         imported = ImportedLogs(store, suite.checks, logs.rows)
         missing, rows = imported.missing()
-        unfinished, processes = _announce(options, suite, missing, store.name, rows[: sample_size(len(rows))])
+        unfinished, processes = _announce(options, suite, missing, store.name, _sample(rows), cluster=cluster)
         code = 1 if logs.errors else 0
         if rows:
             with _progress(len(rows)) as progress:
-                outcome = run_suite(unfinished, iter(rows), len(rows), processes, imported.write, progress)
+                batches = _batches(unfinished, rows, processes, cluster)
+                outcome = run_suite(unfinished, batches, imported.write, progress, parallel=processes > 0)
             code = _conclude(options, outcome, "stored", logs.errors)
         _export(options, store, suite)
         return code
@@ -149,10 +202,9 @@ def _export(options: argparse.Namespace, store: Store, suite: RescoreSuite) -> N
         _say(f"{options.out}: {count:,} scores of the store")
 
 
-def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite) -> int:
+def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluster | None) -> int:
     """The requests of a file, into a file of JSON lines or to standard output."""
     from ragtrace.reporting import terminal
-    from ragtrace.rescore.cost_estimate import sample_size
     from ragtrace.rescore.job import run_suite
     from ragtrace.rescore.result_file import ResultFile
     from ragtrace.rescore.stored_logs import Missing
@@ -163,7 +215,7 @@ def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite) -> int:
     target = None if options.out in ("", "-") else Path(options.out)
     if target is None:
         terminal.write_utf8()
-    suite, processes = _announce(options, suite, missing, str(options.file), rows[: sample_size(len(rows))])
+    suite, processes = _announce(options, suite, missing, str(options.file), _sample(rows), cluster=cluster)
     if not rows:
         return 1 if logs.errors else 0
     # In a terminal, scores and a progress bar on the same lines would be unreadable.
@@ -173,9 +225,8 @@ def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite) -> int:
         if checkpoint is not None and checkpoint.done:
             _say(f"{checkpoint.done:,} of them were evaluated in an earlier run")
         with _progress(len(rows)) if is_visible else contextlib.nullcontext() as progress:
-            outcome = run_suite(
-                suite, iter(rows), len(rows), processes, results.write, progress, target=target, checkpoint=checkpoint
-            )
+            batches = _batches(suite, rows, processes, cluster, checkpoint)
+            outcome = run_suite(suite, batches, results.write, progress, parallel=processes > 0, target=target)
         results.complete()
     return _conclude(options, outcome, "written", logs.errors)
 
@@ -194,8 +245,36 @@ def _read_file(options: argparse.Namespace) -> FileLogs:
     return logs
 
 
+def _sample(rows: Sequence[Row]) -> Sequence[Row]:
+    from ragtrace.rescore.cost_estimate import sample_size
+
+    return rows[: sample_size(len(rows))]
+
+
+def _batches(
+    suite: RescoreSuite,
+    rows: Sequence[Row],
+    processes: int,
+    cluster: RayCluster | None,
+    checkpoint: Checkpoint | None = None,
+) -> Batches:
+    """Evaluates logs that were read from a file."""
+    from ragtrace.rescore.job import local_batches, ray_batches
+    from ragtrace.rescore.ray_cluster import logs_source
+
+    if cluster is None:
+        return local_batches(suite, iter(rows), len(rows), processes, checkpoint)
+    return ray_batches(suite, cluster, len(rows), logs_source(rows), checkpoint)
+
+
 def _announce(
-    options: argparse.Namespace, suite: RescoreSuite, missing: Missing, name: str, sample: Sequence[Row]
+    options: argparse.Namespace,
+    suite: RescoreSuite,
+    missing: Missing,
+    name: str,
+    sample: Sequence[Row],
+    *,
+    cluster: RayCluster | None,
 ) -> tuple[RescoreSuite, int]:
     """Says what is to be done and what it takes, and asks where it costs money. Returns the evaluators that have
     something to do, and the number of processes. Raises SettingError without an agreement."""
@@ -204,7 +283,7 @@ def _announce(
 
     _say(_task(suite, missing, name))
     suite = suite.subset({name for name, count in missing.evaluations.items() if count})
-    processes = process_count(options.jobs, missing.unfinished)
+    processes = cluster.workers if cluster is not None else process_count(options.jobs, missing.unfinished)
     if missing.unfinished:
         _confirm(suite, estimate_cost(suite, sample, missing.evaluations, processes), processes, options.yes)
     return suite, processes

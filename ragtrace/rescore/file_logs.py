@@ -97,8 +97,9 @@ def _trace_of(request: RequestSpans, head: sampling.Sampler) -> Trace:
     head sampler that let them through."""
     trace, record = trace_from(request, Sanitizer()), request.root.record
     stated = record.attributes.get(semconv.PROBABILITY)
-    is_stated = isinstance(stated, (int, float)) and 0 < stated <= 1
-    trace = replace(trace, sampling_probability=float(stated) if is_stated else head(trace).probability)
+    if not isinstance(stated, (int, float)) or not 0 < stated <= 1:
+        stated = head(trace).probability
+    trace = replace(trace, sampling_probability=float(stated))
     if trace.facts.app is None and record.service:
         trace = replace(trace, facts=replace(trace.facts, app=record.service))
     return trace

@@ -8,17 +8,19 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ragtrace import calibrations, plugins
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator, under
-from ragtrace.offline.batches import BATCH, ScoredRow, Workers, score_batches
+from ragtrace.offline.batches import BATCH, ScoredBatch, ScoredRow, Workers, score_batches
 from ragtrace.offline.checkpoint import Checkpoint
 from ragtrace.offline.rows import Item
 from ragtrace.offline.run import prepare_judge, resumed_batches
 from ragtrace.offline.selection import needs_judge, parse_names
 from ragtrace.offline.table import RunFigures
+from ragtrace.rescore.ray_cluster import RayCluster, RayJob, RaySource, evaluate_on_ray, task_size
 from ragtrace.settings import Settings
 from ragtrace.startup import requirements
 
@@ -90,20 +92,56 @@ def process_count(jobs: int, logs: int) -> int:
     return count if count > 1 and (logs >= _LONG or jobs > 1) else 0
 
 
-def run_suite(  # noqa: PLR0917 each is a part of the run
+Batches = Callable[[Settings, ExitStack], Iterator[ScoredBatch]]
+"""Evaluates with these settings; what it opens is closed with the stack."""
+
+
+def local_batches(
+    suite: RescoreSuite, items: Iterator[Item], logs: int, processes: int, checkpoint: Checkpoint | None = None
+) -> Batches:
+    """Evaluates `logs` items in so many processes (0: in this one): each batch as soon as it is there, or with a
+    `checkpoint` in the order of the items, those that it has already first. Batches are so small that a kill costs
+    about a hundredth of the run."""
+
+    def batches(settings: Settings, stack: ExitStack) -> Iterator[ScoredBatch]:
+        workers = Workers(suite.names, settings, processes, stack)
+        under_way = 1 + (processes if checkpoint is None else workers.ahead)
+        size = max(1, min(BATCH, int(_LOST * logs / under_way)))
+        if checkpoint is None:
+            return score_batches(items, workers, size, in_order=False)
+        return resumed_batches(items, checkpoint, lambda rest: score_batches(rest, workers, size))
+
+    return batches
+
+
+def ray_batches(
+    suite: RescoreSuite, cluster: RayCluster, logs: int, source: RaySource, checkpoint: Checkpoint | None = None
+) -> Batches:
+    """The same on a cluster of Ray."""
+
+    def batches(settings: Settings, _: ExitStack) -> Iterator[ScoredBatch]:
+        size = task_size(logs, cluster.workers, _LOST)
+        evaluate = partial(
+            evaluate_on_ray, cluster, RayJob(suite.names, settings, source, size, in_order=checkpoint is not None)
+        )
+        if checkpoint is None:
+            return evaluate(source.items)
+        return resumed_batches(source.items, checkpoint, evaluate)
+
+    return batches
+
+
+def run_suite(
     suite: RescoreSuite,
-    items: Iterator[Item],
-    logs: int,
-    processes: int,
+    evaluate: Batches,
     write: Callable[[Sequence[ScoredRow]], None],
     progress: Callable[[int], None] | None = None,
     *,
+    parallel: bool,
     target: Path | None = None,
-    checkpoint: Checkpoint | None = None,
 ) -> RescoreOutcome:
-    """Evaluates `logs` items, and calls `write` with the scores of each batch: as soon as they are there, or with a
-    `checkpoint` in the order of the items, those that it has already first. Batches are so small that a kill costs
-    about a hundredth of the run. The judge's replies are kept beside the file `target` until the end.
+    """Calls `write` with the scores of each batch that `evaluate` gives, in `parallel` or in this process. The judge's
+    replies are kept beside the file `target` until the end.
 
     Raises SettingError for a judge that is not usable.
     """
@@ -113,15 +151,8 @@ def run_suite(  # noqa: PLR0917 each is a part of the run
     calibrated = {one.name: other for one, other in zip(suite.own, suite.checks, strict=True) if one is not other}
     with ExitStack() as stack:
         if suite.asks_judge:
-            settings = prepare_judge(settings, target, processes > 0, stack)
-        workers = Workers(suite.names, settings, processes, stack)
-        under_way = 1 + (processes if checkpoint is None else workers.ahead)
-        size = max(1, min(BATCH, int(_LOST * logs / under_way)))
-        if checkpoint is None:
-            batches = score_batches(items, workers, size, in_order=False)
-        else:
-            batches = resumed_batches(items, checkpoint, workers, size)
-        for batch in batches:
+            settings = prepare_judge(settings, target, parallel, stack)
+        for batch in evaluate(settings, stack):
             rows = [_labelled(line, calibrated) for line in batch.lines if isinstance(line, ScoredRow)]
             write(rows)
             outcome.figures.add_time(batch.seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
@@ -93,6 +94,17 @@ class StoredLogs:
                 return
             last = chunk[-1]
 
+    def ids(self) -> list[int]:
+        """The store's ids of the unfinished logs, the newest first."""
+        with self._store.reading() as connection:
+            query = select(traces.c.id).where(*self._unfinished()).order_by(traces.c.id.desc())
+            return list(connection.scalars(query))
+
+    def read(self, ids: Sequence[int]) -> list[Item]:
+        """The logs of these ids that are still there, each with the evaluators that it lacks."""
+        with self._store.reading() as connection:
+            return list(self._items(connection, ids))
+
     def _chunk(self, connection: Connection, last: int) -> list[int]:
         query = select(traces.c.id).where(traces.c.id < last, *self._unfinished())
         return list(connection.scalars(query.order_by(traces.c.id.desc()).limit(_CHUNK)))
@@ -125,6 +137,32 @@ class StoredLogs:
         the next run tries them again. Logs that were deleted meanwhile stay deleted. Raises StoreError as the store
         does."""
         self._store.write([_further_scores(row) for row in rows], self._checks)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLogReader:
+    """Reads logs of a store by its ids, in another process. A value that can be pickled: the store's key is read there,
+    from what the setting store_key names."""
+
+    address: str
+    store_key: str
+    versions: Mapping[str, str]
+    """Of each evaluator, those under which a score is present."""
+
+    def __call__(self, ids: Sequence[int], checks: Sequence[Evaluator]) -> list[Item]:
+        """The logs that are still there, each with those of the evaluators that it lacks. Raises SettingError and
+        StoreError as the store does."""
+        store = _open_once(self.address, self.store_key)
+        versioned = [replace(check, version=self.versions[check.name]) for check in checks]
+        return StoredLogs(store, versioned, LogSelection()).read(ids)
+
+
+@cache
+def _open_once(address: str, store_key: str) -> Store:
+    from ragtrace.chatlogs.encryption import read_keys
+    from ragtrace.chatlogs.store import open_store
+
+    return open_store(address, key=read_keys(store_key), upgrade=False, create=False)
 
 
 class ImportedLogs:
@@ -177,9 +215,13 @@ def is_present(checks: Sequence[Evaluator]) -> ColumnElement[bool]:
     return or_(*(and_(scores.c.evaluator == check.name, scores.c.version == check.version) for check in checks))
 
 
+def without_texts(trace: Trace) -> Trace:
+    """The trace with what its scores need to join the store."""
+    facts = Facts(app=trace.facts.app, env=trace.facts.env, model=trace.facts.model)
+    return replace(trace, query="", documents=(), answer="", reference=None, attributes={}, facts=facts)
+
+
 def _further_scores(row: ScoredRow) -> Evaluation:
     """The scores of a stored log, without its texts: these are stored already."""
-    trace, facts = row.row.trace, row.row.trace.facts
-    facts = Facts(app=facts.app, env=facts.env, model=facts.model)
-    bare = replace(trace, query="", documents=(), answer="", reference=None, attributes={}, facts=facts)
-    return Evaluation(bare, tuple(score for score in row.scores.values() if score.error is None), is_late=True)
+    usable = tuple(score for score in row.scores.values() if score.error is None)
+    return Evaluation(without_texts(row.row.trace), usable, is_late=True)

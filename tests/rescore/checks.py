@@ -32,6 +32,14 @@ def fragile(trace: Trace) -> float:
     return 1.0
 
 
+@evaluator(needs={"answer"})
+def deadly(trace: Trace) -> float:
+    """Ends its process for one answer."""
+    if trace.answer.endswith("17"):
+        os._exit(3)
+    return 1.0
+
+
 @evaluator(needs={"reference"})
 def compared(trace: Trace) -> bool:
     """The answer is the reference."""

@@ -252,6 +252,20 @@ def test_an_encrypted_store_stays_encrypted(
     store.close()
 
 
+def test_ray_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without Ray the option --ray says what to install, before anything is evaluated."""
+    url = str(tmp_path / "s.db")
+    _fill(url, 2)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert rescore(url, BRIEF, "--ray") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "--ray needs the package 'ray', which is not installed" in line
+    assert "pip install 'ragtrace-otel[ray]'" in line
+    assert _rows(url) == []
+
+
 def test_an_empty_store_has_nothing_to_do(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A store without logs is no error."""
     _fill(store_url, 0)

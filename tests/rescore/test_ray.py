@@ -1,0 +1,224 @@
+"""`ragtrace rescore --ray`: the same scores on a cluster of Ray. `make scale` runs these tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from ragtrace.chatlogs.schema import scores, traces
+from ragtrace.chatlogs.store import open_store
+from tests.chatlogs.evaluations import made
+
+GOLDEN = Path(__file__).parent / "golden"
+BRIEF, SLOW, FRAGILE, DEADLY = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "deadly"))
+_RAY = Path(sys.executable).with_name("ray")
+_TOKEN = secrets.token_hex(32)
+
+
+def _environment(**more: str) -> dict[str, str]:
+    names = {name: value for name, value in os.environ.items() if not name.startswith(("RAGTRACE_", "RAY_"))}
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _TOKEN}
+    return {**names, "PYTHONPATH": os.pathsep.join(sys.path), **token, **more}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a cluster with two CPUs, whose processes this fixture started and ends."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    command = [_RAY, "start", "--head", "--block", "--num-cpus=2", f"--port={port}", "--node-ip-address=127.0.0.1"]
+    command += ["--include-dashboard=false", "--disable-usage-stats"]
+    head = subprocess.Popen(command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 60
+        check = [_RAY, "health-check", "--address", f"127.0.0.1:{port}"]
+        while subprocess.run(check, env=_environment(), capture_output=True, check=False).returncode:
+            assert time.monotonic() < until, "Ray did not start"
+        yield f"127.0.0.1:{port}"
+    finally:
+        head.send_signal(signal.SIGTERM)
+        head.wait(60)
+
+
+def _fill(url: str, count: int) -> None:
+    store = open_store(url)
+    store.write([made(n) for n in range(count)])
+    store.close()
+
+
+def _rows(url: str) -> list[tuple[Any, ...]]:
+    """All scores: trace, evaluator, version, value, label, probability."""
+    store = open_store(url)
+    columns = (scores.c.evaluator, scores.c.version, scores.c.value, scores.c.label, scores.c.probability)
+    query = select(traces.c.trace_id, *columns).join(scores, scores.c.trace == traces.c.id)
+    with store.reading() as connection:
+        rows = sorted(map(tuple, connection.execute(query)))
+    store.close()
+    return rows
+
+
+def _rescore(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ragtrace", "rescore", *arguments],
+        cwd=folder,
+        env=_environment(**environment),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_a_store_has_the_scores_of_local_processes(cluster: str, store_url: str, tmp_path: Path) -> None:
+    """The logs of a store get on Ray what local processes give them; a log is evaluated only by those
+    that have not scored it."""
+    _fill(store_url, 60)
+    until = "2025-10-09T08:53:50"
+    run = _rescore(tmp_path, "--store", store_url, "--evaluators", BRIEF, "--jobs", "1", "--until", until)
+    assert run.returncode == 0, run.stderr
+    command = ["--store", store_url, "--evaluators", f"{BRIEF},{FRAGILE}", "--ray", cluster]
+    run = _rescore(tmp_path, *command, "--out", "scores.jsonl")
+    assert run.returncode == 0, run.stderr
+    assert "Ray: 2 workers on 1 machines" in run.stderr
+    assert "90 evaluations of 60 logs are to be done, 30 are there" in run.stderr
+    _fill(str(tmp_path / "local.db"), 60)
+    run = _rescore(tmp_path, "--store", "local.db", "--evaluators", f"{BRIEF},{FRAGILE}", "--out", "local.jsonl")
+    assert run.returncode == 0, run.stderr
+    assert _rows(store_url) == _rows(str(tmp_path / "local.db"))
+    lines = [sorted((tmp_path / name).read_text().splitlines()) for name in ("scores.jsonl", "local.jsonl")]
+    assert lines[0] == lines[1]
+
+
+def test_a_file_has_the_scores_of_local_processes(cluster: str, tmp_path: Path) -> None:
+    """The requests of a file get on Ray what local processes give them: as Parquet and in a store."""
+    parquet = pytest.importorskip(
+        "pyarrow.parquet", reason="pyarrow is not installed: pip install 'ragtrace-otel[ray]'"
+    )
+    command = [str(GOLDEN / "mlflow-traces.jsonl"), "--evaluators", f"{BRIEF},{FRAGILE}"]
+    for name, more in (("local", ["--jobs", "1"]), ("ray", ["--ray", cluster])):
+        run = _rescore(tmp_path, *command, *more, "--out", f"{name}.parquet")
+        assert run.returncode == 0, run.stderr
+        run = _rescore(tmp_path, *command, *more, "--store", f"{name}.db")
+        assert run.returncode == 0, run.stderr
+    tables = [parquet.read_table(tmp_path / f"{name}.parquet") for name in ("ray", "local")]
+    assert tables[0].equals(tables[1])
+    assert _rows(str(tmp_path / "ray.db")) == _rows(str(tmp_path / "local.db"))
+
+
+def _descendants(pid: int) -> set[int]:
+    try:
+        children = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except FileNotFoundError:
+        return set()
+    return children.union(*(_descendants(child) for child in children))
+
+
+def _is_working(pid: int) -> bool:
+    """Whether a process lives that may evaluate: Ray's own agents end within two minutes."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return bool(command) and b"Agent" not in command
+
+
+def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
+    """Killed twice at random points and started again, a run on Ray leaves the store of an uninterrupted one, less than
+    2 % of the evaluations were done twice for each kill, and none of its workers lives on."""
+    count, kills = 1_000, 2
+    calls = tmp_path / "calls.txt"
+    calls.touch()
+    for name in ("once.db", "killed.db"):
+        _fill(str(tmp_path / name), count)
+    run = _rescore(tmp_path, "--store", "once.db", "--evaluators", SLOW, "--jobs", "1", RESCORE_CALLS=str(calls))
+    assert run.returncode == 0, run.stderr
+    calls.write_text("")
+    chance = random.Random()
+    processes: set[int] = set()
+    command = [
+        sys.executable,
+        "-m",
+        "ragtrace",
+        "rescore",
+        "--store",
+        "killed.db",
+        "--evaluators",
+        SLOW,
+        "--ray",
+        "--jobs",
+        "2",
+    ]
+
+    def start() -> subprocess.Popen[bytes]:
+        environment = _environment(RESCORE_CALLS=str(calls))
+        return subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    for i in range(kills):
+        process = start()
+        enough = int((i + 0.1 + 0.8 * chance.random()) * count / kills)
+        while len(set(calls.read_text().split())) < enough and process.poll() is None:
+            time.sleep(0.02)
+        processes |= _descendants(process.pid)
+        process.kill()
+        assert process.wait(20) == -signal.SIGKILL
+    until = time.monotonic() + 30
+    while survivors := [pid for pid in processes if _is_working(pid)]:
+        assert time.monotonic() < until, survivors
+        time.sleep(0.05)
+    assert start().wait(100) == 0
+    assert _rows(str(tmp_path / "killed.db")) == _rows(str(tmp_path / "once.db"))
+    assert len(_rows(str(tmp_path / "killed.db"))) == count
+    samples = (kills + 1) * 2 * 8  # each run evaluates up to 8 logs twice for its estimate
+    repeated = len(calls.read_text().split()) - count - samples
+    assert repeated <= kills * 0.02 * count, json.dumps(repeated)
+
+
+def test_a_log_that_ends_its_process_ends_the_run(cluster: str, tmp_path: Path) -> None:
+    """A log that kills each worker that evaluates it is tried four times, not for ever: the run ends in one line with
+    the exit code 2, and what was stored before stays."""
+    _fill(str(tmp_path / "s.db"), 30)
+    run = _rescore(tmp_path, "--store", "s.db", "--evaluators", DEADLY, "--since", "2025-10-09", "--ray", cluster)
+    assert run.returncode == 2, run.stderr
+    assert "Ray's workers failed" in run.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("nonsense", "invalid --ray 'nonsense'; give HOST:PORT, ray://HOST:PORT or auto"),
+        ("127.0.0.1:1", "--ray 127.0.0.1:1 does not answer"),
+        ("ray://127.0.0.1:1", "--ray ray://127.0.0.1:1 does not answer"),
+    ],
+)
+def test_an_address_without_a_cluster_is_one_line(address: str, message: str, tmp_path: Path) -> None:
+    """An address that is none, or at which nothing listens, is said in one line that says what to do."""
+    _fill(str(tmp_path / "s.db"), 3)
+    run = _rescore(tmp_path, "--store", "s.db", "--evaluators", BRIEF, "--ray", address)
+    assert run.returncode == 2
+    [line] = run.stderr.splitlines()
+    assert message in line
+    assert _rows(str(tmp_path / "s.db")) == []
+
+
+def test_a_cluster_that_wants_another_token_is_one_line(cluster: str, tmp_path: Path) -> None:
+    """A cluster that refuses the token is said in one line that says what to do."""
+    _fill(str(tmp_path / "s.db"), 3)
+    command = ["--store", "s.db", "--evaluators", BRIEF, "--ray", cluster]
+    run = _rescore(tmp_path, *command, RAY_AUTH_TOKEN=secrets.token_hex(32))
+    assert run.returncode == 2
+    assert "RAY_AUTH_TOKEN" in run.stderr.splitlines()[-1]
