@@ -145,6 +145,9 @@ assert sqlite3.connect("chatlogs.db").execute("SELECT COUNT(*) FROM scores").fet
     "redis": _UNREACHABLE.format(command='("dead-letters", "redis://127.0.0.1:1/ragtrace")'),
     "nats": _UNREACHABLE.format(command='("dead-letters", "nats://127.0.0.1:1/ragtrace")'),
     "kafka": _UNREACHABLE.format(command='("dead-letters", "kafka://127.0.0.1:1/ragtrace")'),
+    "ray": _UNREACHABLE.format(
+        command='("rescore", "--evaluators", "looping_compression_ratio", "--ray", "127.0.0.1:1")'
+    ),
     "sealed": """
 import subprocess, sys
 subprocess.run([sys.executable, "-m", "ragtrace", "transport-keys", "keys"], check=True)
