@@ -81,15 +81,14 @@ class KafkaTransport:
         self._again: list[tuple[float, str, TraceMessage]] = []
         """Messages that are delivered again, and when."""
         self._starts: Counter[str] = Counter()
+        self._started: dict[tuple[_Partition, int], str] = {}
+        """Ids of the messages that are open, and a start of which was counted here."""
         self._surplus: list[TraceMessage] = []
         self._has_topics = False
 
     def _common(self) -> dict[str, Any]:
-        own = {
-            name: value
-            for name, value in self._address.options.items()
-            if name.startswith(("security.", "sasl.", "ssl."))
-        }
+        options = self._address.options.items()
+        own = {name: value for name, value in options if name.startswith(("security.", "sasl.", "ssl."))}
         if self._address.user:
             own |= {"sasl.username": self._address.user, "sasl.password": self._address.password}
         return {
@@ -199,6 +198,9 @@ class KafkaTransport:
 
     def _revoke(self, _: Any, __: Any) -> None:
         self._commit()
+        # This process lives, so none of these starts has ended it. The others read the counts when they take over.
+        self._produce(self._starts_topic, [TraceMessage(name, _NOT_FATAL) for name in self._started.values()])
+        self._started = {}
         # What is held now goes to others: whatever is kept of it here would move the offset past their messages.
         self._partitions = {}
         self._surplus, self._again = [], []
@@ -263,12 +265,11 @@ class KafkaTransport:
             partition.committed = offset
         partition.open.add(offset)
         partition.next = offset + 1
-        headers = {name: (value or b"").decode("utf-8", "replace") for name, value in raw.headers() or ()}
         key = _key(raw.key() or b"")
         # Offsets begin again in a topic that was deleted and made again; times do not.
         name = f"{raw.partition()}-{offset}-{raw.timestamp()[1]}"
         is_redelivered = offset < partition.committed + self._options.in_flight
-        return TraceMessage(key, raw.value() or b"", headers, name, is_redelivered, (partition, offset))
+        return TraceMessage(key, raw.value() or b"", _headers(raw), name, is_redelivered, (partition, offset))
 
     def ack(self, messages: Sequence[TraceMessage]) -> None:
         """See `Transport`."""
@@ -276,6 +277,7 @@ class KafkaTransport:
             for message in messages:
                 partition, offset = message.handle
                 partition.open.discard(offset)
+                self._started.pop(message.handle, None)
             self._commit()
 
     def nack(self, messages: Sequence[TraceMessage], seconds: float) -> None:
@@ -288,14 +290,19 @@ class KafkaTransport:
                     again = replace(message, is_redelivered=True)
                     heapq.heappush(self._again, (time.monotonic() + seconds, message.id, again))
 
-    def extend(self, messages: Sequence[TraceMessage]) -> None:
-        """See `Transport`. A member of the group holds its messages while it lives."""
+    def extend(self, messages: Sequence[TraceMessage]) -> list[TraceMessage]:
+        """See `Transport`. A member of the group holds its messages until the next change of the group."""
+        with self._lock:
+            return [each for each in messages if self._partitions.get(each.handle[0].number) is each.handle[0]]
 
     # --- counts of starts ------------------------------------------------------------------------
 
     def _read_starts(self) -> Counter[str]:
-        """The counts of all workers of the group: one record for each start."""
-        return Counter(raw.key().decode() for raw in self._read_all(self._starts_topic, 1_000_000) if raw.key())
+        """The counts of all workers of the group: one record for each start, and one for each that did no harm."""
+        counts: Counter[str] = Counter()
+        for raw in self._read_all(self._starts_topic, 1_000_000):
+            counts[(raw.key() or b"").decode()] += -1 if raw.value() == _NOT_FATAL else 1
+        return counts
 
     def _read_all(self, topic: str, count: int) -> list[Any]:
         reader = Consumer({**self._common(), "group.id": f"{self._options.group}-{topic}", "enable.auto.commit": False})
@@ -327,6 +334,7 @@ class KafkaTransport:
             raise TransportError(f"{self._address}: counts of starts cannot be written ({max(results)})")
         with self._lock:
             self._starts.update(each.id for each in messages)
+            self._started.update((each.handle, each.id) for each in messages)
 
     # --- dead letters ----------------------------------------------------------------------------
 
@@ -343,18 +351,11 @@ class KafkaTransport:
             if not self._has_topics:
                 self._make_topics()
             records = self._read_all(self._dead, 1_000_000)
-        headers = [dict(raw.headers() or ()) for raw in records]
-        ids = {each[_HEADER_PUT_BACK] for each in headers if _HEADER_PUT_BACK in each}
-        pairs = [(raw, each) for raw, each in zip(records, headers, strict=True) if _HEADER_PUT_BACK not in each]
-        letters = [(raw, each) for raw, each in pairs if str(raw.offset()).encode() not in ids]
+        back = {_headers(raw).get(_HEADER_PUT_BACK) for raw in records}
+        letters = [raw for raw in records if _HEADER_PUT_BACK not in _headers(raw) and str(raw.offset()) not in back]
         return [
-            TraceMessage(
-                _key(raw.key() or b""),
-                raw.value() or b"",
-                {name: (value or b"").decode("utf-8", "replace") for name, value in each.items()},
-                str(raw.offset()),
-            )
-            for raw, each in letters[:count]
+            TraceMessage(_key(raw.key() or b""), raw.value() or b"", _headers(raw), str(raw.offset()))
+            for raw in letters[:count]
         ]
 
     def put_back(self, messages: Sequence[TraceMessage]) -> int:
@@ -386,8 +387,14 @@ class KafkaTransport:
 
 
 _HEADER_PUT_BACK = "ragtrace-put-back"
+_NOT_FATAL = b"not fatal"
+"""The payload that takes a count of a start back."""
 
 
 def _key(raw: bytes) -> str:
     """A key as text; a trace id in 16 bytes in hexadecimal digits."""
     return raw.hex() if len(raw) == 16 else raw.decode("utf-8", "replace")
+
+
+def _headers(raw: Any) -> dict[str, str]:
+    return {name: (value or b"").decode("utf-8", "replace") for name, value in raw.headers() or ()}

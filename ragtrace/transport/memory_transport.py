@@ -108,9 +108,10 @@ class MemoryTransport:
         """See `Transport`."""
         self._lease(messages, seconds)
 
-    def extend(self, messages: Sequence[TraceMessage]) -> None:
+    def extend(self, messages: Sequence[TraceMessage]) -> list[TraceMessage]:
         """See `Transport`."""
         self._lease(messages, self._options.visibility_seconds)
+        return list(messages)
 
     def _lease(self, messages: Sequence[TraceMessage], seconds: float) -> None:
         with self._stream.changed:

@@ -99,8 +99,9 @@ class Transport(Publisher, Protocol):
     def nack(self, messages: Sequence[TraceMessage], seconds: float) -> None:
         """Deliver these messages again after `seconds`."""
 
-    def extend(self, messages: Sequence[TraceMessage]) -> None:
-        """Hold these messages for another `visibility_seconds`."""
+    def extend(self, messages: Sequence[TraceMessage]) -> list[TraceMessage]:
+        """Hold these messages for another `visibility_seconds`; returns those that others have not got meanwhile, as
+        far as the broker says so."""
 
     def starts(self, messages: Sequence[TraceMessage]) -> list[int]:
         """How often the evaluation of each message was started before, as far as `count_starts` has counted it."""

@@ -174,9 +174,10 @@ class NatsTransport:
         """See `Transport`."""
         self._do(self._each([lambda each=each: each.handle.nak(delay=seconds) for each in messages]))
 
-    def extend(self, messages: Sequence[TraceMessage]) -> None:
+    def extend(self, messages: Sequence[TraceMessage]) -> list[TraceMessage]:
         """See `Transport`."""
         self._do(self._each([each.handle.in_progress for each in messages]))
+        return list(messages)
 
     async def _each(self, calls: Sequence[Any]) -> None:
         for call in calls:

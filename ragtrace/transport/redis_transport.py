@@ -167,9 +167,10 @@ class RedisTransport:
         """See `Transport`."""
         self._set_idle(messages, max(0.0, self._options.visibility_seconds - seconds))
 
-    def extend(self, messages: Sequence[TraceMessage]) -> None:
+    def extend(self, messages: Sequence[TraceMessage]) -> list[TraceMessage]:
         """See `Transport`."""
         self._set_idle(messages, 0.0)
+        return list(messages)
 
     def _set_idle(self, messages: Sequence[TraceMessage], seconds: float) -> None:
         """Let these messages be held by this worker for so long already."""

@@ -34,14 +34,17 @@ _FETCH_SECONDS = 0.5
 _PAUSE = 0.02
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 _LAG_SECONDS = 15.0
+_GROUP = 32
+"""Messages, one of which may have ended a process, that are evaluated together."""
 
 
 class MessageSource:
     """A thread that fetches as many messages as the worker has room for, and gives their traces to be evaluated.
 
     A message that comes for the first time costs nothing beyond its evaluation. One that another worker may have
-    started has its starts counted in the broker: the second time it is evaluated beside others, from then on alone, so
-    that a message that ends the process takes no other with it; after `starts` of them it is a dead letter."""
+    started has its starts counted in the broker: the second time it is evaluated beside others, then in a small group,
+    the last time alone, so that a message that ends the process takes no other with it; after `starts` of them it is a
+    dead letter."""
 
     def __init__(
         self,
@@ -131,23 +134,27 @@ class MessageSource:
         if second:
             self._transport.count_starts(second)
             self._accept(second)
-        alone = [each for each in messages if 0 < counts[each.id] < self._settings.starts]
-        while alone and not self._stop.is_set():
-            self._transport.extend(alone)
-            self._accept_alone(alone.pop(0))
+        rest = sorted((m for m in messages if 0 < counts[m.id] < self._settings.starts), key=lambda m: counts[m.id])
+        while rest and not self._stop.is_set():
+            rest = self._transport.extend(rest)
+            # The last start is alone. A worker that was killed held hundreds; one by one they would take a minute.
+            size = _GROUP if rest and counts[rest[0].id] < self._settings.starts - 1 else 1
+            group = [each for each in rest[:size] if counts[each.id] == counts[rest[0].id]]
+            self._accept_apart(group)
+            rest = rest[len(group) :]
 
-    def _accept_alone(self, message: TraceMessage) -> None:
-        """Evaluate a message while nothing else is evaluated here: if the process ends, this one was the cause."""
+    def _accept_apart(self, messages: Sequence[TraceMessage]) -> None:
+        """Evaluate messages while nothing else is evaluated here: if the process ends, one of them was the cause."""
         while not self._is_idle():
             if self._stop.wait(_PAUSE):
                 return
             self._transport.fetch(0, 0.0)
-        self._transport.count_starts([message])
-        self._accept([message])
-        # Until the broker knows that it is done: the next one may end the process before. An endpoint that is away
+        self._transport.count_starts(messages)
+        self._accept(messages)
+        # Until the broker knows that they are done: the next one may end the process before. An endpoint that is away
         # holds up the others for no longer than the broker would.
         until = time.monotonic() + self._settings.visibility_seconds
-        while self._buffer.holds(message) and time.monotonic() < until and not self._stop.wait(_PAUSE):
+        while any(map(self._buffer.holds, messages)) and time.monotonic() < until and not self._stop.wait(_PAUSE):
             self._transport.fetch(0, 0.0)
 
     def _accept(self, messages: Sequence[TraceMessage]) -> None:
