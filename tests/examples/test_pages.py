@@ -1,0 +1,56 @@
+"""The pages of the examples, in a real browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.applications.processes import running
+from tests.examples.example_folder import EXAMPLES, copy_example, stored_request
+
+AXE = EXAMPLES.parent / "tests" / "console" / "node_modules" / "axe-core" / "axe.min.js"
+PAGES = {
+    "fastapi_langgraph": (("uvicorn", "--port", "{port}", "app:app"), "How long is the warranty?", "24 months"),
+    "django_llamaindex": (("manage", "runserver", "--noreload", "{port}"), "What is the late fee?", "20 cents"),
+}
+"""Command, question and a part of the answer, by example."""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("example", PAGES)
+def test_a_user_asks_and_clicks_a_thumb(example: str, tmp_path: Path) -> None:
+    """The answer appears with two buttons; a click on one is thanked for, and reaches the store. No error is
+    logged, and axe-core finds nothing."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None and not os.environ.get("CI"):
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    command, question, part = PAGES[example]
+    folder = copy_example(example, tmp_path)
+    errors: list[str] = []
+    with running(folder, "", command) as application, playwright.sync_playwright() as driver:
+        application.wait(lambda: "<h1>" in application.get("/"))
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 400, "height": 700})
+        page.on("console", lambda message: errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"http://127.0.0.1:{application.port}/")
+        page.get_by_label("Your question").fill(question)
+        with page.expect_response("**/ask") as response:
+            page.get_by_role("button", name="Ask").click()
+        page.get_by_text(part).wait_for()
+        trace_id = re.search(r"[0-9a-f]{32}", response.value.text())
+        if AXE.exists():
+            page.evaluate(AXE.read_text("utf-8"))
+            assert page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"] == []
+        page.get_by_role("button", name="This answer is good").click()
+        page.get_by_text("Thank you.").wait_for()
+        browser.close()
+        application.interrupt()
+    assert errors == []
+    assert trace_id is not None
+    assert stored_request(folder / "chatlogs.db", trace_id[0]).thumbs == 1
