@@ -5,7 +5,14 @@ again and again; another takes its place. It counts traces without a score, scor
 dead letters, and the seconds from the last kill to the last score.
 
 `--cpu` publishes, fetches and acknowledges messages of 20 KB, with the adapter and with the broker's own client in the
-same way, and prints the processor time of this process for a message, and the ratio."""
+same way, and prints the processor time of this process for a message, and the ratio.
+
+`--take` lets a worker with `sample=0` take so many traces of two spans (a request and its retrieval) and send them on,
+and prints the traces for each second of its processor time: fetch, decode, assemble, read, sample, encode, send,
+acknowledge.
+
+`--workers 1 2 10` lets so many workers evaluate, with an evaluator that waits 0.1 s for each trace, and prints the
+traces that they score in a second of wall time."""
 
 from __future__ import annotations
 
@@ -18,17 +25,20 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from ragtrace.transport.message import TraceMessage
-from tests.otlp.receivers import http_server
+from ragtrace.records import Trace
+from ragtrace.transport.message import TraceMessage, Transport
+from tests.otlp.receivers import Received, http_server
 from tests.transport.brokers import BROKERS, KAFKA, NATS, Broker, stream_name
 from tests.transport.workers import SCHEMA, message, scores, worker_process
 
 _BATCH = 256
+_WARM = 200
+"""Traces that a worker takes before it is measured."""
 _BYTES = 20_900
 
 
@@ -39,6 +49,8 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--traces", type=int, default=5_000)
     parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--take", action="store_true")
+    parser.add_argument("--workers", type=int, nargs="+", default=[])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(options.broker, Path(folder))
@@ -46,6 +58,10 @@ def main() -> None:
         try:
             if options.cpu:
                 _compare_cpu(broker, 5_000)
+            elif options.take:
+                _take(broker, options.traces)
+            elif options.workers:
+                _compare_workers(broker, options.workers)
             else:
                 _kill(broker, options.traces, options.kills)
         finally:
@@ -101,6 +117,85 @@ def _stored(store: Path) -> tuple[int, int]:
             "FROM scores JOIN traces ON traces.id = scores.trace"
         )
     return rows, keys
+
+
+# --- one worker, and several -------------------------------------------------------------------------------------
+
+
+def _take(broker: Broker, traces: int) -> None:
+    stream = stream_name()
+    publisher = broker.transport(stream)
+    with ExitStack() as stack:
+        endpoint, received = stack.enter_context(http_server())
+        log = broker.folder / "worker"
+        worker = stack.enter_context(worker_process(broker.url(stream), endpoint, log, sample="0"))
+        _publish(publisher, 1, _WARM)
+        _wait(lambda: _spans(received) >= 2 * _WARM, log)
+        before, began = _processor_seconds(worker.pid), time.monotonic()
+        _publish(publisher, _WARM + 1, _WARM + traces)
+        _wait(lambda: _spans(received) >= 2 * (_WARM + traces), log)
+        seconds = _processor_seconds(worker.pid) - before
+        wall = time.monotonic() - began
+    publisher.close()
+    print(f"{broker.kind}: {traces:,} traces of two spans took {seconds:.2f} s of one core ({wall:.1f} s passed)")
+    print(f"{broker.kind}: {traces / seconds:,.0f} traces a second for each core")
+
+
+def _compare_workers(broker: Broker, counts: Sequence[int]) -> None:
+    rates: list[float] = []
+    for count in counts:
+        rates.append(_score_rate(broker, count))
+        print(f"{broker.kind}: {count} workers score {rates[-1]:.1f} traces a second, {rates[-1] / rates[0]:.2f} x")
+
+
+def _score_rate(broker: Broker, workers: int) -> float:
+    """Traces a second."""
+    stream, first, traces = stream_name(), 20 * workers, 60 * workers
+    publisher = broker.transport(stream)
+    with ExitStack() as stack:
+        endpoint, received = stack.enter_context(http_server())
+        log = broker.folder / f"workers-{workers}"
+        own = {"evaluators": "benchmarks.transport:waiting", "worker_in_flight": "4", "batch_size": "1"}
+        for _ in range(workers):
+            stack.enter_context(worker_process(broker.url(stream), endpoint, log, **own))
+        _publish(publisher, 1, first)  # until all have started
+        _wait(lambda: _spans(received) >= 2 * first, log)
+        began = time.monotonic()
+        _publish(publisher, first + 1, first + traces)
+        _wait(lambda: _spans(received) >= 2 * (first + traces), log)
+        assert len(scores(received)) == first + traces
+        seconds = time.monotonic() - began
+    publisher.close()
+    return traces / seconds
+
+
+def waiting(trace: Trace) -> float:
+    """Waits, as an evaluator that asks a server does."""
+    time.sleep(0.1)
+    return 1.0
+
+
+def _publish(publisher: Transport, first: int, last: int) -> None:
+    for start in range(first, last + 1, 500):
+        assert not any(publisher.publish([message(trace) for trace in range(start, min(start + 500, last + 1))]))
+
+
+def _wait(is_done: Callable[[], bool], log: Path) -> None:
+    until = time.monotonic() + 300
+    while not is_done():
+        if time.monotonic() > until:
+            raise SystemExit(f"not done after 300 s: {log.read_text()[-2_000:]}")
+        time.sleep(0.1)
+
+
+def _spans(received: Received) -> int:
+    return sum(len(s.spans) for of_resource in received.traces.resource_spans for s in of_resource.scope_spans)
+
+
+def _processor_seconds(pid: int) -> float:
+    """Of a process and its threads; its children are not counted."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 # --- processor time ----------------------------------------------------------------------------------------------

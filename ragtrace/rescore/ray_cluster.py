@@ -27,8 +27,8 @@ _CONNECT_SECONDS = 5.0
 _TASK = 256
 """Logs of a task at most."""
 _RETRIES = 3
-"""How often a task is tried again whose actor or machine died. Ray's own limit is none: a log that ends each process
-that evaluates it would run for ever."""
+"""How often a task is tried again whose actor or machine died. Ray itself tries without end, also a log that ends
+each process that evaluates it."""
 
 Reader = Callable[[Sequence[Any], Sequence[Evaluator]], Sequence[Item]]
 """From the items of a task to the logs, in the actor. It is pickled; so are the items."""

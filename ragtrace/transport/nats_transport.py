@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Coroutine, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import nats
@@ -301,5 +300,4 @@ def _message(raw: Any) -> TraceMessage:
     key = headers.pop(_HEADER_KEY, "")
     # Numbers begin again in a stream that was deleted and made again; times do not.
     name = f"{data.sequence.stream}-{int(data.timestamp.timestamp() * 1e6)}"
-    message = TraceMessage(key, raw.data, headers, name, data.num_delivered > 1)
-    return replace(message, handle=raw)
+    return TraceMessage(key, raw.data, headers, name, data.num_delivered > 1, raw)
