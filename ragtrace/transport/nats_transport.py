@@ -49,6 +49,8 @@ class NatsTransport:
         self._lock = threading.Lock()
         self._client: Any = None
         self._has_streams = False
+        self._refusal = ""
+        """Why the connection was refused, until there is one."""
         self._subscription: Any = None
         self._bucket: Any = None
         self._loop = asyncio.new_event_loop()
@@ -66,12 +68,16 @@ class NatsTransport:
             future.cancel()
             if isinstance(error, JetStreamError):  # the stream or its consumer may have been deleted
                 self._has_streams, self._bucket = False, None
-            raise TransportError(f"{self._address}: {type(error).__name__}: {str(error)[:200]}") from None
+            is_away = self._client is None or not self._client.is_connected
+            why = f" ({self._refusal})" if self._refusal and is_away else ""
+            raise TransportError(f"{self._address}: {type(error).__name__}: {str(error)[:200]}{why}") from None
 
     async def _stream(self) -> Any:
         if self._client is None:
             address = self._address
             self._client = await asyncio.wait_for(self._connect(address), _SECONDS)
+        if self._refusal and not self._client.is_connected:  # it tries again by itself
+            raise NatsError(self._refusal)
         stream = self._client.jetstream(timeout=_SECONDS)
         if not self._has_streams:
             await self._make_streams(stream)
@@ -92,8 +98,16 @@ class NatsTransport:
             reconnect_time_wait=0.5,
             connect_timeout=5,
             allow_reconnect=True,
-            error_cb=_ignore,
+            error_cb=self._note_refusal,
+            reconnected_cb=self._note_connection,
         )
+
+    async def _note_refusal(self, error: Exception) -> None:
+        """Remember why the client cannot connect again: the calls that wait for it say only that time is over."""
+        self._refusal = str(error)[:200]
+
+    async def _note_connection(self) -> None:
+        self._refusal = ""
 
     async def _make_streams(self, stream: Any) -> None:
         """Make the streams that do not exist. Those that exist stay as their operator has made them."""
@@ -281,10 +295,6 @@ class NatsTransport:
         self._thread.join(_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
-
-
-async def _ignore(error: Exception) -> None:
-    """The calls that fail say so themselves."""
 
 
 async def _count(bucket: Any, name: str) -> int:

