@@ -104,20 +104,36 @@ def _rescore(options: argparse.Namespace) -> int:
 
 
 def _cluster(options: argparse.Namespace, suite: RescoreSuite) -> AbstractContextManager[RayCluster | None]:
-    """The cluster of --ray; None without the option. Raises SettingError where it does not answer, and where its
-    machines would each spend the judge's whole budget."""
+    """The cluster of --ray; None without the option. Raises SettingError where it does not answer, and as
+    `require_shared` does."""
     from ragtrace.rescore.ray_cluster import connect
 
     if options.ray is None:
         return contextlib.nullcontext()
     cluster = connect(options.ray, options.jobs)
-    if suite.asks_judge and cluster.machines > 1 and not suite.settings.judge_budget_url:
-        raise SettingError(
-            f"--ray {options.ray} has {cluster.machines} machines, each of which would spend the judge's whole budget; "
-            "set judge_budget_url, a budget for all of them"
-        )
+    if cluster.machines > 1:
+        require_shared(options, suite, cluster.machines)
     _say(f"Ray: {cluster.workers} workers on {cluster.machines} machines")
     return cluster
+
+
+def require_shared(options: argparse.Namespace, suite: RescoreSuite, machines: int) -> None:
+    """Raises SettingError where several machines cannot read the store, or would each spend the judge's budget."""
+    from ragtrace.chatlogs.cli import store_address
+    from ragtrace.chatlogs.engine import parse_url
+
+    if options.file is None:
+        url = parse_url(store_address(options))
+        if url.get_backend_name() == "sqlite":
+            raise SettingError(
+                f"the store {url.database} is a file, which the {machines} machines of --ray {options.ray} cannot "
+                "read; use a store in PostgreSQL, or one machine"
+            )
+    if suite.asks_judge and not suite.settings.judge_budget_url:
+        raise SettingError(
+            f"--ray {options.ray} has {machines} machines, each of which would spend the judge's whole budget; "
+            "set judge_budget_url, a budget for all of them"
+        )
 
 
 def _say(text: str) -> None:
@@ -146,7 +162,7 @@ def _rescore_store(options: argparse.Namespace, suite: RescoreSuite, cluster: Ra
                 if cluster is None:
                     batches = local_batches(unfinished, logs.rows(), missing.unfinished, processes)
                 else:
-                    source = RaySource(iter(logs.ids()), _reader(options, suite, cluster))
+                    source = RaySource(iter(logs.ids()), _reader(options, suite))
                     batches = ray_batches(unfinished, cluster, missing.unfinished, source)
                 outcome = run_suite(unfinished, batches, logs.write, progress, parallel=processes > 0)
             code = _conclude(options, outcome, "stored")
@@ -154,8 +170,8 @@ def _rescore_store(options: argparse.Namespace, suite: RescoreSuite, cluster: Ra
         return code
 
 
-def _reader(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluster) -> StoredLogReader:
-    """Reads the store's logs in the processes of a cluster. Raises SettingError for a file that other machines lack."""
+def _reader(options: argparse.Namespace, suite: RescoreSuite) -> StoredLogReader:
+    """Reads the store's logs in the processes of a cluster."""
     from ragtrace.chatlogs.cli import store_address
     from ragtrace.chatlogs.engine import parse_url
     from ragtrace.rescore.stored_logs import StoredLogReader
@@ -163,11 +179,6 @@ def _reader(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluste
     address = store_address(options)
     url = parse_url(address)
     if url.get_backend_name() == "sqlite":
-        if cluster.machines > 1:
-            raise SettingError(
-                f"the store {url.database} is a file, which the {cluster.machines} machines of --ray {options.ray} "
-                "cannot read; use a store in PostgreSQL, or one machine"
-            )
         address = str(Path(str(url.database)).resolve())  # the cluster's processes have folders of their own
     return StoredLogReader(address, suite.settings.store_key, {check.name: check.version for check in suite.checks})
 

@@ -10,6 +10,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
 from ragtrace import semconv
 from ragtrace.spans import dialects
 from ragtrace.spans.span_record import SpanEvent, SpanRecord
@@ -36,6 +39,8 @@ def records_in(value: Mapping[str, Any]) -> Iterator[SpanRecord]:
     or AttributeError for a damaged one."""
     if "resourceSpans" in value or "resource_spans" in value:
         yield from _of_otlp(value)
+    elif isinstance(value.get("otlp"), (bytes, str)):  # a line of Parquet
+        yield from _of_column(value["otlp"])
     elif isinstance(value.get("data"), list):  # a page of Phoenix's REST API
         for item in value["data"]:
             yield from records_in(item)
@@ -63,10 +68,25 @@ def _of_otlp(value: Mapping[str, Any]) -> Iterator[SpanRecord]:
         message = message_from(dict(value))
     except IntakeError as error:
         raise ValueError(error.message) from None
+    yield from _of_message(message)
+
+
+def _of_message(message: Any) -> Iterator[SpanRecord]:
     for resource, scope, span in spans_in(message):
         if not is_valid(span):
             raise ValueError("a span has no valid trace id or span id")
         yield record_from(span, scope.name, service_of(resource))
+
+
+def _of_column(value: bytes | str) -> Iterator[SpanRecord]:
+    if isinstance(value, str):
+        yield from _of_otlp(json.loads(value))
+        return
+    try:
+        message = ExportTraceServiceRequest.FromString(value)
+    except DecodeError:
+        raise ValueError("the column otlp is no TracesData in protobuf") from None
+    yield from _of_message(message)
 
 
 # --- ragtrace's span file ------------------------------------------------------------------------

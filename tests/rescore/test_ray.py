@@ -25,6 +25,7 @@ from tests.chatlogs.evaluations import made
 GOLDEN = Path(__file__).parent / "golden"
 BRIEF, SLOW, FRAGILE, DEADLY = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "deadly"))
 _RAY = Path(sys.executable).with_name("ray")
+pytestmark = pytest.mark.timeout(600)
 _TOKEN = secrets.token_hex(32)
 
 
@@ -77,7 +78,7 @@ def _rescore(folder: Path, *arguments: str, **environment: str) -> subprocess.Co
         env=_environment(**environment),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
 
@@ -180,7 +181,7 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     while survivors := [pid for pid in processes if _is_working(pid)]:
         assert time.monotonic() < until, survivors
         time.sleep(0.05)
-    assert start().wait(100) == 0
+    assert start().wait(250) == 0
     assert _rows(str(tmp_path / "killed.db")) == _rows(str(tmp_path / "once.db"))
     assert len(_rows(str(tmp_path / "killed.db"))) == count
     samples = (kills + 1) * 2 * 8  # each run evaluates up to 8 logs twice for its estimate

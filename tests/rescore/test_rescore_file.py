@@ -355,3 +355,23 @@ def test_the_tracestate_in_ragtraces_own_span_file() -> None:
     span = ReadableSpan("rag", context=SpanContext(1, 2, is_remote=False, trace_state=state), start_time=1, end_time=2)
     [record] = records_in(json.loads(json.dumps(span_as_dict(span))))
     assert record.trace_state == "th:c"
+
+
+def test_otlp_in_parquet(tmp_path: Path) -> None:
+    """A column `otlp` of Parquet with OTLP in protobuf or in JSON gives the same requests; a line with other bytes is
+    an error with its number."""
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'ragtrace-otel[eval]'")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    spans = _spans()
+    expected = [_facts(trace) for trace in traces_of(spans)]
+    parts = [spans[i : i + 4] for i in range(0, len(spans), 4)]
+    protobuf = [message_of(part, "shop").SerializeToString() for part in parts]
+    columns = {"bytes": [*protobuf, b"\xff no spans"], "text": [json.dumps(_otlp(part)) for part in parts]}
+    for name, column in columns.items():
+        session_chunks._chunks.clear()
+        path = tmp_path / f"{name}.parquet"
+        parquet.write_table(pyarrow.table({"day": ["2026-11-23"] * len(column), "otlp": column}), path)
+        logs = _read(path)
+        assert [_facts(row.trace) for row in logs.rows] == expected
+        line = f"{path}, line {len(column)}: the column otlp is no TracesData in protobuf"
+        assert [str(error) for error in logs.errors] == ([line] if name == "bytes" else [])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -22,12 +24,15 @@ from ragtrace.chatlogs.retention import delete_user
 from ragtrace.chatlogs.schema import contents, details, scores, traces
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.cli import main
-from ragtrace.errors import DataError
+from ragtrace.errors import DataError, SettingError
 from ragtrace.offline.batches import ScoredRow
 from ragtrace.offline.rows import Row
 from ragtrace.plugins import load
 from ragtrace.records import Facts, Score
+from ragtrace.rescore.cli import require_shared
+from ragtrace.rescore.job import load_suite
 from ragtrace.rescore.stored_logs import LogSelection, StoredLogs
+from ragtrace.settings import load as load_settings
 from tests.chatlogs.evaluations import NOW, made
 from tests.reporting.terminal_sessions import in_terminal, ragtrace
 
@@ -264,6 +269,31 @@ def test_ray_is_not_installed(
     assert "--ray needs the package 'ray', which is not installed" in line
     assert "pip install 'ragtrace-otel[ray]'" in line
     assert _rows(url) == []
+
+
+@pytest.mark.parametrize(
+    ("store", "evaluators", "message"),
+    [
+        ("logs.db", BRIEF, "the store logs.db is a file, which the 3 machines of --ray head:6379 cannot read"),
+        ("postgresql://db/logs", "sexism", "each of which would spend the judge's whole budget; set judge_budget_url"),
+        ("postgresql://db/logs", BRIEF, ""),
+    ],
+)
+def test_what_several_machines_share(
+    store: str, evaluators: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster of several machines needs a store that all of them reach, and one budget for the judge."""
+    pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'ragtrace-otel[postgres]'")
+    monkeypatch.setenv("RAGTRACE_JUDGE_MODEL", "openai/gpt-4o-mini")
+    monkeypatch.setenv("RAGTRACE_STORE", store)
+    options = argparse.Namespace(store="", file=None, ray="head:6379")
+    suite = load_suite(evaluators, load_settings())
+    if not message:
+        require_shared(options, suite, 3)
+        return
+    with pytest.raises(SettingError, match=re.escape(message)):
+        require_shared(options, suite, 3)
 
 
 def test_an_empty_store_has_nothing_to_do(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
