@@ -97,9 +97,22 @@ def _retriever() -> Any:
     return Fixed()
 
 
+def _model() -> Any:
+    """A model that answers at once. It has a name, as real ones do: OpenTelemetry records no call of another."""
+    from langchain_core.language_models import FakeListChatModel
+
+    class Named(FakeListChatModel):
+        model_name: str = "gpt-4o-mini"
+
+        @property
+        def _identifying_params(self) -> dict[str, Any]:
+            return {"model_name": self.model_name, "temperature": 0.2}
+
+    return Named(responses=[ANSWER])
+
+
 def _chain() -> Any:
     """A chain of a retriever, a prompt, a model and a parser."""
-    from langchain_core.language_models import FakeListChatModel
     from langchain_core.output_parsers import StrOutputParser
     from langchain_core.prompts import ChatPromptTemplate
     from langchain_core.runnables import RunnablePassthrough
@@ -111,7 +124,7 @@ def _chain() -> Any:
             "question": RunnablePassthrough(),
         }
         | prompt
-        | FakeListChatModel(responses=[ANSWER])
+        | _model()
         | StrOutputParser()
     )
 
@@ -139,7 +152,6 @@ def langchain_stream(wrap: Wrap) -> Serve:
 
 def langgraph(wrap: Wrap) -> Serve:
     """A graph of two nodes: one retrieves, one asks the model."""
-    from langchain_core.language_models import FakeListChatModel
     from langgraph.graph import END, START, StateGraph
     from typing_extensions import TypedDict
 
@@ -148,7 +160,7 @@ def langgraph(wrap: Wrap) -> Serve:
         documents: list[Any]
         answer: str
 
-    retriever, model = _retriever(), FakeListChatModel(responses=[ANSWER])
+    retriever, model = _retriever(), _model()
 
     def retrieve(state: State) -> dict[str, Any]:
         return {"documents": retriever.invoke(state["question"])}

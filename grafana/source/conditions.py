@@ -52,9 +52,9 @@ class Window:
 
 WINDOWS = (
     Window("15m", 3.7, 0.10),
-    Window("1h", 3.7, 0.06),
-    Window("2h", 3.1, 0.06),
-    Window("6h", 3.4, 0.04, every=True),
+    Window("1h", 3.9, 0.06),
+    Window("2h", 3.6, 0.06),
+    Window("6h", 3.6, 0.04, every=True),
     Window("12h", 3.2, 0.04, wandering=0.0),
 )
 """Only z limits false alerts; a short window, which is new more often, has a larger z. Waiting until a fall has lasted
