@@ -125,7 +125,13 @@ def _figures(python: str, target: Path) -> str:
         str(target),
     ]
     subprocess.run([*command, python], check=True, capture_output=True, text=True)
-    packages = [each["name"] for each in json.loads(target.read_text("utf-8"))["components"]]
+    sbom = json.loads(target.read_text("utf-8"))
+    for each in sbom["components"]:  # where the wheel was on the machine of the build says nothing to others
+        each["externalReferences"] = [
+            link for link in each.get("externalReferences", ()) if not link["url"].startswith("file:")
+        ]
+    target.write_text(json.dumps(sbom, indent=1), encoding="utf-8")
+    packages = [each["name"] for each in sbom["components"]]
     site = next((Path(python).parents[1] / "lib").glob("python*/site-packages"))
     folders = [folder for folder in site.iterdir() if not folder.name.startswith(("pip", "setuptools"))]
     files = [path for folder in folders for path in ([folder] if folder.is_file() else folder.rglob("*"))]
