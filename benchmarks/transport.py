@@ -2,7 +2,7 @@
 
 `--kills 5 --traces 5000` publishes so many traces, lets two workers evaluate them, and kills one of them with SIGKILL
 again and again; another takes its place. It counts traces without a score, scores in the store that are there twice,
-dead letters, and the seconds from the last kill to the last score.
+dead letters, and the seconds from the last kill to the last score, and to the rate of before.
 
 `--cpu` publishes, fetches and acknowledges messages of 20 KB, with the adapter and with the broker's own client in the
 same way, and prints the processor time of this process for a message, and the ratio.
@@ -83,15 +83,25 @@ def _kill(broker: Broker, traces: int, kills: int) -> None:
         def start() -> Any:
             return stack.enter_context(worker_process(broker.url(stream), endpoint, log, store=str(store)))
 
+        counts: list[tuple[float, int]] = []
+        """Traces with a score, and when there were so many."""
+        ends: list[float] = []
+        """When a worker was killed."""
+
+        def note() -> int:
+            counts.append((time.monotonic(), len(scores(received))))
+            return counts[-1][1]
+
         workers = [start(), start()]
         for number in range(1, kills + 1):
-            while len(scores(received)) < number * traces / (kills + 2):
-                time.sleep(0.1)
+            while note() < number * traces / (kills + 2):
+                time.sleep(0.2)
             os.kill(workers.pop(drawn.randrange(2)).pid, signal.SIGKILL)
+            ends.append(time.monotonic())
             workers.append(start())
         killed, until = time.monotonic(), time.monotonic() + 300
-        while len(scores(received)) < traces and time.monotonic() < until:
-            time.sleep(0.1)
+        while note() < traces and time.monotonic() < until:
+            time.sleep(0.2)
         seconds = time.monotonic() - killed
         values = scores(received)
         spill = store.with_name(f"{store.name}.spill")
@@ -104,9 +114,23 @@ def _kill(broker: Broker, traces: int, kills: int) -> None:
             f"{broker.kind}: {traces} traces, {kills} kills: lost {traces - len(values)}, "
             f"scores in the store {rows}{late} ({waiting} were in its spill file), of these twice {rows - keys}, "
             f"traces with two different scores {sum(len(each) > 1 for each in values.values())}, "
-            f"dead letters {len(publisher.dead_letters(100))}, last score {seconds:.1f} s after the last kill"
+            f"dead letters {len(publisher.dead_letters(100))}, last score {seconds:.1f} s after the last kill, "
+            f"{_recovery(counts, ends[0], ends[-1])}"
         )
     publisher.close()
+
+
+def _recovery(counts: Sequence[tuple[float, int]], first: float, last: float) -> str:
+    """When, after the last kill, as many traces were scored in a second as before the first one, less a fifth."""
+    begin = next(moment for moment, count in counts if count)
+    before = [(moment, count) for moment, count in counts if begin <= moment <= first]
+    rate = (before[-1][1] - before[0][1]) / max(0.1, before[-1][0] - before[0][0])
+    after = [(moment, count) for moment, count in counts if moment >= last]
+    for moment, count in after:
+        later = next(((end, number) for end, number in after if end >= moment + 1.0), None)
+        if later is not None and (later[1] - count) / (later[0] - moment) >= 0.8 * rate:
+            return f"rate before the kills {rate:.0f} a second, and again {moment - last:.1f} s after the last one"
+    return f"rate before the kills {rate:.0f} a second, not reached again"
 
 
 def _stored(store: Path) -> tuple[int, int]:
