@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +18,6 @@ from ragtrace.offline.rows import row_of
 from ragtrace.records import Document
 from ragtrace.settings import load
 
-_SQLITE = b"SQLite format 3\0"
-"""The first bytes of a file of SQLite."""
 _LOGS = pytest.StashKey["list[ReviewedCase]"]()
 
 
@@ -73,15 +73,25 @@ def read_logs(source: str) -> list[ReviewedCase]:
 
 
 def _is_store(source: str) -> bool:
+    """Asks SQLite, because to open and close the file here would take SQLite's locks from a store that the tested
+    application has open in this process."""
     if "://" in source:
         return True
     try:
-        with Path(source).open("rb") as file:
-            return file.read(len(_SQLITE)) == _SQLITE
-    except IsADirectoryError:
-        return False
+        if Path(source).stat().st_size == 0 or Path(source).is_dir():
+            return False
     except OSError as error:
         raise DataError(f"{source} cannot be read: {error.strerror or error}") from error
+    connection = sqlite3.connect(source)
+    try:
+        connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.OperationalError:  # it cannot be opened or is locked; the store's own error says more
+        return os.access(source, os.R_OK)
+    except sqlite3.DatabaseError:
+        return False
+    finally:
+        connection.close()
+    return True
 
 
 def _store_rows(source: str) -> Iterable[Mapping[str, Any]]:
