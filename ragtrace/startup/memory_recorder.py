@@ -46,7 +46,7 @@ class Recording:
         self._code_scores: dict[int, list[Score]] = {}
         """By trace id: what `ragtrace.score` gave."""
         self.feedback: list[Feedback] = []
-        """The arguments of one call of `ragtrace.feedback`."""
+        """What calls of `ragtrace.feedback` gave."""
 
     # --- what a request leaves -------------------------------------------------------------------
 
