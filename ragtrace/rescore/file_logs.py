@@ -67,8 +67,10 @@ def read_file_logs(path: Path, selection: LogSelection, head_sample: float = 1.0
         raise DataError(f"{path}: none of its {len(spans)} spans belongs to a request")
     logs = FileLogs([], len(spans), errors)
     head = sampling.behind_head(sampling.ratio(1.0), head_sample)
+    # Where requests that were not sampled are in the file, too, it has all that a head sampler let through.
+    has_all = any(request.root.record.attributes.get(semconv.SAMPLED) is False for request in requests)
     for request in requests:
-        _add(logs, _trace_of(request, head), selection)
+        _add(logs, _trace_of(request, head, has_all), selection)
     return logs
 
 
@@ -92,11 +94,11 @@ def _whole_object(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _trace_of(request: RequestSpans, head: sampling.Sampler) -> Trace:
-    """The request with the probability with which its scores were chosen; where its spans have none, with that of the
-    head sampler that let them through."""
+def _trace_of(request: RequestSpans, head: sampling.Sampler, has_all: bool) -> Trace:
+    """The request with the probability with which it came into the file: that of its scores, or where they have none or
+    the file `has_all` requests that of the head sampler that let them through."""
     trace, record = trace_from(request, Sanitizer()), request.root.record
-    stated = record.attributes.get(semconv.PROBABILITY)
+    stated = None if has_all else record.attributes.get(semconv.PROBABILITY)
     if not isinstance(stated, (int, float)) or not 0 < stated <= 1:
         stated = head(trace).probability
     trace = replace(trace, sampling_probability=float(stated))

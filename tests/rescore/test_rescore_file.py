@@ -117,8 +117,8 @@ def test_otlp_in_json(form: str, tmp_path: Path) -> None:
 
 
 def test_ragtraces_own_span_file(tmp_path: Path) -> None:
-    """The spans_file of ragtrace.init gives its requests, with the probability of their sampling; evaluations in it are
-    no requests."""
+    """The spans_file of ragtrace.init gives all its requests, which nothing has sampled; where those that were not
+    sampled are taken out, the others have the probability of their sampling. Evaluations in it are no requests."""
     path = tmp_path / "spans.jsonl"
     runtime = ragtrace.init(
         app="shop",
@@ -145,8 +145,15 @@ def test_ragtraces_own_span_file(tmp_path: Path) -> None:
     assert [[(d.id, d.content) for d in row.trace.documents] for row in rows] == [
         [(f"d{n}", f"chunk {n}")] for n in range(20)
     ]
-    assert {row.trace.sampling_probability for row in rows} == {0.5}
+    assert {row.trace.sampling_probability for row in rows} == {1.0}
     assert {row.trace.facts.app for row in rows} == {"shop"}
+
+    lines = path.read_text().splitlines()
+    left_out = {span["trace_id"] for span in map(json.loads, lines) if span["attributes"].get(semconv.SAMPLED) is False}
+    assert 0 < len(left_out) < 20
+    path.write_text("".join(line + "\n" for line in lines if json.loads(line)["trace_id"] not in left_out))
+    rows = _read(path).rows
+    assert [row.trace.sampling_probability for row in rows] == [0.5] * (20 - len(left_out))
 
 
 def test_the_scores_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
