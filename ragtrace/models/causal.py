@@ -48,8 +48,8 @@ class CausalModel(Protocol):
         """The text's tokens; with `first`, after the token that begins a text."""
         ...
 
-    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
-        """(tokens, vocabulary) scores of the next token after each."""
+    def logprobs(self, tokens: Sequence[int], first: int) -> list[float]:
+        """The natural log-probability of each of `tokens[first:]`, given those before it; `first` is at least 1."""
         ...
 
 
@@ -67,22 +67,22 @@ def likelihood(model: CausalModel, text: str, prefix: str = "") -> Likelihood:
     while at < len(tokens):
         begin = 0 if len(tokens) <= WINDOW else max(0, min(at - WINDOW // 2, len(tokens) - WINDOW))
         end = min(len(tokens), begin + WINDOW)
-        logprobs.extend(_picked(model.logits(tokens[begin:end]), tokens, at, end, begin))
+        logprobs.extend(model.logprobs(tokens[begin:end], at - begin))
         at = end
     return Likelihood(tuple(logprobs), begin, unread)
 
 
-def _picked(logits: NDArray[np.float32], tokens: Sequence[int], at: int, end: int, begin: int) -> list[float]:
-    """Log-probabilities of tokens[at:end]; row i of the logits is about the token after tokens[begin + i]."""
+def _picked(logits: NDArray[np.float32], tokens: Sequence[int], first: int) -> list[float]:
+    """Log-probabilities of tokens[first:]; row i of the logits is about the token after tokens[i]."""
     import numpy as np
 
     picked: list[float] = []
-    for first in range(at, end, _ROWS):
-        last = min(first + _ROWS, end)
-        rows = logits[first - begin - 1 : last - begin - 1].astype(np.float64)
+    for at in range(first, len(tokens), _ROWS):
+        ids = np.asarray(tokens[at : at + _ROWS])
+        rows = logits[at - 1 : at - 1 + len(ids)].astype(np.float64)
         rows -= rows.max(1, keepdims=True)
         rows -= np.log(np.exp(rows).sum(1, keepdims=True))
-        picked.extend(rows[np.arange(len(rows)), np.asarray(tokens[first:last])].tolist())
+        picked.extend(rows[np.arange(len(rows)), ids].tolist())
     return picked
 
 
@@ -97,7 +97,11 @@ class LlamaModel:
         from llama_cpp import Llama
 
         try:
-            self._model: Any = Llama(str(path), n_ctx=WINDOW, logits_all=True, verbose=False, seed=1)
+            # One thread: more of them wait for each other in a loop. Small batches: llama.cpp keeps a row of scores
+            # for each token of a batch, beside those of the whole window.
+            self._model: Any = Llama(
+                str(path), n_ctx=WINDOW, n_batch=_ROWS, n_threads=1, n_threads_batch=1, logits_all=True, verbose=False
+            )
         except (ValueError, OSError) as error:
             raise ModelError(f"the language model {path} cannot be loaded: {error}") from error
         self.name = path.stem
@@ -108,14 +112,12 @@ class LlamaModel:
         ids = [int(t) for t in self._model.tokenize(text.encode("utf-8", "replace"), add_bos=False, special=False)]
         return [int(self._model.token_bos()), *ids] if first else ids
 
-    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+    def logprobs(self, tokens: Sequence[int], first: int) -> list[float]:
         """See CausalModel."""
-        import numpy as np
-
         with self._lock:
             self._model.reset()
             self._model.eval(list(tokens))
-            return np.array(self._model.scores[: len(tokens)], np.float32)
+            return _picked(self._model.scores, tokens, first)  # under the lock: they are the model's own memory
 
 
 class TransformersModel:
@@ -141,13 +143,13 @@ class TransformersModel:
         """See CausalModel."""
         return [int(t) for t in self._tokenizer(text, add_special_tokens=first)["input_ids"]]
 
-    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+    def logprobs(self, tokens: Sequence[int], first: int) -> list[float]:
         """See CausalModel."""
         import torch
 
         with torch.no_grad():
             scores: NDArray[np.float32] = self._model(torch.tensor([list(tokens)])).logits[0].float().numpy()
-        return scores
+        return _picked(scores, tokens, first)
 
 
 def load_causal(name: str = "") -> CausalModel:

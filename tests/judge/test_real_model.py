@@ -97,15 +97,8 @@ def test_likelihoods_are_of_the_right_tokens() -> None:
     after = likelihood(model, " Paris", "The capital of France is")
     assert after.logprobs[0] > likelihood(model, " purple", "The capital of France is").logprobs[0]
     tokens = model.tokens("The capital of France is Paris.", first=True)
-    alone = [likelihood_of(model.logits(tokens[:i])[-1], tokens[i]) for i in range(1, len(tokens))]
+    alone = [model.logprobs(tokens[: i + 1], i)[0] for i in range(1, len(tokens))]
     assert plain.logprobs == pytest.approx(alone, abs=2e-2)
-
-
-def likelihood_of(row: object, token: int) -> float:
-    import numpy as np
-
-    logits = np.asarray(row, np.float64)
-    return float(logits[token] - logits.max() - math.log(np.exp(logits - logits.max()).sum()))
 
 
 def test_perplexity_and_gptscore() -> None:
