@@ -164,6 +164,7 @@ def evaluators_page() -> str:
         *(f"| {what} | {', '.join(_link(name) for name in names.split())} | {why} |" for what, names, why in _STARTS),
         "",
         "Without a setting these run: " + ", ".join(_link(name) for name in plugins.DEFAULT_SUITE) + ".",
+        "Alerts page on `faithfulness` as shipped. Where it is not among yours, [name another one](howto/alerts.md).",
         "[Write your own](howto/evaluator.md) · [how good they are](quality.md) · [the judge](judge.md)",
         "",
     ]
@@ -243,7 +244,7 @@ environment, and that over `ragtrace.toml` in the working directory (or at `RAGT
 ```python
 import ragtrace
 
-ragtrace.init(evaluators=["groundedness", "toxicity"], sample=0.2, capture_content="true")
+ragtrace.init(evaluators=["groundedness", "toxicity"], sample=0.2, capture_content=True)
 ```
 
 ```sh
@@ -254,7 +255,7 @@ export RAGTRACE_EVALUATORS=groundedness,toxicity RAGTRACE_SAMPLE=0.2 RAGTRACE_CA
 # ragtrace.toml
 evaluators = ["groundedness", "toxicity"]
 sample = 0.2
-capture_content = "true"
+capture_content = true
 ```
 
 The settings of [`ragtrace worker`](worker.md) and of [the console](console.md) alone are in their pages."""
@@ -301,7 +302,7 @@ def redaction_page() -> str:
         "mode finds and misses, and what it costs.",
         "",
         "Without the setting `capture_content`, no question, chunk, prompt or answer leaves in any mode.",
-        'This is what leaves with `capture_content="true"`:',
+        "This is what leaves with `capture_content=True`:",
     ]
     for mode, meaning in _MODES.items():
         lines += ["", f'## `redact = "{mode}"`', "", meaning, "", "| | leaves as |", "|---|---|"]

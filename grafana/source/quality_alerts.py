@@ -209,11 +209,11 @@ def _unknown() -> list[Rule]:
         alert(
             "RagtraceQualityUnknown",
             "sum by (app, env) (increase(ragtrace_requests_total[1d])) > 0\n"
-            f'unless on (app, env) {SAMPLES}1d{{evaluator="faithfulness"}} >= {LEAST}',
+            f"unless on (app, env) ({SAMPLES}1d >= {LEAST} and on ({BY}) {PAGES})",
             "info",
-            f"{PLACE}: too few evaluations in a day to say anything of its faithfulness",
-            "Requests come in, and a day has fewer than 30 effective evaluations of faithfulness. Silence of the other "
-            "alerts then means nothing.",
+            f"{PLACE}: too few evaluations in a day to say whether its answers became worse",
+            "Requests come in, and a day has fewer than 30 effective evaluations of each evaluator that pages. Silence of "
+            "the other alerts then means nothing.",
             wait="1h",
             slo="quality",
         )

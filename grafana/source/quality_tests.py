@@ -164,7 +164,7 @@ def calm() -> list[dict[str, Any]]:
                 "RagtraceQualityUnknown",
                 "30h",
                 "info",
-                "shop/prod: too few evaluations in a day to say anything of its faithfulness",
+                "shop/prod: too few evaluations in a day to say whether its answers became worse",
                 slo="quality",
             ),
         ),

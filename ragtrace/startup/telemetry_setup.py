@@ -94,6 +94,12 @@ def _publisher(settings: Settings) -> Callable[[], SpanExporter] | None:
     is_claim = settings.transport_privacy == "claim_check"
     if is_claim and not settings.store:
         raise SettingError("transport_privacy is 'claim_check', which keeps texts in the store; set store, too")
+    if not is_claim and settings.redact not in ("", "off"):
+        _log.warning(
+            "ragtrace: workers evaluate what is published, redacted as redact = %r says: pii_leakage and "
+            "sensitive_data_leakage find nothing there; transport_privacy = 'claim_check' gives them the store's texts",
+            settings.redact,
+        )
     opener = partial(open_publisher, address, keys_to_publish(settings))
     return partial(TransportSpanExporter, opener, _settle_store if is_claim else None)
 
