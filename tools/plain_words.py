@@ -25,7 +25,9 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").rglob("README.md")),
 ]
-MODULES = sorted(path for room in ("ragtrace", "integrations", "exporters") for path in (ROOT / room).rglob("*.py"))
+MODULES = sorted(
+    path for room in ("ragtrace", "integrations", "exporters", "grafana/source") for path in (ROOT / room).rglob("*.py")
+)
 DEFINITIONS = ("evaluators.md",)
 """Pages that define values, whose definitions are no sentences."""
 PROMPTS = ("judge_ratios.py",)

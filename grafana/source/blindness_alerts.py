@@ -100,7 +100,7 @@ def _failing() -> list[Rule]:
             f"{PLACE}: {{{{ $labels.evaluator }}}} fails in {{{{ $value | humanizePercentage }}}} of its runs: nobody would "
             "see the answers become worse",
             "More than half of at least ten runs of an evaluator fail, in 30 minutes or, where they are few, in 6 hours. "
-            "What it says stands on the few that succeed.",
+            "What it says is based on the few that succeed.",
             wait="15m",
             keep="15m",
         ),

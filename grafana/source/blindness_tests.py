@@ -89,7 +89,7 @@ def _gone() -> list[dict[str, Any]]:
             ),
         ),
         test(
-            "an application is deployed anew",
+            "an application is deployed again",
             [BUILD, gauge("ragtrace_build_info", "1x24 _x1 1x40", version="1", app="gone")],
             silent("RagtraceApplicationGone", "2h15m"),
             silent("RagtraceApplicationGone", "5h"),
@@ -164,7 +164,7 @@ def _silence() -> list[dict[str, Any]]:
             silent(silence, "10h"),
         ),
         test(
-            "requests that are not sampled are none that an evaluator owes a word",
+            "requests that are not sampled need no score",
             [
                 counter(
                     "ragtrace_evaluation_outcomes_total", [(10, 5)], evaluator="groundedness", outcome="sampled_out"

@@ -250,7 +250,7 @@ def _group_zscore(window: Window) -> Rule:
         GROUPS.fact("zscore") + w,
         f"min by ({GROUPS.by}) (\n{united(least)}\n)",
         f"How far a group's rate of {w} is above its past, in standard errors, and 3 of them above the other requests of "
-        "the same time. A group that is not new and has all the traffic is not told from its application.",
+        "the same time. A group that is not new and has all the traffic cannot be distinguished from it.",
     )
 
 

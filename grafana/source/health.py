@@ -93,9 +93,9 @@ def _trust(page: Page) -> None:
 
 
 def _outcomes(page: Page) -> None:
-    """What became of the requests, and why some have no score."""
+    """How the requests ended, and why some have no score."""
     page.lines(
-        "What became of the requests",
+        "Requests by outcome",
         "Requests that an evaluator could have scored, by outcome, a second. Metric: `ragtrace_evaluation_outcomes_total`",
         [
             (

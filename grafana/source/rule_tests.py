@@ -35,7 +35,7 @@ def secrets() -> list[dict[str, Any]]:
             silent(secret, "1h30m"),
         ),
         test(
-            "the very first evaluation of a new model is a secret; a gap in the scrapes is none",
+            "the very first evaluation of a new model is a secret; a gap in the scrapes is no secret",
             [
                 gauge(
                     "ragtrace_evaluations_total",
@@ -137,7 +137,7 @@ def service() -> list[dict[str, Any]]:
             silent(down, "34h"),
         ),
         test(
-            "a fifth of the requests are errors; three errors in a quiet hour are none of ours",
+            "a fifth of the requests are errors; three errors in a quiet hour are too few",
             [
                 counter("ragtrace_requests_total", [(4, 8), (1, 8), (4, 8)], status="ok"),
                 counter("ragtrace_requests_total", [(4, 0), (1, 2), (4, 0)], status="error"),

@@ -15,7 +15,7 @@ PAGE, TICKET = "page", "ticket"
 DAY, WEEK = 24.0, 168.0
 ABSENT = None
 RESTART, GAP = -1.0, math.nan
-"""Instead of evaluations a minute: the counter begins anew; nobody scrapes."""
+"""Instead of evaluations a minute: the counter begins again; nobody scrapes."""
 Alert = tuple[str, str]
 """Name and severity."""
 
