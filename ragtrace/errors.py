@@ -2,6 +2,8 @@
 
 PARSE_FAILURE = "parse_failure"
 """The reason of an EvaluationError where the judge's answer cannot be read."""
+PENDING = "judge_pending"
+"""The same where the judge's answer is not there yet: the question waits for a batch."""
 
 
 class RagtraceError(Exception):

@@ -75,6 +75,10 @@ class ScriptedJudge:
         """Name, fields and sample of each question."""
         self.store = Ledger(hour=float("inf"), day=float("inf"))
 
+    def headroom(self) -> float:
+        """See `Judge.headroom`."""
+        return self.store.headroom()
+
     def ask(
         self, prompt: Any, fields: Mapping[str, str], *, sample: int = 0, temperature: float = 0.0, top: int = 0
     ) -> Any:

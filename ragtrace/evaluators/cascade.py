@@ -35,7 +35,7 @@ CASCADES = (
 def width(settings: Settings) -> float:
     """Half the width of the band in which the judge is asked: the setting `cascade_band`, less where the judge's budget
     runs out faster than its hour and its day, 0 where nothing is left."""
-    return settings.cascade_band * min(1.0, get_judge(settings).store.headroom())
+    return settings.cascade_band * min(1.0, get_judge(settings).headroom())
 
 
 def cascade(

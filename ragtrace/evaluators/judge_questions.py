@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragtrace.errors import PARSE_FAILURE, EvaluationError, MissingExtraError, SettingError
+from ragtrace.errors import PARSE_FAILURE, PENDING, EvaluationError, MissingExtraError, SettingError
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
 from ragtrace.evaluators.arithmetic import share
 from ragtrace.judge import Answer, Judge, JudgeError, Prompt, Usage, deadline, gather, get_judge, paying_for
@@ -164,19 +164,26 @@ def marked(explanation: str | None, doubtful: Sequence[str]) -> str | None:
 
 def readable(ask: Callable[[int], Answer], samples: Iterable[int]) -> Iterator[Answer]:
     """The answers of independent samples; those that cannot be read are left out. Raises JudgeError where the judge
-    cannot be asked, and for the last sample where none can be read."""
+    cannot be asked, and for the last sample where none can be read. Where answers wait for a batch, all samples are
+    asked before that is raised."""
     is_any = False
     unreadable: JudgeError | None = None
+    pending: JudgeError | None = None
     for sample in samples:
         try:
             answer = ask(sample)
         except JudgeError as error:
-            if error.reason != PARSE_FAILURE:
+            if error.reason == PENDING:
+                pending = error
+            elif error.reason == PARSE_FAILURE:
+                unreadable = error
+            else:
                 raise
-            unreadable = error
             continue
         is_any = True
         yield answer
+    if pending is not None:
+        raise pending
     if unreadable is not None and not is_any:
         raise unreadable
 

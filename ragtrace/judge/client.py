@@ -53,9 +53,11 @@ class JudgeError(EvaluationError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class JudgeRequest:
     """What is sent; `id` is that of its reservation, empty for a new one each time."""
 
+    key: str
+    """Under which the answer is remembered; also of the second try, whose messages differ."""
     messages: Sequence[Message]
     schema: Schema
     temperature: float
@@ -104,7 +106,7 @@ class Judge:
         problem = ""
         for _ in range(2):
             try:
-                reply = self._send(_Request(messages, prompt.schema, temperature, top, id))
+                reply = self._send(JudgeRequest(key, messages, prompt.schema, temperature, top, id))
             except JudgeError as error:
                 raise JudgeError(error.reason, str(error), spent + error.usage) from error
             spent += reply.usage
@@ -119,9 +121,16 @@ class Judge:
                 messages = again(messages, reply.text, problem)
                 continue
             saved = json.dumps({"value": value, "text": reply.text, "top": reply.top})
-            self.store.put(key, saved)
+            self._remember(key, saved)
             return Answer(value, reply.text, spent, cut, reply.top)
         raise JudgeError(PARSE_FAILURE, f"the judge's answer cannot be read: {problem}", spent)
+
+    def headroom(self) -> float:
+        """How much of the budget is left, in [0, 1]: see `Ledger.headroom`."""
+        return self.store.headroom()
+
+    def _remember(self, key: str, saved: str) -> None:
+        self.store.put(key, saved)
 
     def _redacted(self, fields: Mapping[str, str]) -> Mapping[str, str]:
         """The fields as they may leave. Raises JudgeError if one could not be redacted: it is not asked about."""
@@ -144,7 +153,7 @@ class Judge:
         own = bool(self._settings.judge_api_base)
         return "schema" if own or self._litellm.supports_response_schema(self.model) else "object"
 
-    def _send(self, request: _Request) -> Completion:
+    def _send(self, request: JudgeRequest) -> Completion:
         import tenacity
 
         attempts = tenacity.Retrying(
@@ -164,7 +173,7 @@ class Judge:
             raise JudgeError(self._reason(error), _brief(error), lost[0]) from error
         return replace(reply, usage=reply.usage + lost[0])
 
-    def _attempt(self, request: _Request, lost: list[Usage]) -> Completion:
+    def _attempt(self, request: JudgeRequest, lost: list[Usage]) -> Completion:
         """One try, and once more without what the server refuses."""
         while True:
             options = self._options(request.schema, request.top)
@@ -191,7 +200,7 @@ class Judge:
             options.update(logprobs=True, top_logprobs=top)
         return options
 
-    def _once(self, request: _Request, options: Mapping[str, Any], lost: list[Usage]) -> Completion:
+    def _once(self, request: JudgeRequest, options: Mapping[str, Any], lost: list[Usage]) -> Completion:
         seconds = self._settings.judge_timeout + _GRACE
         most = self._most(request.messages, options)
         left = remaining()

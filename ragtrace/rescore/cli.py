@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.errors import DataError, SettingError
+from ragtrace.rescore.announcement import confirm, say, task
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
     from ragtrace.offline.checkpoint import Checkpoint
-    from ragtrace.offline.rows import Row
-    from ragtrace.rescore.cost_estimate import CostEstimate
+    from ragtrace.offline.rows import Item, Row
     from ragtrace.rescore.file_logs import FileLogs
     from ragtrace.rescore.job import Batches, RescoreOutcome, RescoreSuite
     from ragtrace.rescore.ray_cluster import RayCluster
@@ -62,6 +62,19 @@ def add_commands(commands: Any) -> None:
         metavar="ADDRESS",
         help="evaluate on a cluster of Ray: HOST:PORT, ray://HOST:PORT or auto; without an address on this machine",
     )
+    add(
+        "--judge-batch",
+        type=Path,
+        metavar="FILE",
+        help="ask the judge in the provider's batches, which take up to 24 hours; FILE keeps them until the end",
+    )
+    add(
+        "--batch-price-share",
+        type=float,
+        default=0.5,
+        metavar="SHARE",
+        help="the price of a batch as a share of that of single calls (default: 0.5)",
+    )
     add("--yes", action="store_true", help="let the judge spend what the command says that it will cost")
     rescore.set_defaults(run=_rescore)
 
@@ -91,9 +104,12 @@ def compare_versions(options: argparse.Namespace) -> int:
 def _rescore(options: argparse.Namespace) -> int:
     from ragtrace import settings
     from ragtrace.rescore.job import load_suite
+    from ragtrace.rescore.judge_batches import check_batch_options
     from ragtrace.rescore.score_table import is_parquet
 
     suite = load_suite(options.evaluators, settings.load())
+    if options.judge_batch is not None:
+        check_batch_options(options.batch_price_share, options.ray)
     if options.out:
         is_parquet(Path(options.out))  # raises before the work begins where pyarrow is not installed
     with _cluster(options, suite) as cluster:
@@ -113,7 +129,7 @@ def _cluster(options: argparse.Namespace, suite: RescoreSuite) -> AbstractContex
     cluster = connect(options.ray, options.jobs)
     if cluster.machines > 1:
         require_shared(options, suite, cluster.machines)
-    _say(f"Ray: {cluster.workers} workers on {cluster.machines} machines")
+    say(f"Ray: {cluster.workers} workers on {cluster.machines} machines")
     return cluster
 
 
@@ -136,12 +152,6 @@ def require_shared(options: argparse.Namespace, suite: RescoreSuite, machines: i
         )
 
 
-def _say(text: str) -> None:
-    from ragtrace.reporting import terminal
-
-    print("\n".join(terminal.fitted([f"ragtrace rescore: {text}"], terminal.width(sys.stderr))), file=sys.stderr)
-
-
 def _rescore_store(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluster | None) -> int:
     from ragtrace.chatlogs.cli import open_store_of
     from ragtrace.offline.rows import Row
@@ -158,7 +168,7 @@ def _rescore_store(options: argparse.Namespace, suite: RescoreSuite, cluster: Ra
         unfinished, processes = _announce(options, suite, missing, store.name, sample, cluster=cluster)
         code = 0
         if missing.unfinished:
-            with _progress(missing.unfinished) as progress:
+            with _batched(options, unfinished, logs.rows), _progress(missing.unfinished) as progress:
                 if cluster is None:
                     batches = local_batches(unfinished, logs.rows(), missing.unfinished, processes)
                 else:
@@ -196,7 +206,7 @@ def _rescore_into_store(options: argparse.Namespace, suite: RescoreSuite, cluste
         unfinished, processes = _announce(options, suite, missing, store.name, _sample(rows), cluster=cluster)
         code = 1 if logs.errors else 0
         if rows:
-            with _progress(len(rows)) as progress:
+            with _batched(options, unfinished, lambda: iter(rows)), _progress(len(rows)) as progress:
                 batches = _batches(unfinished, rows, processes, cluster)
                 outcome = run_suite(unfinished, batches, imported.write, progress, parallel=processes > 0)
             code = _conclude(options, outcome, "stored", logs.errors)
@@ -210,7 +220,7 @@ def _export(options: argparse.Namespace, store: Store, suite: RescoreSuite) -> N
 
     if options.out:
         count = export_scores(store, suite.checks, _selection(options), Path(options.out))
-        _say(f"{options.out}: {count:,} scores of the store")
+        say(f"{options.out}: {count:,} scores of the store")
 
 
 def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluster | None) -> int:
@@ -234,8 +244,9 @@ def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite, cluster
     with ResultFile(target, options.file, suite, rows) as results:
         checkpoint = results.checkpoint
         if checkpoint is not None and checkpoint.done:
-            _say(f"{checkpoint.done:,} of them were evaluated in an earlier run")
-        with _progress(len(rows)) if is_visible else contextlib.nullcontext() as progress:
+            say(f"{checkpoint.done:,} of them were evaluated in an earlier run")
+        bar = _progress(len(rows)) if is_visible else contextlib.nullcontext()
+        with _batched(options, suite, lambda: iter(rows)), bar as progress:
             batches = _batches(suite, rows, processes, cluster, checkpoint)
             outcome = run_suite(suite, batches, results.write, progress, parallel=processes > 0, target=target)
         results.complete()
@@ -249,10 +260,10 @@ def _read_file(options: argparse.Namespace) -> FileLogs:
 
     logs = read_file_logs(options.file, _selection(options), settings.load().head_sample)
     for error in logs.errors:
-        _say(str(error))
+        say(str(error))
     requests = len(logs.rows) + logs.left_out.total()
     reasons = "".join(f", {count:,} {reason}" for reason, count in logs.left_out.items())
-    _say(f"{options.file}: {logs.spans:,} spans, {requests:,} requests{reasons}")
+    say(f"{options.file}: {logs.spans:,} spans, {requests:,} requests{reasons}")
     return logs
 
 
@@ -292,12 +303,27 @@ def _announce(
     from ragtrace.rescore.cost_estimate import estimate_cost
     from ragtrace.rescore.job import process_count
 
-    _say(_task(suite, missing, name))
+    say(task(suite, missing, name))
     suite = suite.subset({name for name, count in missing.evaluations.items() if count})
     processes = cluster.workers if cluster is not None else process_count(options.jobs, missing.unfinished)
+    if options.judge_batch is not None and suite.asks_judge:
+        processes = 0  # the file of --judge-batch is this process's alone
     if missing.unfinished:
-        _confirm(suite, estimate_cost(suite, sample, missing.evaluations, processes), processes, options.yes)
+        share = None if options.judge_batch is None else options.batch_price_share
+        cost = estimate_cost(suite, sample, missing.evaluations, processes)
+        confirm(suite, cost, processes, options.yes, share)
     return suite, processes
+
+
+def _batched(
+    options: argparse.Namespace, suite: RescoreSuite, rows: Callable[[], Iterator[Item]]
+) -> AbstractContextManager[None]:
+    """Asks the judge in batches, with --judge-batch."""
+    from ragtrace.rescore.judge_batches import judge_in_batches
+
+    if options.judge_batch is None or not suite.asks_judge:
+        return contextlib.nullcontext()
+    return judge_in_batches(suite, rows, options.judge_batch, options.batch_price_share, say)
 
 
 def _selection(options: argparse.Namespace) -> LogSelection:
@@ -310,47 +336,6 @@ def _selection(options: argparse.Namespace) -> LogSelection:
     if not since < until:
         raise SettingError(f"the period ends before it begins: --since {options.since}, --until {options.until}")
     return LogSelection(since, until, options.app)
-
-
-def _task(suite: RescoreSuite, missing: Missing, name: str) -> str:
-    """What is to be done, in one sentence."""
-    versions = ", ".join(f"{check.name} {check.version}" for check in suite.checks)
-    begin = f"{name}: {missing.logs:,} logs; evaluators with their versions: {versions}"
-    if not missing.unfinished:
-        return f"{begin}; all scores are there, nothing is to be done"
-    todo = sum(missing.evaluations.values())
-    present = missing.logs * len(suite.checks) - todo
-    return f"{begin}; {todo:,} evaluations of {missing.unfinished:,} logs are to be done, {present:,} are there"
-
-
-def _confirm(suite: RescoreSuite, cost: CostEstimate, processes: int, agreed: bool) -> None:
-    """Says what the run will take, and asks before the judge costs money. Raises SettingError without an agreement."""
-    where = f"{processes} processes" if processes else "one process"
-    _say(f"about {_duration(cost.seconds)} in {where}, measured on {cost.sample} of the logs")
-    if not suite.asks_judge:
-        return
-    used = suite.settings
-    limits = f"its budget is {used.judge_budget_hour:g} US dollars an hour and {used.judge_budget_day:g} a day"
-    _say(f"the judge {used.judge_model}: about {cost.calls:,} calls, {_dollars(cost.dollars)}; {limits}")
-    if cost.dollars > used.judge_budget_hour:
-        _say("that is more than judge_budget_hour: what it has no room for fails, and the next run tries it again")
-    if agreed or cost.is_free:
-        return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise SettingError(f"the judge will cost about {_dollars(cost.dollars)}; add --yes to agree")
-    print("ragtrace rescore: go on? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise SettingError("rescore was not confirmed; nothing was evaluated")
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{max(1.0, seconds):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"
-
-
-def _dollars(amount: float) -> str:
-    return f"{amount:.2f} US dollars" if amount >= 0.01 or not amount else f"{amount:.2g} US dollars"
 
 
 @contextlib.contextmanager
@@ -368,18 +353,18 @@ def _conclude(
     from ragtrace.reporting import terminal
 
     for error in outcome.errors:
-        _say(str(error))
+        say(str(error))
     unreadable = len(outcome.errors) + len(line_errors)
     left_out = f"{unreadable} unreadable {'lines' if line_errors else 'ones'} were left out"
-    _say(f"{outcome.done:,} logs were evaluated and {verb}, {left_out}, in {outcome.seconds:.1f} s")
+    say(f"{outcome.done:,} logs were evaluated and {verb}, {left_out}, in {outcome.seconds:.1f} s")
     print("\n".join(outcome.figures.lines(terminal.width(sys.stderr))), file=sys.stderr)
     if outcome.failed:
         again = "; the same command tries them again" if verb == "stored" else ""
-        _say(f"{outcome.failed:,} evaluations failed{again}")
+        say(f"{outcome.failed:,} evaluations failed{again}")
     names = [name.strip() for name in options.evaluators.split(",")]
     empty = outcome.figures.without_value(_required(outcome, names))
     for line in empty:
-        _say(line)
+        say(line)
     return 1 if unreadable or empty else 0
 
 

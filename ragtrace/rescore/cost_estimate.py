@@ -38,6 +38,12 @@ class CostEstimate:
     """Logs that it was estimated from."""
     is_free: bool = True
     """Whether no judge is asked, or it has no price."""
+    waiting: float = 0.0
+    """Those of the seconds in which the judge's replies are waited for."""
+
+    def in_batches(self, share: float) -> CostEstimate:
+        """The same where the judge is asked in batches at this share of the price, without the wait for them."""
+        return replace(self, seconds=self.seconds - self.waiting, waiting=0.0, dollars=self.dollars * share)
 
 
 def sample_size(logs: int) -> int:
@@ -78,7 +84,7 @@ def estimate_cost(
         use_judge(None)
         judge.store.close()
     waiting = calls * _CALL_SECONDS / (suite.settings.judge_concurrency * max(1, processes))
-    return CostEstimate(local + waiting, round(calls), dollars, len(rows), judge.is_free)
+    return CostEstimate(local + waiting, round(calls), dollars, len(rows), judge.is_free, waiting)
 
 
 def _local_seconds(check: Evaluator, rows: Sequence[Row]) -> float:

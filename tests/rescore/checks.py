@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 
 from ragtrace.evaluation import evaluator
@@ -44,3 +45,8 @@ def deadly(trace: Trace) -> float:
 def compared(trace: Trace) -> bool:
     """The answer is the reference."""
     return trace.answer == trace.reference
+
+
+def without_numbers(text: str) -> str:
+    """A redact function."""
+    return re.sub(r"\d", "#", text)
