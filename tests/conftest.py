@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -21,10 +22,15 @@ from tests.kinds import (  # noqa: F401 hooks
     pytest_addoption,
     pytest_collection_finish,
     pytest_configure,
+    pytest_ignore_collect,
     pytest_itemcollected,
 )
 from tests.redis_server import redis_server  # noqa: F401 a fixture
 
+# A shell starts what it runs in the background with SIGINT ignored, and so are then all processes that tests start: a
+# Ctrl-C that a test sends them would do nothing.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # before its import: nothing is fetched
 
 

@@ -70,7 +70,7 @@ def test_answers_that_do_not_fit_are_refused(store: Store) -> None:
     trace_id = _reviewed(store)
     own_questions.close(store, "gap")
     for answers, message in (
-        ({"tone": "sad"}, "tone is none of its categories"),
+        ({"tone": "sad"}, "tone is not one of its categories"),
         ({"score": 11}, "score is 11; give a number from 0 to 10"),
         ({"score": "3"}, "score is not a finite number"),
         ({"score": float("nan")}, "score is not a finite number"),
