@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -27,8 +28,12 @@ LARGEST_WHEEL = 25_000_000
 LEFT_OUT = (".github/", ".ci/", ".pre-commit", ".gitignore")
 """What only the repository needs."""
 WEIGHTS = (".npz", ".onnx", ".txt", ".jsonl")
-PLACES = re.compile(rb"/home/[a-z]|/root/|/tmp/wt|shared/data/")
-"""What only the machine has on which a release is built."""
+PLACES = re.compile(
+    b"|".join(
+        [re.escape(os.fsencode(path)) for path in (ROOT, Path.home())] + [rb"/home/[a-z]", rb"/data/(?:train|dev)/"]
+    )
+)
+"""Folders that only the machine has on which a release is built, and those of the labelled data."""
 
 
 def main() -> int:

@@ -11,17 +11,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import report
-from traffic import DAY, SAMPLINGS, WEEK, Array, Story, counted, rhythm
+from traffic import DAY, WEEK, Array, Story, counted, rhythm
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "grafana" / "source"))
 from conditions import WINDOWS, Window
 from rule import LEAST, seconds
 
 MINUTES_A_DAY = 1_440
+SAMPLED = ("1%", "5%", "20%", "biased")
 TOGETHER = 50
 """Minutes within which beginnings are one page: the least length of an incident."""
 HISTORY = 9
@@ -91,26 +93,17 @@ def pages(scores: Mapping[str, Array], bars: Mapping[str, float]) -> int:
 
 def quiet_table(months: int, bars: Mapping[str, float], seed: int) -> str:
     """Returns the table of pages where nothing happens."""
-    rows, means = [], []
-    for kind in ("rhythm", "usual"):
-        for rate in (20.0, 200.0, 2000.0):
-            for place, sampling in enumerate(("1%", "5%", "20%", "biased")):
-                random = np.random.default_rng([seed, int(rate), place, len(kind)])
-                stories = [
-                    Story(rate, SAMPLINGS[sampling].name, phase=_phase(random), wanders=kind == "usual")
-                    for _ in range(months)
-                ]
-                counts = [pages(zscores(random, story, 30), bars) for story in stories]
-                means.append(np.mean(counts))
-                several = np.mean(np.array(counts) > 1)
-                rows.append((f"{rate:g}", sampling, kind, f"{means[-1]:.2f}", f"{several:.0%}", max(counts)))
-    rows += [("all", "", kind, f"{np.mean(part):.2f}", "", "") for kind, part in _halves(means)]
+    rows = []
+    means: dict[str, list[float]] = {"rhythm": [], "usual": [], "both": []}
+    for kind, rate, (place, sampling) in product(("rhythm", "usual"), (20, 200, 2000), enumerate(SAMPLED)):
+        random = np.random.default_rng([seed, rate, place, len(kind)])
+        stories = [Story(rate, sampling, phase=_phase(random), wanders=kind == "usual") for _ in range(months)]
+        counts = np.array([pages(zscores(random, story, 30), bars) for story in stories])
+        means[kind].append(counts.mean())
+        means["both"].append(counts.mean())
+        rows.append((rate, sampling, kind, f"{counts.mean():.2f}", f"{(counts > 1).mean():.0%}", counts.max()))
+    rows += [("all", "", kind, f"{np.mean(part):.2f}", "", "") for kind, part in means.items()]
     return report.table(("requests a minute", "sampling", "what", "pages a month", "months with several", "most"), rows)
-
-
-def _halves(means: list[float]) -> list[tuple[str, list[float]]]:
-    half = len(means) // 2
-    return [("rhythm", means[:half]), ("usual", means[half:]), ("both", means)]
 
 
 def _phase(random: np.random.Generator) -> int:

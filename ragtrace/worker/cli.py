@@ -68,8 +68,8 @@ def _transport_keys(options: argparse.Namespace) -> int:
         raise SettingError(f"--ahead is {options.ahead} and --keep is {options.keep}; give numbers of days from 0 on")
     renewal = renew_keys(options.file, options.ahead, options.keep)
     print(
-        f"{options.file} has keys from {renewal.keys[0]} to {renewal.keys[-1]}: {renewal.added} made, "
-        f"{renewal.removed} removed"
+        f"{options.file} has keys from {renewal.keys[0]} to {renewal.keys[-1]}: {renewal.added} of them are new, "
+        f"{renewal.removed} old ones were removed"
     )
     return 0
 

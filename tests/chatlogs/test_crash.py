@@ -17,7 +17,8 @@ from ragtrace.chatlogs.schema import contents, details, scores, traces
 from ragtrace.chatlogs.search import find
 from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.chatlogs.store_types import Filter
-from ragtrace.errors import StoreError
+from ragtrace.errors import DataError, StoreError
+from ragtrace.pytest.reviewed_logs import read_logs
 from tests.chatlogs.evaluations import made
 
 KILLS = int(os.environ.get("RAGTRACE_KILLS", "12"))
@@ -91,8 +92,8 @@ store.close()
 
 
 def test_a_store_that_one_process_opens_twice_loses_nothing(tmp_path: Path) -> None:
-    """Two stores of one process on one file, and a program that opens and closes it meanwhile, e.g. `ragtrace
-    calibrate`: each process sees all that was written, and the file is whole."""
+    """Two stores of one process on one file, reviewed logs that it reads, and a program that opens and closes the file
+    meanwhile, e.g. `ragtrace calibrate`: each process sees all that was written, and the file is whole."""
     url = str(tmp_path / "logs.db")
 
     def numbers_elsewhere() -> str:
@@ -102,6 +103,8 @@ def test_a_store_that_one_process_opens_twice_loses_nothing(tmp_path: Path) -> N
     first = open_store(url)
     first.write([made(0, trace_id=1)])
     second = open_store(url)
+    with pytest.raises(DataError, match="has no reviewed logs"):
+        read_logs(url)
     assert second.get(f"{1:032x}") is not None
     assert numbers_elsewhere() == "[1]"
     first.write([made(0, trace_id=2)])

@@ -26,8 +26,8 @@ def test_page_has_plain_words(page: Path) -> None:
 def test_code_has_plain_words() -> None:
     """No docstring, comment, error, log line or text of the product has such a word."""
     assert len(plain_words.MODULES) > 400
-    found = {str(path.relative_to(ROOT)): plain_words.module_findings(path) for path in plain_words.MODULES}
-    assert {path: findings for path, findings in found.items() if findings} == {}
+    findings = {str(path.relative_to(ROOT)): plain_words.module_findings(path) for path in plain_words.MODULES}
+    assert {path: words for path, words in findings.items() if words} == {}
 
 
 def test_words_of_a_module_are_read(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_a_log_that_ends_its_process_ends_the_run(cluster: str, tmp_path: Path) 
     ],
 )
 def test_an_address_without_a_cluster_is_one_line(address: str, message: str, tmp_path: Path) -> None:
-    """An address that is none, or at which nothing listens, is said in one line that says what to do."""
+    """An invalid address, or one at which nothing listens, gives one line that says what to do."""
     _fill(str(tmp_path / "s.db"), 3)
     run = _rescore(tmp_path, "--store", "s.db", "--evaluators", BRIEF, "--ray", address)
     assert run.returncode == 2
@@ -217,7 +217,7 @@ def test_an_address_without_a_cluster_is_one_line(address: str, message: str, tm
 
 
 def test_a_cluster_that_wants_another_token_is_one_line(cluster: str, tmp_path: Path) -> None:
-    """A cluster that refuses the token is said in one line that says what to do."""
+    """A cluster that refuses the token gives one line that says what to do."""
     _fill(str(tmp_path / "s.db"), 3)
     command = ["--store", "s.db", "--evaluators", BRIEF, "--ray", cluster]
     run = _rescore(tmp_path, *command, RAY_AUTH_TOKEN=secrets.token_hex(32))

@@ -95,16 +95,16 @@ def test_texts_in_the_store_are_not_in_the_broker(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `claim_check` a message has ids alone: the worker reads the request from the store, and its scores are
-    there, in events, and on no span. A request that the store does not have is a dead letter; while the store is away,
-    messages wait and `/readyz` says so."""
+    there, in events, and on no span. What `redact` takes out of spans is in the texts that it evaluates. A request that
+    the store does not have is a dead letter; while the store is away, messages wait and `/readyz` says so."""
     stream, file = stream_name(), tmp_path / "logs.db"
     monkeypatch.setenv("RAGTRACE_STORE", str(file))
     address = broker.url(stream)
     runtime = ragtrace.init(
-        transport=address, transport_privacy="claim_check", capture_content=True, prometheus_port=-1
+        transport=address, transport_privacy="claim_check", capture_content=True, redact="pii", prometheus_port=-1
     )
     with ragtrace.request("the pump") as request:
-        request.answered("I do not know about it.")
+        request.answered("Write to ada@pump-works.de about it.")
     assert runtime.flush(20.0)
     reader = broker.transport(stream, group="look")
     [letter] = reader.fetch(10, 5.0)
@@ -113,7 +113,7 @@ def test_texts_in_the_store_are_not_in_the_broker(
         [record] = wait_for(received.records, bool)
         assert (record.trace_id.hex(), record.span_id) == (letter.key, letter.payload)
         assert plain(received.logs.resource_logs[0].resource.attributes) == {"service.name": "rag"}
-        assert [trace.query for trace in worker.evaluated] == ["the pump"]
+        assert [trace.answer for trace in worker.evaluated] == ["Write to ada@pump-works.de about it."]
         assert received.spans() == {}
         with closing(open_store(str(file))) as store:
             stored = store.get(letter.key)
@@ -216,7 +216,7 @@ def test_a_password_that_changes_holds_nothing_up(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A broker that no longer takes the worker's password is tried again: `/readyz`, the counts and `ragtrace doctor`
-    say what it said, without the password. When it takes the password again, the worker goes on."""
+    quote it, without the password. When it takes the password again, the worker goes on."""
     broker, stream = Broker(kind, tmp_path, password="the-old-one"), stream_name()
     broker.start()
     url = broker.url(stream)

@@ -120,7 +120,7 @@ def test_the_command_makes_and_removes_keys(tmp_path: Path, capsys: pytest.Captu
     tomorrow = (today() + timedelta(days=1)).isoformat()
     assert TransportKeys(str(file)).days == [past, today().isoformat(), tomorrow]
     assert parse_day_keys(first)[past] == parse_day_keys(kept)[past]
-    assert f"from {past} to {tomorrow}: 2 made, 1 removed" in capsys.readouterr().out
+    assert f"from {past} to {tomorrow}: 2 of them are new, 1 old ones were removed" in capsys.readouterr().out
     assert main(["transport-keys", str(file), "--ahead", "1"]) == 0
     assert file.read_text() == first
     assert os.listdir(tmp_path) == ["keys"]
@@ -149,6 +149,24 @@ def test_wrong_keys_are_refused_without_being_quoted(
         assert main(["transport-keys", str(file)]) != 0
         assert words in capsys.readouterr().err
         assert file.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("redact", "privacy", "warned"), [("pii", "inline", True), ("off", "inline", False), ("pii", "claim_check", False)]
+)
+def test_redacted_texts_behind_a_broker_are_announced(
+    redact: str, privacy: str, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where workers evaluate redacted texts, in which `pii_leakage` finds nothing, `init` warns, and names the mode in
+    which they read the texts of the store."""
+    own = {"store": str(tmp_path / "logs.db")} if privacy == "claim_check" else {}
+    runtime = ragtrace.init(
+        transport="memory://here/one", transport_privacy=privacy, redact=redact, prometheus_port=-1, **own
+    )
+    runtime.close()
+    messages = [record.getMessage() for record in caplog.records if "pii_leakage" in record.getMessage()]
+    assert len(messages) == warned
+    assert all(f"redact = {redact!r}" in each and "claim_check" in each for each in messages)
 
 
 def test_sealing_without_keys_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
