@@ -101,10 +101,7 @@ def _trace_of(request: RequestSpans, head: sampling.Sampler, has_all: bool) -> T
     stated = None if has_all else record.attributes.get(semconv.PROBABILITY)
     if not isinstance(stated, (int, float)) or not 0 < stated <= 1:
         stated = head(trace).probability
-    trace = replace(trace, sampling_probability=float(stated))
-    if trace.facts.app is None and record.service:
-        trace = replace(trace, facts=replace(trace.facts, app=record.service))
-    return trace
+    return replace(trace, sampling_probability=float(stated))
 
 
 def _add(logs: FileLogs, trace: Trace, selection: LogSelection) -> None:

@@ -15,7 +15,7 @@ Spans of several traces may be in one list, in any order, and some may be missin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
@@ -131,8 +131,7 @@ def _tree(records: Sequence[SpanRecord], duplicates: Duplicates) -> list[Node]:
     """The spans with their parents; without evaluations, and without what a second library recorded of a framework."""
     for scope, service in {(each.scope, each.service) for each in records}:
         duplicates.note_scopes((scope,), service)
-    facts = {(each.trace_id, each.span_id): facts_of(each) for each in records}
-    nodes = {(each.trace_id, each.span_id): Node(each, facts[each.trace_id, each.span_id]) for each in records}
+    nodes = {(each.trace_id, each.span_id): Node(each, facts_of(each)) for each in records}
     for key, node in nodes.items():
         parent = node.record.parent_id
         above = nodes.get((key[0], parent)) if parent is not None else None
@@ -248,8 +247,7 @@ def trace_from(request: RequestSpans, sanitizer: Sanitizer) -> Trace:
         run.query = _question(state, members, facts)
     complete(run)
     timing.record(state, run, root.record.ended)
-    trace = trace_of(run, facts.error, facts.cancelled, root.record.ended, sanitizer)
-    return replace(trace, facts=replace(trace.facts, spans=timing.spans(run, state.finished), from_spans=True))
+    return trace_of(run, facts.error, facts.cancelled, root.record.ended, sanitizer, from_spans=True)
 
 
 def _take_over(run: Run, root: Node) -> None:

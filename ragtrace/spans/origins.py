@@ -8,7 +8,7 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.spans import dialects
 from ragtrace.spans.span_record import SpanRecord
-from ragtrace.spans.texts import plain
+from ragtrace.spans.texts import first_value, plain
 from ragtrace.text.sanitizer import sendable
 
 _PREFIXES = (
@@ -54,7 +54,7 @@ def _session(attributes: Mapping[str, Any]) -> str | None:
 
 
 def _named(values: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    value = next((values[name] for name in names if values.get(name) not in (None, "")), None)
+    value = first_value(values, names)
     return None if value is None else sendable(value, 256)
 
 
@@ -73,10 +73,11 @@ def _metadata(attributes: Mapping[str, Any]) -> dict[str, object]:
     """OpenInference's JSON; Langfuse's and OpenLLMetry's single attributes, whose values may be JSON."""
     value = plain(attributes.get(semconv.OI_METADATA))
     metadata: dict[str, object] = dict(value) if isinstance(value, Mapping) else {}
-    for key, item in attributes.items():
+    for key in [key for key in attributes if key.startswith(_PREFIXES)]:
+        item = attributes[key]
+        text = item[1:-1] if isinstance(item, str) and len(item) > 1 and item[0] == item[-1] == '"' else item
         for prefix in _PREFIXES:
             if key.startswith(prefix):
-                text = item[1:-1] if isinstance(item, str) and len(item) > 1 and item[0] == item[-1] == '"' else item
                 metadata.setdefault(key[len(prefix) :], plain(text))
     for name in ("tags", "finish_reason"):
         metadata.pop(name, None)

@@ -23,7 +23,11 @@ def plain(value: Any) -> Any:
 
 def first_value(attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
     """The value of the first of these names that has one."""
-    return next((attributes[name] for name in names if attributes.get(name) not in (None, "")), None)
+    for name in names:  # asked of every span several times
+        value = attributes.get(name)
+        if value is not None and value != "":
+            return value
+    return None
 
 
 def as_text(value: Any) -> str | None:

@@ -22,10 +22,17 @@ _MAX_STEP_CHARS = 500
 
 
 def trace_of(
-    root: Run, error: BaseException | str | None, cancelled: bool, finished: int, sanitizer: Sanitizer
+    root: Run,
+    error: BaseException | str | None,
+    cancelled: bool,
+    finished: int,
+    sanitizer: Sanitizer,
+    *,
+    from_spans: bool = False,
 ) -> Trace:
     """The trace of a request that is complete. `finished` is in Unix nanoseconds. `sanitizer` prepares the facts that
-    become labels of metrics and columns: they leave the process even where content stays."""
+    become labels of metrics and columns: they leave the process even where content stays. A request that is read
+    `from_spans` lists its spans, and is of the service that recorded them where it names no application."""
     request = root.request
     last = request.model_calls[-1] if request.model_calls else None
     documents = tuple(request.sources or ())
@@ -43,7 +50,7 @@ def trace_of(
         duration=(finished - root.started) / 1e9,
         error=None if error is None else error if isinstance(error, str) else type(error).__name__,
         attributes={key: value for key, value in request.metadata.items() if isinstance(key, str)},
-        facts=_facts(root, last, cancelled, sanitizer, bool(earlier)),
+        facts=_facts(root, last, sanitizer, cancelled=cancelled, earlier_turns=bool(earlier), from_spans=from_spans),
     )
 
 
@@ -118,13 +125,15 @@ def _inside_retrieval(run: Run) -> bool:
     return False
 
 
-def _facts(root: Run, last: Run | None, cancelled: bool, sanitizer: Sanitizer, earlier_turns: bool) -> Facts:
+def _facts(
+    root: Run, last: Run | None, sanitizer: Sanitizer, *, cancelled: bool, earlier_turns: bool, from_spans: bool
+) -> Facts:
     request = root.request
     app, env, prompt_version, tenant = (_declared(request.metadata.get(name), sanitizer) for name in DECLARED)
     usage = timing.usage_by_model(request.model_calls)
     context = root.span.get_span_context()
     return Facts(
-        app=app,
+        app=app or _declared(request.service, sanitizer),
         env=env,
         prompt_version=_declared(request.prompt_version, sanitizer) or prompt_version,
         tenant=tenant,
@@ -147,6 +156,8 @@ def _facts(root: Run, last: Run | None, cancelled: bool, sanitizer: Sanitizer, e
         cancelled=cancelled,
         unrecorded=not context.trace_flags.sampled,
         trace_state=context.trace_state.get(semconv.TRACE_STATE_MEMBER, "") if context.trace_state else "",
+        spans=timing.spans(root, request.finished) if from_spans else (),
+        from_spans=from_spans,
     )
 
 

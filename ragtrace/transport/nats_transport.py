@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import json
 import threading
+import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar, cast
 
@@ -33,6 +36,9 @@ from ragtrace.transport.message import (
 _SECONDS = 10.0
 _FULL = (10077, 10122)
 """JetStream's numbers for a stream that has reached its limit of messages or bytes."""
+_NEXT = "$JS.API.CONSUMER.MSG.NEXT"
+_STATUS = "Status"
+"""A header of what the server sends in place of messages: it has none, or time is over."""
 _HEADER_ID, _HEADER_KEY = "Nats-Msg-Id", "ragtrace-key"
 _ERRORS = (NatsError, TimeoutError, asyncio.TimeoutError, OSError, EOFError)
 """nats-py lets plain timeouts and errors of sockets through."""
@@ -51,7 +57,7 @@ class NatsTransport:
         self._has_streams = False
         self._refusal = ""
         """Why the connection was refused, until there is one."""
-        self._subscription: Any = None
+        self._inbox: Inbox | None = None
         self._bucket: Any = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ragtrace-nats", daemon=True)
@@ -82,10 +88,10 @@ class NatsTransport:
         if not self._has_streams:
             await self._make_streams(stream)
             self._has_streams = True
-            if self._subscription is not None:
+            if self._inbox is not None:
                 with contextlib.suppress(*_ERRORS):
-                    await self._subscription.unsubscribe()
-                self._subscription = None
+                    await self._inbox.close()
+                self._inbox = None
         return stream
 
     async def _connect(self, address: TransportAddress) -> Any:
@@ -124,20 +130,24 @@ class NatsTransport:
             except NotFoundError:
                 await stream.add_stream(api.StreamConfig(name=name, subjects=[subject], **common))
 
-    async def _reader(self) -> Any:
+    async def _reader(self) -> Inbox:
         stream = await self._stream()
-        if self._subscription is None:
+        if self._inbox is None:
             config = api.ConsumerConfig(
+                durable_name=self._options.group,
+                filter_subject=self._subject,
                 ack_policy=api.AckPolicy.EXPLICIT,
                 ack_wait=self._options.visibility_seconds,
                 max_ack_pending=50_000,
                 deliver_policy=api.DeliverPolicy.ALL,
             )
-            group = self._options.group
-            self._subscription = await stream.pull_subscribe(
-                self._subject, durable=group, stream=self._address.stream, config=config
-            )
-        return self._subscription
+            try:
+                await stream.consumer_info(self._address.stream, self._options.group)
+            except NotFoundError:
+                await stream.add_consumer(self._address.stream, config)
+            self._inbox = Inbox(self._client, f"{_NEXT}.{self._address.stream}.{self._options.group}")
+            await self._inbox.open()
+        return self._inbox
 
     # --- publishing ------------------------------------------------------------------------------
 
@@ -170,14 +180,15 @@ class NatsTransport:
         return self._do(self._fetch(count, seconds), seconds) if count else []
 
     async def _fetch(self, count: int, seconds: float) -> list[TraceMessage]:
-        reader = await self._reader()
-        try:
-            raw = await reader.fetch(count, timeout=seconds)
-        except (TimeoutError, asyncio.TimeoutError):  # noqa: UP041 nats-py's own is a third class on Python 3.11
-            if self._client.is_connected:
-                await reader.consumer_info()  # tells a quiet stream from one that was deleted
-            return []
+        inbox = await self._reader()
+        raw = await inbox.fetch(count, seconds)
+        if not raw and self._client.is_connected:
+            await self._consumer()  # tells a quiet stream from one that was deleted
         return [_message(each) for each in raw]
+
+    async def _consumer(self) -> Any:
+        stream = await self._stream()
+        return await stream.consumer_info(self._address.stream, self._options.group)
 
     def ack(self, messages: Sequence[TraceMessage]) -> None:
         """See `Transport`."""
@@ -282,8 +293,8 @@ class NatsTransport:
         return self._do(self._lag())
 
     async def _lag(self) -> int | None:
-        reader = await self._reader()
-        return cast("int | None", (await reader.consumer_info()).num_pending)
+        await self._reader()
+        return cast("int | None", (await self._consumer()).num_pending)
 
     def close(self) -> None:
         """See `Transport`."""
@@ -295,6 +306,59 @@ class NatsTransport:
         self._thread.join(_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
+
+
+class Inbox:
+    """Where a consumer's messages arrive. `fetch` of nats-py makes a task and a timer for each message; this has one of
+    them for each request."""
+
+    def __init__(self, client: Any, subject: str) -> None:
+        """`subject` takes the requests for the consumer's next messages."""
+        self._client, self._subject = client, subject
+        self._name = client.new_inbox()
+        self._subscription: Any = None
+        self._numbers = itertools.count()
+        self._messages: list[Any] = []
+        self._batch = 1
+        self._reply = ""
+        self._done = asyncio.Event()
+
+    async def open(self) -> None:
+        """Begin to listen."""
+        self._subscription = await self._client.subscribe(f"{self._name}.*", cb=self._take)
+
+    async def close(self) -> None:
+        """Listen no more. What has arrived is delivered again."""
+        await self._subscription.unsubscribe()
+
+    async def fetch(self, count: int, seconds: float) -> list[Any]:
+        """At most `count` messages: those that are there, or else the first that comes within `seconds`."""
+        until = time.monotonic() + seconds
+        missing = count - len(self._messages)
+        if missing > 0:
+            await self._ask({"batch": missing, "no_wait": True}, count, until)
+        left = until - time.monotonic()
+        if not self._messages and left > 0:
+            await self._ask({"batch": 1, "expires": int(left * 1e9)}, 1, until)
+        messages, self._messages = self._messages[:count], self._messages[count:]
+        return messages
+
+    async def _ask(self, request: dict[str, Any], count: int, until: float) -> None:
+        """Wait until there are `count` messages or the server has no others."""
+        self._reply, self._batch = f"{self._name}.{next(self._numbers)}", count
+        self._done.clear()
+        await self._client.publish(self._subject, json.dumps(request).encode(), self._reply)
+        with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+            await asyncio.wait_for(self._done.wait(), max(0.0, until - time.monotonic()))
+
+    async def _take(self, raw: Any) -> None:
+        if raw.headers and _STATUS in raw.headers:
+            if raw.subject == self._reply:  # others belong to requests before
+                self._done.set()
+            return
+        self._messages.append(raw)
+        if len(self._messages) >= self._batch:
+            self._done.set()
 
 
 async def _count(bucket: Any, name: str) -> int:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -43,8 +43,6 @@ class TraceContent:
     """The requests of a trace."""
 
     requests: list[RequestSpans]
-    services: dict[int, str]
-    """Name of the service, by span id."""
     unread: int
     """Spans with too many attributes."""
 
@@ -143,12 +141,11 @@ class Assembler:
         """What is in the trace, and its requests that are evaluated."""
         reading = self._read(trace.trace)
         what = "request" if reading.requests else "unread" if reading.unread else "no_request"
-        return what, [each for request in reading.requests if (each := self._sample(trace, request, reading))]
+        return what, [each for request in reading.requests if (each := self._sample(trace, request))]
 
     def _read(self, trace: OpenTrace) -> TraceContent:
         request = ExportTraceServiceRequest.FromString(trace.payload)
         records: list[SpanRecord] = []
-        services: dict[int, str] = {}
         unread, before, service = 0, None, ""
         for resource, scope, span in spans_in(request):
             if resource is not before:
@@ -156,12 +153,10 @@ class Assembler:
             if len(span.attributes) > self._settings.span_attributes:
                 unread += 1
                 continue
-            record = record_from(span, scope.name, service)
-            records.append(record)
-            services[record.span_id] = service
+            records.append(record_from(span, scope.name, service))
         root = next((each for each in records if each.parent_id is None), records[0] if records else None)
         memory = self._memory_of(root.service if root is not None else "")
-        return TraceContent(requests_in(records, memory, with_own=self._settings.reads_broker), services, unread)
+        return TraceContent(requests_in(records, memory, with_own=self._settings.reads_broker), unread)
 
     def _memory_of(self, service: str) -> Duplicates:
         memory = self._duplicates.pop(service, None) or Duplicates()
@@ -170,12 +165,9 @@ class Assembler:
             self._duplicates.popitem(last=False)
         return memory
 
-    def _sample(self, ended: EndedTrace, request: RequestSpans, reading: TraceContent) -> _Sampled | None:
+    def _sample(self, ended: EndedTrace, request: RequestSpans) -> _Sampled | None:
         """The request, if it is evaluated; else it is counted."""
         trace = trace_from(request, self._sanitizer)
-        service = reading.services.get(trace.span_id, "")
-        if service and trace.facts.app is None:
-            trace = replace(trace, facts=replace(trace.facts, app=service))
         pipeline = self._pipeline()
         published = ended.trace.probability
         decision = pipeline.sample(trace) if published is None else Decision(True, published, "publisher")

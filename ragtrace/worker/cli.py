@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import signal
 import sys
@@ -14,7 +15,8 @@ from ragtrace.errors import MissingExtraError, SettingError
 
 _SWITCH = 0.0005
 """Seconds after which a thread that computes hands the interpreter's lock on. With Python's own 5 ms the threads that
-read and send traces hold up the answers to senders."""
+read and send traces hold up the answers to senders. Where nobody waits for answers, each change of threads is only a
+cost."""
 
 
 def add_commands(commands: Any) -> None:
@@ -90,8 +92,10 @@ def _worker(options: argparse.Namespace) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    sys.setswitchinterval(_SWITCH)
     worker = Worker(own, settings)
+    if worker.answers_senders:
+        sys.setswitchinterval(_SWITCH)
+    gc.freeze()  # modules and models stay until the end: the garbage collector need not read through them every time
     worker.start()
     # Python can see a signal that comes just before a wait only after it; then the wait must not last for ever.
     while not stop.wait(1.0):

@@ -48,7 +48,8 @@ def tracestate_member(trace_state: str) -> str:
 
 def attributes_from(pairs: Any) -> dict[str, Any]:
     """Attributes as plain values: lists are tuples, as in the SDK. Of a key that is there twice the last counts."""
-    return {pair.key: value_from(pair.value) for pair in pairs}
+    # Most values are texts; an empty one is read like those of other kinds.
+    return {pair.key: pair.value.string_value or value_from(pair.value) for pair in pairs}
 
 
 def value_from(value: Any, depth: int = 0) -> Any:
