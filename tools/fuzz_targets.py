@@ -85,7 +85,7 @@ def setting_targets(folder: Path) -> Iterator[tuple[str, Target]]:
 
 def judge_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
     """Replies of a judge: the text, and what the client returns around it."""
-    from ragtrace.judge import client, replies
+    from ragtrace.judge import completions, replies
 
     kinds = ("string", "number", "boolean", "integer")
     schema = st.dictionaries(
@@ -108,7 +108,7 @@ def judge_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
         replies.read(example[0], example[1], [example[0][:50]])
 
     yield "judge: text", (st.tuples(wrapped, schemas), read, (replies.UnreadableError,))
-    yield "judge: response", (JSON, client._reply, (client._NoReply, RagtraceError))
+    yield "judge: response", (JSON, completions.read_reply, (completions.NoReplyError, RagtraceError))
 
 
 # --- spans -----------------------------------------------------------------------------------------
