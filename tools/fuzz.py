@@ -50,10 +50,12 @@ class Findings:
     def note(self, name: str, error: BaseException, example: Any) -> None:
         """Count a crash; print it the first time."""
         root = error.__cause__ or error
-        frames = [frame for frame in traceback.extract_tb(root.__traceback__) if "ragtrace" in frame.filename]
-        frame = frames[-1] if frames else traceback.extract_tb(root.__traceback__)[-1]
-        place = f"{type(root).__name__} at {frame.filename.rpartition('/ragtrace')[2]}:{frame.lineno}"
-        if isinstance(error, AssertionError) and error is root:
+        frames = traceback.extract_tb(root.__traceback__)
+        own = [frame for frame in frames if "ragtrace" in frame.filename] or frames[-1:]
+        place = type(root).__name__
+        if own:
+            place += f" at {own[-1].filename.rpartition('/ragtrace')[2]}:{own[-1].lineno}"
+        if error is root and (isinstance(error, AssertionError) or not own):
             place += f" {str(error)[:80]}"
         count, shown = self.crashes.get((name, place), (0, ""))
         if not count:

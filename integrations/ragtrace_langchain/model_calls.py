@@ -55,7 +55,7 @@ def _provider_of(parameters: Mapping[str, Any]) -> str | None:
 
 def tools_of(parameters: Mapping[str, Any]) -> list[ToolDefinition]:
     """Returns the definitions of the tools that the model may call, also of tools that were bound as they are."""
-    tools = parameters.get("tools") or parameters.get("functions")
+    tools = next((parameters[name] for name in ("tools", "functions") if parameters.get(name) is not None), None)
     if not isinstance(tools, (list, tuple)) or all(isinstance(tool, Mapping) for tool in tools):
         return tool_definitions(tools)
     return tool_definitions([tool if isinstance(tool, Mapping) else _cached(tool, _definition_of) for tool in tools])

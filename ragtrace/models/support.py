@@ -50,6 +50,9 @@ _MEMORY = 1_600
 """Word pieces of the context that the answer is compared with at most: the nearest of those. As in training."""
 _BLOCK = 400
 """Word pieces of the answer that are assessed together."""
+_LONGEST = 1_000
+"""Word pieces of a longer statement, e.g. of JSON without an end, that are assessed together. Memory grows with their
+square."""
 _UNSTATED = 3.0
 """What a number that the context does not hold takes from a claim's log-odds. Of dev's answers (without QAGS, whose
 contexts were cut) 0.2 % of the good ones and 8 % of the bad ones have such a number, a likelihood ratio of 40; the
@@ -172,15 +175,21 @@ class SupportModel:
         share *= sum(len(c[:_READ]) for c in question.chunks) / sum(map(len, question.chunks))
         pieces = np.tile(np.array([1, 0, 0], np.float32), (len(answer.ids), 1))
         statements = np.tile(np.array([1, 0, 0], np.float32), (len(question.statements), 1))
+        is_read = np.zeros(len(question.statements), bool)
         surfaces = np.zeros((len(answer.ids), ANSWER_FEATURES), np.float32)
         logits = []
         for a, b in _blocks(answer):
-            block = part(answer, a, b)
             numbers = sorted(set(answer.sentence[a:b]))
+            if numbers == [-1] and b - a > _BLOCK:  # thousands of signs between statements
+                continue
+            block = part(answer, a, b)
             pieces[a:b], probabilities, own, surfaces[a:b] = self._head(
                 block, len(numbers), memory, query, query_hidden
             )
-            statements[[k for k in numbers if k >= 0]] = probabilities[[i for i, k in enumerate(numbers) if k >= 0]]
+            for k, assessed in zip(numbers, probabilities, strict=True):
+                # Of a statement in several parts the one counts that is supported least.
+                if k >= 0 and (not is_read[k] or assessed[0] < statements[k, 0]):
+                    statements[k], is_read[k] = assessed, True
             logits.append(own)
         features = answer_features(max(logits), statements, pieces, lexical(surfaces, answer.sentence))
         spans = _spans(answer, 1 - pieces[:, 0] >= _PIECE)
@@ -349,7 +358,8 @@ def _spans(answer: Pieces, bad: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _blocks(answer: Pieces) -> list[tuple[int, int]]:
-    """Runs of whole statements, at most _BLOCK pieces where statements allow it."""
+    """Runs of whole statements, at most _BLOCK pieces where statements allow it; a statement of more than _LONGEST
+    pieces is in several."""
     cuts, start, last = [], 0, 0
     for i in range(1, len(answer.ids) + 1):
         if i == len(answer.ids) or answer.sentence[i] != answer.sentence[i - 1]:
@@ -358,7 +368,7 @@ def _blocks(answer: Pieces) -> list[tuple[int, int]]:
                 start = last
             last = i
     cuts.append((start, len(answer.ids)))
-    return cuts
+    return [(a, min(a + _LONGEST, end)) for begin, end in cuts for a in range(begin, end, _LONGEST)]
 
 
 def _padded(rows: NDArray[np.float32]) -> NDArray[np.float32]:

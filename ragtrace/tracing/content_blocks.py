@@ -219,10 +219,11 @@ def tool_definitions(tools: object) -> list[ToolDefinition]:
     Bedrock's `toolSpec`, Gemini's `function_declarations`, and the tools that a provider runs itself."""
     definitions: list[ToolDefinition] = []
     for tool in tools if isinstance(tools, (list, tuple)) else ():
-        declared = tool.get("function_declarations") if isinstance(tool, Mapping) else None
-        for item in declared if isinstance(declared, (list, tuple)) else (tool,):
-            if isinstance(item, Mapping) and (definition := _definition(item)) is not None:
-                definitions.append(definition)
+        with contextlib.suppress(Exception):  # as in `parts_of`
+            declared = tool.get("function_declarations") if isinstance(tool, Mapping) else None
+            for item in declared if isinstance(declared, (list, tuple)) else (tool,):
+                if isinstance(item, Mapping) and (definition := _definition(item)) is not None:
+                    definitions.append(definition)
     return definitions
 
 

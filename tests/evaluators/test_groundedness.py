@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -217,6 +220,42 @@ def test_data_claims_nothing(odd: str) -> None:
     """Thousands of digits, one endless word, emoji, NUL and empty tables are no prose and no refusal."""
     assert {score(name, odd).label for name in ("faithfulness", "groundedness_lexical")} == {"not_applicable"}
     assert score("refusal", odd).label == "pass"
+
+
+_BOUNDED = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+from ragtrace import plugins
+from ragtrace.evaluation import run
+from ragtrace.testing import make_trace
+trace = make_trace(answer='{"a":' * 2_000 + "\\nThe pump is blue.", documents=("The pump is blue.", "ab " * 1_600))
+[[score]] = run(plugins.load("faithfulness"), [trace])
+print(score.error, score.label, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_thousands_of_signs_before_a_claim_take_little_memory() -> None:
+    """JSON without an end is no claim, and costs no memory that grows with its square (before: 8 GB)."""
+    run = subprocess.run([sys.executable, "-c", _BOUNDED], capture_output=True, text=True, check=False)
+    error, label, kilobytes = run.stdout.split()
+    assert (error, label) == ("None", "pass"), run.stderr[-2_000:]
+    assert int(kilobytes) < 1_000_000
+
+
+def test_a_statement_of_any_length_is_assessed_in_parts() -> None:
+    """Every piece is in one part, a part is bounded, and of a long statement the part counts that is supported
+    least."""
+    answer = reader().read("The pump is blue. " + "(the pump is blue " * 1_200)
+    pieces = replace(answer, sentence=tuple(0 if i < 5 else 1 for i in range(len(answer.ids))))
+    parts = support._blocks(pieces)
+    assert max(b - a for a, b in parts) <= 1_000
+    assert [i for a, b in parts for i in range(a, b)] == list(range(len(answer.ids)))
+    true, false = "the pump is blue and " * 300, "the valve is made of green glass and "
+    values = [
+        support.assess([support.Question("", text, [(0, len(text))], ["The pump is blue."])])[0].statements[0].supported
+        for text in (true, true[:5_000] + false * 30 + true[5_000:])
+    ]
+    assert values[1] < values[0]
 
 
 def test_an_answer_without_sentences_is_read_in_pieces() -> None:

@@ -85,6 +85,17 @@ def test_tool_definitions(vendor: str) -> None:
     assert (tool.name, tool.description, tool.parameters, tool.type) == ("look", "Looks.", SCHEMA, "function")
 
 
+class _Unreadable(dict[str, Any]):
+    def get(self, *_arguments: Any) -> Any:
+        raise RuntimeError("not read yet")
+
+
+def test_a_tool_that_cannot_be_read_hides_no_other() -> None:
+    """A mapping of the application's own that raises costs only its own definition."""
+    (tool,) = tool_definitions([_Unreadable(name="odd"), {"name": "look", "input_schema": {}}])
+    assert tool.name == "look"
+
+
 def test_tools_of_the_provider() -> None:
     """A tool that the provider runs itself has its own type."""
     (search, interpreter) = tool_definitions(
