@@ -50,7 +50,7 @@ _MEMORY = 1_600
 """Word pieces of the context that the answer is compared with at most: the nearest of those. As in training."""
 _BLOCK = 400
 """Word pieces of the answer that are assessed together."""
-_LONGEST = 1_000
+_LONGEST = 500
 """Word pieces of a longer statement, e.g. of JSON without an end, that are assessed together. Memory grows with their
 square."""
 _UNSTATED = 3.0
