@@ -6,9 +6,9 @@ the growth of the largest memory, each in a process of its own, of reading its c
 `faithfulness` over five chunks; the ratio of the time to the ordinary answer's; and the label that it gets.
 
 With `--evaluators`: these evaluators, or all that need no judge and no language model, each in a process of its own.
-They get requests whose answer, then whose five chunks, then whose question are of each kind, and so many random mixtures of
-kinds in all of them. Prints of each evaluator the largest memory of its process and the most processor seconds of one
-request, with that request's kinds; the exit code is 1 where one takes more than 600 MB or 10 s.
+They get requests whose answer, then whose five chunks, then whose question are of each kind, and so many random
+mixtures of kinds in all of them. Prints of each evaluator the largest memory of its process and the most processor
+seconds of one request, with that request's kinds; the exit code is 1 where one takes more than 600 MB or 10 s.
 """
 
 from __future__ import annotations

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 WINDOW = 180
 """Word pieces that are encoded together. Windows end where sentences do; a longer sentence is cut."""
+BLOCK = 400
+"""Word pieces of the answer that are assessed together."""
+_LONGEST = 500
+"""Word pieces of a longer statement, e.g. of JSON without an end, that are assessed together. Memory grows with their
+square."""
 _RUN = 8
 _CLS, _SEP = 101, 102
 _CACHE_BYTES = 96 * 1024 * 1024
@@ -198,3 +203,17 @@ def sentence_vectors(text: str, limit: int = 2_000) -> tuple[Pieces, NDArray[np.
     means = np.stack([hidden[number == k].mean(0) for k in range(len(whole.sentences))])
     unit: NDArray[np.float32] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-6)
     return whole, unit
+
+
+def blocks(answer: Pieces) -> list[tuple[int, int]]:
+    """Runs of whole statements, at most BLOCK pieces where statements allow it; a statement of more than _LONGEST
+    pieces is in several."""
+    cuts, start, last = [], 0, 0
+    for i in range(1, len(answer.ids) + 1):
+        if i == len(answer.ids) or answer.sentence[i] != answer.sentence[i - 1]:
+            if i - start > BLOCK and last > start:
+                cuts.append((start, last))
+                start = last
+            last = i
+    cuts.append((start, len(answer.ids)))
+    return [(a, min(a + _LONGEST, end)) for begin, end in cuts for a in range(begin, end, _LONGEST)]

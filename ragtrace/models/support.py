@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.alignment import Pieces, part, reader
+from ragtrace.models.alignment import BLOCK, Pieces, blocks, part, reader
 from ragtrace.models.answer_features import (
     ANSWER_FEATURES,
     Column,
@@ -48,11 +48,6 @@ _ENCODED = 6_000
 """Word pieces of the context that are encoded at most: those that share most words with the answer."""
 _MEMORY = 1_600
 """Word pieces of the context that the answer is compared with at most: the nearest of those. As in training."""
-_BLOCK = 400
-"""Word pieces of the answer that are assessed together."""
-_LONGEST = 500
-"""Word pieces of a longer statement, e.g. of JSON without an end, that are assessed together. Memory grows with their
-square."""
 _UNSTATED = 3.0
 """What a number that the context does not hold takes from a claim's log-odds. Of dev's answers (without QAGS, whose
 contexts were cut) 0.2 % of the good ones and 8 % of the bad ones have such a number, a likelihood ratio of 40; the
@@ -178,9 +173,9 @@ class SupportModel:
         is_read = np.zeros(len(question.statements), bool)
         surfaces = np.zeros((len(answer.ids), ANSWER_FEATURES), np.float32)
         logits = []
-        for a, b in _blocks(answer):
+        for a, b in blocks(answer):
             numbers = sorted(set(answer.sentence[a:b]))
-            if numbers == [-1] and b - a > _BLOCK:  # thousands of signs between statements
+            if numbers == [-1] and b - a > BLOCK:  # thousands of signs between statements
                 continue
             block = part(answer, a, b)
             pieces[a:b], probabilities, own, surfaces[a:b] = self._head(
@@ -355,20 +350,6 @@ def _spans(answer: Pieces, bad: NDArray[np.bool_]) -> list[tuple[int, int]]:
             spans.append((answer.starts[i], answer.ends[i]))
         last = i
     return spans
-
-
-def _blocks(answer: Pieces) -> list[tuple[int, int]]:
-    """Runs of whole statements, at most _BLOCK pieces where statements allow it; a statement of more than _LONGEST
-    pieces is in several."""
-    cuts, start, last = [], 0, 0
-    for i in range(1, len(answer.ids) + 1):
-        if i == len(answer.ids) or answer.sentence[i] != answer.sentence[i - 1]:
-            if i - start > _BLOCK and last > start:
-                cuts.append((start, last))
-                start = last
-            last = i
-    cuts.append((start, len(answer.ids)))
-    return [(a, min(a + _LONGEST, end)) for begin, end in cuts for a in range(begin, end, _LONGEST)]
 
 
 def _padded(rows: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ragtrace import plugins
 from ragtrace.evaluation import run
 from ragtrace.models import support
-from ragtrace.models.alignment import WINDOW, Reader, part
+from ragtrace.models.alignment import WINDOW, Reader, blocks, part
 from ragtrace.records import Document, Score
 from ragtrace.testing import make_trace
 from ragtrace.text.claims import claims, read, statements
@@ -247,7 +247,7 @@ def test_a_statement_of_any_length_is_assessed_in_parts() -> None:
     least."""
     answer = reader().read("The pump is blue. " + "(the pump is blue " * 1_200)
     pieces = replace(answer, sentence=tuple(0 if i < 5 else 1 for i in range(len(answer.ids))))
-    parts = support._blocks(pieces)
+    parts = blocks(pieces)
     assert max(b - a for a, b in parts) <= 500
     assert [i for a, b in parts for i in range(a, b)] == list(range(len(answer.ids)))
     true, false = "the pump is blue and " * 300, "the valve is made of green glass and "
