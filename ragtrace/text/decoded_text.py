@@ -28,6 +28,7 @@ _TAGS = "b|em|font|hl|i|mark|s|small|span|strong|sub|sup|u|wbr"
 _HIDDEN = re.compile(
     r"(?P<pair>\\+u[dD][89abAB][0-9a-fA-F]{2}\\+u[dD][c-fC-F][0-9a-fA-F]{2})"
     r"|(?P<code>\\+(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|u\{[0-9a-fA-F]{1,6}\}|x[0-9a-fA-F]{2}))"
+    r"|(?P<css>\\+(?:0{4}[2-7][0-9a-fA-F][ \t]?|0{0,3}[2-7][0-9a-fA-F](?:[ \t]|(?![0-9a-fA-F]))))"
     r"|(?P<url>%(?:25)*[0-7][0-9a-fA-F]|(?:%(?:25)*[89a-fA-F][0-9a-fA-F])+)"
     r"|(?P<entity>&(?:amp;)*(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"
     r"|(?P<line>\\+[nrt](?=[\w@.+:/=-]|[ \t]+\d)|(?<=[\w@.+:/= -])<br ?/?>)"
@@ -79,8 +80,8 @@ class DecodedText:
 
 
 def decoded(text: str) -> DecodedText | None:
-    """The text with its escapes (JSON, Python, URL, HTML, Markdown) decoded and without marks that show nothing; None
-    where it has none. Linear in the length."""
+    """The text with its escapes (JSON, Python, URL, HTML, CSS, Markdown) decoded and without marks that show nothing;
+    None where it has none. Linear in the length."""
     view: DecodedText | None = None
     for _ in range(_ROUNDS):
         further = _replaced(text, _escapes(text), _meaning, view)
@@ -157,6 +158,8 @@ def _meaning(match: re.Match[str]) -> str:
         return ""
     if kind == "line":
         return "\n"
+    if kind == "css":
+        return chr(int(whole.strip("\\ \t"), 16))
     if kind == "mark":
         return match["mark"]
     if kind == "url":

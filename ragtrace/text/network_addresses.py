@@ -22,7 +22,12 @@ MAC = (
     # A dash may be beside it, but no further pair.
     rf"(?:(?<![\w:])(?<!\b[0-9A-Fa-f]{{2}}-)|{_LABEL})"
     r"[0-9A-Fa-f]{2}(?P<mark>[:-])(?:[0-9A-Fa-f]{2}(?P=mark)){4}[0-9A-Fa-f]{2}(?!\w|:[0-9A-Fa-f]|-[0-9A-Fa-f]{2}\b)|"
-    r"(?<![\w.])(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}(?![\w.])"
+    r"(?<![\w.])(?:[0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4}(?!\w|\.\w)"
+)
+# Without marks it is one only after its name.
+NAMED_MAC = (
+    r"(?i:(?<=mac )|(?<=mac: )|(?<=mac=)|(?<=mac address )|(?<=mac address: )|(?<=mac-adresse )|(?<=mac-adresse: ))"
+    r"[0-9A-Fa-f]{12}(?!\w)"
 )
 
 # Resolvers that everybody may use: Google, Cloudflare, Quad9, OpenDNS, AdGuard, Control D, Yandex, Level 3.

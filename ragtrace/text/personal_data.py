@@ -25,6 +25,7 @@ from ragtrace.text.network_addresses import (
     IPV4_IN_DASHES,
     IPV6,
     MAC,
+    NAMED_MAC,
     is_device,
     is_host_in_context,
     is_public_ip,
@@ -33,6 +34,7 @@ from ragtrace.text.phone_numbers import phone_forms, phones
 from ragtrace.text.plain_views import plain_views
 from ragtrace.text.secret_assignments import assigned_secrets, spoken_codes, spoken_passwords
 from ragtrace.text.secret_formats import NAMED_SECRET, SECRET_KINDS
+from ragtrace.text.spelled_emails import real_spelled_emails, spelled_emails
 from ragtrace.text.stdnum_checks import is_valid
 
 _MAX_CHARS = 200_000
@@ -91,6 +93,8 @@ def _labelled(name: str, placeholder: str) -> tuple[Kind, Kind]:
 _PERSONAL_KINDS = (
     personal("email", _EMAIL, is_real_email, "addresses", "[email]", contact=True),
     personal("email", _WIDE_EMAIL, None, "addresses", "[email]", reported=False),
+    Kind("personal", "email", "[email]", search=real_spelled_emails, masked=False, contact=True),
+    Kind("personal", "email", "[email]", search=spelled_emails, reported=False),
     personal("iban", _IBAN, is_iban, "accounts", "[iban]"),
     personal("iban", _IBAN, None, "accounts", "[iban]", reported=False),
     personal("iban", _SMALL_IBAN, is_iban, "long_words", "[iban]", reported=False),
@@ -126,6 +130,7 @@ _PERSONAL_KINDS = (
     personal("ip_address", IPV6, is_public_ip, "long_words", "[ip_address]", marks=(":",), reported=False),
     personal("mac_address", MAC, is_device, "long_words", "[mac_address]", context=announces_no_example),
     personal("mac_address", MAC, is_device, "long_words", "[mac_address]", reported=False),
+    personal("mac_address", NAMED_MAC, is_device, "values", "[mac_address]"),
     Kind("personal", "phone", "[number]", search=phones, masked=False, contact=True),
     Kind("personal", "phone", "[number]", search=phone_forms, reported=False),
     # Nine digits or more: a phone, a card or a national id, whether its check digit is right or not.

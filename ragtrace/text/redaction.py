@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ragtrace.text.personal_data import Mask, find_masks
+from ragtrace.text.spelled_emails import written
 
 _PASSES = 8
 _LAST_WORD = re.compile(r"[\d\s().+/-]*[\w.+@!#$%^&*=/:~-]*\Z")
@@ -93,7 +94,7 @@ class KeyedHash:
     def _placeholder(self, item: str, placeholder: str) -> str:
         if placeholder != "[email]":
             return placeholder
-        return f"[email:{self._digest(item.strip().lower())}]"
+        return f"[email:{self._digest(written(item).strip().lower())}]"
 
     def _digest(self, value: str) -> str:
         # Letters alone: digits would look like a number to the next pass.

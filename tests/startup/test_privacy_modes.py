@@ -60,6 +60,7 @@ def test_hash_keeps_what_belongs_together(monkeypatch: pytest.MonkeyPatch) -> No
     text = own.text(f"{TEXT} ANNA.BERG@example.org, ada@example.org")
     hashes = [part.partition("]")[0] for part in text.split("[email:")[1:]]
     assert hashes[0] == hashes[1] != hashes[2]
+    assert own.text("ada [at] example [dot] org") == own.text("ada@example.org")
     assert all(len(one) == 20 and one.isalpha() for one in hashes)
     assert "[number]" in text
     assert own.identifier("session-1") == again.identifier("session-1") != own.identifier("session-2")

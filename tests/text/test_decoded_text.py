@@ -47,6 +47,8 @@ ESCAPES: dict[str, Callable[[str], str]] = {
     "JSON, every letter": _each(r"\u{:04x}"),
     "JSON in JSON": lambda value: json.dumps(_marks(r"\u{:04x}")(value)),
     "Python": _marks(r"\x{:02x}"),
+    "CSS": _marks(r"\{:06x}"),
+    "CSS, short": _marks(r"\{:x} "),
     "URL": lambda value: quote(value, safe=""),
     "URL form": quote_plus,
     "URL, every letter": _each("%{:02X}"),

@@ -31,6 +31,8 @@ from ragtrace.text.redaction import mask_pii, mask_pii_at
         ("pay de89370400440532013000 now", "pay [iban] now"),
         ("an example: 2a02:8108:8ac0:1f00:9c3d:1b2a:77aa:4410", "an example: [ip_address]"),
         ("the format is a4:83:e7:1c:55:0d", "the format is [mac_address]"),
+        ("ada at acme dot org, ada_at_acme_dot_org", "[email], [email]"),
+        ("(look) at example.com (that is all)", "(look) at example.com (that is all)"),
         ("sk-abcdefghijklmnopqrstuvwxyz", "[api_key]"),
     ],
 )
