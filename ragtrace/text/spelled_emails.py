@@ -47,8 +47,8 @@ def spelled_emails(text: SearchText) -> Iterator[Span]:
 
 
 def real_spelled_emails(text: SearchText) -> Iterator[Span]:
-    """The places of the spelled addresses that can be a person's (`is_real_email`). "Visit us at acme dot com" is not one:
-    words alone must be announced, or begin with more than a word."""
+    """The places of the spelled addresses that can be a person's (`is_real_email`). "Visit us at acme dot com" is not
+    one: words alone must be announced, or begin with more than a word."""
     for start, end in spelled_emails(text):
         spelled = text.text[start:end]
         address = written(spelled)
