@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import queue
 import sys
@@ -50,6 +51,7 @@ def main(descriptor: int) -> None:
     messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
     threading.Thread(target=_receive_all, args=(connection, messages), daemon=True).start()
     settings: Settings | None = None
+    logging.getLogger("ragtrace.settings").setLevel(logging.ERROR)  # the parent has given its warnings
     with contextlib.suppress(SettingError):  # an evaluator that uses a setting reports what is wrong with it
         settings = load()  # once, not for each request
     traces: Sequence[Trace] = ()

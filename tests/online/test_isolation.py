@@ -230,13 +230,16 @@ print([round(s.value, 3) for s in evaluation.scores], str(os.getpid()) in open("
 
 
 def test_an_embedding_model_that_a_setting_names_works_in_the_child(tmp_path: Path) -> None:
-    """Evaluators that use it are isolated as all others: the application computes no embedding."""
+    """Evaluators that use it are isolated as all others: the application computes no embedding. A variable that is no
+    setting is warned of once, not by each process."""
     (tmp_path / "sentence_transformers.py").write_text(EMBEDDER, encoding="utf-8")
     (tmp_path / "application.py").write_text(EMBEDDING_APPLICATION, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "application.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=110
-    )
+        [sys.executable, "application.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=110,
+        env={**os.environ, "RAGTRACE_BLUE": "1"},
+    )  # fmt: skip
     assert done.stdout.strip() == "[1.0] False", done.stderr
+    assert done.stderr.count("RAGTRACE_BLUE is no setting") == 1
 
 
 def test_the_child_imports_a_module_that_calls_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
