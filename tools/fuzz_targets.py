@@ -155,7 +155,7 @@ def recording_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
         handler.on_chat_model_start({}, [values], run_id=run, **extra)
         handler.on_llm_new_token(values[1], run_id=run, chunk=values[4])
         handler.on_llm_end(reply, run_id=run)
-        handler.on_llm_start({}, [str(fields)[:100]], run_id=run, **extra)
+        handler.on_llm_start({}, [repr(list(fields))[:100]], run_id=run, **extra)
         handler.on_llm_error(ValueError(values[1] if isinstance(values[1], str) else "x"), run_id=run, response=reply)
 
     def by_hand(values: list[Any]) -> None:

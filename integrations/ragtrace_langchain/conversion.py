@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
@@ -93,7 +94,10 @@ def content_text(content: Any) -> str:
 
 
 def _is_block(item: Any) -> bool:
-    return isinstance(item, Mapping) and isinstance(item.get("type"), str)
+    try:
+        return isinstance(item, Mapping) and isinstance(item.get("type"), str)
+    except Exception:  # noqa: BLE001 as above
+        return False
 
 
 def read_reply(run: Run, response: Any, openinference: bool) -> None:
@@ -109,7 +113,8 @@ def read_reply(run: Run, response: Any, openinference: bool) -> None:
     places = ((response, "llm_output"), (generation, "generation_info"), (message, "response_metadata"))
     for owner, name in places:
         if isinstance(fields := getattr(owner, name, None), Mapping):
-            meta.update(fields)
+            with contextlib.suppress(Exception):  # an application's mapping
+                meta.update(fields)
     reasons = tuple(reply.finish_reason for reply in run.reply if reply.finish_reason)
     if reasons:
         run.finish_reason = reasons[0]

@@ -92,7 +92,10 @@ def read_answer(run: Run, outputs: Any) -> None:
     """Reads what a chain, graph or agent returns into its run."""
     # The parts of a graph's state come one after the other; those of a chain's outputs may be answers side by side.
     calls = run.request.model_calls if run.state == GRAPH else ()
-    run.answer = answer_of(outputs, run.query, [call.answer.strip() for call in reversed(calls) if call.answer])
+    try:
+        run.answer = answer_of(outputs, run.query, [call.answer.strip() for call in reversed(calls) if call.answer])
+    except Exception:  # noqa: BLE001 an application's mapping whose methods raise, which is named instead
+        run.answer = sendable(outputs)
     if not run.answer and getattr(outputs, "tool_calls", None):
         run.answer, run.reply = None, [message_of(outputs)]  # there is no answer yet
 

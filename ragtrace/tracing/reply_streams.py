@@ -26,8 +26,11 @@ class StreamReader(Protocol):
 
 
 def is_stream(value: Any) -> bool:
-    """Whether this gives pieces, one after the other."""
-    return hasattr(value, "__next__") or hasattr(value, "__anext__")
+    """Whether this gives pieces, one after the other. Never raises: it runs between the application and its result."""
+    try:
+        return hasattr(value, "__next__") or hasattr(value, "__anext__")
+    except Exception:  # noqa: BLE001 an object whose attributes raise, e.g. a proxy of what is closed
+        return False
 
 
 class _Substitute:

@@ -644,6 +644,41 @@ def test_odd_answers(recorded: Recorded, config: Any, answer: Any) -> None:
     assert isinstance(recorded.traces[0].answer, str)
 
 
+class ClosedMapping(dict[str, Any]):
+    """A mapping that raises, e.g. one that reads a closed connection."""
+
+    def get(self, *_arguments: Any) -> Any:
+        raise RuntimeError("closed")
+
+    keys = items = values = __iter__ = __getitem__ = get  # type: ignore[assignment]
+
+
+def test_an_answer_that_cannot_be_read_costs_only_itself(recorded: Recorded, config: Any) -> None:
+    """The request ends, and its next one is recorded whole; the application has its value and no exception."""
+    odd = ClosedMapping(answer="yes")
+    assert RunnableLambda(lambda _: odd).with_config(run_name="odd").invoke("q", config) is odd
+    RunnableLambda(lambda _: "yes").with_config(run_name="odd").invoke("q", config)
+    assert recorded.tree() == [("invoke_workflow odd", [])] * 2
+    assert [trace.query for trace in recorded.traces] == ["q", "q"]
+
+
+def test_an_error_of_ours_at_the_end_ends_the_run(
+    recorded: Recorded, config: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever goes wrong while an end is read is counted, and the run ends: the request is not lost."""
+
+    def broken(*_arguments: Any) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("ragtrace_langchain.handler.read_answer", broken)
+    monkeypatch.setattr("ragtrace_langchain.conversion.read_reply", broken)
+    make_chain(Fixed()).invoke("q", config)
+    assert recorded.tree() == RAG
+    assert len(recorded.traces) == 1
+    assert "on_llm_end failed" in caplog.text
+    caplog.clear()
+
+
 def test_errors(recorded: Recorded, config: Any) -> None:
     """What the application raises reaches it unchanged and stands on root and culprit."""
 

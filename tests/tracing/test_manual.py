@@ -456,6 +456,9 @@ def test_hostile_objects_never_raise(by_hand: Recorded, caplog: pytest.LogCaptur
     with ragtrace.request(Hostile(), tags=Hostile()) as request:  # type: ignore[arg-type]
         request.retrieved([Hostile(), "24 months."])
         request.answered("For 24 months.", usage=Hostile())
+    hostile = Hostile()
+    assert ragtrace.retriever(lambda _: hostile)("q") is hostile
+    assert ragtrace.generation(lambda _: hostile)("q") is hostile
     caplog.clear()
     assert [document.content for document in by_hand.traces[0].documents] == ["24 months."]
     assert by_hand.traces[0].answer == "For 24 months."
