@@ -123,7 +123,7 @@ def recording_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
     from ragtrace.tracing.recorder import Recorder, open_recorder
     from ragtrace_langchain import RagtraceCallbackHandler
 
-    def failed(self: Recorder, where: str) -> None:
+    def failed(self: Recorder, where: str, key: object = None) -> None:
         error = sys.exc_info()[1]
         raise AssertionError(f"{where} was only counted") from error
 

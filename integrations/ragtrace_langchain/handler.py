@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,13 +31,14 @@ _FRAGMENTS = {"prompt": semconv.OP_PROMPT, "parser": semconv.OP_PARSER}
 
 def _quiet(method: _Method) -> _Method:
     """Counts an exception instead of raising it: LangChain would log it together with the application's data."""
+    is_end = method.__name__.endswith(("_end", "_error"))
 
     @functools.wraps(method)
     def guarded(self: RagtraceCallbackHandler, *args: Any, **kwargs: Any) -> None:
         try:
             method(self, *args, **kwargs)
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
-            self._fail_quietly(method.__name__, kwargs.get("run_id"))
+            self._recorder.failed(method.__name__, kwargs.get("run_id") if is_end else None)
 
     return guarded
 
@@ -130,13 +130,6 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.attributes.update(graphs.node_attributes(metadata))
         return run
 
-    def _fail_quietly(self, method: str, run_id: UUID | None) -> None:
-        """Counts an exception of ours. What cannot be read at a run's end costs only itself: the run ends."""
-        self._recorder.failed(method)
-        if run_id is not None and method.endswith(("_end", "_error")):
-            with contextlib.suppress(Exception):
-                self._recorder.end(run_id)
-
     def _is_recorded_elsewhere(self, run_id: UUID, parent: UUID | None) -> bool:
         """Returns True when a handler with other settings records this run or its parent."""
         for recorder in all_recorders():
@@ -217,7 +210,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
                 return
             self._end_root(outputs, run_id, kwargs)
         except Exception:  # noqa: BLE001 as above
-            self._fail_quietly("on_chain_end", run_id)
+            self._recorder.failed("on_chain_end", run_id)
 
     def _read_documents(self, outputs: Any, run_id: UUID) -> None:
         """Reads the documents that a chain, a function or a node of a graph returns, for a retrieval without callbacks

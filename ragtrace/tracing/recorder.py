@@ -8,6 +8,7 @@ the run around it: what one framework calls in another is one request.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -328,11 +329,15 @@ class Recorder:
             self.end(run.key, error="expired")
         return len(lost)
 
-    def failed(self, where: str) -> None:
-        """Count a failure inside ragtrace; the first one is logged with its traceback."""
+    def failed(self, where: str, key: Hashable | None = None) -> None:
+        """Count a failure inside ragtrace; the first one is logged with its traceback. What cannot be read at a run's
+        end costs only itself: the run with this `key` ends."""
         self.failures += 1
         if self.failures == 1:
             _log.warning("ragtrace: %s failed; further failures are only counted", where, exc_info=True)
+        if key is not None:
+            with contextlib.suppress(Exception):
+                self.end(key)
 
 
 _recorders: weakref.WeakValueDictionary[Hashable, Recorder] = weakref.WeakValueDictionary()
