@@ -150,7 +150,7 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
     needs={"query", "answer"},
     threshold=0.75,
     method="model",
-    version="2",
+    version="3",
     source=f"{_H2O}, Summarization (Completeness and Faithfulness) Evaluator; by the embedded models",
 )
 def summary_completeness(trace: Trace, *, settings: Settings) -> Score:
@@ -179,6 +179,7 @@ def _mean(vectors: Any) -> NDArray[np.float32]:
     needs={"query", "documents", "answer", "reference"},
     threshold=0.75,
     method="model",
+    version="2",
     source=f"{_H2O}, RAGAS Evaluator; of the local forms",
 )
 def ragas(trace: Trace, *, settings: Settings) -> Score:

@@ -6,10 +6,11 @@ chunk that recurs is encoded once.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -217,3 +218,27 @@ def blocks(answer: Pieces) -> list[tuple[int, int]]:
             last = i
     cuts.append((start, len(answer.ids)))
     return [(a, min(a + _LONGEST, end)) for begin, end in cuts for a in range(begin, end, _LONGEST)]
+
+
+def shared_weights(windows: Sequence[tuple[Pieces, int]], answer: Pieces) -> list[float]:
+    """Per window the share of the answer's pieces that it holds, rare ones weighing more; in [0, 1]."""
+    mine = set(answer.ids)
+    sets = [mine.intersection(w.ids) for w, _ in windows]
+    count = Counter(i for s in sets for i in s)
+    weight = {i: math.log(1 + len(windows) / n) for i, n in count.items()}
+    total = sum(weight.values()) or 1.0
+    return [sum(weight[i] for i in s) / total for s in sets]
+
+
+def fitting(
+    windows: Sequence[tuple[Pieces, int]], worth: Sequence[float], room: int
+) -> tuple[list[tuple[Pieces, int]], list[float]]:
+    """The windows of most worth that fit into `room` pieces, in their order, with their worth."""
+    pieces_that_fit = []
+    for i in sorted(range(len(windows)), key=lambda i: -worth[i]):
+        size = len(windows[i][0].ids)
+        if size <= room:
+            pieces_that_fit.append(i)
+            room -= size
+    pieces_that_fit.sort()
+    return [windows[i] for i in pieces_that_fit], [worth[i] for i in pieces_that_fit]

@@ -9,15 +9,13 @@ docs/models/groundedness.md.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.alignment import BLOCK, Pieces, blocks, part, reader
+from ragtrace.models.alignment import BLOCK, Pieces, blocks, fitting, part, reader, shared_weights
 from ragtrace.models.answer_features import (
     ANSWER_FEATURES,
     Column,
@@ -33,6 +31,7 @@ from ragtrace.models.claim_comparison import ClaimPair, compare_claims
 from ragtrace.models.claim_features import ContextFacts, claim_features
 from ragtrace.models.closest_passage import Segments
 from ragtrace.models.embedding import open_session
+from ragtrace.text.converted_quantities import in_units_of_context
 from ragtrace.text.sentences import Span
 
 if TYPE_CHECKING:
@@ -124,7 +123,24 @@ class SupportModel:
 
     def assess(self, questions: Sequence[Question]) -> list[AnswerSupport | None]:
         """Assess answers against their chunks. None where the statements or the chunks hold no word."""
-        return [self._assess(q) for q in questions]
+        return [self._assess_in_units(q) for q in questions]
+
+    def _assess_in_units(self, question: Question) -> AnswerSupport | None:
+        """Assess an answer as it is, and where it converts quantities also in the units of its context: of a statement
+        that was changed, the better one counts."""
+        support = self._assess(question)
+        converted = in_units_of_context(question.answer, question.statements, question.chunks)
+        if support is None or converted is None or not question.compare:
+            return support
+        other = self._assess(replace(question, answer=converted.text, statements=converted.statements))
+        if other is None:
+            return support
+        statements = [
+            replace(new, spans=()) if is_changed and new.supported > old.supported else old
+            for old, new, is_changed in zip(support.statements, other.statements, converted.changed, strict=True)
+        ]
+        ungrounded = min(support.ungrounded, other.ungrounded)
+        return replace(support, ungrounded=ungrounded, statements=tuple(statements))
 
     def _assess(self, question: Question) -> AnswerSupport | None:
         import numpy as np
@@ -210,14 +226,14 @@ class SupportModel:
     def _memory(self, windows: list[tuple[Pieces, int]], answer: Pieces) -> tuple[_Memory, float]:
         """What the answer is compared with, and its share of the chunks' pieces."""
         total = sum(len(w.ids) for w, _ in windows)
-        worth = _shared(windows, answer)
-        windows, worth = _fitting(windows, worth, _ENCODED)
+        worth = shared_weights(windows, answer)
+        windows, worth = fitting(windows, worth, _ENCODED)
         hidden = self._reader.cached([w for w, _ in windows])
         if sum(len(w.ids) for w, _ in windows) > _MEMORY:
             mine = _unit(self._hidden_of(answer))
             worth = [w + float((mine @ _unit(h).T).max(1).mean()) for w, h in zip(worth, hidden, strict=True)]
             by_ids = {id(w): h for (w, _), h in zip(windows, hidden, strict=True)}
-            windows, _ = _fitting(windows, worth, _MEMORY)
+            windows, _ = fitting(windows, worth, _MEMORY)
             hidden = [by_ids[id(w)] for w, _ in windows]
         return _Memory(windows, hidden), sum(len(w.ids) for w, _ in windows) / max(1, total)
 
@@ -311,30 +327,6 @@ def compare(question: Question, facts: ContextFacts, supported: NDArray[np.float
 
 
 Place = tuple[int | None, int | None, int | None]
-
-
-def _shared(windows: Sequence[tuple[Pieces, int]], answer: Pieces) -> list[float]:
-    """Per window the share of the answer's pieces that it holds, rare ones weighing more; in [0, 1]."""
-    mine = set(answer.ids)
-    sets = [mine.intersection(w.ids) for w, _ in windows]
-    count = Counter(i for s in sets for i in s)
-    weight = {i: math.log(1 + len(windows) / n) for i, n in count.items()}
-    total = sum(weight.values()) or 1.0
-    return [sum(weight[i] for i in s) / total for s in sets]
-
-
-def _fitting(
-    windows: Sequence[tuple[Pieces, int]], worth: Sequence[float], room: int
-) -> tuple[list[tuple[Pieces, int]], list[float]]:
-    """The windows of most worth that fit into `room` pieces, in their order, with their worth."""
-    pieces_that_fit = []
-    for i in sorted(range(len(windows)), key=lambda i: -worth[i]):
-        size = len(windows[i][0].ids)
-        if size <= room:
-            pieces_that_fit.append(i)
-            room -= size
-    pieces_that_fit.sort()
-    return [windows[i] for i in pieces_that_fit], [worth[i] for i in pieces_that_fit]
 
 
 def _spans(answer: Pieces, bad: NDArray[np.bool_]) -> list[tuple[int, int]]:

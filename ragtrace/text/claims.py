@@ -37,6 +37,8 @@ _COUNTS = re.compile(
     re.I,
 )
 _NUMBERING = re.compile(r"^[\s#*>-]*(?:\(?\d{1,3}[.)]\s*)?")
+_TABLE_RULE = re.compile(r"[ \t|]*\n[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*\|")
+"""The line below the first one of a table in Markdown."""
 _WORD = re.compile(r"[^\W_]{2,}|[぀-ヿ㐀-鿿가-힯]")
 _JOINT = re.compile(
     r";\s+|(?:,|(?<=,['\"’”]))\s+(?:and|but|while|whereas|although|though|yet|so)\s+"
@@ -158,6 +160,8 @@ def read(answer: str, limit: int = 400) -> AnswerParts:
             parts.append(Statement(span.start, span.end, "code"))
         elif in_sources or is_source(answer[span.start : span.end]) or is_source(sentence):
             parts.append(Statement(span.start, span.end, "source"))
+        elif "|" in sentence and _TABLE_RULE.match(marked, span.end):
+            parts.append(Statement(span.start, span.end, "lead_in"))  # the names of a table's columns
         else:
             stated = without_courtesies(sentence)
             parts.extend(_of_sentence(sentence, stated, span))

@@ -28,6 +28,8 @@ class StatedNumber(NamedTuple):
     value: float
     """The number in its own unit: 24 for "24 months". For a clock time, the hours since midnight."""
     quantity: Quantity
+    unit_end: int
+    """text[start:unit_end] is the number with its unit; `end` where it has none."""
 
 
 _HOUR, _DAY = 3600.0, 86400.0
@@ -140,15 +142,16 @@ def stated_numbers(text: str) -> Iterator[StatedNumber]:
             continue
         if match["clock"]:
             minutes = _clock(match["clock"])
-            yield StatedNumber(*match.span(), minutes / 60, Quantity(minutes, "clock"))
+            yield StatedNumber(*match.span(), minutes / 60, Quantity(minutes, "clock"), match.end())
         else:
             value, end = _value(match), match.end()
             if more := _AND_A_HALF.match(text, end):
                 value, end = value + 0.5, more.end()
             quantity, unit_end = _with_unit(value, text, end, currency)
-            if _AND_A_HALF.match(text, unit_end) and quantity.kind in ("time", "months"):
+            if (more := _AND_A_HALF.match(text, unit_end)) and quantity.kind in ("time", "months"):
+                unit_end = more.end()
                 quantity = Quantity(quantity.value * (value + 0.5) / value, quantity.kind)
-            yield StatedNumber(match.start(), end, value, quantity)
+            yield StatedNumber(match.start(), end, value, quantity, unit_end)
         currency = ""
 
 
@@ -156,10 +159,11 @@ def missing(claim: Iterable[Quantity], context: Iterable[Quantity]) -> list[Quan
     """The claim's quantities that the context does not hold; values count as equal up to half a percent. A plain 1 is
     never missing: "one" is more often a pronoun than a number."""
     present = list(context)
-    return [q for q in claim if q != (1.0, "number") and not any(_same(q, other) for other in present)]
+    return [q for q in claim if q != (1.0, "number") and not any(same(q, other) for other in present)]
 
 
-def _same(a: Quantity, b: Quantity) -> bool:
+def same(a: Quantity, b: Quantity) -> bool:
+    """Whether two quantities are equal up to half a percent; days and months up to 2 %."""
     close = abs(a.value - b.value) <= 0.005 * max(abs(a.value), abs(b.value), 1e-9)
     if a.kind == b.kind:
         return close

@@ -267,6 +267,22 @@ def test_an_answer_without_sentences_is_read_in_pieces() -> None:
     assert "characters were judged" in (found.explanation or "")
 
 
+def test_a_right_conversion_is_supported() -> None:
+    """Two years are 24 months; three are not. What the claim says besides is compared as before."""
+    values = {
+        answer: score("groundedness", f"The {answer}.").value or 0.0
+        for answer in (
+            "warranty of the pump lasts two years",
+            "warranty of the pump lasts three years",
+            "filters of the pump are covered for two years",
+        )
+    }
+    right, wrong, other = values.values()
+    assert right > 0.8
+    assert wrong < 0.3
+    assert other < right
+
+
 def test_context_recall_judges_the_reference() -> None:
     """Claims of the reference that the context holds count; another context lowers the share."""
     fields: dict[str, Any] = {"reference": GOOD}

@@ -15,6 +15,15 @@ def claimed(answer: str) -> list[str]:
     return [" ".join(reading.text[s.start : s.end].split()) for s in reading.claims]
 
 
+@pytest.mark.parametrize("rule", ["|---|---|", "| :-- | --: |", "--- | ---"])
+def test_the_names_of_columns_claim_nothing(rule: str) -> None:
+    """Of a table in Markdown the rows below its rule are claims; a line between sentences is no such rule."""
+    edge = "|" if rule.startswith("|") else ""
+    rows = [f"{edge} {row} {edge}".strip() for row in ("Item | Kept for", "Invoices | 10 years", "Logs | 90 days")]
+    assert claimed("\n".join([rows[0], rule, *rows[1:]])) == rows[1:]
+    assert claimed("The pump is blue.\n---\nThe valve is red.") == ["The pump is blue.", "The valve is red."]
+
+
 @pytest.mark.parametrize(
     ("answer", "claim"),
     [

@@ -1,0 +1,87 @@
+"""An answer in the units of its context: "2 years" becomes "24 months" where the context says so.
+
+The models compare words and numbers as they are written. A claim that converts a quantity rightly is read in the
+context's own units, so that only the rest of it is compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+from ragtrace.text.quantities import Quantity, StatedNumber, same, stated_numbers
+
+_READ = 400
+"""Numbers of a context, and of a statement, that are read."""
+_RANGE = re.compile(r"\s*(?:and|to|or|[-\u2013])\s*", re.I)
+_PLAIN = frozenset({"number", "clock"})
+
+
+class ConvertedAnswer(NamedTuple):
+    """An answer with other units, and where its statements are."""
+
+    text: str
+    statements: list[tuple[int, int]]
+    changed: list[bool]
+    """By statement, whether a quantity in it was converted."""
+
+
+def in_units_of_context(
+    answer: str, statements: Sequence[tuple[int, int]], chunks: Sequence[str]
+) -> ConvertedAnswer | None:
+    """The answer with each quantity of a statement in the writing of the context's equal one; None where none differs.
+    `statements` are characters (start, end), in order. Linear in the lengths."""
+    kinds = {n.quantity.kind for n in _numbers(answer)} - _PLAIN
+    if not kinds:
+        return None
+    of_context = list(islice(((n, chunk[n.start : n.unit_end]) for chunk in chunks for n in _numbers(chunk)), _READ))
+    of_context = [(n, written) for n, written in of_context if n.quantity.kind not in _PLAIN]
+    pieces: list[str] = []
+    places: list[tuple[int, int]] = []
+    changed: list[bool] = []
+    at = length = 0
+    for start, end in statements:
+        pieces.append(answer[at:start])
+        length += start - at
+        text = _converted(answer[start:end], of_context)
+        changed.append(text is not None)
+        pieces.append(answer[start:end] if text is None else text)
+        places.append((length, length + len(pieces[-1])))
+        length, at = places[-1][1], end
+    if not any(changed):
+        return None
+    return ConvertedAnswer("".join((*pieces, answer[at:])), places, changed)
+
+
+def _converted(statement: str, of_context: Sequence[tuple[StatedNumber, str]]) -> str | None:
+    pieces: list[str] = []
+    at = 0
+    for number in _numbers(statement):
+        if number.quantity.kind in _PLAIN:
+            continue
+        equal = [(n, written) for n, written in of_context if same(n.quantity, number.quantity)]
+        # A number that the context has as it is needs no other unit.
+        if equal and not any(n.value == number.value for n, _ in equal):
+            pieces += (statement[at : number.start], equal[0][1])
+            at = number.unit_end
+    return "".join((*pieces, statement[at:])) if pieces else None
+
+
+def _numbers(text: str) -> Iterator[StatedNumber]:
+    """The numbers of a text; the first one of a range ("70 to 110 cm") has the unit of the second."""
+    numbers = list(islice(stated_numbers(text), _READ))
+    for number, following in pairwise((*numbers, None)):
+        if (
+            number is not None
+            and following is not None
+            and number.quantity.kind == "number"
+            and following.quantity.kind not in _PLAIN
+            and following.value
+            and _RANGE.fullmatch(text, number.end, following.start)
+        ):
+            factor = following.quantity.value / following.value
+            yield number._replace(quantity=Quantity(number.value * factor, following.quantity.kind))
+        elif number is not None:
+            yield number
