@@ -2,10 +2,10 @@
 
 FOLDER holds dev/ with the labelled sets and dev/handmade/. The rule: of the thresholds (in steps of 0.01) at which at
 most 5 % of the good rows fail, at most 15 % of those of each set, and at most 10 % of those of each set written by hand
-(they are nearest to what users ask), the one with the largest share of bad rows that fail minus twice that of good rows (in traffic good rows are
-commoner, so a false alarm costs more); of several the shipped one, or else the middle one. Each set has the same
-weight, however many rows it has. What then finds less than half of the bad rows gets no verdict: its threshold is None.
-A row without a value does not fail, so a bad one is missed.
+(they are nearest to what users ask), the one with the largest share of bad rows that fail minus twice that of good rows
+(in traffic good rows are commoner, so a false alarm costs more); of several the shipped one, or else the middle one.
+Each set has the same weight, however many rows it has. What then finds less than half of the bad rows gets no verdict:
+its threshold is None. A row without a value does not fail, so a bad one is missed.
 
 Prints, for each evaluator, the threshold, the share of good rows that fail and the share of bad rows that are found
 (recall), with 95 % intervals (bootstrap over sources inside each set), and the same for each set. Writes them to
