@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,7 +102,9 @@ def replies_of(response: Any) -> list[ModelMessage]:
 def _reply_of(generation: Any, output: Any) -> ModelMessage:
     message = getattr(generation, "message", None)
     places = (getattr(generation, "generation_info", None), getattr(message, "response_metadata", None), output)
-    reason = next((word for place in places if place and (word := finish_reason(place))), None)
+    reason = None
+    with contextlib.suppress(Exception):  # an application's mapping that raises
+        reason = next((word for place in places if place and (word := finish_reason(place))), None)
     if message is None:
         return ModelMessage("assistant", str(getattr(generation, "text", "") or ""), finish_reason=reason)
     return message_of(message, reason)

@@ -154,8 +154,15 @@ def last_question(messages: Any) -> str | None:
     """Returns the text of the last message of a user, or None."""
     if not isinstance(messages, (list, tuple)):
         return None
-    roles = ((getattr(message, "role", None), message) for message in reversed(messages))
-    return next((text_of(message) for role, message in roles if getattr(role, "value", role) == "user"), None)
+    return next((text_of(message) for message in reversed(messages) if _is_of_user(message)), None)
+
+
+def _is_of_user(message: Any) -> bool:
+    try:
+        role = getattr(message, "role", None)
+        return bool(getattr(role, "value", role) == "user")
+    except Exception:  # noqa: BLE001 an application's object whose attributes raise
+        return False
 
 
 def request_text(event: Any) -> str | None:

@@ -27,12 +27,13 @@ _MAX_DOCUMENTS = 1_000
 
 
 def field_of(source: Any, *names: str) -> Any:
-    """The first of these fields of a mapping or an object that is not None; None without one."""
-    for name in names:
-        value = source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
-        if value is not None:
-            return value
-    return None
+    """The first of these fields of a mapping or an object that is not None; None without one, and for an object of the
+    application's that cannot be read."""
+    try:
+        values = (source.get(name) if isinstance(source, Mapping) else getattr(source, name, None) for name in names)
+        return next((value for value in values if value is not None), None)
+    except Exception:  # noqa: BLE001 its methods raise
+        return None
 
 
 # --- documents -------------------------------------------------------------------------------------------

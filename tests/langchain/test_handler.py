@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypedDict
+from uuid import uuid4
 
 import pytest
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -18,6 +19,7 @@ from langchain_core.language_models import FakeListChatModel, FakeListLLM
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
+from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel, RunnablePassthrough
@@ -660,6 +662,20 @@ def test_an_answer_that_cannot_be_read_costs_only_itself(recorded: Recorded, con
     RunnableLambda(lambda _: "yes").with_config(run_name="odd").invoke("q", config)
     assert recorded.tree() == [("invoke_workflow odd", [])] * 2
     assert [trace.query for trace in recorded.traces] == ["q", "q"]
+
+
+def test_a_model_whose_metadata_cannot_be_read_has_its_answer(recorded: Recorded, config: Any) -> None:
+    """The reason of its end and its settings are missing; answer and tokens are there."""
+    odd = ClosedMapping(finish_reason="stop")
+    message = AIMessage("yes", usage_metadata={"input_tokens": 3, "output_tokens": 1, "total_tokens": 4})
+    generation = ChatGeneration(message=message)
+    object.__setattr__(generation, "generation_info", odd)
+    [handler], run_id = config["callbacks"], uuid4()
+    handler.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run_id)
+    handler.on_llm_end(LLMResult(generations=[[generation]]), run_id=run_id)
+    [span] = recorded.named("chat")
+    assert span.attributes[semconv.OUTPUT_TOKENS] == 1
+    assert recorded.traces[0].answer == "yes"
 
 
 def test_an_error_of_ours_at_the_end_ends_the_run(
