@@ -33,7 +33,7 @@ class WorkerSettings:
     """The broker gives a message to another worker when this one has died, after so long."""
     in_flight: int = 256
     """Messages of the broker that this worker holds at most."""
-    starts: int = 3
+    starts: int = 5
     """A message whose evaluation was started so often after its first delivery, and never ended, is a dead letter."""
     spans: bool = True
     """Send the spans on. With false the events, metrics and scores of the evaluations alone leave: for all but one of
