@@ -95,9 +95,9 @@ class Processes:
 
     def close(self) -> None:
         """Release the file: if no other was written, the next scrape adds it to those that ended."""
-        if self._file >= 0:
-            os.close(self._file)
-        self._file = -1
+        file, self._file = self._file, -1  # first: a child that is forked right here would close it again, and fail
+        if file >= 0:
+            os.close(file)
 
     def enter(self, work: Callable[[bool], R]) -> R:
         """Call `work` with whether this process is the first one, and let no other process enter meanwhile.

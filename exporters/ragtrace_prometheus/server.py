@@ -32,7 +32,8 @@ class MetricsServer:
 
     def close(self) -> None:
         """Stop serving."""
-        self._server.shutdown()
+        if self._thread.is_alive():  # otherwise `shutdown` waits for ever: no thread of the parent is in a forked child
+            self._server.shutdown()
         self._server.server_close()
         self._thread.join(2.0)
 

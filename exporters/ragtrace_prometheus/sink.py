@@ -119,11 +119,11 @@ class PrometheusSink(Collector):
         """In a forked child: what was counted belongs to the parent."""
         self._reset()
         self._address = None  # the parent serves
+        server, self._server = self._server, None
+        if server is not None:
+            server.forked()
         if self._processes is not None:
             self._processes.reset()
-        if self._server is not None:
-            self._server.forked()
-            self._server = None
 
     def observe_request(self, trace: Trace, decision: Decision) -> None:
         """Note a finished request. One bounded append; never raises, never waits."""

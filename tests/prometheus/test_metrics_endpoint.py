@@ -7,6 +7,7 @@ import gzip
 import math
 import os
 import re
+import signal
 import socket
 import threading
 import time
@@ -512,6 +513,18 @@ def test_a_forked_child_begins_at_nothing(sink: PrometheusSink) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     server.close()
     assert Scraped(sink).value("ragtrace_requests_total", status="ok") == 10
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_closing_the_parents_server_in_a_child(sink: PrometheusSink) -> None:
+    """It does not wait for the parent's thread, which a forked child does not have."""
+    server = sink.serve(0)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        server.close()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_scores_below_zero(sink: PrometheusSink) -> None:

@@ -392,6 +392,36 @@ def test_a_forked_child_is_a_process_of_its_own(workers: list[Worker], killed: b
     assert total(scraped(parent.sink), "ragtrace_requests_total") == 16
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_while_the_file_is_replaced(workers: list[Worker], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that is forked as its parent has just closed a file begins like any other, and ends."""
+    parent = workers[0]
+    parent.work(10)
+    scraped(parent.sink)
+    close, children = os.close, []
+
+    def close_and_fork(file: int) -> None:
+        close(file)
+        if not children:
+            children.append(os.fork())
+
+    own = os.getpid()
+    monkeypatch.setattr(os, "close", close_and_fork)
+    assert parent.sink._processes is not None
+    parent.sink._processes.write([])
+    if os.getpid() != own:
+        code = 1
+        try:
+            parent.work(5)
+            parent.stop()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+    parent.work(1)
+    assert total(scraped(parent.sink), "ragtrace_requests_total") == 16
+
+
 def test_the_thread_writes_by_itself(workers: list[Worker]) -> None:
     """A process that nobody scrapes shows up in the others' scrapes within seconds, by its first request alone."""
     workers[0].sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
