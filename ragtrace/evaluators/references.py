@@ -80,7 +80,7 @@ def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
 )
 def noise_sensitivity_relevant(trace: Trace) -> Score:
     """Incorrect claims that a relevant chunk entails / claims of the answer. A chunk is relevant if it entails a claim
-    of the reference. The first 20 chunks are looked at, of an answer of more than 15 claims fewer."""
+    of the reference. The first 20 chunks are looked at. For an answer of more than 15 claims, fewer are."""
     return _blamed("noise_sensitivity_relevant", trace, True)
 
 
@@ -93,8 +93,8 @@ def noise_sensitivity_relevant(trace: Trace) -> Score:
     source=_RAGAS,
 )
 def noise_sensitivity_irrelevant(trace: Trace) -> Score:
-    """Incorrect claims that an irrelevant chunk entails / claims of the answer. The first 20 chunks are looked
-    at, of an answer of more than 15 claims fewer."""
+    """Incorrect claims that an irrelevant chunk entails / claims of the answer. The first 20 chunks are
+    looked at. For an answer of more than 15 claims, fewer are."""
     return _blamed("noise_sensitivity_irrelevant", trace, False)
 
 

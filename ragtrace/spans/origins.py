@@ -76,9 +76,8 @@ def _metadata(attributes: Mapping[str, Any]) -> dict[str, object]:
     for key in [key for key in attributes if key.startswith(_PREFIXES)]:
         item = attributes[key]
         text = item[1:-1] if isinstance(item, str) and len(item) > 1 and item[0] == item[-1] == '"' else item
-        for prefix in _PREFIXES:
-            if key.startswith(prefix):
-                metadata.setdefault(key[len(prefix) :], plain(text))
+        prefix = next(each for each in _PREFIXES if key.startswith(each))
+        metadata.setdefault(key[len(prefix) :], plain(text))
     for name in ("tags", "finish_reason"):
         metadata.pop(name, None)
     return metadata

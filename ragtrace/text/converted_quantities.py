@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ragtrace.text.quantities import Quantity, StatedNumber, same, stated_numbers
 
 _READ = 400
-"""Numbers of a context, and of a statement, that are read."""
+"""Numbers of the answer and of each chunk that are read, and quantities of the whole context that are compared."""
 _RANGE = re.compile(r"\s*(?:and|to|or|[-\u2013])\s*", re.I)
 _PLAIN = frozenset({"number", "clock"})
 
@@ -32,12 +32,14 @@ def in_units_of_context(
     answer: str, statements: Sequence[tuple[int, int]], chunks: Sequence[str]
 ) -> ConvertedAnswer | None:
     """The answer with each quantity of a statement in the writing of the context's equal one; None where none differs.
-    `statements` are characters (start, end), in order. Linear in the lengths."""
-    kinds = {n.quantity.kind for n in _numbers(answer)} - _PLAIN
-    if not kinds:
+    `statements` are characters (start, end), in order. The time is linear in the lengths and in the number of
+    quantities, each of which is compared with at most 400 of the context."""
+    if all(n.quantity.kind in _PLAIN for n in _numbers(answer)):
         return None
-    of_context = list(islice(((n, chunk[n.start : n.unit_end]) for chunk in chunks for n in _numbers(chunk)), _READ))
-    of_context = [(n, written) for n, written in of_context if n.quantity.kind not in _PLAIN]
+    comparable = (
+        (n, chunk[n.start : n.unit_end]) for chunk in chunks for n in _numbers(chunk) if n.quantity.kind not in _PLAIN
+    )
+    of_context = list(islice(comparable, _READ))
     pieces: list[str] = []
     places: list[tuple[int, int]] = []
     changed: list[bool] = []

@@ -185,6 +185,8 @@ class KafkaTransport:
                     "auto.offset.reset": "earliest",
                     "session.timeout.ms": int(1_000 * max(_REBALANCE_SECONDS, self._options.visibility_seconds)),
                     "fetch.wait.max.ms": 100,
+                    # A worker keeps what it has while others come and go; by default all of them would stop.
+                    "partition.assignment.strategy": "cooperative-sticky",
                 }
             )
             self._consumer.subscribe(
@@ -193,17 +195,26 @@ class KafkaTransport:
         return self._consumer
 
     def _assign(self, _: Any, assigned: Sequence[Any]) -> None:
-        self._starts = self._read_starts()
-        self._partitions = {each.partition: _Partition(each.partition) for each in assigned}
+        if assigned:
+            self._starts = self._read_starts()
+            self._partitions |= {each.partition: _Partition(each.partition) for each in assigned}
 
-    def _revoke(self, _: Any, __: Any) -> None:
+    def _revoke(self, consumer: Any, revoked: Sequence[Any]) -> None:
         self._commit()
+        taken = {each.partition for each in revoked}
         # This process lives, so none of these starts has ended it. The others read the counts when they take over.
-        self._produce(self._starts_topic, [TraceMessage(name, _NOT_FATAL) for name in self._started.values()])
-        self._started = {}
-        # What is held now goes to others: whatever is kept of it here would move the offset past their messages.
-        self._partitions = {}
-        self._surplus, self._again = [], []
+        started = {handle: name for handle, name in self._started.items() if handle[0].number in taken}
+        self._produce(self._starts_topic, [TraceMessage(name, _NOT_FATAL) for name in started.values()])
+        self._started = {handle: name for handle, name in self._started.items() if handle not in started}
+        # What is held of these goes to others: what is kept of it here would move the offset past their messages.
+        self._partitions = {number: each for number, each in self._partitions.items() if number not in taken}
+        self._surplus = [each for each in self._surplus if each.handle[0].number not in taken]
+        self._again = [each for each in self._again if each[2].handle[0].number not in taken]
+        heapq.heapify(self._again)
+        # `_keep_alive` may have paused them, and librdkafka does not forget that: this worker would never read them
+        # again where it gets them back.
+        with contextlib.suppress(KafkaException):
+            consumer.resume(revoked)
 
     def _commit(self) -> None:
         positions = [
@@ -244,12 +255,11 @@ class KafkaTransport:
 
     def _keep_alive(self, consumer: Any) -> None:
         """Serve the group without taking messages."""
-        assigned = consumer.assignment()
-        consumer.pause(assigned)
+        consumer.pause(consumer.assignment())
         raw = consumer.poll(0.0)
         if raw is not None and (message := self._note(raw)):
             self._surplus.append(message)
-        consumer.resume([each for each in assigned if each.partition in self._partitions])
+        consumer.resume(consumer.assignment())
 
     def _note(self, raw: Any) -> TraceMessage | None:
         """The message, which is open from now on. Raises KafkaException for an event that is an error."""

@@ -41,6 +41,14 @@ def test_other_quantities_stay(answer: str, chunk: str) -> None:
     assert in_units_of_context(answer, [(0, len(answer))], [chunk]) is None
 
 
+def test_plain_numbers_of_a_context_are_not_compared() -> None:
+    """A table of numbers before the quantity leaves it to be read."""
+    answer, table = "It lasts two years", " ".join(map(str, range(1_000)))
+    converted = in_units_of_context(answer, [(0, len(answer))], [table, "It lasts 24 months"])
+    assert converted is not None
+    assert converted.text == "It lasts 24 months"
+
+
 def test_statements_move_with_their_text() -> None:
     """The places of the statements are those of the new text; what is between them stays."""
     answer = "It lasts 2 years [1]. It is blue. It lasts 1 year."

@@ -219,3 +219,34 @@ class TestBroker:
             wait_scored(received, set(range(1, 301)))
             wait_for(lambda: last.counts.in_flight, lambda count: count == 0)
         assert publisher.dead_letters(10) == []
+
+    def test_what_comes_back_to_a_worker_is_read(self, broker: Broker, stream: str, publisher: Transport) -> None:
+        """A full worker, which takes nothing, gives a part to another one and gets it back: it reads that again."""
+        _publish(publisher, messages(1, 60))
+        first, second = broker.transport(stream), broker.transport(stream)
+        [message, *_] = first.fetch(1, 20.0)
+        taken: list[TraceMessage] = []
+        stop = threading.Event()
+
+        def take() -> None:
+            while not stop.is_set() and not taken:
+                taken.extend(second.fetch(1, 0.2))
+            second.close()
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        until = time.monotonic() + 20.0
+        while thread.is_alive() and time.monotonic() < until:
+            first.extend([message])
+            first.fetch(0, 0.0)
+            time.sleep(0.02)
+        stop.set()
+        thread.join()
+        rest = {each.key for each in messages(1, 60)}
+        until = time.monotonic() + 60.0
+        while rest and time.monotonic() < until:
+            fetched = first.fetch(10, 0.2)
+            first.ack(fetched)
+            rest -= {each.key for each in (*fetched, message)}
+        first.close()
+        assert rest == set()
