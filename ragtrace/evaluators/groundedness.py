@@ -162,7 +162,7 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
         threshold=threshold,
         direction=direction,
         method="model",
-        version="7",
+        version="8",
         source=source,
     )
 

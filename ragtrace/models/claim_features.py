@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ragtrace.models.answer_features import logit
 from ragtrace.models.closest_passage import stems
 from ragtrace.text.quantities import missing, quantities
+from ragtrace.text.reversals import ContextWording
 from ragtrace.text.sentences import split
 from ragtrace.text.unstated_numbers import ContextNumbers
 
@@ -74,6 +75,7 @@ class ContextFacts:
         self._sentences = [t[s.start : s.end] for t in texts for s in split(t, _SENTENCES)][:_SENTENCES]
         self._stems = [stems(sentence) for sentence in self._sentences]
         self.numbers = ContextNumbers((*texts, query))
+        self.wording = ContextWording((*texts, query), self.numbers.by_text)
         self.stems = stems(query).union(*self._stems)
         self.part = min(1.0, _WHOLE / max(1, sum(map(len, texts))))
 

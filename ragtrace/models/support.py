@@ -47,10 +47,13 @@ _ENCODED = 6_000
 """Word pieces of the context that are encoded at most: those that share most words with the answer."""
 _MEMORY = 1_600
 """Word pieces of the context that the answer is compared with at most: the nearest of those. As in training."""
-_UNSTATED = 3.0
-"""What a number that the context does not hold takes from a claim's log-odds. Of dev's answers (without QAGS, whose
-contexts were cut) 0.2 % of the good ones and 8 % of the bad ones have such a number, a likelihood ratio of 40; the
-other features have a part of it already."""
+_DOUBT = 3.0
+"""What a number that the context does not hold, or a word that it has negated, takes from a claim's log-odds. Of dev's
+answers (without QAGS, whose contexts were cut) 0.2 % of the good ones and 8 % of the bad ones have such a number, a
+likelihood ratio of 40; the other features have a part of it already."""
+_REVERSED = -2.0
+"""The highest log-odds of a claim with a reversed change. Of the answers of dev and of the training sets 22 have one,
+and none of these is good."""
 _PIECE = 0.35
 """Probability from which a piece is pointed at as unsupported; from dev, for the spans' F1."""
 
@@ -152,22 +155,27 @@ class SupportModel:
         if question.compare:
             facts = ContextFacts(question.chunks, question.query)
             claims = compare(question, facts, measured.statements[:, 0])
-            unstated = [facts.numbers.unstated_in(question.answer[a:b]) for a, b in question.statements]
+            texts = [question.answer[a:b] for a, b in question.statements]
+            changes = [facts.wording.reversed_change_in(text) for text in texts]
+            doubts = [facts.numbers.unstated_in(text) or facts.wording.reversed_word_in(text) for text in texts]
             odds = claims @ weights["claim"][:-1] + weights["claim"][-1]
-            supported = _sigmoid(odds - _UNSTATED * np.array([span is not None for span in unstated]))
+            odds -= _DOUBT * np.array([span is not None for span in doubts])
+            odds = np.where([span is not None for span in changes], np.minimum(odds, _REVERSED), odds)
+            supported = _sigmoid(odds)
+            marks = [change or doubt for change, doubt in zip(changes, doubts, strict=True)]
             bad = measured.statements[:, 1:].copy()
             bad *= (1 - supported)[:, None] / np.maximum(bad.sum(1, keepdims=True), 1e-6)
         else:
             scaled = np.log(measured.statements + 1e-9) * weights["sentence"][0] + weights["sentence"][1:]
             supported, bad = np.split(_softmax(scaled), [1], axis=1)
             supported = supported[:, 0]
-            unstated = [None] * len(supported)
+            marks = [None] * len(supported)
         assessed = []
-        rows = zip(question.statements, supported, bad, measured.places, unstated, strict=True)
-        for (start, end), p, (unsupported, contradicted), place, number in rows:
+        rows = zip(question.statements, supported, bad, measured.places, marks, strict=True)
+        for (start, end), p, (unsupported, contradicted), place, mark in rows:
             inside = tuple((max(a, start), min(b, end)) for a, b in measured.spans if a < end and b > start)
-            if number is not None and not any(a < start + number[1] and b > start + number[0] for a, b in inside):
-                inside = tuple(sorted((*inside, (start + number[0], start + number[1]))))
+            if mark is not None and not any(a < start + mark[1] and b > start + mark[0] for a, b in inside):
+                inside = tuple(sorted((*inside, (start + mark[0], start + mark[1]))))
             assessed.append(StatementSupport(float(p), float(unsupported), float(contradicted), inside, *place))
         ungrounded = _sigmoid(measured.answer @ weights["answer"][:-1] + weights["answer"][-1])
         return AnswerSupport(float(ungrounded), tuple(assessed), tuple(measured.spans), measured.share)

@@ -59,6 +59,8 @@ class ContextNumbers:
     """The numbers of a context."""
 
     def __init__(self, texts: Iterable[str]) -> None:
+        self.by_text: list[list[StatedNumber]] = []
+        """Its numbers, in their order."""
         self.quantities: list[Quantity] = []
         """Its quantities, in their order."""
         self._readings: list[Quantity] = []
@@ -67,6 +69,7 @@ class ContextNumbers:
         untimed: set[float] = set()
         for text in texts:
             numbers = list(islice(stated_numbers(text), _READ))
+            self.by_text.append(numbers)
             self.quantities += [number.quantity for number in numbers]
             self._readings += [reading for readings in _readings(text, numbers) for reading in readings]
             clocks = islice(_CLOCK.finditer(text), _READ)

@@ -15,13 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from ragtrace.transport.address import TransportAddress
+from ragtrace.transport.kafka_topics import make_topics
 from ragtrace.transport.message import (
     HEADER_REASON,
-    KEPT_SECONDS,
     MESSAGE_BYTES,
     PublishResult,
     TraceMessage,
@@ -125,18 +123,8 @@ class KafkaTransport:
             raise TransportError(f"{self._address}: {str(error)[:200]}") from None
 
     def _make_topics(self) -> None:
-        """Make the topics that do not exist."""
-        admin = AdminClient(self._common())
-        retention = {"retention.ms": str(1_000 * KEPT_SECONDS)}
-        replicas = self._address.number("replicas", 1)
         counts = {self._address.stream: self._address.number("partitions", 6), self._dead: 1, self._starts_topic: 1}
-        topics = [NewTopic(name, count, replicas, config=retention) for name, count in counts.items()]
-        for future in admin.create_topics(topics, request_timeout=_SECONDS).values():
-            try:
-                future.result(_SECONDS)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise
+        make_topics(self._common(), counts, self._address.number("replicas", 1), _SECONDS)
         self._has_topics = True
 
     # --- publishing ------------------------------------------------------------------------------
@@ -199,22 +187,21 @@ class KafkaTransport:
             self._starts = self._read_starts()
             self._partitions |= {each.partition: _Partition(each.partition) for each in assigned}
 
-    def _revoke(self, consumer: Any, revoked: Sequence[Any]) -> None:
+    def _revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
         self._commit()
-        taken = {each.partition for each in revoked}
+        numbers = {each.partition for each in partitions}
         # This process lives, so none of these starts has ended it. The others read the counts when they take over.
-        started = {handle: name for handle, name in self._started.items() if handle[0].number in taken}
-        self._produce(self._starts_topic, [TraceMessage(name, _NOT_FATAL) for name in started.values()])
-        self._started = {handle: name for handle, name in self._started.items() if handle not in started}
+        handles = [handle for handle in self._started if handle[0].number in numbers]
+        self._produce(self._starts_topic, [TraceMessage(self._started.pop(handle), _NOT_FATAL) for handle in handles])
         # What is held of these goes to others: what is kept of it here would move the offset past their messages.
-        self._partitions = {number: each for number, each in self._partitions.items() if number not in taken}
-        self._surplus = [each for each in self._surplus if each.handle[0].number not in taken]
-        self._again = [each for each in self._again if each[2].handle[0].number not in taken]
+        self._partitions = {number: each for number, each in self._partitions.items() if number not in numbers}
+        self._surplus = [each for each in self._surplus if each.handle[0].number not in numbers]
+        self._again = [each for each in self._again if each[2].handle[0].number not in numbers]
         heapq.heapify(self._again)
         # `_keep_alive` may have paused them, and librdkafka does not forget that: this worker would never read them
         # again where it gets them back.
         with contextlib.suppress(KafkaException):
-            consumer.resume(revoked)
+            consumer.resume(partitions)
 
     def _commit(self) -> None:
         positions = [

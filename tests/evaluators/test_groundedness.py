@@ -283,6 +283,27 @@ def test_a_right_conversion_is_supported() -> None:
     assert other < right
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("Revenue increased by 12% to $482 million in 2023.", "Revenue fell by 12% to $482 million in 2023.", "12%"),
+        (
+            "Unused items may be returned within 30 days of delivery.",
+            "Used items may be returned within 30 days of delivery.",
+            "Used",
+        ),
+    ],
+)
+def test_a_place_that_says_the_reverse(right: str, wrong: str, words: str) -> None:
+    """One word that reverses a long answer fails it, and the evidence points at it."""
+    rest = "Opened software cannot be returned."
+    chunks = ("Revenue increased by 12% to $482 million in 2023. Items may be returned within 30 days if unused.", rest)
+    assert score("groundedness", f"{right} {rest}", chunks=chunks).label == "pass"
+    failed = score("groundedness", f"{wrong} {rest}", chunks=chunks)
+    assert failed.label == "fail"
+    assert words in (failed.explanation or "")
+
+
 def test_context_recall_judges_the_reference() -> None:
     """Claims of the reference that the context holds count; another context lowers the share."""
     fields: dict[str, Any] = {"reference": GOOD}
