@@ -2,7 +2,8 @@
 
 `--kills 5 --traces 5000` publishes so many traces, lets two workers evaluate them, and kills one of them with SIGKILL
 again and again; another takes its place. It counts traces without a score, scores in the store that are there twice,
-dead letters, and the seconds from the last kill to the last score, and to the rate of before.
+dead letters, and the seconds from the last kill to the last score, and to the rate of before. `--visibility 30` sets
+the workers' `visibility_seconds`.
 
 `--cpu` publishes, fetches and acknowledges messages of 20 KB, with the adapter and with the broker's own client in the
 same way, and prints the processor time of this process for a message, and the ratio.
@@ -33,7 +34,7 @@ from typing import Any
 from ragtrace.records import Trace
 from ragtrace.transport.message import TraceMessage, Transport
 from tests.otlp.receivers import Received, http_server
-from tests.transport.brokers import BROKERS, KAFKA, NATS, Broker, stream_name
+from tests.transport.brokers import BROKERS, KAFKA, NATS, VISIBILITY, Broker, stream_name
 from tests.transport.workers import SCHEMA, message, scores, worker_process
 
 _BATCH = 256
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("broker", choices=BROKERS)
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--traces", type=int, default=5_000)
+    parser.add_argument("--visibility", type=float, default=VISIBILITY)
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--take", action="store_true")
     parser.add_argument("--workers", type=int, nargs="+", default=[])
@@ -63,7 +65,7 @@ def main() -> None:
             elif options.workers:
                 _compare_workers(broker, options.workers)
             else:
-                _kill(broker, options.traces, options.kills)
+                _kill(broker, options.traces, options.kills, options.visibility)
         finally:
             broker.kill()
 
@@ -71,7 +73,7 @@ def main() -> None:
 # --- kills -------------------------------------------------------------------------------------------------------
 
 
-def _kill(broker: Broker, traces: int, kills: int) -> None:
+def _kill(broker: Broker, traces: int, kills: int, visibility: float) -> None:
     drawn, stream = random.Random(29), stream_name()
     publisher = broker.transport(stream)
     for start in range(1, traces + 1, 500):
@@ -79,9 +81,14 @@ def _kill(broker: Broker, traces: int, kills: int) -> None:
         assert not any(publisher.publish(batch))
     log, store = broker.folder / "workers", broker.folder / "logs.db"
     with http_server() as (endpoint, received), ExitStack() as stack:
+        own = {
+            "store": str(store),
+            "store_days": "0",  # the traces have a date of long ago
+            "worker_visibility_seconds": str(visibility),
+        }
 
         def start() -> Any:
-            return stack.enter_context(worker_process(broker.url(stream), endpoint, log, store=str(store)))
+            return stack.enter_context(worker_process(broker.url(stream), endpoint, log, **own))
 
         counts: list[tuple[float, int]] = []
         """Traces with a score, and when there were so many."""

@@ -171,7 +171,9 @@ class KafkaTransport:
                     "group.id": f"{self._address.stream}.{self._options.group}",
                     "enable.auto.commit": False,
                     "auto.offset.reset": "earliest",
-                    "session.timeout.ms": int(1_000 * max(_REBALANCE_SECONDS, self._options.visibility_seconds)),
+                    # Clients report three times in it, also while Python waits. After it the group is formed again,
+                    # for which brokers take about as long: both are over within the visibility.
+                    "session.timeout.ms": int(1_000 * max(_REBALANCE_SECONDS, self._options.visibility_seconds / 3)),
                     "fetch.wait.max.ms": 100,
                     # A worker keeps what it has while others come and go; by default all of them would stop.
                     "partition.assignment.strategy": "cooperative-sticky",
