@@ -1,8 +1,8 @@
 """Kinds of tests: what a test needs beside its own process. `pytest --fast` leaves all of them out.
 
 MODULES names the kind of whole folders and modules; single tests of other modules carry the marker themselves. A test
-for PostgreSQL is a `server` test by its fixture or parameter. With `--fast` a test without a marker fails if it starts
-a process or listens at a port, so that the fast tests stay fast.
+for PostgreSQL is a `server` test by its fixture or parameter. A test without a marker fails if it starts a process or
+listens at a port, so that the fast tests stay fast.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers."""
     for kind, meaning in KINDS.items():
         config.addinivalue_line("markers", f"{kind}: {meaning}")
+    config.pluginmanager.register(_Audit(), "audit")
     if config.getoption("fast"):
         config.pluginmanager.register(_Fast(), "fast")
 
@@ -126,12 +127,7 @@ hypothesis.settings.load_profile("untimed")
 class _Fast:
     """Leaves out the tests of all kinds without importing modules of one kind, and tries fewer random inputs."""
 
-    test: str | None = None
-    events: list[str]
-
     def __init__(self) -> None:
-        self.events = []
-        sys.addaudithook(self._audit)
         hypothesis.settings.register_profile("fast", hypothesis.settings.default, max_examples=10)
         hypothesis.settings.load_profile("fast")
 
@@ -140,14 +136,25 @@ class _Fast:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        others = [item for item in items if any(item.get_closest_marker(kind) for kind in KINDS)]
+        others = [item for item in items if _is_marked(item)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in set(others)]
+
+
+class _Audit:
+    """Fails a test without a marker that starts a process or listens at a port."""
+
+    test: str | None = None
+    events: list[str]
+
+    def __init__(self) -> None:
+        self.events = []
+        sys.addaudithook(self._audit)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         self.events.clear()
-        self.test = item.nodeid
+        self.test = None if _is_marked(item) else item.nodeid
         try:
             result = yield
         finally:
@@ -162,6 +169,10 @@ class _Fast:
         is_unix_socket = event == "socket.bind" and not isinstance(arguments[1], tuple)
         if not is_unix_socket and not _in_import():
             self.events.append(f"{event} ({_EVENTS[event]})")
+
+
+def _is_marked(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(kind) for kind in KINDS)
 
 
 def _in_import() -> bool:

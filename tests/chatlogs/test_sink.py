@@ -335,6 +335,7 @@ def test_closing_keeps_what_the_database_has_not_answered(tmp_path: Path) -> Non
     assert _count(url) == 2
 
 
+@pytest.mark.process
 def test_a_fork(tmp_path: Path) -> None:
     """A forked process has a queue and a thread of its own; nothing is stored twice or lost."""
     url = str(tmp_path / "s.db")

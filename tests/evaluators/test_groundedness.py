@@ -234,6 +234,7 @@ print(score.error, score.label)
 """
 
 
+@pytest.mark.process
 def test_thousands_of_signs_before_a_claim_take_little_memory() -> None:
     """JSON without an end is no claim, and costs no memory that grows with its square (before: 8 GB)."""
     run = subprocess.run([sys.executable, "-c", _BOUNDED], capture_output=True, text=True, check=False)

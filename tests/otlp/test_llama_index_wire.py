@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib.request
 from typing import Any
 
+import pytest
 from llama_index.core import MockEmbedding, PromptTemplate, VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import LLMMetadata
@@ -55,6 +56,7 @@ async def leak() -> None:
         await agent.run(f"question {SECRET}")
 
 
+@pytest.mark.server
 async def test_no_exported_byte_of_llama_index_holds_a_redacted_secret() -> None:
     """A marked secret in any input, name, key or definition is in no byte of spans, events and metrics once `redact`
     hides it."""

@@ -115,6 +115,7 @@ def test_a_provider_that_cannot_be_wrapped_is_an_error() -> None:
         ragtrace.init(redact_others=True, langchain=False, llama_index=False, prometheus_port=-1)
 
 
+@pytest.mark.process
 def test_other_libraries_in_a_provider_of_ours(tmp_path: Path) -> None:
     """By the settings alone: what an HTTP client records to ragtrace's provider is redacted in the file."""
     path = tmp_path / "spans.jsonl"
