@@ -8,6 +8,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -79,6 +80,8 @@ class Ledger:
             database = sqlite3.connect(
                 self._path or ":memory:", timeout=_BUSY, isolation_level=None, check_same_thread=False
             )
+            # Python 3.13 warns of a connection that is deleted open, as with a ledger that nobody closes.
+            weakref.finalize(self, database.close).atexit = False
             if self._path:
                 switch_to_wal(database, _BUSY)
             if self._budget_file:
