@@ -149,7 +149,7 @@ def recording_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
         run = uuid4()
         fields = dict.copy(values[2]) if isinstance(values[2], dict) else {}
         extra = {"invocation_params": {**fields, "stop": values[3], "tools": values[3]}, "options": {"stop": values[3]}}
-        message = values[5] if hasattr(values[5], "additional_kwargs") else Plain(content=values[5])
+        message = values[5] if type(values[5]).__module__.startswith("langchain") else Plain(content=values[5])
         generation = SimpleNamespace(message=message, text=values[1], generation_info=fields)
         reply = SimpleNamespace(generations=[[generation]], llm_output=values[4])
         handler.on_chat_model_start({}, [values], run_id=run, **extra)

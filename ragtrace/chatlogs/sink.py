@@ -116,6 +116,8 @@ class StoreSink:
             self._lose(len(batch), "internal")
             raise
         self._maintain()
+        if self._queue.closed and self._store is not None:  # `close` did not wait for this batch
+            self._store.close()
         return max(0.1, self._next_try - time.monotonic()) if len(self._spill) else _HOUR / 60
 
     def _put(self, batch: Sequence[Evaluation]) -> None:

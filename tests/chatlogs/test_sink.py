@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, func, select
+from sqlalchemy.pool import QueuePool
 
 import ragtrace
 from ragtrace.chatlogs import sink as sinks
@@ -305,6 +306,9 @@ def test_closing_keeps_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sink.spilled >= 30
     go.set()
     _until(lambda: not any(thread.name == "ragtrace-store" for thread in threading.enumerate()))
+    assert sink._store is not None
+    assert isinstance(sink._store.engine.pool, QueuePool)
+    assert sink._store.engine.pool.checkedin() == 0  # its connections are closed
     sink(made(99))
     assert sink.lost == 1
     again = StoreSink(url)

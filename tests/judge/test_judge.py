@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
+import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -520,3 +522,13 @@ def test_a_contradiction_in_one_reply_is_marked(scripted: Callable[..., Scripted
     ((score,),) = run(plugins.load("noise_sensitivity_judge"), [make_trace(reference="A and B")])
     assert score.value == 0.5
     assert "contradicts itself" in (score.explanation or "")
+
+
+def test_a_ledger_that_nobody_closes_closes_its_database() -> None:
+    """Python 3.13 warns of a connection that is deleted open."""
+    ledger = Ledger(hour=1.0, day=1.0)
+    database = ledger._database
+    del ledger
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("SELECT 1")
