@@ -21,7 +21,7 @@ from ragtrace_langchain.chat_messages import message_of
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state
 from ragtrace_langchain.model_calls import model_attributes, prompt_of, tool_of, tools_of
 from ragtrace_langchain.question_answer import query_of, questions_of_interrupt, read_answer
-from ragtrace_langchain.tool_calls import read_call, read_result
+from ragtrace_langchain.tool_calls import is_failure, read_call, read_result
 from ragtrace_langchain.vector_stores import current_retrieval, wrap_vector_stores
 
 _Method = Callable[..., None]
@@ -384,9 +384,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
             read_result(run, output)
-        # LangChain caught the tool's error and gives its message to the model as the tool's result.
-        is_failure = getattr(output, "status", None) == "error"
-        self._recorder.end(run_id, error="tool_error" if is_failure else None)
+        self._recorder.end(run_id, error="tool_error" if is_failure(output) else None)
 
     @_quiet
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 from ragtrace import semconv
 from ragtrace.text.sanitizer import sendable
+from ragtrace.tracing.plain_values import field_of
 from ragtrace.tracing.request import Run
 from ragtrace_langchain.conversion import text_of
 from ragtrace_langchain.documents import documents_of_tool
@@ -35,11 +37,18 @@ def _text_of_command(command: Any) -> str:
 
 
 def read_result(run: Run, output: Any) -> None:
-    """Reads a tool's result, and the documents in it."""
-    run.answer = _text_of_command(output) if hasattr(output, "goto") else text_of(getattr(output, "content", output))
-    if documents := documents_of_tool(output):
-        run.documents = documents
-        run.request.passed.append((len(run.request.model_calls), documents))
-    # Early 0.3 releases do not pass the call's id when the tool starts.
-    if call_id := getattr(output, "tool_call_id", None):
-        run.attributes.setdefault(semconv.TOOL_CALL_ID, str(call_id))
+    """Reads a tool's result and the documents in it; of an object whose attributes raise, nothing."""
+    with contextlib.suppress(Exception):
+        is_command = hasattr(output, "goto")
+        run.answer = _text_of_command(output) if is_command else text_of(getattr(output, "content", output))
+        if documents := documents_of_tool(output):
+            run.documents = documents
+            run.request.passed.append((len(run.request.model_calls), documents))
+        # Early 0.3 releases do not pass the call's id when the tool starts.
+        if call_id := getattr(output, "tool_call_id", None):
+            run.attributes.setdefault(semconv.TOOL_CALL_ID, str(call_id))
+
+
+def is_failure(output: Any) -> bool:
+    """Whether LangChain caught the tool's error, and gives its message to the model as the tool's result."""
+    return bool(field_of(output, "status") == "error")

@@ -76,7 +76,6 @@ class ManualRequest:
 
     def _open(self, recorder: Recorder) -> None:
         options = self._options
-        tags, metadata = options.get("tags"), options.get("metadata")
         name = sendable(self._name, 200)
         run = recorder.start(
             object(),
@@ -85,8 +84,8 @@ class ManualRequest:
             name,
             session=_text(options.get("session_id"), 256),
             user=_text(options.get("user_id"), 256),
-            tags=_labels(tags),
-            metadata=dict(metadata) if isinstance(metadata, Mapping) else {},
+            tags=_labels(options.get("tags")),
+            metadata=_metadata(options.get("metadata")),
         )
         if run is not None:
             self._run, self._token = run, current.attach(run)
@@ -224,3 +223,10 @@ def _labels(tags: object) -> list[str]:
         return [sendable(tag, 256) for tag in tags] if isinstance(tags, Iterable) else []
     except Exception:  # noqa: BLE001 an application's object: the request is recorded without tags
         return []
+
+
+def _metadata(values: object) -> dict[Any, Any]:
+    try:
+        return dict(values) if isinstance(values, Mapping) else {}
+    except Exception:  # noqa: BLE001 as above
+        return {}

@@ -678,6 +678,23 @@ def test_a_model_whose_metadata_cannot_be_read_has_its_answer(recorded: Recorded
     assert recorded.traces[0].answer == "yes"
 
 
+class Unbound:
+    """An object whose attributes raise, e.g. a proxy of a web framework outside of its request."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("no request")
+
+
+def test_a_tool_whose_result_cannot_be_read_ends(recorded: Recorded, config: Any) -> None:
+    """Without a result and without an error."""
+    [handler], run_id = config["callbacks"], uuid4()
+    handler.on_tool_start({"name": "search"}, "q", run_id=run_id)
+    handler.on_tool_end(Unbound(), run_id=run_id)
+    [span] = recorded.named("execute_tool")
+    assert span.status.is_ok or span.status.is_unset
+    assert handler._recorder.failures == 0
+
+
 def test_an_error_of_ours_at_the_end_ends_the_run(
     recorded: Recorded, config: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import time
+from collections import UserDict
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -140,6 +141,22 @@ def test_documents_of_any_form(by_hand: Recorded, form: str) -> None:
     with ragtrace.request("How long?") as request:
         request.retrieved(DOCUMENTS[form])
     assert [document.content for document in by_hand.traces[0].documents] == ["24 months."]
+
+
+class Closed(UserDict[str, str]):
+    """A mapping that raises, e.g. one that reads a closed connection."""
+
+    def __getitem__(self, key: str) -> str:
+        raise RuntimeError("closed")
+
+
+def test_metadata_and_tags_that_cannot_be_read_cost_only_themselves(by_hand: Recorded) -> None:
+    """The request is recorded."""
+    tags = (1 // zero for zero in [0])
+    with ragtrace.request("q", metadata=Closed(a="b"), tags=tags) as request:
+        request.answered("yes")
+    [trace] = by_hand.traces
+    assert (trace.query, trace.answer, trace.facts.tags) == ("q", "yes", ())
 
 
 def test_retrieved_by_hand_is_what_counts(by_hand: Recorded) -> None:
