@@ -66,15 +66,17 @@ class BatchFile:
         try:
             create_private(path)  # requests quote what users typed
             self._database = sqlite3.connect(path, timeout=0.5, isolation_level=None, check_same_thread=False)
-            # The lock stays until the file is closed: two commands would send the same requests twice.
-            self._database.execute("PRAGMA locking_mode=EXCLUSIVE")
-            self._database.execute("BEGIN EXCLUSIVE")
-            self._database.execute("COMMIT")
-            if not self._is_own():
-                self._database.close()
-                raise SettingError(f"--judge-batch: {path} is another database; give the name of a new file")
-            self._database.execute(f"PRAGMA application_id={_APPLICATION}")
-            self._database.executescript(_TABLES)
+            with contextlib.ExitStack() as undo:
+                undo.callback(self._database.close)
+                # The lock stays until the file is closed: two commands would send the same requests twice.
+                self._database.execute("PRAGMA locking_mode=EXCLUSIVE")
+                self._database.execute("BEGIN EXCLUSIVE")
+                self._database.execute("COMMIT")
+                if not self._is_own():
+                    raise SettingError(f"--judge-batch: {path} is another database; give the name of a new file")
+                self._database.execute(f"PRAGMA application_id={_APPLICATION}")
+                self._database.executescript(_TABLES)
+                undo.pop_all()
         except (OSError, sqlite3.Error) as error:
             why = "another command uses it" if "locked" in str(error) else str(error)
             raise SettingError(f"--judge-batch: the file {path} cannot be used: {why}") from error

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def _command(store: str, *more: str, evaluators: str = "sexism,g_eval") -> list[
 
 
 def _costs(path: str) -> float:
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database:
         return float(database.execute("SELECT sum(cost) FROM scores").fetchone()[0])
 
 
@@ -229,7 +230,7 @@ def test_a_budget_that_is_too_small(
     assert server.files == {}
     monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_HOUR", "1")
     assert main(command) == 0
-    with sqlite3.connect("budget") as database:
+    with closing(sqlite3.connect("budget")) as database:
         spending = database.execute("SELECT nano FROM spending WHERE kind = 'day'").fetchone()[0]
     assert spending == COUNT * 15 * 1_000 // 2
 
@@ -264,7 +265,7 @@ def test_a_file_of_something_else_stays(server: BatchServer, capsys: pytest.Capt
         assert main(_command("s.db", "--judge-batch", name, evaluators="sexism")) == 2
         assert message in capsys.readouterr().err
     assert Path("notes.txt").read_text() == "notes " * 1_000
-    with sqlite3.connect("other.db") as database:
+    with closing(sqlite3.connect("other.db")) as database:
         assert not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'batches'").fetchall()
 
 

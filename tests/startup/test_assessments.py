@@ -8,6 +8,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,8 @@ def test_a_late_score_leaves_on_a_linked_span(start: Start, tmp_path: Path) -> N
     (own,) = [span for span in spans if span["name"] == "evaluation"]
     assert own["attributes"]["gen_ai.evaluation.rating.score"] == 0.25
     assert own["parent_id"] == root["span_id"]
-    rows = sqlite3.connect(store).execute("select evaluator, value, label from scores order by evaluator").fetchall()
+    with closing(sqlite3.connect(store)) as database:
+        rows = database.execute("select evaluator, value, label from scores order by evaluator").fetchall()
     assert rows == [("quick", 1.0, "pass"), ("rating", 0.25, "fail")]
     metrics = _scrape(runtime)
     counted = [line for line in metrics.splitlines() if 'evaluator="rating"' in line and 'verdict="fail"' in line]
@@ -186,8 +188,9 @@ def test_feedback_with_a_score_and_a_category(start: Start, tmp_path: Path) -> N
     for i in range(30):
         assert ragtrace.feedback(trace_id, category=f"word {i}")
     assert ragtrace.flush(30)
-    rows = sqlite3.connect(tmp_path / "logs.db").execute("select thumbs, score, category from feedback order by id")
-    assert rows.fetchone() == (None, 4.0, "helpful")
+    with closing(sqlite3.connect(tmp_path / "logs.db")) as database:
+        rows = database.execute("select thumbs, score, category from feedback order by id").fetchall()
+    assert rows[0] == (None, 4.0, "helpful")
     metrics = _scrape(runtime)
     assert 'ragtrace_feedback_score_bucket{app="rag",env="dev",le="4.0"} 1.0' in metrics
     assert 'ragtrace_feedback_categories_total{app="rag",category="helpful",env="dev"} 1.0' in metrics

@@ -77,7 +77,9 @@ def get_topics(request: Request, user: Viewer, query: Annotated[TopicQuery, Quer
     return topic_figures.topic_report(store_of(request), since, until, query.evaluator, query.app, worst=query.worst)
 
 
-@router.get("/knowledge-gaps", response_model=list[GapOut], responses={200: {"content": {"text/csv": {}}}})
+@router.get(
+    "/knowledge-gaps", response_model=list[GapOut], responses={200: {"content": {kind: {} for kind in _KINDS.values()}}}
+)
 def get_knowledge_gaps(request: Request, user: Viewer, query: Annotated[GapQuery, Query()]) -> Response:
     """The questions to which the retrieval found nothing that answers, for the people who write the documents. Texts
     are masked for roles that may not read personal data."""
