@@ -26,7 +26,7 @@ from ragtrace.testing import make_trace
 PASSWORD = "a long enough password"
 ADDRESS = "http://127.0.0.1:8400"
 STARTED = 1_760_000_000.0
-EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}'
+EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>{{811*953}}'
 """What must never run, wherever it comes from."""
 SECRETS = ("jane.doe@example.org", "+49 171 2345678", "DE89 3704 0044 0532 0130 00")
 """Personal data as the evil trace holds it."""

@@ -348,7 +348,7 @@ def test_pages_hold_no_script_from_chat_logs(evil: Console) -> None:
         assert "<script>alert" not in text, path
         assert not re.search(r"<img[^>]*onerror", text), path
         assert not re.search(r"""(href|src|action)\s*=\s*["']?\s*javascript:""", text, re.IGNORECASE), path
-        assert "49</" not in text or "{{7*7}}" in text, path
+        assert "772883" not in text, path  # what a template engine makes of {{811*953}}
         assert not re.search(r"<script(?![^>]*\bsrc=\"/static/)[^>]*>", text), f"{path}: inline script"
         assert not re.search(r"<style|\sstyle=|\son[a-z]+\s*=\s*[\"']", text), f"{path}: inline style or handler"
 
