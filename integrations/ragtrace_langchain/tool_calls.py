@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,15 +37,23 @@ def _text_of_command(command: Any) -> str:
 
 def read_result(run: Run, output: Any) -> None:
     """Reads a tool's result and the documents in it; of an object whose attributes raise, nothing."""
-    with contextlib.suppress(Exception):
-        is_command = hasattr(output, "goto")
-        run.answer = _text_of_command(output) if is_command else text_of(getattr(output, "content", output))
-        if documents := documents_of_tool(output):
-            run.documents = documents
-            run.request.passed.append((len(run.request.model_calls), documents))
-        # Early 0.3 releases do not pass the call's id when the tool starts.
-        if call_id := getattr(output, "tool_call_id", None):
-            run.attributes.setdefault(semconv.TOOL_CALL_ID, str(call_id))
+    if not _has_readable_attributes(output):
+        return
+    run.answer = _text_of_command(output) if hasattr(output, "goto") else text_of(getattr(output, "content", output))
+    if documents := documents_of_tool(output):
+        run.documents = documents
+        run.request.passed.append((len(run.request.model_calls), documents))
+    # Early 0.3 releases do not pass the call's id when the tool starts.
+    if call_id := getattr(output, "tool_call_id", None):
+        run.attributes.setdefault(semconv.TOOL_CALL_ID, str(call_id))
+
+
+def _has_readable_attributes(value: Any) -> bool:
+    try:
+        hasattr(value, "content")
+    except Exception:  # noqa: BLE001 the application's own method, e.g. of a proxy outside of its request
+        return False
+    return True
 
 
 def is_failure(output: Any) -> bool:

@@ -49,8 +49,8 @@ _MEMORY = 1_600
 """Word pieces of the context that the answer is compared with at most: the nearest of those. As in training."""
 _DOUBT = 3.0
 """What a number that the context does not hold, or a word that it has negated, takes from a claim's log-odds. Of dev's
-answers (without QAGS, whose contexts were cut) 0.2 % of the good ones and 8 % of the bad ones have such a number, a
-likelihood ratio of 40; the other features have a part of it already."""
+answers (without QAGS, whose contexts were cut) 0.8 % of the good ones and 8 % of the bad ones have such a number
+(`benchmarks/claim_marks.py`); the other features have a part of it already."""
 _REVERSED = -2.0
 """The highest log-odds of a claim with a reversed change. Of the answers of dev and of the training sets 22 have one,
 and none of these is good."""

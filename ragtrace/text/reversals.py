@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -79,18 +80,23 @@ class ContextWording:
 
     def __init__(self, texts: Sequence[str], numbers: Sequence[Sequence[StatedNumber]]) -> None:
         """`numbers` are those of each text, as `stated_numbers` reads them."""
+        self._numbers = [(text, own[:_READ]) for text, own in zip(texts, numbers, strict=True)]
         self._sentences: list[list[str]] = []
-        self._changes: list[Change] = []
-        self._directions: list[Direction] = []
         count = 0
-        for text, own in zip(texts, numbers, strict=True):
-            self._changes += _changes(text, own[:_READ])
-            self._directions += _directions(text, own[:_READ])
+        for text in texts:
             for sentence in _SENTENCE_END.split(text):
                 words = [match.group().lower() for match in islice(_WORD.finditer(sentence), _WORDS - count)]
                 count += len(words)
                 self._sentences.append(words)
         self._vocabulary = frozenset(word for sentence in self._sentences for word in sentence)
+
+    @cached_property
+    def _changes(self) -> list[Change]:
+        return [change for text, numbers in self._numbers for change in _changes(text, numbers)]
+
+    @cached_property
+    def _directions(self) -> list[Direction]:
+        return [direction for text, numbers in self._numbers for direction in _directions(text, numbers)]
 
     def reversed_change_in(self, claim: str) -> tuple[int, int] | None:
         """Returns the start and the end of a change in the claim that is reversed, or None: its two numbers are the
@@ -101,9 +107,10 @@ class ContextWording:
             if self._is_reversed(claim, first, second):
                 return first.start, second.unit_end
         for number, sign, is_by in _directions(claim, numbers):
-            equal = [each.sign for each in self._directions if same(each.number.quantity, number.quantity)]
-            if sign and is_by and equal and set(equal) == {-sign}:
-                return number.start, number.unit_end
+            if sign and is_by:
+                signs = {each.sign for each in self._directions if same(each.number.quantity, number.quantity)}
+                if signs == {-sign}:
+                    return number.start, number.unit_end
         return None
 
     def _is_reversed(self, claim: str, first: StatedNumber, second: StatedNumber) -> bool:

@@ -154,11 +154,18 @@ class DiskBuffer:
         Path(self._path).parent.mkdir(parents=True, exist_ok=True)
         create_private(Path(self._path))
         connection = sqlite3.connect(self._path, timeout=0.0, isolation_level=None, check_same_thread=False)
-        try:
-            _prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
+        with contextlib.ExitStack() as undo:
+            undo.callback(connection.close)
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # two workers would each send what the other holds
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA journal_size_limit = 67108864")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, _VERSION):
+                raise OSError(f"it was written by another release (version {version}, not {_VERSION})")
+            connection.executescript(_TABLES)
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+            undo.pop_all()
         return connection
 
     # --- writing: the one thread -----------------------------------------------------------------
@@ -267,16 +274,3 @@ def _write_nothing(connection: sqlite3.Connection) -> None:
 
 def _many(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
     connection.executemany(statement, rows)
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    """Lock the file and make its tables. Raises sqlite3.Error, and OSError for a file of another release."""
-    connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # two workers would each send what the other holds
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA journal_size_limit = 67108864")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version not in (0, _VERSION):
-        raise OSError(f"it was written by another release (version {version}, not {_VERSION})")
-    connection.executescript(_TABLES)
-    connection.execute(f"PRAGMA user_version = {_VERSION}")

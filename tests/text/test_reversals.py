@@ -23,7 +23,7 @@ def _wording(*texts: str) -> ContextWording:
 
 
 @pytest.mark.parametrize(
-    ("claim", "place"),
+    ("claim", "words"),
     [
         ("The company saw its revenue fall by 12% this year.", "12%"),
         ("There was a 12% decrease of revenue.", "12%"),
@@ -32,11 +32,11 @@ def _wording(*texts: str) -> ContextWording:
         ("Staff grew from 900 to 600 people.", "900 to 600"),
     ],
 )
-def test_a_reversed_change(claim: str, place: str) -> None:
+def test_a_reversed_change(claim: str, words: str) -> None:
     """The other direction of the same amount, or two numbers the other way round."""
-    found = _wording(REPORT).reversed_change_in(claim)
-    assert found is not None
-    assert claim[slice(*found)].startswith(place)
+    place = _wording(REPORT).reversed_change_in(claim)
+    assert place is not None
+    assert claim[slice(*place)].startswith(words)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_other_changes(claim: str) -> None:
 )
 def test_a_word_without_its_negating_prefix(claim: str, word: str) -> None:
     """The context has the word only with the prefix, in the sentence that the claim repeats."""
-    found = _wording(RULES).reversed_word_in(claim)
-    assert found is not None
-    assert claim[slice(*found)] == word
+    place = _wording(RULES).reversed_word_in(claim)
+    assert place is not None
+    assert claim[slice(*place)] == word
 
 
 @pytest.mark.parametrize(
@@ -97,5 +97,5 @@ def test_a_word_with_a_new_prefix() -> None:
 def test_no_text_breaks_it(claim: str, context: str) -> None:
     """Places are inside of the claim."""
     wording = _wording(context, claim)
-    for found in (wording.reversed_change_in(claim), wording.reversed_word_in(claim)):
-        assert found is None or 0 <= found[0] < found[1] <= len(claim)
+    for place in (wording.reversed_change_in(claim), wording.reversed_word_in(claim)):
+        assert place is None or 0 <= place[0] < place[1] <= len(claim)
