@@ -167,11 +167,11 @@ class Background(Generic[Item]):
                     heapq.heappush(self._delayed, (now + delay, entry))
                 else:
                     queue.append(entry)
-                if len(self._threads) < self._workers:
-                    self._start_threads()
                 if delay or len(queue) == 1 or len(queue) == self._batch:
                     self._changed.notify_all()
-                return loss
+            if len(self._threads) < self._workers:
+                self._start_threads()
+            return loss
         except Exception:  # noqa: BLE001 the application's thread must not fail because of the queue
             self._failures += 1
             return "internal"
@@ -188,27 +188,30 @@ class Background(Generic[Item]):
     def wake(self) -> None:
         """Have the work called soon, even with an empty list. Never blocks, never raises."""
         with self.lock:
-            if not self._closed and not self._wake_requested:
-                self._wake_requested = True
-                self._start_threads()
-                self._changed.notify_all()
+            if self._closed or self._wake_requested:
+                return
+            self._wake_requested = True
+            self._changed.notify_all()
+        self._start_threads()
 
     def start(self) -> None:
         """Start the worker threads now, so that the first item does not wait for it."""
-        with self.lock:
-            if not self._closed:
-                self._start_threads()
+        if not self._closed:
+            self._start_threads()
 
     def _start_threads(self) -> None:
-        for i in range(len(self._threads), self._workers):
-            name = self._name if self._workers == 1 else f"{self._name}-{i}"
-            thread = threading.Thread(target=self._run, name=name, daemon=True)
+        """Start what is missing. Not under the lock: a thread that is being started may run finalizers, which `put`."""
+        with self.lock:
+            numbers = range(len(self._threads), self._workers)
+            threads = [threading.Thread(target=self._run, name=self._name, daemon=True) for _ in numbers]
+            self._threads += threads
+        for thread in threads:
             try:
                 thread.start()
             except RuntimeError:  # no further thread at present; the next item tries again
-                self._failures += 1
-                return
-            self._threads.append(thread)
+                with self.lock, suppress(ValueError):
+                    self._failures += 1
+                    self._threads.remove(thread)
 
     # --- the worker threads ------------------------------------------------------------------------------
 
@@ -252,11 +255,8 @@ class Background(Generic[Item]):
         return self._closed or self._flushing > 0 or now >= self._queue[0].since + self._bounds.wait
 
     def _seconds_to_wait(self, now: float, due: float) -> float | None:
-        moment = due
-        if self._queue:
-            moment = min(moment, self._queue[0].since + self._bounds.wait)
-        if self._delayed:
-            moment = min(moment, self._delayed[0][0])
+        moment = min(due, self._queue[0].since + self._bounds.wait) if self._queue else due
+        moment = min(moment, self._delayed[0][0]) if self._delayed else moment
         return None if moment == math.inf else moment - now
 
     def _run_batch(self, batch: list[_Entry], lock: threading.RLock) -> float:
@@ -303,10 +303,10 @@ class Background(Generic[Item]):
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until everything that was put before this call is done or lost; False after `timeout` seconds."""
+        if self.waiting or self._wake_requested:
+            self._start_threads()
         with self._changed:
             last = self._count
-            if self._is_pending(last):
-                self._start_threads()
             self._flushing += 1
             self._changed.notify_all()
             try:
@@ -352,7 +352,7 @@ class Background(Generic[Item]):
                 self._dropped["shutdown"] += len(entries)
             self._changed.notify_all()
         for thread in threads:
-            if thread is not threading.current_thread():
+            if thread is not threading.current_thread() and thread.ident is not None:
                 thread.join(max(0.0, deadline - time.monotonic()))
         return [entry.item for entry in entries]  # type: ignore[misc]  # `put` took them as Item
 

@@ -1,4 +1,4 @@
-"""Values that are made on first use, and results that are remembered."""
+"""Values that are made on first use, results that are remembered, and threads that are started on demand."""
 
 from __future__ import annotations
 
@@ -84,3 +84,36 @@ class Recent(Generic[T]):
             while len(self._results) > self._size:
                 self._results.popitem(last=False)
         return result
+
+
+class LazyThread:
+    """A daemon thread that is started on demand, and again where it could not be started or has ended.
+
+    It is started outside of any lock: a new thread may run finalizers before it says that it has started, and these may
+    need that lock.
+    """
+
+    def __init__(self, name: str, run: Callable[[], None]) -> None:
+        """`run` is what the thread does, and `name` its name."""
+        self._name, self._run = name, run
+        self._thread: threading.Thread | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs, or is being started."""
+        thread = self._thread
+        return thread is not None and (thread.ident is None or thread.is_alive())
+
+    def start(self) -> bool:
+        """Start the thread unless it runs; False where the system gives no further thread at present. Never raises."""
+        with self._lock:
+            if self.is_alive:
+                return True
+            thread = self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            self._thread = None
+            return False
+        return True

@@ -265,7 +265,7 @@ def rate_limit(
         raise SettingError(f"burst is {burst!r}; a bucket holds at least 1 token")
     steepness = math.log(1e6)
     pick = draw or _independent_draw
-    lock = threading.Lock()
+    lock = threading.RLock()  # a finalizer may end a request while its thread has the lock
     tokens = capacity
     last = clock()
 

@@ -45,6 +45,25 @@ def exit_code_of(child: Callable[[], bool]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def test_a_thread_is_started_outside_of_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new thread may run finalizers before it says that it has started, and these may put something."""
+    queue = Background("test", lambda batch: None)
+    start = threading.Thread.start
+
+    def started(thread: threading.Thread) -> None:
+        helper = threading.Thread(target=queue.put, args=(2,))
+        start(helper)
+        helper.join(5)
+        assert not helper.is_alive()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", started)
+    assert queue.put(1) is None
+    assert queue.flush(30)
+    assert queue.stats().done == 2
+    queue.close()
+
+
 # --- batches ---------------------------------------------------------------------------------------------
 
 
@@ -470,8 +489,11 @@ def test_a_lock_that_another_thread_held_at_the_fork_is_free_in_the_child() -> N
 def test_a_fork_inside_the_work_leaves_the_parents_items_alone() -> None:
     """The thread that forks goes on in the child, too; there it takes nothing more and counts nothing."""
     codes: list[int] = []
+    parent = os.getpid()
 
     def work(batch: list[int]) -> None:
+        if os.getpid() != parent:
+            return  # the child's own thread, with the child's item
         codes.append(exit_code_of(lambda: queue.stats().total == 0 and queue.put(5) is None))
 
     queue = Background("test", work, Bounds())

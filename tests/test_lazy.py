@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
-from ragtrace.lazy import Lazy, Recent
+from ragtrace.lazy import Lazy, LazyThread, Recent
 
 
 def test_each_key_has_one_value() -> None:
@@ -71,3 +74,21 @@ def test_recent_results_are_shared_by_their_texts() -> None:
 
     results = [recent.get(texts, compute) for texts in (["a", "b"], ["a", "b"], ["ab"], ["c"], ["a", "b"])]
     assert results == [0, 0, 1, 2, 3]
+
+
+def test_a_thread_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may give no further thread at present; a thread that has ended is started again."""
+    runs: list[int] = []
+    thread = LazyThread("test", lambda: runs.append(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _no_thread)
+        assert not thread.start()
+    for expected in (1, 2):
+        assert thread.start()
+        while thread.is_alive:
+            time.sleep(0.001)
+        assert len(runs) == expected
+
+
+def _no_thread(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")

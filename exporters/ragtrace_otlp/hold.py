@@ -89,7 +89,7 @@ class HoldProcessor(SpanProcessor):
 
     def _reset(self) -> None:
         # Also for a forked child: what is parked belongs to the parent, which exports it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may end a span while its thread has the lock
         self._spans: OrderedDict[_Key, _Parked] = OrderedDict()
         self._early: OrderedDict[_Key, Evaluation] = OrderedDict()
         self._recent: OrderedDict[_Key, None] = OrderedDict()

@@ -90,7 +90,8 @@ def _evidence(evaluation: Evaluation, sanitizer: Sanitizer) -> list[dict[str, An
     items: list[dict[str, Any]] = []
     for score in evaluation.scores:
         for e in score.evidence[: _EVIDENCE - len(items)]:
-            item: dict[str, Any] = {"evaluator": score.name, "start": e.start, "end": e.end, "verdict": e.verdict}
+            item: dict[str, Any] = {"evaluator": score.name, "start": e.start, "end": e.end}
+            item["verdict"] = sanitizer.text(e.verdict, 256)  # an application's evaluator may say anything
             if e.probability is not None:
                 item["probability"] = round(e.probability, 4)
             if e.document_id is not None:

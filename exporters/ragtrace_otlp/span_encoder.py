@@ -17,6 +17,8 @@ from opentelemetry.trace import SpanContext, SpanKind
 _log = logging.getLogger(__name__)
 _KINDS = {kind: kind.value + 1 for kind in SpanKind}
 """OTLP counts from one: zero stands for no kind."""
+_INTEGERS = 2**63
+"""OTLP's integers are in [-_INTEGERS, _INTEGERS); a seed of 64 bits is written as a text."""
 _KNOWS_IF_REMOTE, _IS_REMOTE = 0x100, 0x200
 """OTLP's `SpanFlags`: whether the span around is of another process is known, and is true."""
 
@@ -132,7 +134,10 @@ def _write_value(target: Any, value: Any) -> None:
     elif isinstance(value, bool):
         target.bool_value = value
     elif isinstance(value, int):
-        target.int_value = value
+        if -_INTEGERS <= value < _INTEGERS:
+            target.int_value = value
+        else:
+            target.string_value = str(value)
     elif isinstance(value, float):
         target.double_value = value
     elif isinstance(value, bytes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -26,6 +26,8 @@ from ragtrace_otlp.span_encoder import encode_spans
 
 _OPEN = 10_000
 """Traces whose root has not come, the latest. Traces without a request have none."""
+_SPANS = 100_000
+"""Spans that are kept in all traces together, those of the latest ones."""
 _SECONDS = 10.0
 _PAUSE = 0.25
 
@@ -40,7 +42,9 @@ class TransportSpanExporter(SpanExporter):
         until the store has the requests, messages have their ids alone."""
         self._open_publisher, self._settle_store = open_publisher, settle_store
         self._publisher: Publisher | None = None
-        self._traces: OrderedDict[int, list[ReadableSpan]] = OrderedDict()
+        self._traces: OrderedDict[int, dict[int, ReadableSpan]] = OrderedDict()
+        """Ended spans by trace and span id."""
+        self._spans = 0
         self._stop = threading.Event()
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -48,17 +52,31 @@ class TransportSpanExporter(SpanExporter):
         seconds; what it does not take then is lost, and the batch counts as failed."""
         messages: list[TraceMessage] = []
         for span in spans:
-            trace_id = span.context.trace_id if span.context is not None else 0
-            self._traces.setdefault(trace_id, []).append(span)
+            if span.context is None:
+                continue
+            trace = self._traces.setdefault(span.context.trace_id, {})
+            self._spans += span.context.span_id not in trace
+            trace[span.context.span_id] = span
             is_sampled = (span.attributes or {}).get(semconv.SAMPLED)
             if is_sampled is not None:
-                members = self._traces.pop(trace_id)
-                if is_sampled is True and span.context is not None:
+                members = self._take(span.context)
+                if is_sampled is True:
                     payload = encode_spans(members).SerializeToString() if self._settle_store is None else None
                     messages.append(_message(span, span.context, payload))
-        while len(self._traces) > _OPEN:
-            self._traces.popitem(last=False)
+        while len(self._traces) > _OPEN or self._spans > _SPANS:
+            self._spans -= len(self._traces.popitem(last=False)[1])
         return SpanExportResult.SUCCESS if self._publish(messages) else SpanExportResult.FAILURE
+
+    def _take(self, root: SpanContext) -> list[ReadableSpan]:
+        """The ended spans of a request: its root and what is below it. A trace may have several requests at a time; the
+        spans of the others stay."""
+        trace = self._traces[root.trace_id]
+        span_ids = [span_id for span_id in trace if _is_below(trace, span_id, root.span_id)]
+        self._spans -= len(span_ids)
+        members = [trace.pop(span_id) for span_id in span_ids]
+        if not trace:
+            del self._traces[root.trace_id]
+        return members
 
     def _publish(self, messages: Sequence[TraceMessage]) -> bool:
         if not messages:
@@ -85,6 +103,18 @@ class TransportSpanExporter(SpanExporter):
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Nothing waits here but spans without their root."""
         return True
+
+
+def _is_below(trace: Mapping[int, ReadableSpan], span_id: int, root: int) -> bool:
+    """Whether a span is the root or below it."""
+    for _ in range(len(trace)):  # ids of a broken library may go round in circles
+        if span_id == root:
+            return True
+        span = trace.get(span_id)
+        if span is None or span.parent is None:
+            return False
+        span_id = span.parent.span_id
+    return span_id == root
 
 
 def _message(root: ReadableSpan, context: SpanContext, payload: bytes | None) -> TraceMessage:

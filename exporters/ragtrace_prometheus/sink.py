@@ -227,15 +227,18 @@ class PrometheusSink(Collector):
         telemetry: Any = None,
         redaction: Mapping[str, int] | None = None,
         deliveries: Sequence[Any] = (),
+        recording_failures: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Read at each scrape the pipeline's counts, the exporters' and those of the deliveries of scores, and the
-        numbers of texts whose redaction failed, by reason."""
+        """Read at each scrape the pipeline's counts, the exporters' and those of the deliveries of scores, the numbers
+        of texts whose redaction failed, by reason, and the number of failures while requests were recorded."""
         failures = {} if redaction is None else redaction
+
+        def lost() -> int:
+            return self._lost() + recording_failures()
+
         if (unready := getattr(telemetry, "unready_reason", None)) is not None:  # a worker's
             self._checks.update({"/healthz": lambda: "", "/readyz": unready})
-        self._watcher = Watcher(
-            self._base, self._judge, pipeline, telemetry, self._fail, self._lost, failures, deliveries
-        )
+        self._watcher = Watcher(self._base, self._judge, pipeline, telemetry, self._fail, lost, failures, deliveries)
 
     @property
     def url(self) -> str | None:

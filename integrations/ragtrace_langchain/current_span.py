@@ -125,13 +125,18 @@ def _run_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run | None:
     handler = switch.handler
     manager = kwargs.get("run_manager") or kwargs.get("run_managers") or (args[2] if len(args) > 2 else None)
     if isinstance(manager, list):  # several prompts in one call of a text-completion model
-        manager = manager[0]
+        manager = manager[0] if manager else None
     run_id = getattr(manager, "run_id", None)
     return handler.recorder.get(run_id) if handler is not None and run_id is not None else None
 
 
 def _attach_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> current.Attachment | None:
-    return current.attach(_run_of(args, kwargs))
+    try:
+        return current.attach(_run_of(args, kwargs))
+    except Exception:  # noqa: BLE001 nothing of ours may reach the application
+        if (handler := switch.handler) is not None:
+            handler.recorder.failed("attach")
+        return None
 
 
 # --- a run that the function itself starts -------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragtrace.records import Document
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import identity_of, sendable
 from ragtrace.tracing.adapters import content_id, convert_each, number
 
 _SCORE_KEYS = ("score", "relevance_score", "similarity_score", "_score", "similarity")
@@ -155,10 +155,10 @@ def _identity(fields: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | N
     for value in (fields.get("id"), metadata.get("id"), metadata.get("doc_id")):
         if isinstance(value, str):
             if value:
-                return sendable(value, 256)
+                return identity_of(value)
         # pandas.NA and arrays of numpy have no truth.
         elif value is not None and type(value).__name__ != "NAType":
-            return sendable(value, 256)
+            return identity_of(value)
     return None
 
 

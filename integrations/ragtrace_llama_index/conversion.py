@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ragtrace.records import Document
-from ragtrace.text.sanitizer import fields_of, sendable
+from ragtrace.text.sanitizer import fields_of, identity_of, sendable
 from ragtrace.tracing import adapters
 
 _QUERY_KEYS = (
@@ -117,7 +117,7 @@ def origin(tags: Any) -> dict[str, Any]:
     return {
         "session": session,
         "user": user,
-        "tags": [sendable(label, 256) for label in labels] if isinstance(labels, Iterable) else [],
+        "tags": [identity_of(label) for label in labels] if isinstance(labels, Iterable) else [],
         "metadata": own,
     }
 
@@ -262,7 +262,7 @@ def _document_of(item: Any) -> Document | None:
     raw = getattr(node, "metadata", None)
     metadata = dict(raw) if isinstance(raw, Mapping) else {}
     identity = _identity_of(node)
-    identity = sendable(identity, 256) if identity else adapters.content_id(content)
+    identity = identity_of(identity) if identity else adapters.content_id(content)
     return Document(identity, content, adapters.number(getattr(item, "score", None)), metadata)
 
 

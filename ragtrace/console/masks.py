@@ -134,8 +134,8 @@ def _mask_value(value: object) -> object:
         return _mask_mapping(value)
     if isinstance(value, (list, tuple)):
         return [_mask_value(inner) for inner in value]
-    if isinstance(value, int) and abs(value) >= 10**8 and not isinstance(value, bool):
-        return mask_pii(str(value))  # a telephone number in metadata; times are floats
+    if isinstance(value, (int, float)) and abs(value) >= 10**8 and value == value // 1:
+        return mask_pii(str(int(value)))  # a telephone number in metadata, a float beside empty rows
     return value
 
 

@@ -6,15 +6,14 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from ragtrace import semconv
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation, Score
-from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.text.sanitizer import REDACTION_FAILED, Sanitizer
 
 OWN = "ragtrace"
 """Value of the metadata `source`: what ragtrace has written is not read back as a label of a person."""
@@ -75,9 +74,21 @@ class AnnotationForm:
     def __init__(self, sanitizer: Sanitizer | None = None, explanations: bool = False) -> None:
         """`sanitizer` prepares every text. Explanations may quote the answer: they leave with `explanations` alone."""
         text = (sanitizer or Sanitizer()).text
-        self.word: Callable[[str], str] = lru_cache(_WORDS)(lambda word: text(word, _NAME))
-        """Prepares a name or a label: there are few, and redaction takes long."""
+        self._text = text
+        self._words: dict[str, str] = {}
         self._explanation = (lambda long: text(long, _EXPLANATION)) if explanations else None
+
+    def word(self, word: str) -> str:
+        """A name or a label as it leaves. It is remembered: there are few, and redaction takes long. A redaction that
+        failed is not, because it works again with the next word."""
+        prepared = self._words.get(word)
+        if prepared is None:
+            prepared = self._text(word, _NAME)
+            if prepared != REDACTION_FAILED:
+                if len(self._words) >= _WORDS:
+                    self._words.clear()
+                self._words[word] = prepared
+        return prepared
 
     def explanation(self, text: str | None) -> str | None:
         """The explanation as it leaves; None where it stays."""

@@ -159,11 +159,12 @@ class ScoreDelivery:
             self._accepted += 1
             item = _Item(self._accepted, annotation)
             self._open[item.number] = item
-            self._newest[annotation.key] = item.number
-            loss = "shutdown" if self._closing.is_set() else None
+            loss: str | None = "shutdown" if self._closing.is_set() else None
             if len(self._open) > self._limits.items:
                 loss = "queue_full"
-        loss = loss or self._queue.put(item, annotation.size)
+            loss = loss or self._queue.put(item, annotation.size)
+            if loss is None:  # one that is lost replaces none
+                self._newest[annotation.key] = item.number
         if loss is not None:
             self._lose([item], loss)
         return loss is None

@@ -105,7 +105,7 @@ class SpanCollector:
 
     def _reset(self) -> None:
         # Also for a forked child: the parent's requests are the parent's.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may end a span while its thread has the lock
         self._nodes: dict[int, OpenSpan] = {}
         self._locals: dict[int, LocalTrace] = {}
         self._bytes = 0

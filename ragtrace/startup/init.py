@@ -29,6 +29,7 @@ from ragtrace.startup.suite import make_suite
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.tracing import on_off, recorder
 from ragtrace.tracing.content import ContentPolicy
+from ragtrace.tracing.failures import failures as recording_failures
 
 if TYPE_CHECKING:
     from ragtrace.chatlogs.sink import StoreSink
@@ -220,7 +221,9 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
         on_loaded=None if hold is None else hold.begin,
     )
     if metrics is not None:
-        metrics.watch(pipeline, telemetry, capture.sanitizer.failures.by_reason, deliveries)
+        metrics.watch(
+            pipeline, telemetry, capture.sanitizer.failures.by_reason, deliveries, lambda: recording_failures.count
+        )
         metrics.share(settings.prometheus_port, settings.prometheus_host)
     pipeline.start()
     recorder.set_consumer(pipeline)

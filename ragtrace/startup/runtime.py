@@ -21,6 +21,7 @@ from ragtrace.records import Feedback, Score
 from ragtrace.settings import Settings
 from ragtrace.tracing import manual, recorder
 from ragtrace.tracing.content import ContentPolicy
+from ragtrace.tracing.failures import failures
 from ragtrace.tracing.reaper import reaper
 
 _current: Runtime | None = None
@@ -130,7 +131,7 @@ class Runtime:
 
     def _reset(self) -> None:
         # In a forked child all counts begin at 0.
-        self._reported = 0
+        self._reported = failures.count  # of earlier runtimes
 
     @property
     def tracer_provider(self) -> Any:
@@ -187,6 +188,7 @@ class Runtime:
         journal = self._parts.journal
         before, self._reported = self._reported, self.pipeline.stats().undelivered
         self._reported += sum(part.undelivered for part in self._waiting()) + (journal.lost if journal else 0)
+        self._reported += failures.count
         return max(0, self._reported - before)
 
     def _waiting(self) -> Iterator[_Waits]:

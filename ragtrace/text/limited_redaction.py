@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from ragtrace import plugins
 from ragtrace.background import after_fork
 from ragtrace.errors import SettingError
+from ragtrace.lazy import LazyThread
 from ragtrace.text.redaction import MODES
 from ragtrace.text.sanitizer import RedactionTimeoutError
 
@@ -41,8 +42,8 @@ class TimeLimited:
 
     def _reset(self) -> None:
         self._calls: SimpleQueue[_Call] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._lock = threading.RLock()  # a finalizer may end a span while its thread has the lock
+        self._thread = LazyThread("ragtrace-redact", self._work)
         self._running: _Call | None = None
         self._late = 0
         self._resume = 0.0
@@ -52,7 +53,8 @@ class TimeLimited:
         if time.monotonic() < self._resume or self._hangs():
             raise RedactionTimeoutError
         call = _Call(text)
-        self._start()
+        if not self._thread.start():
+            raise RedactionTimeoutError
         self._calls.put(call)
         if not self._wait(call):
             call.is_late = True
@@ -66,8 +68,11 @@ class TimeLimited:
     def _wait(self, call: _Call) -> bool:
         """Whether the call ends in time. Its own time begins when the thread takes it."""
         end = time.monotonic() + _PATIENCE * self._seconds
-        while not call.done.wait(self._seconds):
-            if call.started or self._hangs() or time.monotonic() > end:
+        remaining = self._seconds
+        while not call.done.wait(remaining):
+            now = time.monotonic()
+            remaining = min(call.started + self._seconds if call.started else now + self._seconds, end) - now
+            if remaining <= 0 or (not call.started and self._hangs()):
                 return call.done.is_set()
         return True
 
@@ -80,12 +85,6 @@ class TimeLimited:
             self._late += 1
             if self._late >= _LATE:
                 self._resume = time.monotonic() + self._pause
-
-    def _start(self) -> None:
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._work, name="ragtrace-redact", daemon=True)
-                self._thread.start()
 
     def _work(self) -> None:
         while True:

@@ -21,6 +21,9 @@ from ragtrace.background import after_fork
 
 _log = logging.getLogger(__name__)
 _MAX_DEPTH = 8
+_MAX_ID = 256
+_MARGIN = 4_096
+"""Characters beyond the limit that redaction reads, so that a secret at the cut is read whole."""
 _MAX_JSON = 16_384
 REDACTION_FAILED = "[redaction failed]"
 """Leaves in the place of a text that could not be redacted."""
@@ -84,7 +87,7 @@ class Sanitizer:
         head = redacted[: max(0, len(redacted) - _MARGIN // 2)][:limit]  # a secret at the end may be cut in two
         return f"{head}… [{len(whole) - limit} characters cut]"
 
-    def identifier(self, value: object, limit: int = 256) -> str:
+    def identifier(self, value: object, limit: int = _MAX_ID) -> str:
         """The id of a user or a session as it leaves."""
         if self.identify is None:
             return self.text(value, limit)
@@ -102,17 +105,19 @@ class Sanitizer:
         if isinstance(value, (list, tuple)):
             items = tuple(map(self._attribute, value))
             is_changed = any(
-                isinstance(new, str) and isinstance(old, int) for new, old in zip(items, value, strict=True)
+                isinstance(new, str) and isinstance(old, (int, float)) for new, old in zip(items, value, strict=True)
             )
             return tuple(map(str, items)) if is_changed else items  # the items of one attribute have one type
         if isinstance(value, Mapping):
             return {key: self._attribute(item) for key, item in value.items()}
         if isinstance(value, bytes):
             return self.text(value.decode("utf-8", "replace"))
-        return self._number(value) if type(value) is int and abs(value) >= _LONG_NUMBER else value
+        is_whole = type(value) is int or (type(value) is float and value.is_integer())
+        return self._number(value) if is_whole and abs(value) >= _LONG_NUMBER else value
 
     def _number(self, value: float) -> float | str:
-        text = str(value)  # a number can be a phone number or a card
+        # A number can be a phone number or a card, and a float in a column where one row is empty.
+        text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
         return value if (redacted := self.text(text)) == text else redacted
 
     def json(self, value: object, limit: int = _MAX_JSON) -> str:
@@ -149,10 +154,6 @@ class Sanitizer:
         }
 
 
-_MARGIN = 4_096
-"""Characters beyond the limit that redaction reads, so that a secret at the cut is read whole."""
-
-
 def sendable(value: object, limit: int = 1_000_000) -> str:
     """Any object as a string of at most `limit` characters that UTF-8 can encode and that holds no NUL. Never raises.
 
@@ -170,6 +171,12 @@ def sendable(value: object, limit: int = 1_000_000) -> str:
         except UnicodeEncodeError:
             value = value.encode("utf-8", "replace").decode("utf-8")
     return value.replace("\0", "�") if "\0" in value else value
+
+
+def identity_of(value: object) -> str:
+    """An id, a tag or a name as a string that is long enough for what it holds to be redacted before `Sanitizer` cuts
+    it."""
+    return sendable(value, _MAX_ID + _MARGIN)
 
 
 def _as_text(value: object) -> str:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import identity_of
 from ragtrace.tracing.on_off import is_on
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ def session_and_user(fields: Mapping[str, Any]) -> tuple[str | None, str | None]
     """Returns the ids of the conversation and of the user in an application's fields, None for one that is missing."""
     session = next((fields[key] for key in SESSION_KEYS if fields.get(key) is not None), None)
     user = fields.get("user_id")
-    return None if session is None else sendable(session, 256), None if user is None else sendable(user, 256)
+    return None if session is None else identity_of(session), None if user is None else identity_of(user)
 
 
 def refusal_of(extra: Any) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragtrace import semconv
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import identity_of
 from ragtrace.tracing.content import ContentPolicy, tag_attributes
 from ragtrace.tracing.current import current_context
 from ragtrace.tracing.request import Run
@@ -35,10 +35,10 @@ def with_context(origin: Provenance) -> Provenance:
         return origin
     session, user = context.get(semconv.OI_SESSION), context.get(semconv.USER_ID)
     tags, metadata = context.get(semconv.OI_TAGS), context.get(semconv.OI_METADATA)
-    labels = [sendable(tag, 256) for tag in tags] if isinstance(tags, (list, tuple)) else []
+    labels = [identity_of(tag) for tag in tags] if isinstance(tags, (list, tuple)) else []
     return Provenance(
-        origin.session if origin.session is not None or not session else sendable(session, 256),
-        origin.user if origin.user is not None or not user else sendable(user, 256),
+        origin.session if origin.session is not None or not session else identity_of(session),
+        origin.user if origin.user is not None or not user else identity_of(user),
         [*origin.tags, *(label for label in labels if label not in origin.tags)],
         {**_mapping(metadata), **origin.metadata},
     )

@@ -57,7 +57,7 @@ def begin(decorated: DecoratedFunction, args: tuple[Any, ...], kwargs: Mapping[s
         arguments = decorated.arguments(args, kwargs)
         model = field_of(arguments, "model") if decorated.operation == semconv.OP_CHAT else None
         model = sendable(model, 256) if isinstance(model, str) else decorated.model
-        run = recorder.start(object(), None, decorated.operation, decorated.name, target=model)
+        run = manual.start_run(recorder, decorated.operation, decorated.name, target=model)
         if run is None:
             return None
         _read_arguments(recorder, run, arguments, model)

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from ragtrace import semconv
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import identity_of, sendable
 from ragtrace.tracing import current, timing
 from ragtrace.tracing.adapters import is_cancellation
 from ragtrace.tracing.model_messages import ModelMessage
@@ -76,20 +76,19 @@ class ManualRequest:
 
     def _open(self, recorder: Recorder) -> None:
         options = self._options
-        name = sendable(self._name, 200)
-        run = recorder.start(
-            object(),
-            None,
+        name = identity_of(self._name)
+        run = start_run(
+            recorder,
             semconv.OP_WORKFLOW,
             name,
-            session=_text(options.get("session_id"), 256),
-            user=_text(options.get("user_id"), 256),
+            session=_identity(options.get("session_id")),
+            user=_identity(options.get("user_id")),
             tags=_labels(options.get("tags")),
             metadata=_metadata(options.get("metadata")),
         )
         if run is not None:
             self._run, self._token = run, current.attach(run)
-            run.attributes[semconv.WORKFLOW_NAME] = name
+            run.attributes[semconv.WORKFLOW_NAME] = recorder.capture.sanitizer.text(name, 200)
             run.query = _text(self._question)
 
     @property
@@ -161,6 +160,15 @@ def request(
     return ManualRequest(question, name, options)
 
 
+def start_run(recorder: Recorder, operation: str, name: str, **options: Any) -> Run | None:
+    """Open a span below the run around this call; None where nothing is recorded. `options` as for `Recorder.start`."""
+    key = object()
+    run = recorder.start(key, None, operation, name, **options)
+    if run is None:
+        recorder.leave(key)  # nobody else knows the key, and nobody will end it
+    return run
+
+
 def end_run(recorder: Recorder, run: Run, error: BaseException | None = None, cancelled: bool = False) -> None:
     """End a run. An error that says that the consumer left does not count as an error."""
     if error is not None and is_cancellation(error):
@@ -176,7 +184,7 @@ def _record_documents(recorder: Recorder, root: Run, values: object) -> None:
     if any(run.parent is not None and run.documents is not None for run in request.retrieved):
         return  # a span holds what was retrieved
     now = time.time_ns()
-    run = recorder.start(object(), None, semconv.OP_RETRIEVAL, "by hand", started=now)
+    run = start_run(recorder, semconv.OP_RETRIEVAL, "by hand", started=now)
     if run is not None:
         run.query, run.documents, run.state = root.query, documents, timing.NO_DURATION
         recorder.end(run.key, finished=now)
@@ -194,7 +202,7 @@ def _record_model(recorder: Recorder, root: Run, usage: object, model: object) -
             calls[-1].attributes.setdefault(semconv.REQUEST_MODEL, name)
         return
     now = time.time_ns()
-    run = recorder.start(object(), None, semconv.OP_CHAT, name or "model", started=now)
+    run = start_run(recorder, semconv.OP_CHAT, name or "model", started=now)
     if run is None:
         return
     describe_model(recorder, run, name)
@@ -216,11 +224,15 @@ def _text(value: object, limit: int = 1_000_000) -> str | None:
     return None if value is None else sendable(value, limit)
 
 
+def _identity(value: object) -> str | None:
+    return None if value is None else identity_of(value)
+
+
 def _labels(tags: object) -> list[str]:
     if isinstance(tags, str):
-        return [sendable(tags, 256)]
+        return [identity_of(tags)]
     try:
-        return [sendable(tag, 256) for tag in tags] if isinstance(tags, Iterable) else []
+        return [identity_of(tag) for tag in tags] if isinstance(tags, Iterable) else []
     except Exception:  # noqa: BLE001 an application's object: the request is recorded without tags
         return []
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragtrace import semconv
-from ragtrace.text.sanitizer import finite
 from ragtrace.tracing.content import Attributes, ContentPolicy, quoted
 from ragtrace.tracing.model_messages import (
     MediaPart,
@@ -253,7 +252,7 @@ def _value(capture: ContentPolicy, value: object) -> str:
     """Any value as JSON; what is too long is text that is cut."""
     if isinstance(value, str):
         return quoted(capture.text(value))
-    text = capture.sanitizer.json(finite(value), capture.sanitizer.max_chars)
+    text = capture.sanitizer.json(value, capture.sanitizer.max_chars)
     return quoted(capture.text(value)) if text == "{}" and value else text
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from ragtrace import semconv
+from ragtrace.text.sanitizer import dumps
 from ragtrace.tracing.adapters import number
 from ragtrace.tracing.content import Attributes
 
@@ -83,7 +83,7 @@ def request_attributes(parameters: Iterable[Mapping[str, Any]], model: str | Non
     for mapping in parameters:
         _read(mapping, attributes, settings)
     if openinference and attributes:
-        attributes[semconv.OI_PARAMETERS] = json.dumps(settings)
+        attributes[semconv.OI_PARAMETERS] = dumps(settings)
     return attributes
 
 
@@ -97,7 +97,8 @@ def _read(fields: Mapping[str, Any], attributes: Attributes, settings: dict[str,
         if attribute is not None:
             if attribute not in attributes and (read := _value(attribute, value)) is not None:
                 attributes[attribute] = read
-                settings[name] = list(read) if isinstance(read, tuple) else value
+                is_plain = isinstance(value, (str, int, float))  # others, e.g. Decimal, are no JSON
+                settings[name] = list(read) if isinstance(read, tuple) else value if is_plain else read
         elif name in _WORDS and isinstance(value, (str, bool, int)):
             settings.setdefault(name, value)
         elif name in _NESTED and isinstance(value, Mapping):

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from ragtrace.records import Document
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import identity_of, sendable
 from ragtrace.tracing.adapters import content_id, convert_each, number
 from ragtrace.tracing.content_blocks import parts_of, result_content, text_or_parts
 from ragtrace.tracing.model_messages import ModelMessage, Part, ToolCallPart, ToolResultPart
@@ -76,7 +76,7 @@ def _document_of(value: Any) -> Document | None:
     metadata = {str(key): item for key, item in raw.items()} if isinstance(raw, Mapping) else {}
     identity = field_of(node, *_ID_KEYS) or metadata.get("id") or metadata.get("doc_id")
     score = number(score) if score is not None else number(metadata.get("score"))
-    return Document(sendable(identity, 256) if identity else content_id(content), content, score, metadata)
+    return Document(identity_of(identity) if identity else content_id(content), content, score, metadata)
 
 
 # --- messages to a model ---------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def _message_of(value: Any) -> ModelMessage:
     role = sendable(getattr(role, "value", role), 64)
     content, call_id = field_of(value, "content", "blocks", "text"), field_of(value, "tool_call_id")
     if call_id is not None:
-        return ModelMessage("tool", [ToolResultPart(result_content(content), sendable(call_id, 256))])
+        return ModelMessage("tool", [ToolResultPart(result_content(content), identity_of(call_id))])
     calls = _calls(value)
     if calls:
         return ModelMessage(_ROLES.get(role, role), [*parts_of(_plain(content)), *calls])
@@ -131,7 +131,7 @@ def _call(call: Any) -> ToolCallPart:
     function = field_of(call, "function") or call
     identity = field_of(call, "id")
     name, arguments = field_of(function, "name"), field_of(function, "arguments", "args")
-    return ToolCallPart(sendable(name or "", 256), arguments, None if identity is None else sendable(identity, 256))
+    return ToolCallPart(identity_of(name or ""), arguments, None if identity is None else identity_of(identity))
 
 
 # --- what a model replied --------------------------------------------------------------------------------

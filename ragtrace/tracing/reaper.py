@@ -7,6 +7,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from ragtrace.background import after_fork
+from ragtrace.lazy import LazyThread
 from ragtrace.tracing.recorder import Recorder
 
 
@@ -23,17 +24,13 @@ class Reaper:
     def reset(self) -> None:
         """Starts again with an empty queue and no thread."""
         self._dropped: SimpleQueue[tuple[Recorder | None, Callable[[], None]]] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._thread = LazyThread("ragtrace-streams", self._run)
 
     def start(self) -> None:
-        """Starts the thread, unless it is running."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="ragtrace-streams", daemon=True)
-                self._thread.start()
+        """Starts the thread, unless it is running. Where the system gives none, the next call tries again: until then
+        requests whose stream is left stay open, and end when they expire."""
+        if not self._thread.is_alive:
+            self._thread.start()
 
     def drop(self, recorder: Recorder, end: Callable[[], None]) -> None:
         """Schedules a call of `end`. May be called from a finalizer."""
@@ -41,7 +38,7 @@ class Reaper:
 
     def settle(self, timeout: float) -> bool:
         """Waits until everything dropped so far has ended; False if that takes more than `timeout` seconds."""
-        if self._thread is None or not self._thread.is_alive():
+        if not self._thread.is_alive:
             return True
         done = threading.Event()
         self._dropped.put((None, done.set))

@@ -29,6 +29,7 @@ from ragtrace.tracing import current, timing
 from ragtrace.tracing.attributes import emit_inference, mark_failed, span_attributes
 from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.context_values import Provenance, describe
+from ragtrace.tracing.failures import failures
 from ragtrace.tracing.finish import complete, trace_of
 from ragtrace.tracing.fragments import FRAGMENTS, is_request, note
 from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, agent_of
@@ -272,36 +273,47 @@ class Recorder:
                 self._end_span(run, None, run.reports_end)
         consumer = self._own_consumer or _consumer
         if root.operation not in FRAGMENTS:
-            complete(root)
+            try:
+                complete(root)
+            except Exception:  # noqa: BLE001 the root ends with what it has
+                self.failed("complete")
         if consumer is None or not is_request(root):
             self._end_span(root, error, cancelled)
             return
         finished = _end_of(root)
         timing.record(request, root, finished)
-        trace = trace_of(root, error, cancelled, finished, self.capture.sanitizer)
-        decision = consumer.sample(trace)
-        root.attributes[semconv.SAMPLED] = decision.keep
-        root.attributes[semconv.PROBABILITY] = decision.probability
-        if decision.keep:
-            trace = replace(trace, facts=replace(trace.facts, spans=timing.spans(root, request.finished)))
-        else:
-            root.attributes[semconv.STATUS] = "sampled_out"
-        self._end_span(root, error, cancelled, finished)
+        try:
+            trace = trace_of(root, error, cancelled, finished, self.capture.sanitizer)
+            decision = consumer.sample(trace)
+            root.attributes[semconv.SAMPLED] = decision.keep
+            root.attributes[semconv.PROBABILITY] = decision.probability
+            if decision.keep:
+                trace = replace(trace, facts=replace(trace.facts, spans=timing.spans(root, request.finished)))
+            else:
+                root.attributes[semconv.STATUS] = "sampled_out"
+        finally:  # without a trace the span still leaves
+            self._end_span(root, error, cancelled, finished)
         consumer.submit(trace, decision)
 
     def _end_span(
         self, run: Run, error: BaseException | str | None, cancelled: bool, finished: int | None = None
     ) -> None:
         if run.recording:
-            write_attributes(run.span, span_attributes(self.capture, run, cancelled))
-            if error is not None:
-                mark_failed(run.span, error, self.capture)
+            try:
+                write_attributes(run.span, span_attributes(self.capture, run, cancelled))
+                if error is not None:
+                    mark_failed(run.span, error, self.capture)
+            except Exception:  # noqa: BLE001 a value that cannot be written costs neither the span nor its request
+                self.failed("attributes")
         finished = finished or _end_of(run)
         if run.parent is not None:  # a root was noted before its trace was made
             timing.record(run.request, run, finished)
         run.span.end(finished)
         if self.capture.events and run.operation in MODEL_CALLS:
-            emit_inference(self.capture, run, self._logger_provider)
+            try:
+                emit_inference(self.capture, run, self._logger_provider)
+            except Exception:  # noqa: BLE001 as above
+                self.failed("event")
 
     # --- care ------------------------------------------------------------------------------------
 
@@ -333,6 +345,7 @@ class Recorder:
         """Count a failure inside ragtrace; the first one is logged with its traceback. What cannot be read at a run's
         end costs only itself: the run with this `key` ends."""
         self.failures += 1
+        failures.count += 1
         if self.failures == 1:
             _log.warning("ragtrace: %s failed; further failures are only counted", where, exc_info=True)
         if key is not None:

@@ -36,9 +36,12 @@ def is_stream(value: Any) -> bool:
 class _Substitute:
     """Takes the place of an object that a function returned: it looks like that object, and ends the call once."""
 
+    _inner: Any
+    _call: StreamReader | None
+
     def __init__(self, inner: Any, call: StreamReader) -> None:
-        self._inner = inner
-        self._call: StreamReader | None = call
+        object.__setattr__(self, "_inner", inner)
+        object.__setattr__(self, "_call", call)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # the application may ask for the client's class
@@ -57,8 +60,32 @@ class _Substitute:
             raise AttributeError(name)
         return getattr(self._inner, name)
 
+    # What the application sets, or asks with an operator, is the object's own: a cursor has rows and a row factory.
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._inner, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._inner, name)
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __bool__(self) -> bool:
+        return bool(self._inner)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._inner[key]
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self._inner
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
     def _drop(self) -> None:
-        call, self._call = getattr(self, "_call", None), None
+        call = getattr(self, "_call", None)
+        object.__setattr__(self, "_call", None)
         if call is not None:
             call.drop()
 

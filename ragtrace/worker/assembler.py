@@ -66,7 +66,8 @@ class Assembler:
         self._sanitizer, self._pass_on = sanitizer, pass_on
         self._duplicates: OrderedDict[str, Duplicates] = OrderedDict()
         self._lock = threading.Lock()
-        self._waiting: dict[tuple[int, int], EndedTrace] = {}
+        self._waiting: dict[tuple[int, int], deque[EndedTrace]] = {}
+        """By the ids of the request's root. Two messages may hold the same request in other bytes."""
         self._backlog: deque[_Sampled] = deque()
         self._stop = threading.Event()
         self._arrived: deque[OpenTrace] = deque()
@@ -134,7 +135,7 @@ class Assembler:
             return
         with self._lock:
             for each in sampled:
-                self._waiting[each.trace.trace_id, each.trace.span_id] = trace
+                self._waiting.setdefault((each.trace.trace_id, each.trace.span_id), deque()).append(trace)
             self._backlog.extend(sampled)
 
     def _sampled_of(self, trace: EndedTrace) -> tuple[str, list[_Sampled]]:
@@ -208,9 +209,12 @@ class Assembler:
             key = (evaluation.trace.trace_id, evaluation.trace.span_id)
             if self._is_keeping and evaluation.reason == "shutdown":
                 return  # stays in the buffer
-            trace = self._waiting.pop(key, None)
-            if trace is None:
+            traces = self._waiting.get(key)
+            if not traces:
                 return
+            trace = traces.popleft()
+            if not traces:
+                del self._waiting[key]
             trace.evaluations.append(evaluation)
             trace.waiting -= 1
             if trace.waiting:
@@ -220,7 +224,8 @@ class Assembler:
     @property
     def waiting(self) -> int:
         """Requests that wait for their evaluation."""
-        return len(self._waiting)
+        with self._lock:
+            return sum(map(len, self._waiting.values()))
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -243,7 +248,7 @@ class Assembler:
     def let_go(self) -> None:
         """Send on what waits for its evaluation, without it."""
         with self._lock:
-            traces = list({id(trace): trace for trace in self._waiting.values()}.values())
+            traces = list({id(trace): trace for each in self._waiting.values() for trace in each}.values())
             self._waiting.clear()
         for trace in traces:
             for marks in trace.marks.values():

@@ -150,21 +150,21 @@ class HttpReceiver:
             raise IntakeError(UNAVAILABLE, "requests", "too many requests are under way")
 
     async def _receive_spans(self, headers: Mapping[str, str], kind: str, receive: _Receive) -> bytes:
-        try:
-            body = await asyncio.wait_for(self._body(receive), _BODY_SECONDS)
-        except TimeoutError:
-            raise IntakeError(408, "slow", f"the body did not come within {_BODY_SECONDS:g} s") from None
-        sender = self._senders.name_of(headers.get("authorization", "")) or ""
-        coding = headers.get("content-encoding", "").strip().lower()
-        self._bytes += len(body)
-        try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._pool, self._take, body, coding, kind, sender)
-        finally:
-            self._bytes -= len(body)
-
-    async def _body(self, receive: _Receive) -> bytes:
         chunks: list[bytes] = []
+        try:
+            try:
+                await asyncio.wait_for(self._read_body(receive, chunks), _BODY_SECONDS)
+            except TimeoutError:
+                raise IntakeError(408, "slow", f"the body did not come within {_BODY_SECONDS:g} s") from None
+            sender = self._senders.name_of(headers.get("authorization", "")) or ""
+            coding = headers.get("content-encoding", "").strip().lower()
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._pool, self._take, b"".join(chunks), coding, kind, sender)
+        finally:
+            self._bytes -= sum(map(len, chunks))
+
+    async def _read_body(self, receive: _Receive, chunks: list[bytes]) -> None:
+        """Add the pieces of a body to `chunks`, and their sizes to what is under way."""
         size = 0
         while True:
             message = await receive()
@@ -172,10 +172,13 @@ class HttpReceiver:
                 raise IntakeError(400, "disconnected", "the sender went away")
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
+            self._bytes += len(chunks[-1])
             if size > self._settings.body_bytes:
                 raise IntakeError(413, "too_large", f"the body has more than {self._settings.body_bytes} bytes")
             if not message.get("more_body", False):
-                return b"".join(chunks)
+                return
+            if self._bytes > self._settings.bytes:
+                raise IntakeError(UNAVAILABLE, "requests", "too many bytes are under way")
 
     def _take(self, body: bytes, coding: str, kind: str, sender: str) -> bytes:
         """Decode a body and hand it in, in a thread of the pool; the answer's body."""

@@ -71,6 +71,10 @@ class Addition(NamedTuple):
     """The spans, where their trace has ended already."""
 
 
+_LATE_SPANS = 10_000
+"""Spans of a trace that has ended whose repetition is recognized, about."""
+
+
 def size_of(piece: SpanGroup) -> int:
     """Bytes that a piece takes."""
     return len(piece.payload) + _SPAN_COST * len(piece.span_ids)
@@ -104,7 +108,8 @@ class OpenTraces:
             duplicates = len(piece.span_ids) - len(span_ids)
             size = len(payload) + _SPAN_COST * len(span_ids)
             if trace is None and before is not None:  # it has ended
-                before.update(span_ids)
+                if len(before) < _LATE_SPANS:
+                    before.update(span_ids)
                 late = OpenTrace(
                     piece.trace_id, now, now, sender, [payload], [piece.row], set(span_ids), len(span_ids), size
                 )

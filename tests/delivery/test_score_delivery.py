@@ -303,3 +303,32 @@ def test_forked_child_delivers_its_own() -> None:
         assert delivery.flush(20)
         assert delivery.stats().delivered == 2
     assert len(api.rows) == 3
+
+
+def test_a_redaction_that_failed_once_is_tried_again() -> None:
+    """The name of an evaluator is redacted once; a failure is not remembered, or all scores would have one name."""
+    calls: list[str] = []
+
+    def redact(text: str) -> str:
+        calls.append(text)
+        if len(calls) == 1:
+            raise TimeoutError
+        return text
+
+    form = AnnotationForm(Sanitizer(redact))
+    assert [form.word("faithfulness") for _ in range(3)] == ["[redaction failed]", "faithfulness", "faithfulness"]
+    assert len(calls) == 2
+
+
+def test_an_annotation_that_is_lost_replaces_none() -> None:
+    """A newer one that finds no room leaves the older one with the same key to be delivered."""
+    api = PhoenixApi()
+    limits = replace(QUICK, items=2)
+    with serving(api) as server, delivering(server, limits) as delivery:
+        with delivery._queue.lock:  # nothing is sent meanwhile
+            assert delivery.put(annotation(1, value=1.0))
+            assert delivery.put(annotation(2))
+            assert not delivery.put(annotation(1, value=0.0))
+        assert delivery.flush(20)
+        stats = delivery.stats()
+    assert (stats.delivered, stats.replaced, stats.lost) == (2, 0, {"queue_full": 1})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ import ragtrace_otlp.hold
 from ragtrace import semconv
 from ragtrace.records import Evaluation, Evidence, Facts, Score
 from ragtrace.testing import make_trace
+from ragtrace.text.redaction import mask_pii
+from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_otlp import EvaluationSpanSink, HoldLimits, HoldProcessor, attach
 from ragtrace_otlp.batch import CountingExporter
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
@@ -424,3 +427,27 @@ def test_a_line_of_json_is_json(tmp_path: Path) -> None:
 
     (line,) = (tmp_path / "spans.jsonl").read_text().splitlines()
     assert json.loads(line, parse_constant=refuse)["attributes"] == {"score": "nan", "scores": [1.0, "inf"]}
+
+
+def test_a_finalizer_that_ends_a_span_inside_the_hold_does_not_wait() -> None:
+    """A stream may be garbage-collected while its thread has the lock: the same thread takes it once more."""
+    bench = Bench()
+
+    def end() -> None:
+        with bench.hold._lock:
+            bench.hold(bench.root())
+
+    thread = threading.Thread(target=end, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert len(bench.exporter.get_finished_spans()) == 2
+
+
+def test_the_verdict_of_an_applications_evaluator_is_redacted() -> None:
+    """Evidence names a verdict: ours are three words, an application's may quote the answer."""
+    evidence = (Evidence(0, 1, "quotes ada@example.org"),)
+    evaluation = Evaluation(make_trace(), (Score("own", 0.0, "fail", evidence=evidence),))
+    attributes = score_attributes(evaluation, ScoreFormat(sanitizer=Sanitizer(mask_pii)))
+    assert "ada@example.org" not in str(attributes)
+    assert "[email]" in str(attributes)

@@ -134,3 +134,13 @@ def test_other_libraries_in_a_provider_of_ours(tmp_path: Path) -> None:
     (line,) = path.read_text("utf-8").splitlines()
     assert "jane" not in line
     assert json.loads(line)["name"] == "GET /users/[email]"
+
+
+def test_numbers_of_columns_with_empty_rows_are_redacted() -> None:
+    """pandas turns such a column into floats: a phone or a card is one, too."""
+    provider, exporter = _provider()
+    attach(provider, redact_others=Sanitizer(mask_pii))
+    with provider.get_tracer("pandas").start_as_current_span("rows") as span:
+        span.set_attributes({"card": 4111111111111111.0, "cards": [4111111111111111.0], "seconds": 12345678.5})
+    (ended,) = exporter.get_finished_spans()
+    assert dict(ended.attributes or {}) == {"card": "[number]", "cards": ("[number]",), "seconds": 12345678.5}

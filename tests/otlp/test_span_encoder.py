@@ -111,3 +111,14 @@ def test_exporters_of_opentelemetry_use_it(kind: Any) -> None:
     name = "export" if kind is HttpExporter else "_translate_data"
     assert getattr(exporter, name).__globals__["encode_spans"] is encode_spans
     assert getattr(kind(endpoint="http://127.0.0.1:9"), name).__globals__["encode_spans"] is trace_encoder.encode_spans
+
+
+def test_an_integer_that_otlp_cannot_hold_is_a_text() -> None:
+    """A seed of 64 bits costs its batch neither the attribute nor the encoder."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with provider.get_tracer("test").start_as_current_span("s") as span:
+        span.set_attributes({"seed": 2**63, "low": -(2**63)})
+    request = encode_spans(exporter.get_finished_spans())
+    values = {a.key: a.value for a in request.resource_spans[0].scope_spans[0].spans[0].attributes}
+    assert (values["seed"].string_value, values["low"].int_value) == (str(2**63), -(2**63))

@@ -66,3 +66,25 @@ def test_a_function_that_raises_lets_nothing_out(function: object) -> None:
     sanitizer = Sanitizer(TimeLimited(function, 5.0))  # type: ignore[arg-type]
     assert [sanitizer.text("secret") for _ in range(5)] == ["[redaction failed]"] * 5
     assert sanitizer.failures.by_reason == {"timeout": 0, "error": 5}
+
+
+def test_a_text_that_waited_for_others_has_its_whole_time() -> None:
+    """Its own time begins when the thread takes it: four threads at once, each text half of the limit."""
+    limited = TimeLimited(lambda text: [time.sleep(0.3), text.upper()][1], 0.6)
+    sanitizer = Sanitizer(limited)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(sanitizer.text, "abcd")) == ["A", "B", "C", "D"]
+    assert sanitizer.failures.by_reason == {"timeout": 0, "error": 0}
+
+
+def test_without_a_further_thread_nothing_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the system's limit of threads a text is not redacted, so it does not leave; the next one is tried again."""
+    sanitizer = Sanitizer(TimeLimited(str.upper, 5.0))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _no_thread)
+        assert sanitizer.text("secret") == "[redaction failed]"
+    assert sanitizer.text("secret") == "SECRET"
+
+
+def _no_thread(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import threading
 import time
 from collections import UserDict
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -21,12 +22,18 @@ from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from opentelemetry import trace as otel
+from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 import ragtrace
 from ragtrace import semconv
 from ragtrace.records import Document
+from ragtrace.text.redaction import mask_pii
+from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.tracing import manual
+from ragtrace.tracing import recorder as recorder_module
 from ragtrace.tracing.content import ContentPolicy
+from ragtrace.tracing.failures import failures
+from ragtrace.tracing.reaper import reaper
 from ragtrace.tracing.recorder import Recorder
 from ragtrace_langchain import RagtraceLangChainInstrumentor
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
@@ -500,3 +507,118 @@ def test_without_init_everything_works_and_records_nothing() -> None:
     assert asyncio.run(read()) == [0, 1, 2]
     assert list(plain_stream(["a", "b"])) == ["a", "b"]
     assert isinstance(ragtrace.retriever(lambda query: [query])("a"), list)
+
+
+# --- what must not reach the application, nor stay in the process ----------------------------------------
+
+
+class Cursor:
+    """A database's cursor: an iterator with rows, a length and settings."""
+
+    def __init__(self) -> None:
+        self.rows = ["24 months.", "36 months."]
+        self.row_factory: Any = None
+        self._at = iter(self.rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return next(self._at)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> str:
+        return self.rows[place]
+
+
+def test_a_cursor_stays_a_cursor(by_hand: Recorded) -> None:
+    """What a retriever returns keeps its operators, and what the application sets is set on it."""
+    cursor = Cursor()
+
+    @ragtrace.retriever
+    def search(query: str) -> Any:
+        return cursor
+
+    with ragtrace.request("How long?"):
+        rows = search("warranty")
+        assert (len(rows), rows[1], bool(rows)) == (2, "36 months.", True)
+        rows.row_factory = dict
+        assert cursor.row_factory is dict
+        assert list(rows) == cursor.rows
+    assert [d.content for d in by_hand.traces[0].documents] == cursor.rows
+
+
+def test_a_result_is_returned_where_no_thread_can_be_started(
+    by_hand: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the system's limit of threads a stream is still passed through."""
+    reaper.reset()
+
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    @ragtrace.generation
+    def ask(prompt: str) -> Iterator[str]:
+        yield from ("24 ", "months.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        assert "".join(ask("How long?")) == "24 months."
+    assert by_hand.traces[0].answer == "24 months."
+
+
+def test_what_is_suppressed_leaves_nothing_behind(by_hand: Recorded) -> None:
+    """Nobody ends a run that was never opened, so it must not be kept."""
+
+    @ragtrace.generation
+    def ask(prompt: str) -> str:
+        return "24 months."
+
+    recorder = manual.active_recorder()
+    assert recorder is not None
+    with suppress_instrumentation():
+        for _ in range(20):
+            with ragtrace.request("q") as request:
+                request.retrieved(["text"])
+                request.answered(ask("q"), model="m")
+    assert not recorder._runs
+    assert not by_hand.traces
+
+
+def test_a_value_that_cannot_be_written_costs_neither_its_span_nor_the_request(
+    by_hand: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An open run whose attributes cannot be written ends with its request, which is evaluated; the failure counts."""
+    before, write = failures.count, recorder_module.span_attributes
+
+    def broken(capture: Any, run: Any, cancelled: bool) -> Any:
+        if run.operation == semconv.OP_CHAT:
+            raise RecursionError
+        return write(capture, run, cancelled)
+
+    monkeypatch.setattr(recorder_module, "span_attributes", broken)
+    recorder = manual.active_recorder()
+    assert recorder is not None
+    recorder.failures = 1  # the first one is logged, and what is logged fails a test
+    with ragtrace.request("How long?") as request:
+        recorder.start("never ends", None, semconv.OP_CHAT, "model")
+        request.answered("24 months.")
+    assert [trace.answer for trace in by_hand.traces] == ["24 months."]
+    assert failures.count == before + 1
+    assert len(by_hand.spans) == 2
+
+
+def test_ids_are_redacted_before_they_are_cut(recorded: Recorded) -> None:
+    """No half of an address is left at the cut."""
+    capture = ContentPolicy(spans=True, sanitizer=Sanitizer(mask_pii))
+    manual.set_recorder(Recorder(recorded.provider, capture=capture, consumer=recorded.consumer))
+    mail = " ada.lovelace@mathematics.example.org"
+    with ragtrace.request(
+        "q", name="n" * 189 + mail, session_id="s" * 245 + mail, user_id="u" * 245 + mail, tags=["t" * 245 + mail]
+    ):
+        pass
+    manual.set_recorder(None)
+    (span,) = recorded.spans
+    assert "lovel" not in f"{span.name} {dict(span.attributes or {})}"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from langchain_core.language_models import FakeListChatModel
 
 from ragtrace.tracing.content_blocks import tool_definitions
 from ragtrace.tracing.parameters import request_attributes, server_attributes
+from ragtrace_langchain import RagtraceCallbackHandler
+from tests.conftest import Recorded
 
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "OpenAI": (
@@ -103,3 +107,14 @@ def test_tools_of_the_provider() -> None:
     )
     assert (search.name, search.type) == ("web_search", "web_search_20250305")
     assert (interpreter.name, interpreter.type) == ("code_interpreter", "code_interpreter")
+
+
+def test_settings_that_are_no_json(recorded: Recorded) -> None:
+    """A Decimal, as it comes from a configuration, costs neither the span nor the request."""
+    handler = RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)
+    model = FakeListChatModel(responses=["24 months."]).bind(temperature=Decimal("0.2"))
+    model.invoke("How long?", config={"callbacks": [handler]})
+    assert handler.recorder.failures == 0
+    (span,) = recorded.spans
+    assert dict(span.attributes or {})["gen_ai.request.temperature"] == 0.2
+    assert len(recorded.traces) == 1
