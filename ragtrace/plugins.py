@@ -29,7 +29,6 @@ DEFAULT_SUITE = (
     "toxicity",
     "looping_unique_sentences",
     "looping_repeated_ngrams",
-    "looping_repeated_substring",
     "language_mismatch",
 )
 """The evaluators that run when the settings name none: all run locally and need no reference answer."""

@@ -14,30 +14,72 @@ from ragtrace.text.sentences import split
 
 _SOURCE = "H2O Eval Studio, Looping Detection Evaluator"
 _SHORT = 10
-_NGRAM = 8
+_RUN = 12
+"""Words that are rarely said twice in one answer: names of laws and products are shorter."""
+_PIECE = 3
+"""Words by which a repeat is looked for."""
+_NEAR = 3
+"""Latest places of a piece that are compared with a new one."""
 _LOOP = 30
 """Characters of a repeated text that is a loop, and not a phrase."""
-_WORD = re.compile(r"\w+|[^\w\s]")
+_WORD = re.compile(r"\w+")
+_LAYOUT = re.compile(r"```.*?(?:```|\Z)|^[ \t]*\|[^\n]*\|[ \t]*$|^[\s\-=_*~#+.]{3,}$", re.S | re.M)
+"""Code, rows of tables and rules repeat themselves by nature."""
+_LINK = re.compile(r"https?://\S+|(?<!\S)[^\s/]*/[^\s/]+/\S*")
+_MARKS = re.compile(r"([^\w\s]{1,3})[ \t]+(?:\1[ \t]+){8,}\1")
+"""A mark that is written ten times, with blanks between."""
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.S)
+_LINES = re.compile(r"^(?=[^\n]*\w)([^\n]+)(?:\n\1){5,}$", re.M)
+"""A line that is written six times, e.g. the row of a table."""
 _MAX_LOOP_CHARS = 200_000
 _MAX_CHARS = 8_000
 """Characters of an answer that are searched for repetitions; a loop that starts later is as long as it is dull."""
 
 
-@evaluator(needs={"answer"}, version="2", threshold=0.88, source=_SOURCE)
+@evaluator(needs={"answer"}, version="3", threshold=0.88, source=_SOURCE)
 def looping_unique_sentences(trace: Trace) -> float | None:
-    """Unique sentences of the answer / its sentences; those under 10 characters are left out."""
-    sentences = [trace.answer[s.start : s.end] for s in split(trace.answer)]
+    """Unique sentences of the answer / its sentences; those under 10 characters, code and tables are left out."""
+    answer = _LAYOUT.sub("\n", trace.answer)
+    sentences = [answer[s.start : s.end] for s in split(answer)]
     counted = [" ".join(s.split()) for s in sentences if len(s) >= _SHORT]
     return len(set(counted)) / len(counted) if counted else None
 
 
-@evaluator(needs={"answer"}, threshold=0.08, direction="lower", source="Repetition rate of n-grams")
+@evaluator(needs={"answer"}, version="2", threshold=0.08, direction="lower", source="Repetition rate of n-grams")
 def looping_repeated_ngrams(trace: Trace) -> float | None:
-    """Share of the answer's runs of eight words and marks that were in it before. It does not mind where a loop starts
-    or how its rounds differ; of the looping checks it is the one that tells loops from lists and tables best."""
-    words = [w.lower() for w in _WORD.findall(trace.answer[:_MAX_LOOP_CHARS])]
-    runs = list(zip(*(words[i:] for i in range(_NGRAM)), strict=False))
-    return 1 - len(set(runs)) / len(runs) if runs else 0.0
+    """The largest of three shares of the answer: its words in rounds that follow each other, its runs of twelve words
+    that were in it before, and its characters in marks that are written ten times, and in lines that are written six
+    times, in a row.
+
+    Code blocks, tables, rules and links are left out. It does not mind where a loop starts or how its rounds differ; of
+    the looping checks it is the one that tells loops from lists and from names that are said twice best.
+    """
+    answer = trace.answer[:_MAX_LOOP_CHARS]
+    rows = [*_MARKS.finditer(answer), *_LINES.finditer(_CODE.sub("", answer))]
+    marks = min(1.0, sum(row.end() - row.start() for row in rows) / max(1, len(answer)))
+    words = _WORD.findall(_LINK.sub(" link ", _LAYOUT.sub(" ", answer)).lower())
+    runs = list(zip(*(words[i:] for i in range(_RUN)), strict=False))
+    repeated = 1 - len(set(runs)) / len(runs) if runs else 0.0
+    return max(marks, repeated, share_in_rounds(words))
+
+
+def share_in_rounds(words: Sequence[str]) -> float:
+    """The share of the words, in [0, 1], that are in rounds which follow each other: two rounds with at least twelve
+    words together, or three with at least eight. It takes linear time: a repeat is followed once, where it begins."""
+    places: dict[tuple[str, ...], list[int]] = {}
+    in_rounds = bytearray(len(words))
+    for i in range(len(words) - _PIECE + 1):
+        before = places.setdefault(tuple(words[i : i + _PIECE]), [])
+        for j in before[-_NEAR:]:
+            if j and words[j - 1] == words[i - 1]:
+                continue  # it began earlier
+            length, period = 0, i - j
+            while i + length < len(words) and words[j + length] == words[i + length]:
+                length += 1
+            if (length >= period and length + period >= _RUN) or (length >= 2 * period and length + period >= 8):
+                in_rounds[j : i + length] = b"\1" * (i + length - j)
+        before.append(i)
+    return sum(in_rounds) / len(words) if words else 0.0
 
 
 @evaluator(needs={"answer"}, version="2", threshold=0.07, direction="lower", source=_SOURCE)

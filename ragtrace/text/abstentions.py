@@ -21,6 +21,17 @@ _NEWS = (
     r"knowledge|specifics|instructions|advice|clue|idea)"
 )
 _NOT = r"(?: not|n't)"
+_KNOWLEDGE = (
+    r"(?:(?= (?:\w+ ){0,4}(?:information|info|details?|mention|answers?|guidance|references?|specifics|indication|clue|"
+    r"anything|(?:data|evidence|instructions?|advice) (?:about|on|regarding|for|that))\b)|(?=\W*$))"
+)
+"""Behind a verb: what the documents lack is knowledge. "The policy provides no coverage" is a fact about the policy."""
+_ENDS = (
+    r"(?!\W+(?!(?:about|on|regarding|concerning|in|within|from|available|provided|given|here|there|to (?:answer|"
+    r"determine|say|suggest|indicate)|for|as|of|which|that (?:say|answer|explain|address|mention|would)|whether|how|"
+    r"why|what|when|who|specific|related|mentioned|found|stated|at|i|we|and|but|so|or|beyond|because|since)\b)\w)"
+)
+"""What may stand behind "no information": not another noun ("no information desk"), nor a fact ("no evidence that")."""
 _CANNOT = r"(?:cannot|can ?not|can'?t|could not|couldn'?t|(?:am|are|was|were|'m|'re)? ?(?:unable|not able) to)"
 _ANY = r"(?:\w+ ){0,3}"
 _ENGLISH = (
@@ -45,27 +56,27 @@ _ENGLISH = (
     r"|\b(?:i am|i'm) not (?:sure|certain|aware|allowed|permitted|in a position|comfortable|programmed|qualified)\b"
     rf"|^\W*(?:sorry,? )?(?:{_CANNOT}|did{_NOT}) (?:find|locate|answer|determine|help|say|tell)\b"
     # the documents do not say
-    rf"|\b{_TEXT} (?:\w+ ){{0,2}}(?:does|do|did){_NOT} (?:\w+ ){{0,2}}(?:contain|provide|include|cover|give|have|"
-    r"offer|"
-    rf"list|hold|{_SAYS[3:-1]})\b"
+    rf"|\b{_TEXT} (?:\w+ ){{0,2}}(?:does|do|did){_NOT} (?:\w+ ){{0,2}}(?:(?:contain|provide|include|cover|give|have|"
+    rf"offer|list|hold){_KNOWLEDGE}|{_SAYS[3:-1]}\b)"
     rf"|\b{_BOOK} (?:\w+ ){{0,2}}(?:does|do|did){_NOT} (?:\w+ ){{0,2}}{_SAYS}\b"
     rf"|\b{_BOOK} (?:\w+ ){{0,2}}(?:is|are|was|were) (?:silent|unclear|unrelated|not (?:clear|relevant|related))\b"
     rf"|\b{_BOOK} (?:\w+ ){{0,2}}(?:contains?|gives?|provides?|offers?|has|have|holds?|makes?|includes?) "
-    r"(?:no|insufficient|nothing)\b"
-    rf"|\b{_BOOK} (?:\w+ ){{0,2}}lacks? \w"
+    rf"(?:(?:no|insufficient){_KNOWLEDGE}|nothing(?= (?:about|on|regarding|that|of|relevant|related|to)\b|\W*$))"
+    rf"|\b{_BOOK} (?:\w+ ){{0,2}}lacks?{_KNOWLEDGE}"
     rf"|(?:{_NOT}|nowhere|never) (?:\w+ )?(?:mentioned|provided|specified|covered|found|stated|included|addressed|"
     r"described|discussed|given|available|answered|contained|explained) (?:\w+ )?(?:in|by|from|within) "
     rf"(?:\w+ ){{0,3}}{_BOOK}"
-    rf"|\bnothing (?:\w+ ){{0,2}}(?:in|within|from) (?:\w+ ){{0,3}}{_BOOK}"
+    rf"|\bnothing (?:\w+ ){{0,2}}(?:in|within|from) (?:(?!(?:this|your|our) )\w+ ){{0,3}}{_BOOK}"
     r"|\b(?:there (?:is|are|was|were|isn't|aren't)|there's) (?:no|not (?:any|enough)|any|insufficient) "
-    rf"(?:\w+ ){{0,2}}{_NEWS}\b"
+    rf"(?:\w+ ){{0,2}}{_NEWS}\b{_ENDS}"
     rf"|^\W*no (?:\w+ )?{_NEWS}(?: (?!(?:is|are|was|were|has|have|will|can|must|needs?)\b)\w+){{0,6}}\W*$"
     rf"|\bno (?:\w+ )?{_NEWS} (?:\w+ ){{0,6}}(?:is|are|was|were|could be|can be) "
     r"(?:available|provided|given|found|mentioned|included|contained|located)\b"
     rf"|^\W*not (?:specified|mentioned|stated|provided|available|found|covered|given|enough {_NEWS}|addressed)\b"
-    rf"|\b(?:not enough|insufficient) (?:{_TEXT}|{_NEWS})\b"
+    rf"|(?:\b(?:is|are|was|were|have|has|provides?|contains?) |^\W*)(?:not enough|insufficient) (?:{_TEXT}|{_NEWS})\b"
     r"|\b(?:question|query|request|this|that|it|answer) (?:\w+ )?"
-    r"(?:cannot|can'?t|could not|couldn'?t) be (?:\w+ )?(?:answered|determined|inferred|established|found|fulfilled)"
+    r"(?:cannot|can'?t|could not|couldn'?t) be (?:\w+ )?(?:answered|determined|inferred|established|found in "
+    rf"(?:\w+ ){{0,3}}{_BOOK})"
     r"|\bit (?:is|was) (?:\w+ly )?(?:not possible|impossible|unclear|not clear|"
     r"difficult) (?:for me )?(?:to (?:determine|answer|"
     r"say|tell|provide|identify|know|give|infer)|from the)\b"
@@ -73,25 +84,28 @@ _ENGLISH = (
     r"give)\b"
     r"|^\W*(?:cannot|can'?t) be (?:answered|determined)|^\W*(?:unknown|undetermined|unanswerable|n/a)\W*$"
     # out of scope
-    r"|\b(?:outside|beyond|out of)(?: of)? (?:the |my )?(?:scope|knowledge|expertise|remit|area|what (?:i|we)|"
-    r"capabilit)"
+    r"|\b(?:outside|beyond|out of)(?: of)? (?:my (?:scope|knowledge|expertise|remit|area|capabilit)|what (?:i|we)|"
+    rf"the scope of (?:(?:my|what|this (?:assistant|chat|bot|service))|(?:\w+ ){{0,3}}{_TEXT}))"
+    r"|^\W*(?:(?:sorry|unfortunately),? )?(?:that|this|it|(?:your|the) question)(?:'s| is| falls| goes| lies) (?:\w+ )?"
+    r"(?:outside|beyond|out of)(?: of)? (?:the |my )?(?:scope|knowledge|area)"
     r"|\b(?:unrelated|not (?:related|relevant)|irrelevant) to (?:your|the|this) (?:question|query|request)"
-    r"|\bagainst (?:my|our) (?:policy|policies|guidelines|programming)\b"
+    r"|\bagainst my (?:policy|policies|guidelines|programming)\b"
     r"|\bas an ai\b.{0,60}\b(?:not|n't|cannot|unable)\b"
-    r"|\b(?:is|are) (?:confidential|above my pay ?grade|(?:not|n't) something (?:that )?(?:i|we|the))\b"
+    r"|\b(?:is|are) (?:above my pay ?grade|(?:not|n't) something (?:that )?(?:i|we) (?:can|could|have|know|am|are))\b"
+    r"|\b(?:that|this|it)(?:'s| is) confidential\b"
     r"|\bi(?:'m| am) afraid (?:that )?(?:i|we) (?:do not|don't|cannot|can't)\b"
     r"|\bi (?:refuse|decline)\b|\bi respectfully\b|\bi (?:won't|will not) (?:answer|discuss|help|comment|provide|"
     r"share)\b"
     r"|\b(?:i|we)(?: am| are| have been|'m|'re|'ve been)? (?:not allowed|not permitted|told not|instructed not) to\b"
-    r"|\b(?:guidelines|rules|policy|policies|instructions|programming) (?:do not|don't|does not|doesn't|prevent|"
-    r"forbid|"
-    r"prohibit)s? (?:\w+ )?(?:let|allow|permit|me|us)\b|\bit would (?:be inappropriate|not be (?:right|"
-    r"appropriate))\b"
+    r"|\b(?:guidelines|rules|policy|policies|instructions|programming) (?:(?:do not|don't|does not|doesn't) (?:\w+ )?"
+    r"(?:let|allow|permit) (?:me|us)|(?:prevent|forbid|prohibit)s? (?:\w+ )?(?:me|us))\b"
+    r"|\bit would (?:be inappropriate|not be (?:right|appropriate))\b"
     rf"|\b(?:says?|said|mentions?) nothing (?:\w+ )?(?:about|on|regarding)\b|\bnothing is (?:said|written|"
     rf"mentioned)\b"
-    rf"|\b(?:none|neither|not one) (?:of )?(?:\w+ ){{0,2}}{_BOOK} (?:\w+ ){{0,2}}(?:{_SAYS[3:-1]}|deals?|is|are|"
-    rf"cover)"
-    rf"|\bnowhere (?:do|does|in) (?:\w+ ){{0,2}}{_BOOK}|\b(?:do|does){_NOT} (?:appear|come up|occur|feature) in\b"
+    rf"|\b(?:none|neither|not one) (?:of )?(?:\w+ ){{0,2}}{_BOOK} (?:\w+ ){{0,2}}(?:{_SAYS[3:-1]}|deals?|"
+    r"(?:is|are) (?:about|related|relevant|on))"
+    rf"|\bnowhere (?:do|does|in) (?:\w+ ){{0,2}}{_BOOK}|\b(?:do|does){_NOT} (?:appear|come up|occur|feature) in "
+    rf"(?:\w+ ){{0,3}}{_BOOK}\b"
     rf"|\bnothing (?:\w+ )?(?:about|on|regarding) .{{1,60}} in (?:what|the|my|any|these)\b|\bfound nothing\b"
     rf"|^\W*(?:nothing|no (?:\w+ ){{0,2}}(?:{_TEXT}|{_NEWS})) (?:was |were |is |are )?(?:found|available|given|"
     rf"retrieved)\b"
@@ -103,7 +117,8 @@ _ENGLISH = (
     rf"not enough)\b"
     rf"|\b(?:came up empty|without success|drew a blank|no idea|no clue)\b|\bi (?:do not|don't)\W*$|"
     rf"\bi can'?t(?: \w+)?\W*$"
-    r"|\bit remains (?:unclear|open) (?:what|which|how|when|whether|who)\b|\bthey do not say\b"
+    r"|\bit remains (?:unclear|open) (?:what|which|how|when|whether|who)\b|\bthey do not say"
+    r"(?: (?:what|which|how|when|whether|who|where|if|why|anything)\b|\W*$)"
 )
 _OTHERS = (
     # German
@@ -199,6 +214,11 @@ def is_idiom(clause: str) -> bool:
     return _IDIOM.search(clause[:READ].replace("\u2019", "'")) is not None
 
 
+_CONDITION = re.compile(r"^\W*(?:if|whenever|unless|in case|once|until)\b", re.I)
+
+
 def abstains(clause: str) -> bool:
-    """Whether a clause declines to answer or reports that there is no answer, in its first 600 characters."""
-    return _ABSTENTION.search(clause[:READ].replace("\u2019", "'")) is not None
+    """Whether a clause declines to answer or reports that there is no answer, in its first 600 characters. A condition
+    does not: "If we are unable to locate the parcel" is part of a rule."""
+    text = clause[:READ].replace("\u2019", "'")
+    return _CONDITION.match(text) is None and _ABSTENTION.search(text) is not None

@@ -18,6 +18,7 @@ from ragtrace.evaluators.causes import cause
 from ragtrace.evaluators.refusals import is_refusal
 from ragtrace.evaluators.text_checks import longest_repeated
 from ragtrace.models.embedding import get_embedder
+from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import Document, Facts, Score, Trace
 from ragtrace.testing import make_trace
 from ragtrace.text.sentences import split
@@ -426,3 +427,40 @@ def test_repeated_ngrams_tell_a_loop_from_a_list() -> None:
     assert score("looping_repeated_ngrams", answer=loop).label == "fail"
     assert score("looping_repeated_ngrams", answer=items).label == "pass"
     assert score("looping_repeated_ngrams", answer="Short.").value == 0.0
+
+
+TABLE = (
+    "| plan | price | support |\n|---|---|---|\n| basic | 5 EUR | no |\n| plus | 9 EUR | no |\n| team | 9 EUR | no |"
+)
+STRUCTURED = {
+    "a table": f"These are the plans:\n\n{TABLE}\n\nYou can change the plan at any time.",
+    "opening hours": "\n".join(f"{day}: 9:00 am to 6:00 pm" for day in ("Monday", "Tuesday", "Wednesday", "Thursday")),
+    "links": "See https://docs.example.org/guide/install/linux and https://docs.example.org/guide/install/windows.",
+    "a name twice": "The European Union General Data Protection Regulation applies. Under the European Union General "
+    "Data Protection Regulation you may ask for a copy.",
+    "code": "Run this:\n```\n" + "pip install pump\n" * 4 + "```\nThen restart.",
+    "rules": "Step one is done.\n----------\nStep two is done.\n----------\nStep three is done.",
+}
+LOOPS = {
+    "rounds": "The pump is covered for 24 months from delivery. " * 6,
+    "a short round": "and so on " * 12,
+    "marks": "The answer is " + "- " * 60,
+    "rows of a table": TABLE + "\n| team | 9 EUR | no |" * 30,
+    "numbered": "".join(
+        f"{i}. The overall rating of this place is 2.5 of 5 stars, say its guests.\n" for i in range(9)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STRUCTURED)
+def test_what_repeats_by_its_form_is_no_loop(kind: str) -> None:
+    """Tables, lists, links, code and names that are said twice pass all looping checks of the default suite."""
+    for name in DEFAULT_SUITE:
+        if name.startswith("looping_"):
+            assert score(name, answer=STRUCTURED[kind]).label == "pass", name
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_loops_of_all_kinds_are_seen(kind: str) -> None:
+    """Rounds of words, of marks and of rows fail."""
+    assert score("looping_repeated_ngrams", answer=LOOPS[kind]).label == "fail"
