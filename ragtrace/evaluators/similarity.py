@@ -13,6 +13,7 @@ from ragtrace.lazy import Recent
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.sentences import Span, prose, split
+from ragtrace.text.small_talk import asks_nothing
 
 if TYPE_CHECKING:
     from ragtrace.models.embedding import Vectors
@@ -127,7 +128,14 @@ def answer_relevance_max(traces: Sequence[Trace], *, settings: Settings) -> list
 
 
 def _chunk_relevance(traces: Sequence[Trace], settings: Settings) -> list[list[float]]:
-    """Per trace, for each chunk with text, how relevant it is to the query: see `_blended`."""
+    """Per trace, for each chunk with text, how relevant it is to the query: see `_blended`. Nothing for a turn of a
+    conversation that asks nothing of documents."""
+    questions = [trace for trace in traces if not asks_nothing(trace.query)]
+    relevance = iter(_relevance_of_questions(questions, settings))
+    return [[] if asks_nothing(trace.query) else next(relevance) for trace in traces]
+
+
+def _relevance_of_questions(traces: Sequence[Trace], settings: Settings) -> list[list[float]]:
     from ragtrace.models.embedding import OnnxEmbedder, get_embedder
 
     if get_embedder(settings.embedding_model).name == OnnxEmbedder.name:
@@ -186,18 +194,19 @@ def _encoded_in_place(trace: Trace, settings: Settings) -> list[float]:
 _SOFT = f"{_H2O}, Context Relevancy Evaluator (Soft Recall and Precision)"
 
 
-@evaluator(needs={"query", "documents"}, version="2", threshold=0.17, method="model", batch=True, source=_SOFT)
+@evaluator(needs={"query", "documents"}, version="3", threshold=0.17, method="model", batch=True, source=_SOFT)
 def context_relevancy_recall(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
     """Maximum over the chunks of S(query, chunk): a third the cosine of the query and the chunk's nearest sentence, two
     thirds the share of the query's words that the chunk holds, rare words weighing more.
 
     The source's S is a cosine and its threshold 0.75. Here it is what `benchmarks/thresholds.py` gives: chunks of
-    another subject fail, passages on the subject that do not answer the question pass.
+    another subject fail, passages on the subject that do not answer the question pass. Not applicable where the query
+    asks nothing of documents: "hi", "thanks", "tell me more".
     """
     return [max(chunks) if chunks else None for chunks in _chunk_relevance(traces, settings)]
 
 
-@evaluator(needs={"query", "documents"}, version="2", threshold=0.12, method="model", batch=True, source=_SOFT)
+@evaluator(needs={"query", "documents"}, version="3", threshold=0.12, method="model", batch=True, source=_SOFT)
 def context_relevancy_precision(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
     """Mean over the chunks of S(query, chunk): a third the cosine of the query and the chunk's nearest sentence, two
     thirds the share of the query's words that the chunk holds, rare words weighing more."""

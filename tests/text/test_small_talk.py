@@ -1,0 +1,27 @@
+"""Turns that ask nothing of documents."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.text.small_talk import asks_nothing
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "hi", "Good morning!", "thanks a lot", "ok great", "tell me more", "why?", "it doesn't work", "summarize this",
+        "tl;dr", "Which one?", "danke", "merci", "can you explain that?", "Are you sure?",
+    ],
+)  # fmt: skip
+def test_small_talk_asks_nothing(query: str) -> None:
+    """There is nothing in it that a chunk could be about."""
+    assert asks_nothing(query)
+
+
+@pytest.mark.parametrize(
+    "query", ["", "Who won?", "wifi?", "and on Sundays?", "My screen stays black.", "X200", "How much is 7?", "退款"]
+)
+def test_a_subject_is_asked_about(query: str) -> None:
+    """One word that names a subject is enough."""
+    assert not asks_nothing(query)
