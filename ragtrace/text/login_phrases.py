@@ -1,0 +1,79 @@
+"""Passwords that looser words announce: "PW: …", "Password → …", "use … as the password", logins with a slash,
+the keys of wireless networks and the options of commands.
+
+Such words stand before other things, too. So a value here must have letters, and digits or signs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ragtrace.text.item_search import SearchText, Span, is_example
+from ragtrace.text.secret_assignments import PASSWORD_NAMES, is_call, is_password
+
+_VALUE = r"[\"'`«„“]?(?P<value>[^\s\"'`<>(){}\[\],;«»“”„|]{5,80})"
+_NETWORK = r"(?:wpa[23]?|wi-?fi|wlan|wireless|network|netzwerk|hotspot|router)"
+_USER = r"[\"'`]?(?P<user>[\w.@+-]{2,40})[\"'`]?"
+_FORMS = (
+    # "PW: …", "user = maria, pass = …"; no "boarding pass: …" and no "first pass: …"
+    r"(?<![\w-])(?:pw|(?:(?<![^\W_]\s)|(?<=wifi\s|i-fi\s|user\s|root\s|your\s))pass)[\"'`]?\s{0,2}[:=]\s{0,2}" + _VALUE,
+    # "Password → …", "Passwort - …"
+    rf"(?<!\w)(?:[\w-]{{1,20}}[ -])?(?:{PASSWORD_NAMES})\s{{0,2}}(?:→|->|\s[-–—]\s)\s{{0,2}}" + _VALUE,
+    # "The WPA2 key is …", "Wi-Fi: Guest, key …", "WLAN-Schlüssel: …"
+    rf"(?<!\w){_NETWORK}[ -]?(?:(?:security|network|netzwerk)[ -]?)?(?:key|schlüssel)\s{{0,2}}"
+    r"(?:[:=→]|\s[-–—]\s|(?:is|ist|lautet)\b)\s{0,2}" + _VALUE,
+    r"(?<!\w)(?:wi-?fi|wlan|ssid)\b[^\n.;]{1,40}[\s,]key(?:[:=]|\sis)?\s" + _VALUE,
+    # "Login: maria / …", "The credentials are maria and …"
+    r"(?<!\w)(?<!last\s)(?:login|log-in|credentials?|creds|zugangsdaten|user/pass(?:word)?)\s{0,2}"
+    rf"(?:[:=]|is\b|are\b|lauten\b|with\b)\s{{0,2}}{_USER}(?:\s?/\s?|:|\s\|\s|\s(?:and|und)\s)" + _VALUE,
+    # Commands
+    r"(?<!\w)sshpass\s{1,2}-p\s?" + _VALUE,
+    r"(?<!\w)(?:mysql|mariadb)[\w-]*\s(?:[^\n;|]{0,80}?\s)?-p" + _VALUE,
+    # "Use … as the password.", "… is your new password."
+    r"(?<!\S)[\"'`“„]?(?P<value>[^\s\"'`<>(){}\[\],;“”„|]{5,60})[\"'`”“]?\s(?:is|as|ist|als)\s"
+    r"(?:the|your|my|our|his|her|their|a|das|dein|ihr|mein|unser)\s(?:[\w-]{1,20}\s){0,2}"
+    rf"(?:{PASSWORD_NAMES})(?!\w|[\s-](?!for|of|to|on|at|in|and|für|von|zum|und)\w)",
+)
+_PATTERNS = tuple(re.compile(f"(?i){form}") for form in _FORMS)
+_MARKS = ("pw", "pass", "wort", "pwd", "mdp", "contrase", "clave", "senha", "wachtwoord",
+          "key", "schlüssel", "login", "log-in", "cred", "zugangsdaten", "sshpass", "mysql", "mariadb")  # fmt: skip
+_REFUSAL = re.compile(r"(?i)\b(?:not|never|avoid|don['’]t|instead of|weak|rejects?|rejected|nicht|nie|kein\w*)\b")
+# What has digits and opens nothing: algorithms, fields and steps, files.
+_NO_SECRET = re.compile(
+    r"(?i)(?:(?:hmac|sha|aes|md|rsa|oauth|tls|ssl|wpa|base|utf|ntlm|scrypt|bcrypt|argon|pbkdf|http|ipv|saml|fido)"
+    r"[-_]?v?\d.*|(?:pass(?:word|wort)?|secret|pw|field|column|line|step|input|option|row|param\w*|arg\w*|group|"
+    r"build|page|version|user|admin)s?[-_]?\d{0,4}|[\w/.-]+\.(?:\w{2,4}|local)|\d.*(?:am|pm|%)|"
+    r"[\d.,-]+\+?[-_]?(?:\w)?(?:[a-z]+)?|v\d[\d.]*)"
+)
+
+
+def announced_passwords(text: SearchText) -> Iterator[Span]:
+    """Passwords beside looser words, in the order of the forms."""
+    parts = text.around(_MARKS, 90, 130)
+    for pattern in _PATTERNS:
+        for start, end in parts:
+            for match in pattern.finditer(text.text, start, end):
+                first, last = match.span("value")
+                before = max(0, match.start() - 40)
+                if (
+                    _is_drawn(match["value"])
+                    and not is_call(text.text, first, last)
+                    and not is_example(text.text, before, first)
+                    and not _REFUSAL.search(text.text, before, first)
+                ):
+                    yield first, first + len(match["value"].rstrip(".?:"))
+
+
+def _is_drawn(value: str) -> bool:
+    """Whether a value can be a password and no word or number."""
+    value = value.rstrip(".!?:")
+    letters = any(map(str.isalpha, value))
+    others = any(c.isdigit() or c in "!@#$%^&*" for c in value)
+    return (
+        letters
+        and others
+        and not value.startswith(("/", "-"))
+        and _NO_SECRET.fullmatch(value) is None
+        and is_password(value)
+    )
