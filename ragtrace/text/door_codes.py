@@ -1,4 +1,4 @@
-"""Codes of doors, gates, safes and alarms in seven languages, and one-time codes that stand before their name."""
+"""Codes of doors, gates, safes and alarms in seven languages, and one-time codes whose name comes after them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,9 @@ _NAMES = (
 )
 _LINK = (
     r"\s{0,2}(?:[:=→]|\s[-–—]\s|(?:is|ist|lautet|est|es|è|é)\b(?:\s(?:now|still|jetzt))?\s?:?|"
-    r"(?:(?:is|was|has\sbeen)\s)?(?:changed|set|reset)\sto\b|(?=\s\d{4,6}(?!\d)))\s{0,2}[\"'`*]{0,2}"
+    r"(?:(?:is|was|has\sbeen)\s)?(?:changed|set|reset)\sto\b|(?<=code)(?=\s\d{4,6}(?!\d)))\s{0,2}[\"'`*]{0,2}"
 )
-_AFTER = re.compile(
-    rf"(?i)(?<!\w)(?<!error\s)(?<!fault\s)(?P<name>{'|'.join(_NAMES)}){_LINK}#?(?P<code>\d{{3,8}})(?!\w|[.,/-]\d|-)"
-)
+_AFTER = re.compile(rf"(?i)(?<!\w)(?P<name>{'|'.join(_NAMES)}){_LINK}#?(?P<code>\d{{3,8}})(?!\w|[.,/-]\d|-)")
 _KIND = (
     r"(?:(?:verification|security|login|log-in|sign-in|access|one-time|authentication|2fa|unlock|entry|door|gate|"
     r"alarm|garage|safe|lockbox)[\s-](?:code|passcode|pin)|(?:one-time\s)?(?:passcode|pin)|otp|"
@@ -43,7 +41,14 @@ _KIND = (
 _BEFORE = re.compile(
     r"(?i)(?<![\w.,:/#-])(?:[A-Z]-)?(?P<code>\d{4,8})\s(?:is|ist|est|es|è|é|as|als)\s"
     r"(?:the|your|my|our|das|dein|ihr|mein|unser|votre|ton|le|su|tu|el|il\s(?:tuo|suo)|o\sseu|uw|je|de)\s"
-    rf"(?:code\b(?!\s(?:of|for))|(?:\w{{1,20}}\s){{0,2}}?{_KIND}(?!\w))"
+    rf"(?:(?<=your\s)code|(?:\w{{1,20}}\s){{0,2}}?{_KIND})"
+    r"(?=\s*(?:[.,;:!)\n]|\Z)|\s(?:for|to|and|at|on|in|für|zum|zur|und|pour|para|per|voor)\b)"
+)
+# Codes that open nothing.
+_OTHER_CODE = re.compile(
+    r"(?i)\b(?:error|fault|source|zip|postal|post|colou?r|ral|paint|product|item|part|parts|model|order|dress|country|"
+    r"area|discount|promo|coupon|voucher|tax|hs|tariff|qr|bar|diagnostic|status|exit|hex|material|catalog\w*|article|"
+    r"type|fehler|farb|artikel|produkt|d['’]erreur|de\serror|di\serrore)[\s-]{1,2}\Z"
 )
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
@@ -67,6 +72,7 @@ def _is_code(text: str, match: re.Match[str]) -> bool:
     before = max(0, match.start() - 30)
     return (
         len(set(match["code"])) > 1
+        and not _OTHER_CODE.search(text, before, match.start())
         and not is_example(text, before, first)
         and not followed_by_unit(text, last)
         and re.match(r"\s?(?:digits?|stellig|numbers?|chiffres|dígitos|cifre|cijfers)\b", text[last : last + 12])

@@ -42,7 +42,7 @@ _OPEN_NAME = re.compile(
     r"hash|checksum|fingerprint|etag|digest|field|column|index|prefix|pattern|vault|manager|store|arn|key[_-]?id)$"
 )
 # Keys and tokens that open nothing.
-_OPEN_WORDS = (
+_OPEN_WORD = re.compile(
     r"(?i)(?<![a-z])(?:cache|idempotency|partition|primary|foreign|sort|row|range|shard|object|s3|bucket|"
     r"map|dict(?:ionary)?|hash|lookup|"
     r"index|unique|composite|candidate|surrogate|natural|translation|i18n|message|config(?:uration)?|"
@@ -53,10 +53,14 @@ _OPEN_WORDS = (
     r"next|page|pagination|continuation|cancellation|design|mask|pad|eos|bos|cls|sep|stop|special|sync|"
     r"resume|cursor|trace|span|"
     r"request|correlation|transaction|build|commit|image|layer|host|server|ssh host|known|customer|flag)"
+    r"[\s_.-]{1,2}\Z"
 )
-_OPEN_WORD = re.compile(_OPEN_WORDS + r"[\s_.-]{1,2}\Z")
-_OPEN_PURPOSE = re.compile(_OPEN_WORDS + r"(?![a-z])")
-_SECRET_NAME = re.compile(r"(?i)secret|credential|private|(?:api|access|license|signing|encryption)[_ .-]?key|api")
+_OPEN_PURPOSE = re.compile(
+    r"(?i)\b(?:cache\w*|idempoten\w*|pages?|pagination|cursor|requests?|rows?|columns?|tables?|index|maps?|"
+    r"dict(?:ionary)?|records?|entity|entry|entries|items?|partition|shard|translation|lookup|transaction|span|trace)\b"
+)
+# Names whose values are secret even where they look like the name of an entry.
+_SECRET_NAME = re.compile(r"(?i)secret|credential|private|api|access|license|signing|encryption")
 # A name in code, or an address on the net: words and small numbers with marks between them.
 _DOTTED = re.compile(r"(?:[A-Za-z_]+\d{0,5}[A-Za-z_]*\.)+[A-Za-z_]+\d{0,5}[A-Za-z_]*")
 _ADDRESS = re.compile(r"(?i)(?:[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?\.){1,5}[a-z]{2,12}(?::\d{1,5})?(?:/\S*)?")
@@ -66,6 +70,7 @@ _NAME = re.compile(
     r"(?:(?:[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+){0,3}|[A-Z]{2,}|[A-Za-z])\d{0,4}|\d{1,5})"
     r"(?:[._:/+-](?:(?:[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+){0,3}|[A-Z]{2,}|[A-Za-z])\d{0,4}|\d{1,5}))+"
 )
+_LONG_WORD = re.compile(r"[A-Za-z]{4}|\A[^a-z]+\Z")
 _UNSPEAKABLE = re.compile(r"(?i)[bcdfghj-np-tv-xz]{6}")
 _PUBLIC_VALUE = re.compile(r"pk_(?:live|test)_.*|Iv\d\.\w+|.*\.apps\.googleusercontent\.com")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -123,19 +128,17 @@ def _is_secret_value(name: str, value: str, bare: bool) -> bool:
 def _is_name(value: str) -> bool:
     """Whether a value is made of words and short numbers, as the names of entries and ciphers are."""
     many_letters = sum(map(str.isalpha, value)) > count_digits(value)
-    return many_letters and _NAME.fullmatch(value) is not None and _UNSPEAKABLE.search(value) is None
+    has_words = _LONG_WORD.search(value) is not None and _UNSPEAKABLE.search(value) is None
+    return many_letters and has_words and _NAME.fullmatch(value) is not None
 
 
-_CALL = re.compile(r"\((?:[^()\n]{0,80}\)(?![\w!@#$%^&*])|[^)\n]{0,80}(?:\(|\Z))")
+_CALL = re.compile(r"\((?:[^()\n]{0,80}\)(?![\w!@#$%^&*])|[^)\n]{0,80}\(|[\"'\s]|\Z)")
 
 
 def is_call(text: str, start: int, end: int) -> bool:
     """Whether a value is a function that is called: "(" follows its name."""
-    return (
-        text.startswith("(", end)
-        and text[start:end].replace(".", "").replace("_", "").isalnum()
-        and (text[start:end].isalpha() or _CALL.match(text, end) is not None)
-    )
+    name = text[start:end].replace(".", "").replace("_", "")
+    return text.startswith("(", end) and name.isalnum() and _CALL.match(text, end) is not None
 
 
 # --- passwords --------------------------------------------------------------------------------------------------------
@@ -207,6 +210,13 @@ _CODE = re.compile(
 )
 
 
+# What code reads a password from.
+_MEMBER = re.compile(
+    r"(?i)(?:self|this|req|request|form|user|config|conf|settings|props|state|args|params|body|data|ctx|context|"
+    r"options|opts|env|sys|event|cls|input|model|faker|fake|credentials|creds|account|values)\.[a-z_][\w.\[\]]*"
+)
+
+
 def spoken_passwords(text: SearchText, wide: bool = False) -> Iterator[Span]:
     """Passwords that are assigned or stated, in English, German, French, Spanish, Italian, Portuguese and Dutch. With
     `wide`, words that code assigns are found, too."""
@@ -232,24 +242,24 @@ def spoken_passwords(text: SearchText, wide: bool = False) -> Iterator[Span]:
             yield match.span(group)
 
 
-_SETTING = re.compile(r"[A-Z][A-Z_]*|[A-Z][a-z]+")
+# `DB_PASSWORD=…`, `Password=…;`, `--password=…`, `&pwd=…`, `db.password=…` as a line of a file
+_SETTING = re.compile(r"(?:(?<![\w.-])(?:[A-Z][A-Z_]*|[A-Z][a-z]+)|[;&?-]\w+|\A[\w.-]*[._-]\w+|\Aexport\s\w+)=\Z")
 
 
 def _is_code_word(match: re.Match[str]) -> bool:
-    """Whether "=" assigns a plain word in code (`password = entered`), and not in a setting, an option or a URL
-    (`DB_PASSWORD=…`, `--password=…`, `&pwd=…`)."""
+    """Whether "=" assigns a plain word in code (`password = entered`), and not in a setting."""
     if match["link"] != "=" or not match["value"].rstrip(".!?:").isalpha():
         return False
-    before = match.string[max(0, match.start() - 1) : match.start()]
-    spaced = match.string[match.start("link") - 1].isspace() or match.end("link") < match.start("value")
-    return spaced or (not _SETTING.fullmatch(match["name"]) and before not in (";", "&", "?", "-"))
+    line = match.string.rfind("\n", 0, match.start()) + 1
+    is_setting = _SETTING.search(match.string[max(line, match.start() - 80) : match.end("link")]) is not None
+    return not is_setting or match.start("value") > match.end("link")
 
 
 def is_password(value: str, quoted: bool = False, ends: bool = False) -> bool:
     """Whether a value can be a password. A word without digits and signs counts where it is quoted, or ends a
     clause."""
     value = value if quoted else value.rstrip(".!?:")
-    if len(value) < 5 or not is_no_example(value) or value.lower() in _NO_PASSWORDS:
+    if len(value) < 5 or not is_no_example(value) or value.lower() in _NO_PASSWORDS or _MEMBER.fullmatch(value):
         return False
     digits, letters = count_digits(value), sum(map(str.isalpha, value))
     if letters and (digits or re.search(r"[!@#$%^&*]", value)):
