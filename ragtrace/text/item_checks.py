@@ -152,7 +152,7 @@ _URL_LOGIN = re.compile(r"://(?P<user>[^:/@]*):(?P<password>[^@]*)@(?P<host>.*)"
 # Passwords that images and manuals come with: "postgres", "mysecretpassword", "redispass".
 _DEFAULT_PASSWORD = re.compile(
     r"(?i)(?:(?:my|super|db|database|app|dev|local|demo|test|root|toor|admin|user|guest|default|anonymous|postgres|"
-    r"postgresql|pg|mysql|mariadb|mongo|mongodb|redis|rabbit|rabbitmq|minio|elastic|secret|pass|password|passwd|"
+    r"postgresql|pg|mysql|mariadb|mongo|mongodb|redis|rabbit|rabbitmq|minio|elastic|tiger|secret|pass|password|passwd|"
     r"passwort|pwd|pw)[-_]?){1,4}\d{0,3}"
 )
 _OWN_HOST = re.compile(r"(?i)localhost|127\.[\d.]+|0\.0\.0\.0|host\.docker\.internal")

@@ -27,11 +27,11 @@ _NAME_START = re.compile(r"\b[\w.-]{0,40}(?:(?:api|access|private|signing|encryp
 # An OAuth client's id is public; it counts only in a setting such as ACME_CLIENT_ID.
 _ASSIGNMENT = re.compile(
     r"(?i)\b(?P<name>(?:(?:api|access|private|signing|encryption|license) )?[\w.-]{0,40}?(?:secret|token|"
-    r"(?<=[a-z][_-])client[_-]?id|access[_ .-]?id|auth(?:orization)?|jwt|"
+    r"(?<=[a-z][_-])client[_-]?id|access[_ .-]?id|auth(?!ors?(?![a-z]))(?:orization)?|jwt|"
     r"(?:api|access|private|signing|encryption|license)[_ .-]?key|credential|bearer|"
     r"(?<![A-Za-z])key)(?!word|board|note|stroke|chain|frame|stone|ring|pad)[\w.-]{0,20})"
     rf"[\"'`]?(?P<whose>{_KEY_OF})?\s{{0,3}}(?:(?:=>|:=|[:=]|\bis\b|\bist\b|\bto\b|"
-    r",)\s{0,3}(?:bearer\s)?[\"'`]{0,3}(?P<value>[^\s\"'`<>{}()\[\],;]{6,200})"
+    r"(?P<comma>,))\s{0,3}(?:bearer\s)?[\"'`]{0,3}(?P<value>[^\s\"'`<>{}()\[\],;]{6,200})"
     r"|\s{1,3}[\"'`]?(?P<bare>[A-Za-z0-9_-]{20,200})(?![\w-]))"
 )
 # What has such a name is public, or describes a secret.
@@ -70,9 +70,11 @@ _NAME = re.compile(
     r"(?:(?:[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+){0,3}|[A-Z]{2,}|[A-Za-z])\d{0,4}|\d{1,5})"
     r"(?:[._:/+-](?:(?:[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+){0,3}|[A-Z]{2,}|[A-Za-z])\d{0,4}|\d{1,5}))+"
 )
+# The next name in a list: a keyword with its value, or a class such as Phi3ForCausalLM.
+_ARGUMENT = re.compile(r"\*{1,2}\w.*|[a-z_][a-z0-9_]*=[^=].*|(?=(?:.*[A-Z][a-z]{2,}){2})[A-Za-z]{1,12}\d{1,5}[A-Za-z]+")
 _LONG_WORD = re.compile(r"[A-Za-z]{4}|\A[^a-z]+\Z")
 _UNSPEAKABLE = re.compile(r"(?i)[bcdfghj-np-tv-xz]{6}")
-_PUBLIC_VALUE = re.compile(r"pk_(?:live|test)_.*|Iv\d\.\w+|.*\.apps\.googleusercontent\.com")
+_PUBLIC_VALUE = re.compile(r"pk_(?:live|test)_.*|Iv\d\.\w+|.*\.apps\.googleusercontent\.com|https?://[^?@]*")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HASH_VALUE = re.compile(r"(?i)(?:sha\d{1,3}|md5)[:-].*|\$2[aby]\$.*|\{sha\}.*")
 
@@ -97,6 +99,7 @@ def assigned_secrets(text: SearchText) -> Iterator[Span]:
                 open_word is None
                 and not purpose
                 and not is_call(text.text, *match.span(group))
+                and not (match["comma"] and _ARGUMENT.fullmatch(match["value"]))
                 and _is_secret_value(match["name"], match[group], bare=group == "bare")
             ):
                 yield match.span(group)
@@ -179,7 +182,7 @@ _PASSWORD = re.compile(
     r"(?P<value>[^\s\"'`<>()\[\],;«»“”„]{4,200}))"
 )
 _END = re.compile(
-    r"[\"'`]?[.!?]?(?:\s*(?:[,;)\n\"'`|]|\Z)|\s+(?:and|und|et|y|e|en|for|für|pour|para|per|voor|"
+    r"[\"'`]?[.!?]?(?:\s*(?:[,;)\n\"'`|]|\Z)|\s+(?:(?:and|und|et|y|e|en|for|für|pour|para|per|voor)\b|"
     r"[A-ZÀ-Ý-]))"
 )
 # Statements about passwords, in the seven languages: no password ends so.
@@ -210,9 +213,9 @@ _CODE = re.compile(
 )
 
 
-# What code reads a password from.
-_MEMBER = re.compile(
-    r"(?i)(?:self|this|req|request|form|user|config|conf|settings|props|state|args|params|body|data|ctx|context|"
+# What code reads a password from, names of a password, and addresses.
+_REFERENCE = re.compile(
+    r"(?i)[a-z_]*pass(?:word|wort|phrase|wd)[a-z_]*[?}]*|string\?|[a-z_]+\}+|[a-z]{2,10}://[^@]*|(?:self|this|req|request|form|user|config|conf|settings|props|state|args|params|body|data|ctx|context|"
     r"options|opts|env|sys|event|cls|input|model|faker|fake|credentials|creds|account|values)\.[a-z_][\w.\[\]]*"
 )
 
@@ -246,8 +249,14 @@ def spoken_passwords(text: SearchText, wide: bool = False) -> Iterator[Span]:
 _SETTING = re.compile(r"(?:(?<![\w.-])(?:[A-Z][A-Z_]*|[A-Z][a-z]+)|[;&?-]\w+|\A[\w.-]*[._-]\w+|\Aexport\s\w+)=\Z")
 
 
+_VERB = re.compile(r"(?i)\b(?:set|reset|chang\w+|updat\w+|switch\w*|is|was)\b")
+
+
 def _is_code_word(match: re.Match[str]) -> bool:
-    """Whether "=" assigns a plain word in code (`password = entered`), and not in a setting."""
+    """Whether "=" assigns a plain word in code (`password = entered`), and not in a setting; or a verb follows "to"
+    ("the password to verify")."""
+    if match["link"].startswith("to") and match["value"].rstrip(".!?:").isalpha():
+        return _VERB.search(match.string, max(0, match.start() - 40), match.start()) is None
     if match["link"] != "=" or not match["value"].rstrip(".!?:").isalpha():
         return False
     line = match.string.rfind("\n", 0, match.start()) + 1
@@ -259,7 +268,7 @@ def is_password(value: str, quoted: bool = False, ends: bool = False) -> bool:
     """Whether a value can be a password. A word without digits and signs counts where it is quoted, or ends a
     clause."""
     value = value if quoted else value.rstrip(".!?:")
-    if len(value) < 5 or not is_no_example(value) or value.lower() in _NO_PASSWORDS or _MEMBER.fullmatch(value):
+    if len(value) < 5 or not is_no_example(value) or value.lower() in _NO_PASSWORDS or _REFERENCE.fullmatch(value):
         return False
     digits, letters = count_digits(value), sum(map(str.isalpha, value))
     if letters and (digits or re.search(r"[!@#$%^&*]", value)):
