@@ -20,9 +20,9 @@ _PASSWORD_MARKS = ("passw", "passp", "passc", "de passe", "pwd", "wort", "woord"
 _FORMS: tuple[tuple[tuple[str, ...], str], ...] = (
     # "PW: …", "user = maria, pass = …"; no "boarding pass: …" and no "first pass: …"
     (
-        ("pw", "pass:", "pass =", "pass=", "pass :", 'pass"', "pass'", "pass`"),
-        r"(?<![\w-])(?:pw|(?:(?<![^\W_][ \t])|(?<=wifi\s|i-fi\s|user\s|root\s|your\s))pass)[\"'`]?\s{0,2}"
-        r"(?:[:=]|(?<=pw\s)(?:is|ist)\b:?)\s{0,2}" + _VALUE,
+        ("pw", "pass:", "pass =", "pass=", "pass :", "pass -", "pass →", 'pass"', "pass'", "pass`"),
+        r"(?<![\w-])(?:pw|(?:(?<![^\W_][ \t])|(?<=wifi\s|i-fi\s|user\s|root\s|your\s)|(?<=admin\s|guest\s))pass)"
+        r"[\"'`]?\s{0,2}(?:[:=→]|\s[-–—]\s|(?<=pw\s)(?:is|ist)\b:?)\s{0,2}" + _VALUE,
     ),
     # "Password → …", "Passwort - …"
     (
@@ -44,10 +44,12 @@ _FORMS: tuple[tuple[tuple[str, ...], str], ...] = (
     # "Login: maria / …", "The credentials are maria and …"
     (
         ("login", "log-in", "cred", "zugangsdaten", "user/pass"),
-        r"(?<!\w)(?<!last\s)(?:login|log-in|credentials?|creds|zugangsdaten|user/pass(?:word)?)\s{0,2}"
+        r"(?<!\w)(?<!last\s)(?:login|log-in|credentials?|creds|zugangsdaten|user/pass(?:word)?)(?:\s(?:data|details))?\s{0,2}"
         r"(?:[:=]|is\b|are\b|lauten\b|with\b)\s{0,2}[\"'`]?[\w.@+-]{2,40}[\"'`]?"
         r"(?:\s?/\s?|:|\s\|\s|\s(?:and|und)\s)" + _VALUE,
     ),
+    # "username maria, pw …", "user maria and pass …"
+    (("user",), r"(?<!\w)user(?:name)?:?\s[\w.@+-]{2,40}(?:,|\sand|\swith|,\sand)\s(?:pw|pass)\s" + _VALUE),
     (("sshpass",), r"(?<!\w)sshpass\s{1,2}-p\s?" + _VALUE),
     (("mysql", "mariadb"), r"(?<!\w)(?:mysql|mariadb)[\w-]*\s(?:[^\n;|]{0,80}?\s)?-p" + _VALUE),
     # "Use … as the password.", "… is your new password."

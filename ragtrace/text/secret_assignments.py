@@ -63,12 +63,12 @@ _OPEN_PURPOSE = re.compile(
 _SECRET_NAME = re.compile(r"(?i)secret|credential|private|api|access|license|signing|encryption")
 # A name in code, or an address on the net: words and small numbers with marks between them.
 _DOTTED = re.compile(r"(?:[A-Za-z_]+\d{0,5}[A-Za-z_]*\.)+[A-Za-z_]+\d{0,5}[A-Za-z_]*")
-_ADDRESS = re.compile(r"(?i)(?:[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?\.){1,5}[a-z]{2,12}(?::\d{1,5})?(?:/\S*)?")
+_ADDRESS = re.compile(r"(?i)(?:[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?\.){1,5}[a-z]{2,12}(?::\d{1,6})?(?:/\S*)?")
 _WORDS_WITH_NUMBERS = re.compile(r"(?:[A-Za-z]{2,}\d{0,4}[_-])+(?:[A-Za-z]{2,}\d{0,4}|\d{1,4})")
 # The name of an entry, a flag, a cipher or a model: words, short numbers and marks, with more letters than digits.
 _NAME = re.compile(
-    r"(?:(?:[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+){0,3}|[A-Z]{2,}|[A-Za-z])\d{0,4}|\d{1,5})"
-    r"(?:[._:/+-](?:(?:[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+){0,3}|[A-Z]{2,}|[A-Za-z])\d{0,4}|\d{1,5}))+"
+    r"(?:(?:[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+){0,3}|[A-Z]{2,}|[A-Za-z])\d{0,4}|\d{1,6})"
+    r"(?:[._:/+-](?:(?:[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+){0,3}|[A-Z]{2,}|[A-Za-z])\d{0,4}|\d{1,6}))+"
 )
 # The next name in a list: a keyword with its value, or a class such as Phi3ForCausalLM.
 _ARGUMENT = re.compile(r"\*{1,2}\w.*|[a-z_][a-z0-9_]*=[^=].*|(?=(?:.*[A-Z][a-z]{2,}){2})[A-Za-z]{1,12}\d{1,5}[A-Za-z]+")

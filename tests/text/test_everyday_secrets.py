@@ -18,6 +18,8 @@ HEX = "9c4f2e7a1b8d3f60" + "58e7c2a9d4b1f306"
         ("User: nora\nPass: Fjord!204", "Fjord!204"),
         ("user = svc, pass = Fjord!204", "Fjord!204"),
         ("The pw is fjord204x.", "fjord204x"),
+        ("username nora, pw fjord204x", "fjord204x"),
+        ("Login details: nora / Fjord!204", "Fjord!204"),
         ("The router password was changed to dR7mTq20.", "dR7mTq20"),
         ("I have reset the password of the mailbox to Fjord!204", "Fjord!204"),
         ("Das Passwort wurde auf Fjord!204 geändert.", "Fjord!204"),
