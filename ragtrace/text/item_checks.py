@@ -7,6 +7,7 @@ import hashlib
 import math
 import re
 from collections import Counter
+from itertools import pairwise
 
 from ragtrace.text.stdnum_checks import is_valid
 
@@ -115,20 +116,30 @@ _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _EXAMPLE = re.compile(
     r"(?i)your|example|changeme|change_me|placeholder|xxxx|\*\*\*|\.\.\.|<|redacted|dummy|sample|insert|"
     r"todo|\$\{|%\(|"
-    r"\bnone\b|\bnull\b|\btrue\b|\bfalse\b|process\.env|os\.environ|getenv|secrets?\.|12345|abcdef|"
+    r"\bnone\b|\bnull\b|\btrue\b|\bfalse\b|process\.env|os\.environ|getenv|secrets?\.|"
     r"test[_-]?(?:key|token)"
 )
+_SERIES = re.compile(r"(?i)\d*12345\d*|abcdef[a-z]*")
 
 
 def is_no_example(text: str) -> bool:
-    return _EXAMPLE.search(text) is None
+    """Whether a value has no word of an example in it, and is more than a series such as "12345"."""
+    return _EXAMPLE.search(text) is None and (_SERIES.search(text) is None or _is_drawn(_SERIES.sub("", text)))
+
+
+def _is_drawn(rest: str) -> bool:
+    """Whether what a series leaves of a value is long and random."""
+    neighbours = sum(ord(b) - ord(a) == 1 for a, b in pairwise(rest.lower()))
+    return len(rest) >= 20 and neighbours * 5 < len(rest) and any(map(str.isdigit, rest)) and _entropy(rest) >= 3.5
 
 
 def is_random(text: str, bits: float) -> bool:
     """Whether the characters look randomly drawn: Shannon entropy of at least `bits` a character, no example."""
-    counts = Counter(text)
-    entropy = -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
-    return entropy >= bits and is_no_example(text)
+    return _entropy(text) >= bits and is_no_example(text)
+
+
+def _entropy(text: str) -> float:
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
 
 
 def is_mixed(text: str, bits: float = 3.3) -> bool:
@@ -137,9 +148,28 @@ def is_mixed(text: str, bits: float = 3.3) -> bool:
     return (cases or sum(c.isdigit() for c in text) >= 2) and is_random(text, bits)
 
 
+_URL_LOGIN = re.compile(r"://(?P<user>[^:/@]*):(?P<password>[^@]*)@(?P<host>.*)")
+# Passwords that images and manuals come with: "postgres", "mysecretpassword", "redispass".
+_DEFAULT_PASSWORD = re.compile(
+    r"(?i)(?:(?:my|super|db|database|app|dev|local|demo|test|root|toor|admin|user|guest|default|anonymous|postgres|"
+    r"postgresql|pg|mysql|mariadb|mongo|mongodb|redis|rabbit|rabbitmq|minio|elastic|tiger|secret|pass|password|passwd|"
+    r"passwort|pwd|pw)[-_]?){1,4}\d{0,3}"
+)
+_OWN_HOST = re.compile(r"(?i)localhost|127\.[\d.]+|0\.0\.0\.0|host\.docker\.internal")
+
+
 def is_url_password(text: str) -> bool:
-    """Whether a URL holds a password that is no placeholder."""
-    return is_no_example(text) and re.search(r"(?i):(?:pass(?:word|wd)?|pwd?|secret)@", text) is None
+    """Whether a URL holds a password that is no placeholder, no default and not the name of the user. A plain word
+    opens nothing on the reader's own machine."""
+    login = _URL_LOGIN.search(text)
+    if login is None or not is_no_example(text):
+        return False
+    password = login["password"]
+    return (
+        password.lower() != login["user"].lower()
+        and _DEFAULT_PASSWORD.fullmatch(password) is None
+        and not (password.isalpha() and _OWN_HOST.fullmatch(login["host"]))
+    )
 
 
 def is_telegram_token(text: str) -> bool:

@@ -12,22 +12,26 @@ from ragtrace.text.item_search import SearchText, Span, count_digits, is_example
 # --- keys and tokens --------------------------------------------------------------------------------------------------
 
 _SECRET_WORDS = ("secret", "token", "client", "auth", "key", "credential", "bearer", "access_id", "access id", "jwt")
+# What a key is for: "the API key for staging is …".
+_KEY_OF = r"(?:\s(?:for|of|für|von)\s[^\n.:=,;]{1,40}?(?=\s?[:=]|\sis\b|\sist\b))"
 # Tried before the pattern below, which is slow: the words must be followed by something that is no plain word. A name
 # of at most 40 characters may lead up to them.
 _ASSIGNMENT_NEXT = re.compile(
-    r"(?:[_ .-]?id)?[\w.-]{0,30}[\"'`]?\s{0,3}(?:(?:=>|:=|[=:,]|is\b|to\b)\s{0,3}(?:bearer\s)?[\"'`]{0,3}|"
+    rf"(?:[_ .-]?id)?[\w.-]{{0,30}}[\"'`]?{_KEY_OF}?\s{{0,3}}"
+    r"(?:(?:=>|:=|[=:,]|is\b|ist\b|to\b)\s{0,3}(?:bearer\s)?[\"'`]{0,3}|"
     r"[\"'`]?(?=[\w-]{20}))"
     r"[^\s\"'`<>{}()\[\],;\d!@#$%^&*]{0,200}[\d!@#$%^&*]",
     re.I,
 )
 _NAME_START = re.compile(r"\b[\w.-]{0,40}(?:(?:api|access|private|signing|encryption|license) )?\Z", re.I)
+# An OAuth client's id is public; it counts only in a setting such as ACME_CLIENT_ID.
 _ASSIGNMENT = re.compile(
     r"(?i)\b(?P<name>(?:(?:api|access|private|signing|encryption|license) )?[\w.-]{0,40}?(?:secret|token|"
-    r"client[_ .-]?id|access[_ .-]?id|auth(?:orization)?|jwt|"
+    r"(?<=[a-z][_-])client[_-]?id|access[_ .-]?id|auth(?!ors?(?![a-z]))(?:orization)?|jwt|"
     r"(?:api|access|private|signing|encryption|license)[_ .-]?key|credential|bearer|"
-    r"(?<![A-Za-z])key)(?!word|board|note|stroke|chain|frame)[\w.-]{0,20})"
-    r"[\"'`]?\s{0,3}(?:(?:=>|:=|[:=]|\bis\b|\bto\b|"
-    r",)\s{0,3}(?:bearer\s)?[\"'`]{0,3}(?P<value>[^\s\"'`<>{}()\[\],;]{6,200})"
+    r"(?<![A-Za-z])key)(?!word|board|note|stroke|chain|frame|stone|ring|pad)[\w.-]{0,20})"
+    rf"[\"'`]?(?P<whose>{_KEY_OF})?\s{{0,3}}(?:(?:=>|:=|[:=]|\bis\b|\bist\b|\bto\b|"
+    r"(?P<comma>,))\s{0,3}(?:bearer\s)?[\"'`]{0,3}(?P<value>[^\s\"'`<>{}()\[\],;]{6,200})"
     r"|\s{1,3}[\"'`]?(?P<bare>[A-Za-z0-9_-]{20,200})(?![\w-]))"
 )
 # What has such a name is public, or describes a secret.
@@ -48,12 +52,29 @@ _OPEN_WORD = re.compile(
     r"sorting|ordering|group(?:ing)?|join|storage object|item|document|record|entity|event|feature|setting|property|"
     r"next|page|pagination|continuation|cancellation|design|mask|pad|eos|bos|cls|sep|stop|special|sync|"
     r"resume|cursor|trace|span|"
-    r"request|correlation|transaction|build|commit|image|layer|host|server|ssh host|known)[\s_.-]{1,2}\Z"
+    r"request|correlation|transaction|build|commit|image|layer|host|server|ssh host|known|customer|flag)"
+    r"[\s_.-]{1,2}\Z"
 )
+_OPEN_PURPOSE = re.compile(
+    r"(?i)\b(?:cache\w*|idempoten\w*|pages?|pagination|cursor|requests?|rows?|columns?|tables?|index|maps?|"
+    r"dict(?:ionary)?|records?|entity|entry|entries|items?|partition|shard|translation|lookup|transaction|span|trace)\b"
+)
+# Names whose values are secret even where they look like the name of an entry.
+_SECRET_NAME = re.compile(r"(?i)secret|credential|private|api|access|license|signing|encryption")
 # A name in code, or an address on the net: words and small numbers with marks between them.
 _DOTTED = re.compile(r"(?:[A-Za-z_]+\d{0,5}[A-Za-z_]*\.)+[A-Za-z_]+\d{0,5}[A-Za-z_]*")
-_ADDRESS = re.compile(r"(?i)(?:[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?\.){1,5}[a-z]{2,12}(?::\d{1,5})?(?:/\S*)?")
+_ADDRESS = re.compile(r"(?i)(?:[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?\.){1,5}[a-z]{2,12}(?::\d{1,6})?(?:/\S*)?")
 _WORDS_WITH_NUMBERS = re.compile(r"(?:[A-Za-z]{2,}\d{0,4}[_-])+(?:[A-Za-z]{2,}\d{0,4}|\d{1,4})")
+# The name of an entry, a flag, a cipher or a model: words, short numbers and marks, with more letters than digits.
+_NAME = re.compile(
+    r"(?:(?:[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+){0,3}|[A-Z]{2,}|[A-Za-z])\d{0,4}|\d{1,6})"
+    r"(?:[._:/+-](?:(?:[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+){0,3}|[A-Z]{2,}|[A-Za-z])\d{0,4}|\d{1,6}))+"
+)
+# The next name in a list: a keyword with its value, or a class such as Phi3ForCausalLM.
+_ARGUMENT = re.compile(r"\*{1,2}\w.*|[a-z_][a-z0-9_]*=[^=].*|(?=(?:.*[A-Z][a-z]{2,}){2})[A-Za-z]{1,12}\d{1,5}[A-Za-z]+")
+_LONG_WORD = re.compile(r"[A-Za-z]{4}|\A[^a-z]+\Z")
+_UNSPEAKABLE = re.compile(r"(?i)[bcdfghj-np-tv-xz]{6}")
+_PUBLIC_VALUE = re.compile(r"pk_(?:live|test)_.*|Iv\d\.\w+|.*\.apps\.googleusercontent\.com|https?://[^?@]*")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HASH_VALUE = re.compile(r"(?i)(?:sha\d{1,3}|md5)[:-].*|\$2[aby]\$.*|\{sha\}.*")
 
@@ -73,7 +94,14 @@ def assigned_secrets(text: SearchText) -> Iterator[Span]:
             open_word = _OPEN_WORD.search(
                 text.text, max(0, match.start() - 24), match.start() + _word_start(match["name"])
             )
-            if open_word is None and _is_secret_value(match["name"], match[group], bare=group == "bare"):
+            purpose = match["whose"] and not _SECRET_NAME.search(match["name"]) and _OPEN_PURPOSE.search(match["whose"])
+            if (
+                open_word is None
+                and not purpose
+                and not is_call(text.text, *match.span(group))
+                and not (match["comma"] and _ARGUMENT.fullmatch(match["value"]))
+                and _is_secret_value(match["name"], match[group], bare=group == "bare")
+            ):
                 yield match.span(group)
 
 
@@ -91,16 +119,34 @@ def _is_secret_value(name: str, value: str, bare: bool) -> bool:
     least = 20 if bare else 14
     if len(value) < least or not digits or "/" in value[:1] or _DOTTED.fullmatch(value) or _ADDRESS.fullmatch(value):
         return False
-    if re.search(r"(?i)access[_ .-]?id", name) and _UUID.fullmatch(value):
+    if re.search(r"(?i)(?:access|client)[_ .-]?id|^key$", name) and _UUID.fullmatch(value):
+        return False
+    if _PUBLIC_VALUE.fullmatch(value) or (not _SECRET_NAME.search(name) and _is_name(value)):
         return False
     if _WORDS_WITH_NUMBERS.fullmatch(value) or (bare and digits < 4):
         return False
     return is_random(value, 3.2 if len(value) >= 16 else 2.8)
 
 
+def _is_name(value: str) -> bool:
+    """Whether a value is made of words and short numbers, as the names of entries and ciphers are."""
+    many_letters = sum(map(str.isalpha, value)) > count_digits(value)
+    has_words = _LONG_WORD.search(value) is not None and _UNSPEAKABLE.search(value) is None
+    return many_letters and has_words and _NAME.fullmatch(value) is not None
+
+
+_CALL = re.compile(r"\((?:[^()\n]{0,80}\)(?![\w!@#$%^&*])|[^)\n]{0,80}\(|[\"'\s]|\Z)")
+
+
+def is_call(text: str, start: int, end: int) -> bool:
+    """Whether a value is a function that is called: "(" follows its name."""
+    name = text[start:end].replace(".", "").replace("_", "")
+    return text.startswith("(", end) and name.isalnum() and _CALL.match(text, end) is not None
+
+
 # --- passwords --------------------------------------------------------------------------------------------------------
 
-_PASSWORD_NAMES = (
+PASSWORD_NAMES = (
     r"pass(?:wd|word|wort|phrase|code)s?|pwd|kennwort|zugangscode|mot\sde\spasse|mdp|contraseña|"
     r"contrasena|clave\sde\sacceso|"
     r"clave|senha|palavra[\s-]passe|parola\sd'ordine|parola\schiave|wachtwoord|hasło|пароль|lösenord|密码|密碼|パスワード|비밀번호"
@@ -125,17 +171,18 @@ _PASSWORD_MARKS = (
     "비밀번호",
 )
 _PASSWORD = re.compile(
-    rf"(?i)(?P<name>\b\w{{0,30}}?(?:(?:{_PASSWORD_NAMES})\w{{0,20}}|_pass\b))[\"'`]?\s{{0,3}}"
+    rf"(?i)(?P<name>\b\w{{0,30}}?(?:(?:{PASSWORD_NAMES})\w{{0,20}}|_pass\b))[\"'`]?\s{{0,3}}"
     r"(?P<whose>(?:for|of|für|zum|zur|vom|von|du|de|des|pour|para|del|per|do|da|van|voor|"
     r"to)\s[^\n.:=,;]{1,40}?\s{0,2})?"
-    r"(?P<link>=>|:=|[:=：]|(?:is|was|ist|lautet|heißt|est|es|è|é|to)\b\s?[:：]?|是|为|為|は|"
+    r"(?P<link>=>|:=|[:=：]|(?:(?:is|was|has\sbeen|have\sbeen)\s(?:now\s)?)?(?:changed|set|reset|updated)\sto\b\s?:?|"
+    r"wurde\sauf\b|(?:is|was|ist|lautet|heißt|est|es|è|é|to)\b\s?[:：]?|是|为|為|は|"
     r"(?<=[^\W\d])\s(?=\S{0,40}\d)|(?=\s?[\"“„«]\w))\s{0,3}"
     r"(?P<adverb>(?:now|still|currently|jetzt|aktuell|simply|just|einfach)\s)?"
     r"(?:(?P<quote>[\"'`«„“”‘’]{1,2})\s?(?P<phrase>[^\n\"'`«»„“”‘’]{4,80}?)\s?[\"'`»“”‘’]|"
     r"(?P<value>[^\s\"'`<>()\[\],;«»“”„]{4,200}))"
 )
 _END = re.compile(
-    r"[\"'`]?[.!?]?(?:\s*(?:[,;)\n\"'`|]|\Z)|\s+(?:and|und|et|y|e|en|for|für|pour|para|per|voor|"
+    r"[\"'`]?[.!?]?(?:\s*(?:[,;)\n\"'`|]|\Z)|\s+(?:(?:and|und|et|y|e|en|for|für|pour|para|per|voor)\b|"
     r"[A-ZÀ-Ý-]))"
 )
 # Statements about passwords, in the seven languages: no password ends so.
@@ -157,7 +204,7 @@ válida segura obligatoria débil fuerte larga corta aquí il lo suo tuo non tro
 lunga corta qui o os seu sua não muito vazia errada correta forte fraca het uw je een niet te leeg onjuist juist
 ongeldig geldig verplicht geheim sterk zwak lang kort hier verlopen missing expiring pending loading coming working
 being likely stored required optional generated encrypted hashed shared user admin's yours ours theirs there see
-please enter type choose use via
+please enter type choose use via minlength maxlength char str random nil undefined
 """
 _NO_PASSWORDS = frozenset(_NO_PASSWORD_WORDS.split())
 _CODE = re.compile(
@@ -166,8 +213,16 @@ _CODE = re.compile(
 )
 
 
-def spoken_passwords(text: SearchText) -> Iterator[Span]:
-    """Passwords that are assigned or stated, in English, German, French, Spanish, Italian, Portuguese and Dutch."""
+# What code reads a password from, names of a password, and addresses.
+_REFERENCE = re.compile(
+    r"(?i)[a-z_]*pass(?:word|wort|phrase|wd)[a-z_]*[?}]*|string\?|[a-z_]+\}+|[a-z]{2,10}://[^@]*|(?:self|this|req|request|form|user|config|conf|settings|props|state|args|params|body|data|ctx|context|"
+    r"options|opts|env|sys|event|cls|input|model|faker|fake|credentials|creds|account|values)\.[a-z_][\w.\[\]]*"
+)
+
+
+def spoken_passwords(text: SearchText, wide: bool = False) -> Iterator[Span]:
+    """Passwords that are assigned or stated, in English, German, French, Spanish, Italian, Portuguese and Dutch. With
+    `wide`, words that code assigns are found, too."""
     matches = (
         match
         for start, end in text.around(_PASSWORD_MARKS, 32, 180)
@@ -178,7 +233,10 @@ def spoken_passwords(text: SearchText) -> Iterator[Span]:
         if (
             not _OPEN_NAME.search(match["name"])
             and not is_example(text.text, max(0, match.start() - 30), match.start(group))
-            and _is_password(
+            and (
+                group == "phrase" or not (is_call(text.text, *match.span(group)) or (not wide and _is_code_word(match)))
+            )
+            and is_password(
                 match[group],
                 quoted=group == "phrase",
                 ends=match["link"] == "=" or _END.match(text.text, match.end()) is not None,
@@ -187,9 +245,30 @@ def spoken_passwords(text: SearchText) -> Iterator[Span]:
             yield match.span(group)
 
 
-def _is_password(value: str, quoted: bool, ends: bool) -> bool:
+# `DB_PASSWORD=…`, `Password=…;`, `--password=…`, `&pwd=…`, `db.password=…` as a line of a file
+_SETTING = re.compile(r"(?:(?<![\w.-])(?:[A-Z][A-Z_]*|[A-Z][a-z]+)|[;&?-]\w+|\A[\w.-]*[._-]\w+|\Aexport\s\w+)=\Z")
+
+
+_VERB = re.compile(r"(?i)\b(?:set|reset|chang\w+|updat\w+|switch\w*|is|was)\b")
+
+
+def _is_code_word(match: re.Match[str]) -> bool:
+    """Whether "=" assigns a plain word in code (`password = entered`), and not in a setting; or a verb follows "to"
+    ("the password to verify")."""
+    if match["link"].startswith("to") and match["value"].rstrip(".!?:").isalpha():
+        return _VERB.search(match.string, max(0, match.start() - 40), match.start()) is None
+    if match["link"] != "=" or not match["value"].rstrip(".!?:").isalpha():
+        return False
+    line = match.string.rfind("\n", 0, match.start()) + 1
+    is_setting = _SETTING.search(match.string[max(line, match.start() - 80) : match.end("link")]) is not None
+    return not is_setting or match.start("value") > match.end("link")
+
+
+def is_password(value: str, quoted: bool = False, ends: bool = False) -> bool:
+    """Whether a value can be a password. A word without digits and signs counts where it is quoted, or ends a
+    clause."""
     value = value if quoted else value.rstrip(".!?:")
-    if len(value) < 5 or not is_no_example(value) or value.lower() in _NO_PASSWORDS:
+    if len(value) < 5 or not is_no_example(value) or value.lower() in _NO_PASSWORDS or _REFERENCE.fullmatch(value):
         return False
     digits, letters = count_digits(value), sum(map(str.isalpha, value))
     if letters and (digits or re.search(r"[!@#$%^&*]", value)):
@@ -262,7 +341,7 @@ _PIN = re.compile(
     r"verification|security|access|door|alarm|"
     r"unlock|authentication|2fa|login|bestätigungs|sicherheits|zugangs)[\s-]?(?:code|password|pin)))"
     r"(?:\s(?:for|of|für|to|de)\s[^\n.:=,;\d]{1,40}?)?\s{0,2}(?:[:=]|(?:is|ist|lautet|est|es|è|"
-    r"é)\b)\s{0,2}[\"'`]?(?P<pin>\d{3,8})\b"
+    r"é)\b|(?<=OTP)(?=\s\d{6}\b)|(?<=PIN.code)(?=\s\d{4}\b))\s{0,2}[\"'`]?(?P<pin>\d{3,8})\b"
     r"(?!\s?(?:digits?|stell|zeichen|characters?|numbers?|minutes?|seconds?|chiffres|dígitos|cifre)|[.,-]\d)"
 )
 _SEED = re.compile(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ragtrace.text.door_codes import door_codes
 from ragtrace.text.item_checks import (
     is_basic_login,
     is_mixed,
@@ -19,6 +20,8 @@ from ragtrace.text.item_checks import (
 )
 from ragtrace.text.item_kinds import Kind, secret
 from ragtrace.text.item_search import announces_no_example, is_named_secret
+from ragtrace.text.login_phrases import announced_passwords
+from ragtrace.text.secret_assignments import spoken_passwords
 
 # An underscore may be beside a key, as in `user_ghp_…`.
 _START, _END = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
@@ -40,7 +43,7 @@ _SQUARE = r"EAAA[\w-]{22,60}|sq0(?:atp|csp|idp)-[\w-]{22,43}"
 _PREFIXES = (
     r"dop_v1_|glsa_|glc_|lin_api_|dp\.pt\.|PMAK-|rubygems_|sntrys_|sntryu_|tfp_|pul-|hvs\.|hvb\.|hvr\.|figd_|"
     r"shippo_(?:live|test)_|NRAK-|NRII-|NRJS-|EZ[AT]K|pscale_(?:tkn|pw|oauth)_|rdme_|ico-|dt0c01\.|age-secret-key-1|"
-    r"ops_eyJ|secret_|key-|LTAI|AGE-SECRET-KEY-1|CLOJARS_|duffel_(?:live|test)_|fio-u-|flb_live_|live_|r8_|xai-|gsk_|"
+    r"ops_eyJ|secret_|key-|LTAI|AGE-SECRET-KEY-1|CLOJARS_|duffel_(?:live|test)_|fio-u-|flb_live_|(?<![A-Za-z]_)live_|r8_|xai-|gsk_|"
     r"pplx-|sgp_|ATATT3|ATCTT3|ATBB|cio_|nfp_|vault:v\d:|whsec_|rzp_live_|sk_prod_|FLWSECK_(?:TEST|PROD)-|"
     r"dckr_[po]at_|dp\.(?:ct|st|sa|scim|audit)\.|sq[pua]_|sbp_|tskey-|ya29\.|tvly-|tkn\.v1_|bkua_|ak_live_|aio_|odt_|"
     r"sm_[ps]at_|cmVmd|AKCp|csk-|fw_|nvapi-|sk_[a-f0-9]{8}|lsv2_(?:pt|sk)_|pcsk_|jina_|apify_api_|e2b_|fc-|"
@@ -120,6 +123,9 @@ SECRET_KINDS: tuple[Kind, ...] = (
     secret("command_login", _COMMAND_LOGIN, is_no_example, "-u --user", "[password]"),
     secret("password_hash", r"\$(?:2[abxy]?|[156y]|argon2(?:id|[id]))\$[^\s\"'`]{8,400}", None, "$", "[password_hash]",
            reported=False),
+    Kind("secret", "assigned_secret", "[secret]", search=announced_passwords),
+    Kind("secret", "assigned_secret", "[secret]", search=partial(spoken_passwords, wide=True), reported=False),
+    Kind("secret", "code", "[code]", search=door_codes),
     secret("otp_secret", r"otpauth://[a-z]{4}/[^\s\"'<>]{1,200}", is_no_example, "otpauth://", "[otp]"),
 )  # fmt: skip
 """All secrets with a form. Where two overlap, the first one is reported, and its placeholder is shown."""

@@ -1,0 +1,80 @@
+"""Codes of doors, gates, safes and alarms in seven languages, and one-time codes whose name comes after them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ragtrace.text.item_search import SearchText, Span, followed_by_unit, is_example
+
+_PLACE = (
+    r"(?:door|gate|garage|entry|entrance|lock\s?box|key\s?box|key\s?safe|safe|vault|keypad|lobby|elevator|"
+    r"intercom|alarm|lock|locker|apartment|building)"
+)
+_GERMAN_PLACE = (
+    r"(?:tür|tor|garage|tresor|safe|schließfach|schlüssel(?:kasten|box|safe)|alarm(?:anlage)?|schranke|eingang)"
+)
+_NAMES = (
+    rf"{_PLACE}(?:\s(?:entry|access|door|gate|lock))?[\s-]?code",
+    rf"code\s(?:for|of|to|on)\s(?:(?:the|your|our|my|his|her|their)\s)?(?:[\w-]{{1,20}}\s)?{_PLACE}",
+    rf"\w{{0,12}}{_GERMAN_PLACE}(?:n|s)?-?code",
+    rf"(?:zahlen)?code\s(?:für|zu|zum|zur|von|vom|der|des)\s(?:(?:die|das|den|der|dem)\s)?\w{{0,12}}{_GERMAN_PLACE}",
+    r"code\s(?:de\s(?:la\s|l['’])|du\s|d['’])(?:porte|portail|portillon|garage|immeuble|coffre(?:-fort)?|alarme|entrée)",
+    r"código\s(?:de\s(?:la\s)?|del\s)(?:puerta|portal|portón|garaje|alarma|caja\sfuerte|entrada)",
+    r"código\sd[aeo]\s(?:porta|portão|garagem|cofre|alarme|entrada|prédio)",
+    r"codice\s(?:della\s|del\s|dell['’]|di\s)(?:porta|portone|cancello|garage|cassaforte|allarme|ingresso)",
+    r"(?:\w{0,12}deur|poort|kluis|alarm|garage)code",
+    r"code\s(?:van|voor)\s(?:de|het)\s(?:\w{0,12}deur|poort|kluis|garage|alarm)",
+)
+_LINK = (
+    r"\s{0,2}(?:[:=→]|\s[-–—]\s|(?:is|ist|lautet|est|es|è|é)\b(?:\s(?:now|still|jetzt))?\s?:?|"
+    r"(?:(?:is|was|has\sbeen)\s)?(?:changed|set|reset)\sto\b|(?<=code)(?=\s\d{4,6}(?!\d)))\s{0,2}[\"'`*]{0,2}"
+)
+_AFTER = re.compile(rf"(?i)(?<!\w)(?P<name>{'|'.join(_NAMES)}){_LINK}#?(?P<code>\d{{3,8}})(?!\w|[.,/-]\d|-)")
+_KIND = (
+    r"(?:(?:verification|security|login|log-in|sign-in|access|one-time|authentication|2fa|unlock|entry|door|gate|"
+    r"alarm|garage|safe|lockbox)[\s-](?:code|passcode|pin)|(?:one-time\s)?(?:passcode|pin)|otp|"
+    r"(?:bestätigungs|sicherheits|anmelde|login|zugangs|verifizierungs|tür|tor)-?code|"
+    r"code\sde\s(?:vérification|sécurité|connexion)|código\sde\s(?:verificación|seguridad|acceso|verificação|segurança)|"
+    r"codice\sdi\s(?:verifica|sicurezza|accesso)|(?:verificatie|beveiligings|toegangs)code)"
+)
+_BEFORE = re.compile(
+    r"(?i)(?<![\w.,:/#-])(?:[A-Z]-)?(?P<code>\d{4,8})\s(?:is|ist|est|es|è|é|as|als)\s"
+    r"(?:the|your|my|our|das|dein|ihr|mein|unser|votre|ton|le|su|tu|el|il\s(?:tuo|suo)|o\sseu|uw|je|de)\s"
+    rf"(?:(?<=your\s)code|(?:\w{{1,20}}\s){{0,2}}?{_KIND})"
+    r"(?=\s*(?:[.,;:!)\n]|\Z)|\s(?:for|to|and|at|on|in|für|zum|zur|und|pour|para|per|voor)\b)"
+)
+# Codes that open nothing.
+_OTHER_CODE = re.compile(
+    r"(?i)\b(?:error|fault|source|zip|postal|post|colou?r|ral|paint|product|item|part|parts|model|order|dress|country|"
+    r"area|discount|promo|coupon|voucher|tax|hs|tariff|qr|bar|diagnostic|status|exit|hex|material|catalog\w*|article|"
+    r"type|fehler|farb|artikel|produkt|d['’]erreur|de\serror|di\serrore)[\s-]{1,2}\Z"
+)
+_YEAR = re.compile(r"(?:19|20)\d\d")
+
+
+def door_codes(text: SearchText) -> Iterator[Span]:
+    """Codes behind the name of what they open, then codes before the name of their kind."""
+    for start, end in text.around(("code", "código", "codice"), 60, 80):
+        for match in _AFTER.finditer(text.text, start, end):
+            # A building code is a law, too, and has a year.
+            is_law = match["name"].lower().startswith("building") and _YEAR.fullmatch(match["code"])
+            if not is_law and _is_code(text.text, match):
+                yield match.span("code")
+    for start, end in text.around(("code", "código", "codice", " pin", " otp"), 60, 24):
+        for match in _BEFORE.finditer(text.text, start, end):
+            if _is_code(text.text, match):
+                yield match.span("code")
+
+
+def _is_code(text: str, match: re.Match[str]) -> bool:
+    first, last = match.span("code")
+    before = max(0, match.start() - 30)
+    return (
+        len(set(match["code"])) > 1
+        and not _OTHER_CODE.search(text, before, match.start())
+        and not is_example(text, before, first)
+        and not followed_by_unit(text, last)
+        and re.match(r"\s?(?:digits?|stellig|numbers?|chiffres|dígitos|cifre|cijfers)\b", text[last : last + 12])
+        is None
+    )
