@@ -73,22 +73,23 @@ personalabteilung phishing pipeline postgres postmaster prenotazioni presse priv
 psirt purchasing quality receivables recepcion reception rechnung rechnungen recruiting recruitment recrutement
 redaktion refund refunds registrar registration registry reklamation reklamationen renewals rentals reply research
 reservas reservation reservations returns rma root rrhh runner safety sales scholarships secretariat security
-segreteria sekretariat serviceaccount servicedesk services servicio servicios shipping soc soporte sponsorship
-subscribe subscription subscriptions sugerencias suporte suppliers support svc svn sysadmin tax technik ticket tickets
-travel treasury ubuntu ufficio underwriting unsubscribe vacatures vagrant vendas vendor vendors ventas verkauf verkoop
-versand vertrieb verwaltung volunteers warehouse warranty webhook webmaster wellness whistleblower zentrale
+segreteria sekretariat service serviceaccount servicedesk services servicio servicios shipping soc soporte sponsorship
+subscribe subscription subscriptions sugerencias suporte suppliers support svc svn sysadmin tax team technik ticket
+tickets travel treasury ubuntu ufficio underwriting unsubscribe vacatures vagrant vendas vendor vendors ventas verkauf
+verkoop versand vertrieb verwaltung volunteer volunteers warehouse warranty webhook webmaster wellness whistleblower
+zentrale
 """
 # A function, too, if the address ends with one of these ("data.protection@").
 _END_WORDS = """
-abteilung account affairs aid billing center centre communications department dept desk development enquiries
-feedback group help helpdesk hotline inbox info inquiries mailbox management manager mobility notifications
+abteilung account affairs aid billing center centre communications coordination department dept desk development
+enquiries feedback group help helpdesk hotline inbox info inquiries mailbox management manager mobility notifications
 office operations orders payable payments privacy protection receivable recruiting recruitment relations reply
-reservations security service services support system team user
+reservations security service services shop support system team user
 """
 # Words that are also names, or begin the address of a person: they count only alone and beside each other.
 _SHARED_WORDS = """
 ap apac ar bot care ci client contact contacto dach dev developers email emea eu front general git guest hallo hello
-help hg hi hola infos it jira latam list mail member no order patient personal post press return servizio shop smtp ssh
+help hg hi hola infos it jira latam list mail member no order patient personal post press return servizio smtp ssh
 staff store student success talent tech training uk us usa welcome
 """
 _FUNCTIONS, _ENDS = frozenset(_FUNCTION_WORDS.split()), frozenset(_END_WORDS.split())
@@ -114,6 +115,8 @@ def _is_mailbox(address: str) -> bool:
     if any(local.endswith(end) and local.removesuffix(end) in _MAILBOX_WORDS for end in _ENDS):
         return True
     is_function = parts[0] in _FUNCTIONS or (len(parts) > 1 and parts[-1] in _ENDS)
+    # Dots separate the names of persons, too: "vpn-admin" is a function, "maria.sales" may be a person.
+    is_function = is_function or ("." not in local and "-" in local and parts[-1] in _FUNCTIONS)
     return is_function and _PRIVATE_PROVIDER.fullmatch(address) is None
 
 

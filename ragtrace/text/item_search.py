@@ -135,7 +135,7 @@ _EXAMPLE_WORDS = re.compile(
 # These make an example only of what follows in the same sentence: "e.g. AB1234567", "the test card 4242 …".
 _SAME_SENTENCE = r"(?:[^.!?;\n]|(?<=\b[Nn][or])\.)"
 _TEST_WORDS = (
-    r"(?:test[ -]?(?:(?:credit |debit |visa |payment |bank )?(?:cards?|accounts?)|"
+    r"(?:(?:test|demo)[ -]?(?:(?:credit |debit |visa |payment |bank )?(?:cards?|accounts?)|"
     r"visa|mastercard|amex|payments?|mode|environment)|(?:visa|mastercard|amex|card) test numbers?|"
     r"sandbox(?:es)?|(?:for|in) testing,? (?:purposes|pay|use|enter|try|with)|"
     r"testkarten?(?:nummern?)?|testkonto|testumgebung|testmodus|zum testen|"

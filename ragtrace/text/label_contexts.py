@@ -26,15 +26,22 @@ kennzeichen; kfz kennzeichen; nummernschild; immatriculation; plaque d'immatricu
 targata; kenteken; chapa de matrícula
 """
 _THINGS = frozenset(re.sub(r"[\s'’._/-]", "", label) for label in _THING_LABELS.split(";"))
+# What is directly before the number of a thing: nothing, a mark, "is" or "is still the", "number", or its bank.
+_IS = r"(?:is|are|was|were|ist|sind|war|lautet|lauten|est|était|es|son|è|é|são|as|als|comme|como|come)"
+_STILL = r"(?:\s(?:still|now|currently|the|noch|jetzt|die|das|le|la|el|il|het))?"
+_NUMBER = (
+    r"(?:numbers?|no\.?|nr\.?|ids?|code|nummern?|numéro|número|numero|n[°º.]|reads?|ending(?: in)?|"
+    r"member|policy|recipient|subscriber|beneficiary)"
+)
+_AT_BANK = r"\s(?:at|with|from|bei|chez|en|presso|bij)\s(?:(?-i:[A-ZÄÖÜ])[\w&]*\s){1,3}"
 _ANNOUNCES_NUMBER = re.compile(
-    r"(?i)[^\w.]*\Z|.*(?:[:：=#(\"'`*,)–—]|\s-|\b(?:is|are|was|were|ist|sind|war|lautet|lauten|est|était|es|son|è|é|são|"
-    r"as|als|comme|como|come|"
-    r"numbers?|no\.?|nr\.?|ids?|code|nummern?|numéro|número|numero|n[°º]\.?|reads?)|\d (?:and|or|und|oder|et|ou|y|e|en))\s*[\"'`*(]*\Z",
+    rf"(?i)[^\w.]*\Z|.*(?:[:：=#(\"'`*,)–—]|\s-|\b{_IS}{_STILL}|\b{_NUMBER}|{_AT_BANK}|"
+    r"\d (?:and|or|und|oder|et|ou|y|e|en))\s*[\"'`*(]*\Z",
     re.DOTALL,
 )
 _AMOUNT_BEFORE = re.compile(
     r"(?i)\b(?:balance|limit|deductible|premiums?|charges?|minimum|maximum|interest|amount|coverage|deposits?|bonus|"
-    r"holders?|members?|saldo|kontostand|guthaben|beitrag|solde|cotisation|franquicia|franchise)\b"
+    r"holders|members|saldo|kontostand|guthaben|beitrag|solde|cotisation|franquicia|franchise)\b"
 )
 _AMOUNT_BEHIND = re.compile(
     r"(?i)\s(?:members|patients|customers|clients|holders|americans|adults|children|employees|citizens|inhabitants|"
