@@ -1,4 +1,4 @@
-"""Mailboxes of functions, what stands beside a label without being its number, and numbers for tests: they are not
+"""Mailboxes of functions, what is beside a label without being its number, and numbers for tests: they are not
 reported, persons' data beside them is, and masks hide both."""
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def test_all_numbers_of_a_list_are_found(text: str) -> None:
     ],
 )
 def test_numbers_for_tests_and_examples_are_not_reported_but_masked(text: str) -> None:
-    """An abbreviation is followed by a blank; the word for a test stands before or behind its number."""
+    """An abbreviation is followed by a blank; the word for a test is before or behind its number."""
     assert _kinds(text) == []
     assert "[" in mask_pii(text)
 
