@@ -41,11 +41,11 @@ _MONTH = (
     r"[Jj]u[nlií]|[Gg]iu|[Ll]ug|"
     r"[Aa]ug|[Aa]oû|[Aa]go|[Ss]e[pt]|[Oo][ckt]t|[Oo]ut|[Nn]o[vi]|[Dd][eéi][czs]|[Ee]ne|[Gg]en)[^\W\d_]{0,8}\.?"
 )
-_YEAR = r"(?:19[2-9]\d|20[0-3]\d)"
+YEAR = r"(?:19[2-9]\d|20[0-3]\d)"
 DATE = (
-    rf"\d{{1,2}}(?P<mark>[./-]) ?\d{{1,2}}(?P=mark) ?(?:{_YEAR}|\d\d)|{_YEAR}[./-]\d{{1,2}}[./-]\d{{1,2}}|"
-    rf"\d{{1,2}}(?:st|nd|rd|th|er|[.º])?(?: (?:of|de|di))?[ -]{_MONTH}(?: de)?,?[ -]{_YEAR}|"
-    rf"{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? {_YEAR}|{_YEAR} ?年 ?\d{{1,2}} ?月 ?\d{{1,2}} ?日"
+    rf"\d{{1,2}}(?P<mark>[./-]) ?\d{{1,2}}(?P=mark) ?(?:{YEAR}|\d\d)|{YEAR}[./-]\d{{1,2}}[./-]\d{{1,2}}|"
+    rf"\d{{1,2}}(?:st|nd|rd|th|er|[.º])?(?: (?:of|de|di))?[ -]{_MONTH}(?: de)?,?[ -]{YEAR}|"
+    rf"{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? {YEAR}|{YEAR} ?年 ?\d{{1,2}} ?月 ?\d{{1,2}} ?日"
 )
 
 BIRTH_LABELS = (

@@ -55,19 +55,72 @@ def is_host_ip(text: str) -> bool:
     return all(p <= 255 for p in parts) and parts[0] not in (0, 127, 255) and text not in ("1.1.1.1", "8.8.8.8")
 
 
-# Mailboxes of functions, not of persons; "git" and the like are users of machines.
-_ROLE_WORDS = """
-abuse accounting accounts admin administrator billing booking bookings buchhaltung career careers compliance contact
-contacto contact-us customer customercare datenschutz dataprotection desk dev developers donotreply dpo einkauf email
-enquiries enquiry events facturacion feedback finance ftp git hallo hello help helpdesk hg hi hola hostmaster hr imap
-info infos informacion inquiries investor investors invoice invoices it jira jobs kontakt kundenservice legal mail
-mailer mailer-daemon marketing media newsletter no noreply notification notifications office onboarding operations ops
-order orders payment payments personal postmaster presse press privacy privacidad procurement purchasing rechnung
-recruiting registration reply return returns root rrhh sales security service services servicio shop smtp soporte ssh
-staff store subscribe success sugerencias support svn team tech ticket tickets training ubuntu unsubscribe
-user-support ventas verkauf vertrieb webmaster welcome zentrale
+# Functions: an address that begins with one of these words is a mailbox, whatever follows ("refunds-uk@"). Users of
+# machines ("deploy") count, too. None of these words is a usual name of a person.
+_FUNCTION_WORDS = """
+abuse accounting accounts achats admin administracion administratie administration administrator admissions alerts
+alumni amministrazione anfrage anfragen ansible appointments assistenza atencion atendimento audit azureuser backup
+benefits bestellung bestellungen bewerbung bewerbungen billing boekhouding booking bookings bounce bounces buchhaltung
+career careers centos claims collections commandes community complaints compliance compras comptabilite concierge
+controlling csirt customer customercare customers daemon data datenschutz delivery deploy deployment dispatch docker
+donations donotreply dpo editorial ehs einkauf emergency empfang employment engineering enquiries enquiry ethics etl
+events expenses facilities facturacion faturamento feedback finance financeiro fraud ftp gdpr gitlab grants helpdesk
+hiring hostmaster housing hr imap incident incidents informacion inkoop inquiries insurance interns internships
+investor investors invoice invoices jenkins jobs klantenservice kontakt kundendienst kundenservice legal library
+licensing livraison logistica logistics lohnbuchhaltung mailer mailroom maintenance marketing media membership
+monitoring nagios newsletter noc noreply notification notifications office onboarding operations ops oracle orders
+ordini parking partners partnerships payable payables payment payments payroll pedidos pension pensions permits
+personalabteilung phishing pipeline postgres postmaster prenotazioni presse privacidad privacy procurement production
+psirt purchasing quality receivables recepcion reception rechnung rechnungen recruiting recruitment recrutement
+redaktion refund refunds registrar registration registry reklamation reklamationen renewals rentals reply research
+reservas reservation reservations returns rma root rrhh runner safety sales scholarships secretariat security
+segreteria sekretariat service serviceaccount servicedesk services servicio servicios shipping soc soporte sponsorship
+subscribe subscription subscriptions sugerencias suporte suppliers support svc svn sysadmin tax team technik ticket
+tickets travel treasury ubuntu ufficio underwriting unsubscribe vacatures vagrant vendas vendor vendors ventas verkauf
+verkoop versand vertrieb verwaltung volunteer volunteers warehouse warranty webhook webmaster wellness whistleblower
+zentrale
 """
-_ROLES = frozenset(_ROLE_WORDS.split())
+# A function, too, if the address ends with one of these ("data.protection@").
+_END_WORDS = """
+abteilung account affairs aid billing center centre communications coordination department dept desk development
+enquiries feedback group help helpdesk hotline inbox info inquiries mailbox management manager mobility notifications
+office operations orders payable payments privacy protection receivable recruiting recruitment relations reply
+reservations security service services shop support system team user
+"""
+# Words that are also names, or begin the address of a person: they count only alone and beside each other.
+_SHARED_WORDS = """
+ap apac ar bot care ci client contact contacto dach dev developers email emea eu front general git guest hallo hello
+help hg hi hola infos it jira latam list mail member no order patient personal post press return servizio smtp ssh
+staff store student success talent tech training uk us usa welcome
+"""
+_FUNCTIONS, _ENDS = frozenset(_FUNCTION_WORDS.split()), frozenset(_END_WORDS.split())
+_MAILBOX_WORDS = _FUNCTIONS | _ENDS | frozenset(_SHARED_WORDS.split())
+_NO_WORD = re.compile(r"[\d._+-]+")
+# Persons have their mailboxes at these: "anna.info" is one.
+_PRIVATE_PROVIDER = re.compile(
+    r".*@(?:gmail|googlemail|gmx|yahoo|outlook|hotmail|live|icloud|aol|proton|protonmail|web|orange|libero|qq)\.[a-z.]+"
+)
+
+
+def _is_mailbox(address: str) -> bool:
+    """Whether the words of an address (in lower case) are those of a function or of a machine's user."""
+    local = address.partition("@")[0]
+    parts = [part for part in _NO_WORD.split(local) if part]
+    if address.endswith(".gserviceaccount.com"):
+        return True
+    if not parts:
+        return False
+    # "sales-de", and two words in one: "servicedesk".
+    if parts[0] in _MAILBOX_WORDS and all(len(part) == 2 or part in _MAILBOX_WORDS for part in parts[1:]):
+        return True
+    if any(local.endswith(end) and local.removesuffix(end) in _MAILBOX_WORDS for end in _ENDS):
+        return True
+    is_function = parts[0] in _FUNCTIONS or (len(parts) > 1 and parts[-1] in _ENDS)
+    # Dots separate the names of persons, too: "vpn-admin" is a function, "maria.sales" may be a person.
+    is_function = is_function or ("." not in local and "-" in local and parts[-1] in _FUNCTIONS)
+    return is_function and _PRIVATE_PROVIDER.fullmatch(address) is None
+
+
 # What stands for the reader's own address.
 _FORM_ADDRESS = re.compile(
     r"(?i)(?:(?:your|my|dein|deine|ihr|ihre|votre|uw)(?:[._-]\w*|e?mail|name|address|adresse)?|(?:first|"
@@ -83,10 +136,7 @@ _FORM_ADDRESS = re.compile(
 
 def is_real_email(text: str) -> bool:
     """Whether an address can be a person's: no mailbox of a function, no form or example, no user of a machine."""
-    local = text.lower().partition("@")[0]
-    parts = re.split(r"[._+-]", local)
-    role = local in _ROLES or (parts[0] in _ROLES and all(len(p) <= 3 or p in _ROLES for p in parts[1:]))
-    return not role and _FORM_ADDRESS.fullmatch(text) is None
+    return not _is_mailbox(text.lower()) and _FORM_ADDRESS.fullmatch(text) is None
 
 
 def is_basic_login(text: str) -> bool:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ragtrace.text.identity_numbers import LABEL_ROWS, LabelRow
 from ragtrace.text.item_search import SearchText, Span, count_digits, followed_by_unit, is_example
+from ragtrace.text.label_contexts import belongs_to_label, is_date
 from ragtrace.text.stdnum_checks import is_valid
 
 
@@ -18,6 +19,7 @@ class LabelItem(NamedTuple):
 
     kind: str
     checks: str
+    label: Span
     start: int
     end: int
 
@@ -74,8 +76,8 @@ class LabelSearch:
             stop = min(end + _WINDOW, labels[number + 1][0]) if number + 1 < len(labels) else end + _WINDOW
             before = max(0, start - 40, labels[number - 1][1] if number else 0)
             for row, value in rows:
-                for first, last in _values(text.text, value, row.digits, (before, start, end, stop)):
-                    items.append(LabelItem(row.kind, row.checks, first, last))
+                for first, last in _values(text.text, value, row, (before, start, end, stop)):
+                    items.append(LabelItem(row.kind, row.checks, (start, end), first, last))
         return items
 
     def _labels(self, text: SearchText) -> list[tuple[int, int, list[tuple[LabelRow, re.Pattern[str]]]]]:
@@ -123,7 +125,7 @@ def _alternatives(labels: Iterable[str]) -> str:
     return "|".join(f"{re.escape(first)}(?:{'|'.join(rests)})" for first, rests in sorted(groups.items()))
 
 
-def _values(text: str, value: re.Pattern[str], digits: int, places: tuple[int, int, int, int]) -> Iterator[Span]:
+def _values(text: str, value: re.Pattern[str], row: LabelRow, places: tuple[int, int, int, int]) -> Iterator[Span]:
     """The values after a label, else the one before it. `places`: where the text before the label begins, the label's
     start and end, and where the text after it ends."""
     before, start, end, stop = places
@@ -132,21 +134,26 @@ def _values(text: str, value: re.Pattern[str], digits: int, places: tuple[int, i
     if text.startswith(".", end) and end - start <= 5:
         end += 1  # of an abbreviation: "D.O.B. 1-2-1985"
     limit = _BREAK.search(text, end, stop)
-    match = value.search(text, end, stop + 40)
-    if match is not None and match.start() < (limit.start() if limit else stop):
-        gap = text[end : match.start()]
+    last_start = limit.start() if limit else stop
+    at = end
+    while (match := value.search(text, at, stop + 40)) is not None and match.start() < last_start:
+        gap = text[at : match.start()]
         if (
-            _fits(text, match, digits)
+            _fits(text, match, row.digits)
             and not _STRANGER.search(gap)
             and not count_digits(gap)
-            and not is_example(text, end, match.start())
+            and not is_example(text, at, match.start())
         ):
             yield match.span()
-            yield from _rest_of_list(text, value, match.end(), digits)
+            yield from _rest_of_list(text, value, match.end(), row.digits)
+        if row.kind == "date_of_birth" or not is_date(text, match.start()):
+            return
+        at = match.end()  # "Her account, opened on 15-03-2023, is 7730021984"
+    if at > end:
         return
     last = deque(value.finditer(text, before, start), maxlen=1)
     match = last[0] if last else None
-    if match is not None and _BACKWARDS.fullmatch(text, match.end(), start) and _fits(text, match, digits):
+    if match is not None and _BACKWARDS.fullmatch(text, match.end(), start) and _fits(text, match, row.digits):
         yield match.span()
 
 
@@ -177,11 +184,17 @@ def _items(text: SearchText) -> list[LabelItem]:
 
 
 def label_search(kind: str, check: bool = True) -> partial[Iterator[Span]]:
-    """A search for the values of one kind. Without `check`, values with wrong check digits are found, too."""
+    """A search for the values of one kind. Without `check`, values with wrong check digits are found, too, and those
+    that the words around them make a date, an amount or an example."""
     return partial(_of_kind, kind, check)
 
 
 def _of_kind(kind: str, check: bool, text: SearchText) -> Iterator[Span]:
     for item in text.once(_items):
-        if item.kind == kind and (not check or is_valid(text.text[item.start : item.end], item.checks)):
+        if item.kind == kind and (not check or _is_checked(text.text, item)):
             yield item.start, item.end
+
+
+def _is_checked(text: str, item: LabelItem) -> bool:
+    span = item.start, item.end
+    return is_valid(text[slice(*span)], item.checks) and belongs_to_label(text, item.kind, item.label, span)

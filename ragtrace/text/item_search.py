@@ -127,12 +127,26 @@ _OTHER_LABEL = re.compile(
     r"[.:#°]{0,2}\s{0,2}(?:(?:is|are|was|ist|lautet|est|es|è|é)\s)?[#(\"'`]?\Z|#\Z"
 )
 _EXAMPLE_WORDS = re.compile(
-    r"(?i)\b(?:format|formats|formatted|pattern|syntax|e\.\s?g\.|z\.\s?b\.|p\.\s?ex\.|p\.\s?ej\.|bijv\.|"
-    r"such as|looks? like|"
+    r"(?i)\b(?:format|formats|formatted|pattern|syntax|such as|looks? like|"
     r"examples?|sample|specimen|placeholder|dummy|fictitious|fictional|template|mask|regex|beispiel\w*|"
     r"muster\w*|exemple|"
     r"ejemplo|esempio|exemplo|voorbeeld|documentation|documentación|dokumentation)\b"
 )
+# These make an example only of what follows in the same sentence: "e.g. AB1234567", "the test card 4242 …".
+_SAME_SENTENCE = r"(?:[^.!?;\n]|(?<=\b[Nn][or])\.)"
+_TEST_WORDS = (
+    r"(?:(?:test|demo)[ -]?(?:(?:credit |debit |visa |payment |bank )?(?:cards?|accounts?)|"
+    r"visa|mastercard|amex|payments?|mode|environment)|(?:visa|mastercard|amex|card) test numbers?|"
+    r"sandbox(?:es)?|(?:for|in) testing,? (?:purposes|pay|use|enter|try|with)|"
+    r"testkarten?(?:nummern?)?|testkonto|testumgebung|testmodus|zum testen|"
+    r"cartes? de test|tarjetas? de prueba|carte di prova|cartões de teste|testkaarten|测试卡)"
+)
+_BEGINS_EXAMPLE = re.compile(
+    r"(?i)(?<!\w)(?:(?:(?:e\.\s?g|z\.\s?b|p\.\s?ex|p\.\s?ej|por ej|ad es|bijv)\.|"
+    rf"for instance\b|par exemple\b|zum beispiel\b){_SAME_SENTENCE}{{0,40}}|"
+    rf"{_TEST_WORDS}(?!\w){_SAME_SENTENCE}{{0,80}})\Z"
+)
+_TEST_BEHIND = re.compile(rf"(?i)[^.!?;\n]{{0,30}}(?<!\w){_TEST_WORDS}(?!\w)")
 
 
 def followed_by_unit(text: str, end: int) -> bool:
@@ -155,9 +169,22 @@ def announces_no_example(text: str, start: int, _end: int = 0) -> bool:
     return not is_example(text, max(0, start - 40), start)
 
 
+def begins_example(text: str, start: int) -> bool:
+    """Whether an abbreviation ("e.g.") or the word for a test ("sandbox") makes an example of what begins at an offset.
+    Only for what is reported: a mask hides such an example, too."""
+    return _BEGINS_EXAMPLE.search(text, max(0, start - 110), start) is not None
+
+
 def is_free_number(text: str, start: int, end: int) -> bool:
-    """Whether the words before a number leave open what it is: no order's, part's or page's, and no example."""
-    return announces_no_example(text, start) and not is_labelled_otherwise(text, start, end)
+    """Whether the words around a number leave open what it is: no order's, part's or page's, and no example."""
+    if not announces_no_example(text, start) or is_labelled_otherwise(text, start, end):
+        return False
+    # Digits are masked whatever is around them; an id with letters is masked only if this returns true.
+    is_test = begins_example(text, start) or _TEST_BEHIND.match(text, end) is not None
+    return not is_test or not set(text[start:end]) <= _DIGITS_AND_MARKS
+
+
+_DIGITS_AND_MARKS = frozenset("0123456789 .-")
 
 
 _SECRET_NAME = re.compile(

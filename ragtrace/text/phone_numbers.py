@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ragtrace.text.item_search import SearchText, Span, count_digits, followed_by_unit, is_labelled_otherwise
+from ragtrace.text.item_search import (
+    SearchText,
+    Span,
+    begins_example,
+    count_digits,
+    followed_by_unit,
+    is_labelled_otherwise,
+)
 
 _MAX_LOOKUPS = 400
 """Numbers of one text that are looked up in numbering plans, once for each region: prose has fewer."""
@@ -86,6 +93,7 @@ def phones(text: SearchText) -> Iterator[Span]:
             _SERVICE.fullmatch(number)
             or followed_by_unit(text.text, end)
             or is_labelled_otherwise(text.text, start, end)
+            or begins_example(text.text, start)
             or len(set(filter(str.isdigit, number))) < 3  # 000-000-0000
         ):
             yield start, end
