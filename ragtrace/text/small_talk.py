@@ -6,24 +6,23 @@ import re
 
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?|\d+")
 _MAX_WORDS = 12
-_WORDS = frozenset(
-    "a about again all alright am an and another anything are as at be bit bot briefly bye can cool could detail details "
-    "did do does doesn don else ever example explain fine for from further get give go good goodbye got great had has "
-    "have hello help hey hi how i in is it its just kindly last later let like list longer main make me mean more much "
-    "my need next nice no not now of off oh ok okay on one ones or other out over perfect please point points problem "
-    "question questions quick really repeat reply right same say second see short shorter should show simple simpler so "
-    "some something sorry still step steps summarise summarize summary sure table tell text thank thanks that the them "
-    "then there these they thing things think third this those tl dr to too translate try understand up us very was we "
-    "welcome well were what which who whom why will with work works worked working would wow wrong yeah yep yes you "
-    "your again first continue elaborate rephrase reword broken morning afternoon evening day night "
-    # German, French, Spanish, Italian, Portuguese, Dutch
-    "bitte danke hallo ja mehr nein nochmal schön tschüss warum weiter wie gut vielen dank aha "
-    "merci bonjour salut oui non plus encore pourquoi comment au revoir très bien "
-    "gracias hola sí si adiós por favor más vale bueno buenos días muchas "
-    "grazie ciao prego sì ancora perché buongiorno va bene "
-    "obrigado obrigada olá sim não mais porquê bom dia "
-    "bedankt hoi dag meer nee waarom dank je wel".split()
-)
+_LIST = """
+    a about adiós afternoon again aha all alright am an ancora and another anything are as at au be bedankt bene
+    bien bit bitte bom bonjour bot briefly broken bueno buenos buongiorno bye can ciao comment continue cool
+    could dag dank danke day detail details dia did do does doesn don dr días elaborate else encore evening ever
+    example explain favor fine first for from further get give go good goodbye got gracias grazie great gut had
+    hallo has have hello help hey hi hoi hola how i in is it its ja je just kindly last later let like list
+    longer lot lots main mais make me mean meer mehr merci more morning much muchas my más nee need nein next
+    nice night no nochmal non not now não obrigada obrigado of off oh ok okay olá on one ones or other oui out
+    over perché perfect please plus point points por porquê pourquoi prego problem question questions quick
+    really repeat rephrase reply revoir reword right salut same say schön second see short shorter should show
+    si sim simple simpler so some something sorry step steps still summarise summarize summary sure sì sí table
+    tell text thank thanks that the them then there these they thing things think third this those tl to too
+    translate try très tschüss understand up us va vale very vielen waarom warum was we weiter wel welcome well
+    were what which who whom why wie will with work worked working works would wow wrong yeah yep yes you your
+"""
+_WORDS = frozenset(_LIST.split())
+"""In English, German, French, Spanish, Italian, Portuguese and Dutch."""
 _ENDINGS = ("n't", "'s", "'m", "'re", "'ve", "'ll", "'d")
 
 
