@@ -8,43 +8,52 @@ the text.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from ragtrace.text.decoded_text import DecodedText, Edit, replaced
 
-_MARKS = ("*", "`", "|", "<", "_", "](", " – ", " — ")
-_QUOTES = ('"', "':", ": '", "='")
+_MARKS = ("*", "`", "|", "<", "_", "](", '"', "':", ": '", "='", "= '", " \u2013 ", " \u2014 ", " - ")
+_MARK = re.compile(r"[*`|<_]|\]\(|[\"'][ \t]?[:=]|[:=][ \t]{0,3}[\"']|[ \t][\u2013\u2014-][ \t]")
 _QUOTE = r"[\\\"'`*]{0,4}"
-_INLINE = frozenset("a abbr b big code del em font i ins kbd label mark s samp small span strong sub sup tt u wbr".split())
-_CELLS = frozenset(("td", "th"))
-_BLOCKS = frozenset(
-    "article body br caption center dd div dl dt footer form h1 h2 h3 h4 h5 h6 head header hr html li main nav ol p pre "
-    "section table tbody tfoot thead tr ul".split()
-)
+_INLINE = "a abbr b big code del em font i ins kbd label mark s samp small span strong sub sup tt u wbr"
+_BLOCKS = """
+article body br caption center dd div dl dt footer form h1 h2 h3 h4 h5 h6 head header hr html li main nav ol p pre
+section table tbody tfoot thead tr ul
+"""
+_INLINE_TAGS = frozenset(_INLINE.split())
+_TAG = "|".join(f"{_INLINE} {_BLOCKS} td th".split())
 _PIECE = re.compile(
     # The name of a value: in JSON, in code or in settings.
-    rf"(?<![\w-])(?P<key>[^\W\d][\w-]{{1,40}})(?![\w-])(?P<link>{_QUOTE}[ \t]?[:=]{_QUOTE}[ \t]{{0,3}}{_QUOTE})(?=[^\s\"'`*\\])"
-    rf"|<(?P<close>/?)(?P<tag>(?i:{'|'.join(sorted(_INLINE | _CELLS | _BLOCKS))}))(?:\s[^<>]{{0,300}})?/?>"
-    r"(?P<blanks>\s{0,80})"
-    r"|<(?P<element>[A-Za-z][\w:.-]{0,40})(?:>(?P<parent>\s{0,80})(?=<[A-Za-z])|(?:\s[^<>]{0,300})?>(?=[^<>]{1,200}</))"
-    r"|(?P<link_text>\[)(?=[^\[\]\n]{1,80}\]\()"
+    rf"(?<![\w-])(?P<key>[^\W\d][\w-]{{1,40}})(?![\w-])(?P<link>{_QUOTE}[ \t]?[:=]{_QUOTE}[ \t]{{0,3}}{_QUOTE})"
+    r"(?=[^\s\"'`*\\])"
+    # A name and its value side by side: name="password" value="x".
+    r"|(?<=\w)(?P<pair>[\"']?,?\s{1,40}[\"']?(?i:value)[\"']?[ \t]?[:=][ \t]{0,3}[\"']?)(?=\S)"
+    rf"|<(?P<close>/?)(?P<tag>(?i:{_TAG}))(?:\s[^<>]{{0,300}})?/?>(?P<blanks>\s{{0,80}})"
+    r"|<(?P<element>[A-Za-z][\w:.-]{0,40})"
+    r"(?:>(?P<parent>\s{0,80})(?=<[A-Za-z])|(?:\s[^<>]{0,300})?>(?=[^<>]{1,200}</))"
+    r"|\\{1,4}(?=[\"'])"
+    r"|\[(?=[^\[\]\n]{1,80}\]\()"
     # An item of a list, a dash and its value.
-    r"|^(?P<item>[ \t]{0,8}(?:[-*+•]|\d{1,2}[.)])[ \t]{1,3}[^\W\d_][\w'/ -]{0,40})[ \t](?:[–—→-]|->)[ \t]"
-    r"|^[ \t]{0,3}(?P<citation>>[ \t]?)"
-    r"|(?<=[^\s*_`])[*_`]{1,6}[ \t](?P<dash>(?:[–—→-]|->)[ \t])"
+    r"|^(?P<item>[ \t]{0,8}(?:[-*+•]|\d{1,2}[.)])[ \t]{1,3}[^\W\d_][\w'/ -]{0,40})"
+    r"[ \t](?:[\u2013\u2014\u2192-]|->)[ \t]"
+    r"|^[ \t]{0,3}>[ \t]?"
+    r"|^[ \t]{0,8}(?:```|~~~)[\w+-]{0,20}[ \t]{0,8}\n"
     # Emphasis and code. Stars and underscores inside of a value belong to it.
-    r"|(?P<emphasis>(?<![0-9A-Za-z*_`])[*_`]{1,6}(?=[^\s*_`|,;.:)-])|(?<=[^\s*_`-])[*_`]{1,6}(?![\w*_`]))",
+    r"|(?=[*_`])(?:(?<=[^\s*_`])[*_`]{1,6}[ \t](?P<dash>(?:[\u2013\u2014\u2192-]|->)[ \t])"
+    r"|(?<![0-9A-Za-z*_`])[*_`]{1,6}(?=[^\s*_`|,;.:)-])|(?<=[^\s*_`-])[*_`]{1,6}(?![\w*_`]))",
     re.M,
 )
 _TELLING = re.compile(r"[^\"'`\n<>|]{0,80}?(?:[\d!@#$%^&]|[a-z][A-Z]|[A-Z]{8})")
 """What may be an item: "string" and "required" are in the cells and keys of many texts about code."""
-_SECRET_NAME = re.compile(r"(?i)pass(?!port)|pwd|secret|token|key|credential|auth|client")
+_SECRET_NAME = re.compile(r"(?i)pass(?!port|enger)|pwd|secret|token|key|credential|auth(?!or)|client_?id")
 """The patterns of secrets know such names as they are in code, and which of them are public."""
 _WORD_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|[_-]+")
-_ACRONYMS = frozenset(
-    "aba abn ahv atin avs bic blz bsb bsn bvn cbu clabe cnic cnp cpf cpr cuil cuit curp cvc cvu cvv dln dni dob egn ein "
-    "fein hkid iban imei inn insee ird itin jmbg kvnr meid mbi mrn nhc nhs nic nie nif nino niss nric nss nuss oib otp "
-    "pesel pin pps ppsn ptin rrn rtn rvnr ssn svnr swift tckn tfn utr vin".split()
-)
+_ACRONYM_WORDS = """
+aba ahv amka atin avs bic blz bsb bsn cbu clabe cnic cnp cpf cpr cuil cuit curp cvc cvu cvv dln dni dob egn ein fein
+hetu hkid iban imei inn insee insz ird itin jmbg kvnr mbi meid mrn nhc nhs nie nif nik nin nino nip nir niss nric nss
+nuss oib otp pan pesel pin pps ppsn ptin rfc rrn rtn rut rvnr sin snils ssn svnr swift tckn tfn tin uidai utr vin
+"""
+_ACRONYMS = frozenset(_ACRONYM_WORDS.split())
 """The labels that are known in capitals and written small as keys; not those that are words, as "fin" and "run"."""
 _LETTER = re.compile(r"[^\W\d_]")
 _PIPE = re.compile(r"(?<!\\)\|")
@@ -56,14 +65,65 @@ _GROWTH = 4
 
 
 def laid_out(source: DecodedText) -> DecodedText | None:
-    """The text without emphasis and tags, with "label: value" for keys, cells and elements; None where it has none of
-    them. Linear in the length."""
-    text = source.text
-    if not any(mark in text for mark in _MARKS) and not any(quote in text for quote in _QUOTES):
+    """The lines that have a layout, without emphasis and tags, with "label: value" for keys, cells and elements; None
+    where none has. Linear in the length."""
+    lines = _marked_lines(source) if any(mark in source.text for mark in _MARKS) else None
+    if lines is None:
         return None
-    view = replaced(text, _PIECE.finditer(text), _meaning, source)
-    plain = source if view is None else view
+    view = replaced(lines.text, _PIECE.finditer(lines.text), _meaning, lines)
+    plain = lines if view is None else view
     return (_with_rows(plain) if "|" in plain.text else None) or view
+
+
+class _Parts:
+    """A view that is put together of parts of a text, and of other characters between them."""
+
+    def __init__(self, source: DecodedText) -> None:
+        self.source = source
+        self.edits: list[Edit] = []
+        self.length = 0
+        self._pieces: list[str] = []
+        self._last = 0
+
+    def copy(self, start: int, end: int) -> None:
+        """Add characters of the text."""
+        if start != self._last:
+            self.edits.append(Edit(self.length, self.length, self._last, start))
+        self._pieces.append(self.source.text[start:end])
+        self.length += end - start
+        self._last = end
+
+    def insert(self, characters: str, at: int) -> None:
+        """Add characters that the text has not at this place."""
+        self.edits.append(Edit(self.length, self.length + len(characters), at, at))
+        self._pieces.append(characters)
+        self.length += len(characters)
+        self._last = at
+
+    def view(self) -> DecodedText:
+        """What was added so far."""
+        return DecodedText("".join(self._pieces), self.edits, self.source)
+
+
+def _marked_lines(source: DecodedText) -> DecodedText | None:
+    """The lines with a mark of a layout and their neighbours; None where no line has one."""
+    text = source.text
+    parts = _Parts(source)
+    searched = copied = 0
+    while (mark := _MARK.search(text, searched)) is not None:
+        line_before = text.rfind("\n", 0, max(0, text.rfind("\n", 0, mark.start()))) + 1
+        start = max(copied, line_before)
+        if start > copied:
+            parts.insert("\n", start)  # what follows belongs to another paragraph
+        searched = _line_end(text, mark.end())
+        copied = _line_end(text, searched)
+        parts.copy(start, copied)
+    return parts.view() if parts.length else None
+
+
+def _line_end(text: str, at: int) -> int:
+    """Where the line of a character ends, with its line break."""
+    return text.find("\n", at) + 1 or len(text)
 
 
 def _meaning(match: re.Match[str]) -> str:
@@ -74,8 +134,9 @@ def _meaning(match: re.Match[str]) -> str:
         return _tag(match)
     if match["element"]:
         return _element(match)
-    if match["item"]:
-        return f"{match['item'].rstrip()}: " if _TELLING.match(match.string, match.end()) else match.group()
+    if match["item"] or match["pair"]:
+        label = (match["item"] or "").rstrip()
+        return f"{label}: " if _TELLING.match(match.string, match.end()) else match.group()
     return ": " if match["dash"] else ""
 
 
@@ -96,9 +157,9 @@ def _words(name: str) -> str:
 def _tag(match: re.Match[str]) -> str:
     """The text in the place of a tag of HTML."""
     name, is_end = match["tag"].lower(), bool(match["close"])
-    if name in _INLINE:
+    if name in _INLINE_TAGS:
         return " " if is_end and match.string.startswith("<", match.end()) else match["blanks"]
-    if name in _CELLS:
+    if name in ("td", "th"):
         if not is_end:
             return "| "
         # The row of heads ends here.
@@ -121,79 +182,54 @@ _Cell = tuple[int, int]
 """The characters of one cell, without the blanks around them."""
 
 
-class _Rows:
-    """A view that is put together of parts of a text, and of labels between them."""
-
-    def __init__(self, source: DecodedText) -> None:
-        self.source = source
-        self.edits: list[Edit] = []
-        self._pieces: list[str] = []
-        self._length = self._last = 0
-
-    def copy(self, start: int, end: int) -> None:
-        """Add characters of the text."""
-        if start != self._last:
-            self.edits.append(Edit(self._length, self._length, self._last, start))
-        self._pieces.append(self.source.text[start:end])
-        self._length += end - start
-        self._last = end
-
-    def insert(self, label: str, at: int) -> None:
-        """Add characters that the text has not at this place."""
-        self.edits.append(Edit(self._length, self._length + len(label), at, at))
-        self._pieces.append(label)
-        self._length += len(label)
-        self._last = at
-
-    def add_row(self, cells: list[_Cell], heads: list[str]) -> bool:
-        """Add the cells of one row: each after its head, and after the first cell. False where they need neither."""
-        text = self.source.text
-        values = [(number, cell) for number, cell in enumerate(cells) if _TELLING.match(text, *cell)]
-        first = _label(text, cells[0]) if cells else ""
-        labelled = [(heads[number], cell) for number, cell in values if number < len(heads) and heads[number]]
-        labelled += [(first, cell) for number, cell in values if number and first]
-        if not labelled or self._length > _GROWTH * len(text):
-            return False
-        for label, (start, end) in labelled:
-            self.insert(f"\n{label}: ", start)
-            self.copy(start, end)
-            self.insert(" ;", end)
-        return True
-
-    def finished(self) -> DecodedText:
-        """The view."""
-        return DecodedText("".join(self._pieces), self.edits, self.source)
-
-
 def _with_rows(source: DecodedText) -> DecodedText | None:
     """The text with "label: value" in the place of each row of a table; None where it has no row with a value."""
     text = source.text
-    view = _Rows(source)
+    parts = _Parts(source)
     copied = 0
     heads: list[str] = []
     is_ruled = False
-    before: list[_Cell] = []
+    cells: list[_Cell] = []
     for start, end in _lines(text):
         line = text[start:end].strip()
         if not line:
             continue
         if "-" in line and _RULE.issuperset(line):
-            heads, is_ruled = [_label(text, cell) for cell in before], bool(before)
+            heads, is_ruled = [_label(text, cell) for cell in cells], bool(cells)
             continue
-        before = _cells(text, start, end)
-        if not before:
+        cells = _cells(text, start, end)
+        if not cells:
             heads, is_ruled = [], False
         elif line[0] == "|" or is_ruled:
-            view.copy(copied, start)
-            copied = end if view.add_row(before, heads) else start
-            heads = heads or [_label(text, cell) for cell in before]
-    view.copy(copied, len(text))
-    return view.finished() if view.edits else None
+            if (labelled := _labelled(text, cells, heads)) and parts.length < _GROWTH * len(text):
+                parts.copy(copied, start)
+                _add_values(parts, labelled)
+                copied = end
+            heads = heads or [_label(text, cell) for cell in cells]
+    if not copied:
+        return None
+    parts.copy(copied, len(text))
+    return parts.view()
+
+
+def _labelled(text: str, cells: list[_Cell], heads: list[str]) -> list[tuple[str, _Cell]]:
+    """The cells that may be an item, each with its head, and with the first cell of its row."""
+    values = [(number, cell) for number, cell in enumerate(cells) if _TELLING.match(text, *cell)]
+    first = _label(text, cells[0]) if values else ""
+    labelled = [(heads[number], cell) for number, cell in values if number < len(heads) and heads[number]]
+    return labelled + [(first, cell) for number, cell in values if number and first]
+
+
+def _add_values(parts: _Parts, labelled: list[tuple[str, _Cell]]) -> None:
+    for label, (start, end) in labelled:
+        parts.insert(f"\n{label}: ", start)
+        parts.copy(start, end)
+        parts.insert(" ;", end)
 
 
 def _lines(text: str) -> list[tuple[int, int]]:
     borders = [-1, *(match.start() for match in re.finditer("\n", text)), len(text)]
-    return [(start + 1, end) for start, end in zip(borders, borders[1:], strict=False)]
+    return [(start + 1, end) for start, end in pairwise(borders)]
 
 
 def _cells(text: str, start: int, end: int) -> list[_Cell]:
@@ -202,7 +238,7 @@ def _cells(text: str, start: int, end: int) -> list[_Cell]:
     if not pipes:
         return []
     borders = [start - 1, *pipes, end]
-    cells = [_trimmed(text, first + 1, last) for first, last in zip(borders, borders[1:], strict=False)]
+    cells = [_trimmed(text, first + 1, last) for first, last in pairwise(borders)]
     return cells[1:] if cells[0][0] == cells[0][1] else cells
 
 
@@ -213,12 +249,8 @@ def _trimmed(text: str, start: int, end: int) -> _Cell:
 
 
 def _label(text: str, cell: _Cell) -> str:
-    """A cell as the label of others; empty where it is none."""
+    """A cell as the label of others; empty where it is not one."""
     start, end = cell
     if not 0 < end - start <= _LONGEST_LABEL or not _LETTER.search(text, start, end):
         return ""
-    return _words_of_label(text[start:end])
-
-
-def _words_of_label(cell: str) -> str:
-    return " ".join(map(_words, cell.strip(" :").split()))
+    return " ".join(map(_words, text[start:end].strip(" :").split()))

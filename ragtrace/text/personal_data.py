@@ -186,7 +186,7 @@ def _reported(group: Group, text: SearchText) -> Iterator[Match]:
 
 
 def _laid_out(group: Group, text: str) -> Iterator[Match]:
-    """What is found in the text without its layout."""
+    """What is found in the text without its layout. A national phone number needs no view where only its form tells."""
     view = laid_out(DecodedText(text, []))
     if view is not None:
         for match in _reported(group, SearchText(view.text)):
