@@ -37,7 +37,7 @@ _PIECE = re.compile(
     r"|^(?P<item>[ \t]{0,8}(?:[-*+•]|\d{1,2}[.)])[ \t]{1,3}[^\W\d_][\w'/ -]{0,40})"
     r"[ \t](?:[\u2013\u2014\u2192-]|->)[ \t]"
     r"|^[ \t]{0,3}>[ \t]?"
-    r"|^[ \t]{0,8}(?:```|~~~)[\w+-]{0,20}[ \t]{0,8}\n"
+    r"|(?P<fence>(?:\r?\n){1,2}[ \t]{0,8}(?:```|~~~)[\w+-]{0,20}[ \t]{0,8}\r?\n)"
     # Emphasis and code. Stars and underscores inside of a value belong to it.
     r"|(?=[*_`])(?:(?<=[^\s*_`])[*_`]{1,6}[ \t](?P<dash>(?:[\u2013\u2014\u2192-]|->)[ \t])"
     r"|(?<![0-9A-Za-z*_`])[*_`]{1,6}(?=[^\s*_`|,;.:)-])|(?<=[^\s*_`-])[*_`]{1,6}(?![\w*_`]))",
@@ -106,19 +106,25 @@ class _Parts:
 
 
 def _marked_lines(source: DecodedText) -> DecodedText | None:
-    """The lines with a mark of a layout and their neighbours; None where no line has one."""
+    """The lines with a mark of a layout, two lines before each and one after it; None where no line has a mark."""
     text = source.text
     parts = _Parts(source)
     searched = copied = 0
     while (mark := _MARK.search(text, searched)) is not None:
-        line_before = text.rfind("\n", 0, max(0, text.rfind("\n", 0, mark.start()))) + 1
-        start = max(copied, line_before)
+        start = max(copied, _two_lines_before(text, mark.start()))
         if start > copied:
             parts.insert("\n", start)  # what follows belongs to another paragraph
         searched = _line_end(text, mark.end())
         copied = _line_end(text, searched)
         parts.copy(start, copied)
     return parts.view() if parts.length else None
+
+
+def _two_lines_before(text: str, at: int) -> int:
+    """Where the second line before that of a character begins."""
+    for _ in range(3):
+        at = text.rfind("\n", 0, max(0, at))
+    return at + 1
 
 
 def _line_end(text: str, at: int) -> int:
@@ -137,6 +143,8 @@ def _meaning(match: re.Match[str]) -> str:
     if match["item"] or match["pair"]:
         label = (match["item"] or "").rstrip()
         return f"{label}: " if _TELLING.match(match.string, match.end()) else match.group()
+    if match["fence"]:
+        return "\n"
     return ": " if match["dash"] else ""
 
 

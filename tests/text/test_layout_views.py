@@ -45,6 +45,7 @@ FORMS = {
     "next line": "*New account*\n**{label}:**\n{value}",
     "citation": "> **{label}:** `{value}`",
     "block of code": "{label}:\n```text\n{value}\n```\n",
+    "block after a blank line": "Your {label}:\n\n```\n{value}\n```\n",
     "row": "| {label} | {value} |",
     "row of three": "| Field | Value | Since |\n|:--|:-:|--:|\n| **{label}** | `{value}` | May |",
     "column": "| Name | {label} |\n|------|------|\n| Bo Berg | - |\n| Ann Lee | {value} |",
