@@ -47,7 +47,7 @@ _SHORTEST_VALUE = 9
 _NO_WORD = re.compile(r"[\d@]|\w[._+/-]\w|[a-z][A-Z]|[A-Z]{9}")
 
 
-class _Edit(NamedTuple):
+class Edit(NamedTuple):
     """What one place of the text became: characters start to end of the view, and of the text."""
 
     view_start: int
@@ -59,7 +59,7 @@ class _Edit(NamedTuple):
 class DecodedText:
     """A text after replacements, which knows where its characters come from."""
 
-    def __init__(self, text: str, edits: list[_Edit], source: DecodedText | None = None) -> None:
+    def __init__(self, text: str, edits: list[Edit], source: DecodedText | None = None) -> None:
         self.text = text
         self._edits = edits
         self._ends = [edit.view_end for edit in edits]
@@ -84,18 +84,18 @@ def decoded(text: str) -> DecodedText | None:
     None where it has none. Linear in the length."""
     view: DecodedText | None = None
     for _ in range(_ROUNDS):
-        further = _replaced(text, _escapes(text), _meaning, view)
+        further = replaced(text, _escapes(text), _meaning, view)
         if further is None:
             break
         if view is None and _ESCAPED_URL.search(text):
-            further = _replaced(further.text, _PLUS.finditer(further.text), lambda _: " ", further) or further
+            further = replaced(further.text, _PLUS.finditer(further.text), lambda _: " ", further) or further
         view, text = further, further.text
     return view
 
 
 def unwrapped(source: DecodedText) -> DecodedText | None:
     """The text with a blank where a line break, a tab or a plus is between two digits; None where none does."""
-    return _replaced(source.text, _WRAP.finditer(source.text), lambda _: " ", source)
+    return replaced(source.text, _WRAP.finditer(source.text), lambda _: " ", source)
 
 
 def rejoined(source: DecodedText) -> DecodedText | None:
@@ -103,7 +103,7 @@ def rejoined(source: DecodedText) -> DecodedText | None:
     those that are no words on both sides. None where the text has no such break. Linear in the length."""
     text = source.text
     pieces: list[str] = []
-    edits: list[_Edit] = []
+    edits: list[Edit] = []
     last = length = 0
     for match in _BREAK.finditer(text):
         line = text[max(last, match.start() - _LONGEST_HALF) : match.start()]
@@ -112,8 +112,8 @@ def rejoined(source: DecodedText) -> DecodedText | None:
         if before and not line.endswith((" ", "\t")) and _can_be_a_value(before[0], after):
             start = match.start() - len(line) + line.rindex(before[0])
             joint = length + 1 + len(before[0])
-            edits.append(_Edit(length, length + 1, last, start))
-            edits.append(_Edit(joint, joint, start + len(before[0]), match.end()))
+            edits.append(Edit(length, length + 1, last, start))
+            edits.append(Edit(joint, joint, start + len(before[0]), match.end()))
             pieces += ("\n", before[0], after)
             length, last = joint + len(after), match.end() + len(after)
     return DecodedText("".join(pieces), edits, source) if edits else None
@@ -125,20 +125,20 @@ def _can_be_a_value(before: str, after: str) -> bool:
     return "@" in before or (_NO_WORD.search(before) is not None and _NO_WORD.search(after) is not None)
 
 
-def _replaced(
+def replaced(
     text: str,
     matches: Iterable[re.Match[str]],
     meaning: Callable[[re.Match[str]], str],
     source: DecodedText | None = None,
 ) -> DecodedText | None:
     pieces: list[str] = []
-    edits: list[_Edit] = []
+    edits: list[Edit] = []
     last = length = 0
     for match in matches:
         new = meaning(match)
         if match.start() >= last and new != match.group():
             length += match.start() - last
-            edits.append(_Edit(length, length + len(new), *match.span()))
+            edits.append(Edit(length, length + len(new), *match.span()))
             pieces += (text[last : match.start()], new)
             length += len(new)
             last = match.end()

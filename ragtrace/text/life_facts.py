@@ -58,7 +58,7 @@ _HOME = re.compile(
     r"(?:mrs?|ms|dr|herrn?|frau|mme|sra?)\.?\s)"
     r"[A-ZÀ-Ý][\w-]+(?:\s[A-ZÀ-Ý][\w-]+)?[:,]\s"
 )
-_ADDRESS = re.compile(rf"{_STREET}(?:{_TOWN})")
+_ADDRESS = re.compile(rf"(?:{_STREET}){_TOWN}")
 
 _HOME_MARKS = (
     "home",

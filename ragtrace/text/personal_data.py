@@ -8,7 +8,7 @@ a home, need a model (`ragtrace.models.person_names`); here they are neither fou
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from ragtrace.text.item_checks import is_card, is_host_ip, is_iban, is_real_emai
 from ragtrace.text.item_kinds import Group, Kind, Parts, personal
 from ragtrace.text.item_labels import label_search
 from ragtrace.text.item_search import SearchText, announces_no_example, is_free_number, is_nobodys_contract
+from ragtrace.text.layout_views import laid_out
 from ragtrace.text.network_addresses import (
     IPV4,
     IPV4_FORM,
@@ -170,13 +171,28 @@ def _find(group: Group, text: str, regions: Sequence[str] = ()) -> list[Match]:
     prepared = SearchText(text[:_MAX_CHARS], regions)
     matches: list[Match] = []
     occupied = bytearray(len(prepared.text))
+    for match in (*_reported(group, prepared), *_laid_out(group, prepared.text)):
+        if not any(occupied[match.start : match.end]):
+            matches.append(match)
+            occupied[match.start : match.end] = b"\1" * (match.end - match.start)
+    return sorted(matches, key=lambda match: match.start)
+
+
+def _reported(group: Group, text: SearchText) -> Iterator[Match]:
     for kind in KINDS:
         if kind.reported and kind.group == group:
-            for start, end in kind.find(prepared):
-                if not any(occupied[start:end]):
-                    matches.append(Match(kind.name, start, end))
-                    occupied[start:end] = b"\1" * (end - start)
-    return sorted(matches, key=lambda match: match.start)
+            for start, end in kind.find(text):
+                yield Match(kind.name, start, end)
+
+
+def _laid_out(group: Group, text: str) -> Iterator[Match]:
+    """What is found in the text without its layout. A national phone number needs no view where only its form tells."""
+    view = laid_out(DecodedText(text, []))
+    if view is not None:
+        for match in _reported(group, SearchText(view.text)):
+            start, end = view.place(match.start, match.end)
+            if start < end:  # not so where it is in a label
+                yield Match(match.kind, start, end)
 
 
 def is_refuted(name: str, text: str) -> bool:
@@ -194,11 +210,14 @@ _TOKEN_REST = re.compile(r"(?:[^\s\"'`<>{}()\[\],;]*\w)?")
 def find_masks(text: str) -> list[Mask]:
     """The places to hide in order to mask a text, in order; they do not overlap. Values that letters of other scripts,
     underscores, no-break spaces or dashes hide from the patterns are found in `plain_views` of the text, and those that
-    escapes, invisible characters or line breaks hide in what `decoded` and `unwrapped` return."""
+    escapes, invisible characters, a layout or line breaks hide in what `decoded`, `laid_out` and `unwrapped` return."""
     spans = _seen_spans(text)
     if (view := decoded(text)) is not None:
         spans += [(*view.place(start, end), rank) for start, end, rank in _seen_spans(view.text)]
     plain = DecodedText(text, []) if view is None else view
+    if (view := laid_out(plain)) is not None:
+        places = ((*view.place(start, end), rank) for start, end, rank in _mask_spans(view.text))
+        spans += [(start, end, rank) for start, end, rank in places if start < end]
     if (view := unwrapped(plain)) is not None:
         spans += [(*view.place(start, end), rank) for start, end, rank in _mask_spans(view.text, _CHECKED_NUMBERS)]
     if (view := rejoined(plain)) is not None:

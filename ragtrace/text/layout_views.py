@@ -1,0 +1,264 @@
+"""Reads Markdown, tables, JSON and XML as the lines "label: value" that they show.
+
+Patterns know "Password: x". They do not know `**Password:** x`, a table's cell below "Password", `"password": "x"` or
+`<password>x</password>`. The view of a text has the first form for all of them, and its places can be moved back to
+the text.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from ragtrace.text.decoded_text import DecodedText, Edit, replaced
+
+_MARKS = ("*", "`", "|", "<", "_", "](", '"', "':", ": '", "='", "= '", " \u2013 ", " \u2014 ", " - ")
+_MARK = re.compile(r"[*`|<_]|\]\(|[\"'][ \t]?[:=]|[:=][ \t]{0,3}[\"']|[ \t][\u2013\u2014-][ \t]")
+_QUOTE = r"[\\\"'`*]{0,4}"
+_INLINE = "a abbr b big code del em font i ins kbd label mark s samp small span strong sub sup tt u wbr"
+_BLOCKS = """
+article body br caption center dd div dl dt footer form h1 h2 h3 h4 h5 h6 head header hr html li main nav ol p pre
+section table tbody tfoot thead tr ul
+"""
+_INLINE_TAGS = frozenset(_INLINE.split())
+_TAG = "|".join(f"{_INLINE} {_BLOCKS} td th".split())
+_PIECE = re.compile(
+    # The name of a value: in JSON, in code or in settings.
+    rf"(?<![\w-])(?P<key>[^\W\d][\w-]{{1,40}})(?![\w-])(?P<link>{_QUOTE}[ \t]?[:=]{_QUOTE}[ \t]{{0,3}}{_QUOTE})"
+    r"(?=[^\s\"'`*\\])"
+    # A name and its value side by side: name="password" value="x".
+    r"|(?<=\w)(?P<pair>[\"']?,?\s{1,40}[\"']?(?i:value)[\"']?[ \t]?[:=][ \t]{0,3}[\"']?)(?=\S)"
+    rf"|<(?P<close>/?)(?P<tag>(?i:{_TAG}))(?:\s[^<>]{{0,300}})?/?>(?P<blanks>\s{{0,80}})"
+    r"|<(?P<element>[A-Za-z][\w:.-]{0,40})"
+    r"(?:>(?P<parent>\s{0,80})(?=<[A-Za-z])|(?:\s[^<>]{0,300})?>(?=[^<>]{1,200}</))"
+    r"|\\{1,4}(?=[\"'])"
+    r"|\[(?=[^\[\]\n]{1,80}\]\()"
+    # An item of a list, a dash and its value.
+    r"|^(?P<item>[ \t]{0,8}(?:[-*+•]|\d{1,2}[.)])[ \t]{1,3}[^\W\d_][\w'/ -]{0,40})"
+    r"[ \t](?:[\u2013\u2014\u2192-]|->)[ \t]"
+    r"|^[ \t]{0,3}>[ \t]?"
+    r"|(?P<fence>(?:\r?\n){1,2}[ \t]{0,8}(?:```|~~~)[\w+-]{0,20}[ \t]{0,8}\r?\n)"
+    # Emphasis and code. Stars and underscores inside of a value belong to it.
+    r"|(?=[*_`])(?:(?<=[^\s*_`])[*_`]{1,6}[ \t](?P<dash>(?:[\u2013\u2014\u2192-]|->)[ \t])"
+    r"|(?<![0-9A-Za-z*_`])[*_`]{1,6}(?=[^\s*_`|,;.:)-])|(?<=[^\s*_`-])[*_`]{1,6}(?![\w*_`]))",
+    re.M,
+)
+_TELLING = re.compile(r"[^\"'`\n<>|]{0,80}?(?:[\d!@#$%^&]|[a-z][A-Z]|[A-Z]{8})")
+"""What may be an item: "string" and "required" are in the cells and keys of many texts about code."""
+_SECRET_NAME = re.compile(r"(?i)pass(?!port|enger)|pwd|secret|token|key|credential|auth(?!or)|client_?id")
+"""The patterns of secrets know such names as they are in code, and which of them are public."""
+_WORD_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|[_-]+")
+_ACRONYM_WORDS = """
+aba ahv amka atin avs bic blz bsb bsn cbu clabe cnic cnp cpf cpr cuil cuit curp cvc cvu cvv dln dni dob egn ein fein
+hetu hkid iban imei inn insee insz ird itin jmbg kvnr mbi meid mrn nhc nhs nie nif nik nin nino nip nir niss nric nss
+nuss oib otp pan pesel pin pps ppsn ptin rfc rrn rtn rut rvnr sin snils ssn svnr swift tckn tfn tin uidai utr vin
+"""
+_ACRONYMS = frozenset(_ACRONYM_WORDS.split())
+"""The labels that are known in capitals and written small as keys; not those that are words, as "fin" and "run"."""
+_LETTER = re.compile(r"[^\W\d_]")
+_PIPE = re.compile(r"(?<!\\)\|")
+_RULE = frozenset("|:-+= \t\r")
+"""The characters of a line between the head and the rows of a table."""
+_LONGEST_LABEL = 40
+_GROWTH = 4
+"""How many times as long as the text a view becomes: labels are written again for each row."""
+
+
+def laid_out(source: DecodedText) -> DecodedText | None:
+    """The lines that have a layout, without emphasis and tags, with "label: value" for keys, cells and elements; None
+    where none has. Linear in the length."""
+    lines = _marked_lines(source) if any(mark in source.text for mark in _MARKS) else None
+    if lines is None:
+        return None
+    view = replaced(lines.text, _PIECE.finditer(lines.text), _meaning, lines)
+    plain = lines if view is None else view
+    return (_with_rows(plain) if "|" in plain.text else None) or view
+
+
+class _Parts:
+    """A view that is put together of parts of a text, and of other characters between them."""
+
+    def __init__(self, source: DecodedText) -> None:
+        self.source = source
+        self.edits: list[Edit] = []
+        self.length = 0
+        self._pieces: list[str] = []
+        self._last = 0
+
+    def copy(self, start: int, end: int) -> None:
+        """Add characters of the text."""
+        if start != self._last:
+            self.edits.append(Edit(self.length, self.length, self._last, start))
+        self._pieces.append(self.source.text[start:end])
+        self.length += end - start
+        self._last = end
+
+    def insert(self, characters: str, at: int) -> None:
+        """Add characters that the text has not at this place."""
+        self.edits.append(Edit(self.length, self.length + len(characters), at, at))
+        self._pieces.append(characters)
+        self.length += len(characters)
+        self._last = at
+
+    def view(self) -> DecodedText:
+        """What was added so far."""
+        return DecodedText("".join(self._pieces), self.edits, self.source)
+
+
+def _marked_lines(source: DecodedText) -> DecodedText | None:
+    """The lines with a mark of a layout, two lines before each and one after it; None where no line has a mark."""
+    text = source.text
+    parts = _Parts(source)
+    searched = copied = 0
+    while (mark := _MARK.search(text, searched)) is not None:
+        start = max(copied, _two_lines_before(text, mark.start()))
+        if start > copied:
+            parts.insert("\n", start)  # what follows belongs to another paragraph
+        searched = _line_end(text, mark.end())
+        copied = _line_end(text, searched)
+        parts.copy(start, copied)
+    return parts.view() if parts.length else None
+
+
+def _two_lines_before(text: str, at: int) -> int:
+    """Where the second line before that of a character begins."""
+    for _ in range(3):
+        at = text.rfind("\n", 0, max(0, at))
+    return at + 1
+
+
+def _line_end(text: str, at: int) -> int:
+    """Where the line of a character ends, with its line break."""
+    return text.find("\n", at) + 1 or len(text)
+
+
+def _meaning(match: re.Match[str]) -> str:
+    """What a mark of the layout stands for; itself where it stays."""
+    if match["key"]:
+        return _key(match)
+    if match["tag"]:
+        return _tag(match)
+    if match["element"]:
+        return _element(match)
+    if match["item"] or match["pair"]:
+        label = (match["item"] or "").rstrip()
+        return f"{label}: " if _TELLING.match(match.string, match.end()) else match.group()
+    if match["fence"]:
+        return "\n"
+    return ": " if match["dash"] else ""
+
+
+def _key(match: re.Match[str]) -> str:
+    key, link = match["key"], match["link"]
+    if not _TELLING.match(match.string, match.end()):
+        return key + link.replace("*", "").replace("`", "")
+    mark = ":" if ":" in link else "="
+    return _words(key) + (link if link.strip() == mark else f"{mark} ")
+
+
+def _words(name: str) -> str:
+    """A name in code as words: "phoneNumber" is "phone Number", "ssn" is "SSN"."""
+    words = [name] if _SECRET_NAME.search(name) else _WORD_BORDER.sub(" ", name).split()
+    return " ".join(word.upper() if word.lower() in _ACRONYMS else word for word in words)
+
+
+def _tag(match: re.Match[str]) -> str:
+    """The text in the place of a tag of HTML."""
+    name, is_end = match["tag"].lower(), bool(match["close"])
+    if name in _INLINE_TAGS:
+        return " " if is_end and match.string.startswith("<", match.end()) else match["blanks"]
+    if name in ("td", "th"):
+        if not is_end:
+            return "| "
+        # The row of heads ends here.
+        return " |\n|-" if name == "th" and match.string.startswith("</tr", match.end()) else " "
+    if name == "dt":
+        return ": " if is_end else "\n"
+    return "|\n" if name == "tr" and is_end else "\n"
+
+
+def _element(match: re.Match[str]) -> str:
+    """The label in the place of an element's start in XML; a parent's name is the first word of its child's label."""
+    if match["parent"] is not None:
+        return f" {_words(match['element'])} "
+    return f" {_words(match['element'])}: " if _TELLING.match(match.string, match.end()) else match.group()
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+_Cell = tuple[int, int]
+"""The characters of one cell, without the blanks around them."""
+
+
+def _with_rows(source: DecodedText) -> DecodedText | None:
+    """The text with "label: value" in the place of each row of a table; None where it has no row with a value."""
+    text = source.text
+    parts = _Parts(source)
+    copied = 0
+    heads: list[str] = []
+    is_ruled = False
+    cells: list[_Cell] = []
+    for start, end in _lines(text):
+        line = text[start:end].strip()
+        if not line:
+            continue
+        if "-" in line and _RULE.issuperset(line):
+            heads, is_ruled = [_label(text, cell) for cell in cells], bool(cells)
+            continue
+        cells = _cells(text, start, end)
+        if not cells:
+            heads, is_ruled = [], False
+        elif line[0] == "|" or is_ruled:
+            if (labelled := _labelled(text, cells, heads)) and parts.length < _GROWTH * len(text):
+                parts.copy(copied, start)
+                _add_values(parts, labelled)
+                copied = end
+            heads = heads or [_label(text, cell) for cell in cells]
+    if not copied:
+        return None
+    parts.copy(copied, len(text))
+    return parts.view()
+
+
+def _labelled(text: str, cells: list[_Cell], heads: list[str]) -> list[tuple[str, _Cell]]:
+    """The cells that may be an item, each with its head, and with the first cell of its row."""
+    values = [(number, cell) for number, cell in enumerate(cells) if _TELLING.match(text, *cell)]
+    first = _label(text, cells[0]) if values else ""
+    labelled = [(heads[number], cell) for number, cell in values if number < len(heads) and heads[number]]
+    return labelled + [(first, cell) for number, cell in values if number and first]
+
+
+def _add_values(parts: _Parts, labelled: list[tuple[str, _Cell]]) -> None:
+    for label, (start, end) in labelled:
+        parts.insert(f"\n{label}: ", start)
+        parts.copy(start, end)
+        parts.insert(" ;", end)
+
+
+def _lines(text: str) -> list[tuple[int, int]]:
+    borders = [-1, *(match.start() for match in re.finditer("\n", text)), len(text)]
+    return [(start + 1, end) for start, end in pairwise(borders)]
+
+
+def _cells(text: str, start: int, end: int) -> list[_Cell]:
+    """The cells of a line with a pipe."""
+    pipes = [match.start() for match in _PIPE.finditer(text, start, end)]
+    if not pipes:
+        return []
+    borders = [start - 1, *pipes, end]
+    cells = [_trimmed(text, first + 1, last) for first, last in pairwise(borders)]
+    return cells[1:] if cells[0][0] == cells[0][1] else cells
+
+
+def _trimmed(text: str, start: int, end: int) -> _Cell:
+    part = text[start:end]
+    start += len(part) - len(part.lstrip())
+    return start, max(start, start + len(part.strip()))
+
+
+def _label(text: str, cell: _Cell) -> str:
+    """A cell as the label of others; empty where it is not one."""
+    start, end = cell
+    if not 0 < end - start <= _LONGEST_LABEL or not _LETTER.search(text, start, end):
+        return ""
+    return " ".join(map(_words, text[start:end].strip(" :").split()))

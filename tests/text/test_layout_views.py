@@ -1,0 +1,161 @@
+"""A value in Markdown, a table, JSON or XML is found and masked as in "label: value", at its place in the text."""
+
+# ruff: noqa: RUF001 dashes are what is tested
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ragtrace.text.decoded_text import DecodedText
+from ragtrace.text.layout_views import laid_out
+from ragtrace.text.personal_data import find_personal_data, find_secrets
+from ragtrace.text.redaction import mask_pii
+
+PERSONAL = {
+    "Phone": "2065550147",
+    "Mobile": "(0171) 5550 133",
+    "SSN": "536228145",
+    "NHS number": "9434765919",
+    "VIN": "1M8GDM9AXKP042788",
+    "Date of birth": "3 May 1979",
+    "Account number": "4839201748",
+    "Home address": "27 Cedar Lane, Portland, OR 97205",
+}
+SECRETS = {
+    "Password": "tr4vel-Owl!",
+    "Passwort": "Regen#Bogen77",
+    "Wi-Fi password": "LemonTree58",
+    "API key": "b71d0f64ac9e4d8193a5e27c60fd8b12",
+    "Access token": "Vn4cTz81QbLw6XsDk0RyM",
+    "PIN": "7316",
+    "Recovery code": "4c9d-81ef-07ab",
+}
+FORMS = {
+    "bold label": "**{label}:** {value}",
+    "bold label before the colon": "* **{label}**: {value}",
+    "bold value": "{label}: **{value}**",
+    "value as code": "{label}: `{value}`",
+    "italic": "_{label}_: *{value}*",
+    "sentence": "The {label} is **{value}**.",
+    "code in a sentence": "The {label} is `{value}`, as agreed.",
+    "list with a dash": "1. **{label}** – {value}\n2. **City** – Rome",
+    "plain list with a dash": "- {label} – {value}",
+    "link": "{label}: [{value}](https://x.test/a)",
+    "next line": "*New account*\n**{label}:**\n{value}",
+    "citation": "> **{label}:** `{value}`",
+    "block of code": "{label}:\n```text\n{value}\n```\n",
+    "block after a blank line": "Your {label}:\n\n```\n{value}\n```\n",
+    "row": "| {label} | {value} |",
+    "row of three": "| Field | Value | Since |\n|:--|:-:|--:|\n| **{label}** | `{value}` | May |",
+    "column": "| Name | {label} |\n|------|------|\n| Bo Berg | - |\n| Ann Lee | {value} |",
+    "column without borders": "Name | {label}\n--- | ---\nAnn Lee | {value}",
+    "column of a terminal": "+----+----+\n| Name | {label} |\n+----+----+\n| Ann | {value} |\n+----+----+",
+    "JSON": '{{"{key}": "{value}", "city": "Rome"}}',
+    "JSON of objects": '{{\n  "name": "Ann",\n  "{camel}": "{value}"\n}}',
+    "JSON in JSON": '{{"body": "{{\\"{key}\\": \\"{value}\\"}}"}}',
+    "Python": "{{'{key}': '{value}'}}",
+    "settings": "{upper} = '{value}'",
+    "XML": "<{key}>{value}</{key}>",
+    "XML of objects": "<User>\n  <{camel}>{value}</{camel}>\n</User>",
+    "attribute": '<user id="u1" {key}="{value}"/>',
+    "name and value": '{{"name": "{label}", "value": "{value}"}}',
+    "name and value as attributes": '<add key="{label}" value="{value}"/>',
+    "cells": "<td>{label}</td><td>{value}</td>",
+    "HTML table": "<table><tr><th>Name</th><th>{label}</th></tr>\n<tr>\n <td>Bo</td>\n <td>{value}</td></tr></table>",
+    "HTML list": "<ul><li><b>{label}:</b> {value}</li></ul>",
+    "HTML definition": "<dl><dt>{label}</dt><dd>{value}</dd></dl>",
+}
+
+
+def _text(form: str, label: str, value: str) -> str:
+    key = label.lower().replace(" ", "_").replace("-", "_")
+    first, *others = key.split("_")
+    camel = first + "".join(map(str.capitalize, others))
+    return FORMS[form].format(label=label, value=value, key=key, camel=camel, upper=key.upper())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_values_in_a_layout_are_found_and_masked(form: str) -> None:
+    """Each kind is found at its place, and no character of it is left by the mask."""
+    for labels, find in ((PERSONAL, find_personal_data), (SECRETS, find_secrets)):
+        for label, value in labels.items():
+            text = f"Here you are.\n\n{_text(form, label, value)}\n\nAnything else?"
+            # A password may be reported with the marks around it.
+            assert value in {text[match.start : match.end].strip("*`\\\"'.") for match in find(text)}, (label, text)
+            masked = mask_pii(text)
+            assert value not in masked, text
+            assert masked.startswith("Here you are."), text
+            assert masked.endswith("Anything else?"), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| Field | Type | Required |\n|---|---|---|\n| `password` | string | yes |\n| phone | text | E.164 |",
+        "| Parameter | In | Default |\n|---|---|---|\n| password | query | 8 |\n| token | header | 24h |",
+        "| Setting | Value |\n|---|---|\n| Password length | 12 |\n| Account lockout | 5 attempts |",
+        "| Password | Notes |\n|---|---|\n| Policy | changed 2024-05-01 |",
+        "| Phone | Release | Sales |\n|---|---|---|\n| Galaxy | 2023-02-17 | 12000000 |",
+        "| Token | ID |\n|---|---|\n| hello | 15339 |\n| world | 995 |",
+        '{"properties": {"password": {"type": "string", "minLength": 8}, "ssn": {"type": "string"}}}',
+        '{"password": "********", "api_key": "<your key>", "token": null}',
+        '{"password_hash": "5f4dcc3b5aa765d61d8327deb882cf99", "key_id": "AKX92"}',
+        "password_hash=5f4dcc3b5aa765d61d8327deb882cf99\npassword_min_length=8\npassword_url=https://x1.io/a",
+        "<password>required</password>\n<phone>optional, 10 digits</phone>",
+        "schemaKey = 'INV_Table_7_64'",
+        "**SSN:** ***-**-1234, card **** **** **** 4242, phone ***-***-7788",
+        "- Password – at least 8 characters\n- PIN – 4 digits\n- Phone – call us 24/7",
+        "**Account number:** 8 to 12 digits\n**Phone:** Mon-Fri 9:00-17:00",
+        '{"order_id": "4158672291", "call_count": 12345678, "run": 12345678}',
+        'def f(**kwargs): return kwargs["password"] * 2**10 | 0x12',
+        "cat a.txt | grep password1 | wc -l",
+        "| Key | Action |\n|---|---|\n| Ctrl+C | Copy |\n| F5 | Refresh page 2 |",
+    ],
+)
+def test_a_layout_without_values_has_none(text: str) -> None:
+    """Tables of fields and settings, schemas, masked values and code hold no personal data and no secret."""
+    assert find_personal_data(text) == []
+    assert find_secrets(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("**API key:** Ab*c1_Zk*9**2xQ_p7Lm0Rt5vYw8", "Ab*c1_Zk*9**2xQ_p7Lm0Rt5vYw8"),
+        ("`client_secret`: `q_8Zr__Lm2Xv7_Tb5Nc0Wp`", "q_8Zr__Lm2Xv7_Tb5Nc0Wp"),
+    ],
+)
+def test_stars_and_underscores_of_a_value_stay(text: str, value: str) -> None:
+    """A key is not cut where a mark of emphasis is inside of it."""
+    (match,) = find_secrets(text)
+    assert text[match.start : match.end] == value
+
+
+def test_a_value_is_reported_once_and_as_in_the_text() -> None:
+    """What the text itself shows to the patterns is not reported again from the view."""
+    text = json.dumps({"email": "ann.lee@orbit-mail.net", "phone_number": "2065550147"})
+    assert [(match.kind, text[match.start : match.end]) for match in find_personal_data(text)] == [
+        ("email", "ann.lee@orbit-mail.net"),
+        ("phone", "2065550147"),
+    ]
+
+
+def test_prose_has_no_view() -> None:
+    """A text without marks is not read a second time; of others only the lines with marks and their neighbours are."""
+    prose = "The meeting starts at 9. Bring the form (page 2): it's short.\n" * 50
+    assert laid_out(DecodedText(prose, [])) is None
+    view = laid_out(DecodedText(f"{prose}**Phone:** 2065550147\n{prose}", []))
+    assert view is not None
+    assert len(view.text) < 300
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["*", "**", "`", "_", "|", "|a|1|\n", "| - |\n", "<", "<a ", "<td>1", "<b><c>", '"a":1', "a_b='1", "\n- a - 1"],
+)
+def test_views_grow_with_the_text(unit: str) -> None:
+    """Repeated marks do not make a view that is much longer than its text."""
+    text = (unit * 200_000)[:200_000]
+    view = laid_out(DecodedText(text, []))
+    assert view is None or len(view.text) < 6 * len(text)
