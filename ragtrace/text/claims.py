@@ -90,6 +90,8 @@ _ABOUT_TEXTS = re.compile(
     r"talks?|specify|specifies|includes?|provides?|contains?|relates?|"
     r"concerns?|deals?|address(?:es)?|lists?|explains?|gives?|outlines?|refers?|emphasi[sz]es?|compares?|"
     r"(?:is|are) (?:about|related|unrelated|limited|focused|an? ))(?:\b|(?<= ))(?! that\b)"
+    r"|^\W*(?:the (?:closest|nearest|only|most relevant) \w+|(?:what|all) i (?:did find|found)) (?:is|was) (?:an?|the) "
+    r"(?:section|chapter|passage|article|page|paragraph)s? (?:on|about)\b"
     r"|^\W*(?:(?:however|but),? )?(?:the|your) (?:question|query) (?:asks|is asking|was|is about|refers|concerns|"
     r"requires)\b",
     re.I,

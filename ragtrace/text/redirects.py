@@ -1,7 +1,7 @@
 """Where else an answer that abstains sends its reader: "Ask your bank.", "The support team can help you with that."
 
 A clause is a redirect where it has the form of one and each of its words belongs to a redirect, beside the topic of the
-question ("about parental leave"). An amount, a date, a reason or another statement needs words of its own: with these
+question ("about parental leave") and a contact. An amount, a date, a reason or another statement needs words of its own: with these
 the clause stays a claim.
 """
 
@@ -117,6 +117,15 @@ _FACT = re.compile(
     r"december|in may|in march|today|tomorrow|tonight)s?\b",
     re.I,
 )
+_CONTACT = re.compile(
+    r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:https?://|www\.)[^\s,;)]*[^\s,;).!?]"
+    r"|(?P<call>\b(?:call|phone|ring|dial|text|contact|reach)(?: [^\W\d]+){0,5}? )"
+    r"(?!\d{4}-\d\d-|\d{1,2}-\d{1,2}-\d{4}\b)[+(]?\d[\d ()-]{4,}\d\b"
+    r"(?!\S*\w| ?[%€£$]| (?:percent|euros?|eur|dollars?|usd|pounds|times|hours?|days?|weeks?|months?|years?)\b)",
+    re.I,
+)
+"""E-mail addresses, links, and the phone number that the reader is to call. Whether the chunks hold them is what
+`pii_leakage` tells."""
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 _ENDINGS = ("", "s", "es", "ing", "'s")
 _OTHER_LANGUAGES = re.compile(
@@ -135,7 +144,7 @@ _OTHER_STATEMENT = re.compile(
 
 def is_redirect(clause: str) -> bool:
     """Whether a clause says only where else to ask, what to tell, or what the answer depends on."""
-    clause = clause[:READ].replace("’", "'")
+    clause = _CONTACT.sub(r"\g<call> ", clause[:READ].replace("’", "'"))
     if _FACT.search(clause):
         return False
     if _OTHER_LANGUAGES.match(clause):

@@ -118,8 +118,12 @@ def test_dress_alone_claims_nothing(answer: str) -> None:
         ("Nothing in the manual covers this, so I would rather not guess.", ["abstention", "abstention"]),
         ("I cannot answer that. Please contact the service desk.", ["abstention", "courtesy"]),
         ("Please contact the service desk.", ["claim"]),
-        ("I cannot answer that. Please call 0800 1234.", ["abstention", "claim"]),
+        ("I cannot answer that. Please call 0800 1234.", ["abstention", "courtesy"]),
+        ("I cannot answer that. Please call 0800 1234 for 2 EUR.", ["abstention", "claim"]),
+        ("I cannot answer that. Please call 100000 times.", ["abstention", "claim"]),
+        ("I cannot answer that. Contact us on 2024-05-01.", ["abstention", "claim"]),
         ("Unable to answer. The passages only discuss valves.", ["abstention", "abstention"]),
+        ("Unable to answer. The closest match is a section on valves.", ["abstention", "abstention"]),
     ],
 )
 def test_what_an_abstaining_answer_states_beside_is_a_claim(answer: str, kinds: list[str]) -> None:
@@ -147,6 +151,9 @@ REDIRECTS = (
     "Such details are normally found in the contract.",
     "I recommend asking Acme Customer Care.",
     "Please provide more context.",
+    "For questions, email service@acme.example.",
+    "Visit https://acme.example/help for more information.",
+    "You can reach the help desk at 555-010-0199.",
     "You can always ask your bank.",
     "Für weitere Auskünfte wenden Sie sich bitte an den Händler.",
     "Pour plus d'informations, veuillez contacter le fabricant.",
