@@ -1,8 +1,8 @@
 """Where else an answer that abstains sends its reader: "Ask your bank.", "The support team can help you with that."
 
 A clause is a redirect where it has the form of one and each of its words belongs to a redirect, beside the topic of the
-question ("about parental leave") and a contact. An amount, a date, a reason or another statement needs words of its own: with these
-the clause stays a claim.
+question ("about parental leave") and a contact. An amount, a date, a reason or another statement needs words of its
+own: with these the clause stays a claim.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import re
 
 from ragtrace.text.abstentions import READ
 
-_WORDS_OF_REDIRECTS = frozenset(
-    """
+_WORDS = """
 a an the your our my their his her its this these those such it them they you i we he she us me and or but so also
 then instead alternatively otherwise however perhaps maybe if in on at by via from with for to of as about regarding
 into up out back who someone somebody anyone any some all each other another one only own be is are was would will can
@@ -43,8 +42,8 @@ healthcare real-time responsible corresponding respective usually typically ofte
 probably likely possibly commonly frequently vary varies depend differ change found listed printed shown available
 stated included specified given time over price rate fee cost rule regulation law requirement availability country
 countries region state location account member
-""".split()
-)
+"""
+_WORDS_OF_REDIRECTS = frozenset(_WORDS.split())
 _NEWS = (
     r"(?:information|info|details?|help|assistance|advice|guidance|clarification|support|answers?|confirmation|"
     r"specifics|instructions|recommendations|updates?|insights?|explanation|more\W*$)"
