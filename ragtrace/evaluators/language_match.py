@@ -47,19 +47,19 @@ def language_mismatch(trace: Trace) -> Score | None:
     if same is None:
         return None
     one, other = next(iter(question)), next(iter(answer))
-    asked = not same and any(asks_for_language(trace.query, language) for language in _group(other))
-    if not same and not asked and any(names_language(trace.query, language) for language in _group(other)):
+    is_requested = not same and any(asks_for_language(trace.query, language) for language in _group(other))
+    if not same and not is_requested and any(names_language(trace.query, language) for language in _group(other)):
         return None
     retrieved = likely("\n".join(d.content[:_READ] for d in trace.documents)[: 5 * _READ]) if trace.documents else {}
     foreign = _same(question, retrieved) is False
     explanation = f"question {one} ({question[one]:.2f}), answer {other} ({answer[other]:.2f})"
-    if asked:
+    if is_requested:
         explanation += ", which the question asks for"
     return Score(
         "language_mismatch",
-        value=1.0 if same or asked else 0.0,
+        value=1.0 if same or is_requested else 0.0,
         explanation=f"{explanation}, context {next(iter(retrieved))}" if foreign else explanation,
-        failures=failures(not same and not asked, foreign),
+        failures=failures(not same and not is_requested, foreign),
     )
 
 

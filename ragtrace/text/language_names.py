@@ -65,21 +65,21 @@ _ENDS = (
 
 def names_language(question: str, language: str) -> bool:
     """Whether a question names a language, for example "German cities" for `de`."""
-    return language in _NAMES and _named(language).search(question) is not None
+    return language in _NAMES and _name_pattern(language).search(question) is not None
 
 
 def asks_for_language(question: str, language: str) -> bool:
     """Whether a question asks for an answer in a language: "in German", "the German text"."""
-    return language in _NAMES and _asked(language).search(question) is not None
+    return language in _NAMES and _request_pattern(language).search(question) is not None
 
 
 @lru_cache(maxsize=64)
-def _named(language: str) -> re.Pattern[str]:
+def _name_pattern(language: str) -> re.Pattern[str]:
     return re.compile(_name(language), re.I)
 
 
 @lru_cache(maxsize=64)
-def _asked(language: str) -> re.Pattern[str]:
+def _request_pattern(language: str) -> re.Pattern[str]:
     name = _name(language)
     return re.compile(rf"(?<!\w){_BEFORE}{name}{_ENDS}|[用成]{name}|{name}{_AFTER}", re.I)
 
@@ -87,6 +87,6 @@ def _asked(language: str) -> re.Pattern[str]:
 def _name(language: str) -> str:
     """The names as a pattern. Scripts without blanks have no borders between words."""
     names = _NAMES[language].split()
-    spaced = "|".join(name for name in names if name[0] < "\u2e80")
-    dense = "|".join(name for name in names if name[0] >= "\u2e80")
-    return rf"(?:\b(?:{spaced}){_ENDINGS}\b{'|' + dense if dense else ''})"
+    words = "|".join(name for name in names if name[0] < "\u2e80")
+    signs = "|".join(name for name in names if name[0] >= "\u2e80")
+    return rf"(?:\b(?:{words}){_ENDINGS}\b{'|' + signs if signs else ''})"

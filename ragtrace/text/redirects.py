@@ -41,7 +41,8 @@ financial tax technical professional original full complete different online per
 healthcare real-time responsible corresponding respective usually typically often normally generally sometimes
 probably likely possibly commonly frequently vary varies depend differ change found listed printed shown available
 stated included specified given time over price rate fee cost rule regulation law requirement availability country
-countries region state location account member
+countries region state location account member ring have a look take drop note happy glad welcome opening hour pricing
+notice without between emergency attached payslip
 """
 _WORDS_OF_REDIRECTS = frozenset(_WORDS.split())
 _NEWS = (
@@ -54,30 +55,34 @@ _OPENING = (
     r"to [^,]{1,80},|(?:in|if|when) [^,]{1,60},),? )*"
 )
 _ADVICE = (
-    r"(?:please |kindly |you(?:'d|'ll)? (?:\w+ ){0,4}?(?:to )?|"
+    r"(?:please |kindly |you(?:'d|'ll|'re| are welcome)? (?:\w+ ){0,4}?(?:to )?|"
     r"(?:i|we)(?:'d| would| can)? (?:\w+ )?(?:suggest|recommend|advise|encourage)\b(?: that)?(?: you)?(?: to)? |"
     r"(?:it|that)(?:'s| is| may be| might be| would be) .{0,24}?to |try |consider |"
     r"(?:the|your) (?:best|safest) \w+ (?:is|would be) to )"
 )
 _ADDRESS = (
-    r"(?:contact|consult|ask|check|see|call|phone|visit|reach|refer|speak|talk|turn|look|search|read|review|email|"
-    r"e-mail|write|seek|find|get in touch|go to|try|let me)"
+    r"(?:contact|consult|ask|check|see|call|phone|visit|reach|refer|speak|talk|turn(?:ing)? to|look|search|read|review|email|"
+    r"e-mail|write|seek|find|get in touch|go to|try|"
+    r"let me|ring|(?:have|take) a look|drop (?:us|them) a)"
 )
 _ASK_BACK = (
     r"(?:provid|(?:shar(?:e|ing)|giv(?:e|ing)|tell(?:ing)?)(?: it)?(?: with)? (?:me|us)\b|clarify|specify|rephras|"
     r"reword|upload)"
 )
-_VARIES = r"(?:by|with|across|depending on|from (?=\w+ to ))"
+_VARIES = r"(?:by|with|across|depending on|from (?=(?:one )?\w+ to ))"
 _FORM = re.compile(
     rf"{_OPENING}(?:{_ADVICE}?{_ADDRESS}|{_ADVICE}{_ASK_BACK}"
     # who can help
-    r"|(?:[\w'-]+ ){1,6}?(?:can|could|may|might|will|would|should|'ll) (?:\w+ ){0,3}?(?:help|assist|advise|tell|answer|"
-    r"know|explain|clarify|confirm|get back|(?:be|get) in touch|contact|respond|reply|reach out|follow up|"
+    r"|(?:[\w'-]+ ){1,6}?(?:can|could|may|might|will|would|should|'ll|(?:is|are) (?:happy|glad|able) to) "
+    r"(?:\w+ ){0,3}?(?:help|assist|advise|tell|answer|"
+    r"know|explain|clarify|confirm|get back|(?:be|get) in touch|contact(?! you (?:about|regarding|on|with))|"
+    r"respond|reply|reach out|follow up|"
     rf"(?:have|provide|give|offer|share)\b(?=.*\b{_NEWS}))"
+    r"|only (?:[\w'-]+ ){1,4}?knows?\b"
     r"|(?:[\w'-]+ ){1,6}?(?:is|are|would be|may be|might be) the (?:best|right) \w+"
     # an answer that depends on what the reader did not tell
     rf"|(?:[\w'-]+ ){{1,3}}?(?:(?:may|might|can|could|will|{_OFTEN}) (?:\w+ )?(?:vary|depend|differ|change)s?|vary|"
-    rf"varies|differs?|depends?|changes?)(?= (?:on|over|{_OFTEN}|{_VARIES})\b|\W*$)"
+    rf"varies|differs?|depends?|changes?)(?= (?:on|over|between|without|{_OFTEN}|{_VARIES})\b|\W*$)"
     # where such a thing is written
     rf"|(?:it|they|this|that|these|(?:(?:this|that|these|those|such|the) )?(?:[\w-]+ )?{_NEWS}) (?:(?:is|are) {_OFTEN}|"
     r"(?:can|may|might|could) (?:\w+ )?be)(?: (?:found|listed|printed|shown|stated|specified|given))? (?:on|in|at)\b)",
