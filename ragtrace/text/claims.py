@@ -59,8 +59,8 @@ _PERSONAL = re.compile(
 )
 _AVOIDS = re.compile(
     r"^\W*(?:(?:so|and|but|therefore|thus),? )*(?:i|we) (?:would|will|can|could|cannot|can't|must|do|don't|am|"
-    r"have(?= (?:no|not|nothing|only|never|been|to)\b)|want|prefer"
-    r")\b|^\W*(?:so|and|but)? ?i'(?:d|ll|m)\b",
+    r"have(?= (?:no|not|nothing|only|never|been|to|created|opened|raised|logged|forwarded|escalated|notified)\b)|"
+    r"want|prefer)\b|^\W*(?:so|and|but)? ?i'(?:d|ll|m)\b",
     re.I,
 )
 _OPINES = re.compile(

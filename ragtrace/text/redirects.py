@@ -61,9 +61,8 @@ _ADVICE = (
     r"(?:the|your) (?:best|safest) \w+ (?:is|would be) to )"
 )
 _ADDRESS = (
-    r"(?:contact|consult|ask|check|see|call|phone|visit|reach|refer|speak|talk|turn(?:ing)? to|look|search|read|review|email|"
-    r"e-mail|write|seek|find|get in touch|go to|try|"
-    r"let me|ring|(?:have|take) a look|drop (?:us|them) a)"
+    r"(?:contact|consult|ask|check|see|call|phone|visit|reach|refer|speak|talk|turn(?:ing)? to|look|search|read|review|"
+    r"email|e-mail|write|seek|find|get in touch|go to|try|let me|ring|(?:have|take) a look|drop (?:us|them) a)"
 )
 _ASK_BACK = (
     r"(?:provid|(?:shar(?:e|ing)|giv(?:e|ing)|tell(?:ing)?)(?: it)?(?: with)? (?:me|us)\b|clarify|specify|rephras|"
@@ -74,9 +73,9 @@ _FORM = re.compile(
     rf"{_OPENING}(?:{_ADVICE}?{_ADDRESS}|{_ADVICE}{_ASK_BACK}"
     # who can help
     r"|(?:[\w'-]+ ){1,6}?(?:can|could|may|might|will|would|should|'ll|(?:is|are) (?:happy|glad|able) to) "
-    r"(?:\w+ ){0,3}?(?:help|assist|advise|tell|answer|"
-    r"know|explain|clarify|confirm|get back|(?:be|get) in touch|contact(?! you (?:about|regarding|on|with))|"
-    r"respond|reply|reach out|follow up|"
+    r"(?:\w+ ){0,3}?(?:help|assist|advise|tell|answer|know|explain|clarify|confirm|"
+    r"get back|(?:be|get) in touch|contact(?! you (?:about|regarding|on|with))|respond|"
+    r"reply|reach out|follow up|"
     rf"(?:have|provide|give|offer|share)\b(?=.*\b{_NEWS}))"
     r"|only (?:[\w'-]+ ){1,4}?knows?\b"
     r"|(?:[\w'-]+ ){1,6}?(?:is|are|would be|may be|might be) the (?:best|right) \w+"
