@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from ragtrace.text.abstentions import READ, abstains
 from ragtrace.text.citations import is_entry, is_source, is_source_heading, without_marks
 from ragtrace.text.courtesies import without_courtesies
+from ragtrace.text.redirects import is_redirect
 from ragtrace.text.sentences import Span, split
 
 Kind = Literal["claim", "courtesy", "abstention", "question", "lead_in", "code", "source"]
@@ -56,27 +57,30 @@ _PERSONAL = re.compile(
     r"|\b(?:your|this|the) (?:question|query|request)\b",
     re.I,
 )
-_REDIRECT = re.compile(
-    r"^\W*(?:(?:so|and|but|instead|alternatively|for (?:more|further)\b[^,]{0,60}|to \w+[^,]{0,80}|in that case),? )*"
-    r"(?:please |kindly |you (?:may|might|can|could|should)(?: also| want to| wish to| need to)? |"
-    r"(?:i|we)(?:'d| would| can)? (?:suggest|recommend|advise|encourage)\b.{0,20}? (?:to )?|it (?:is|may be|might be|"
-    r"would be) (?:best|better|helpful|advisable|recommended)\b.{0,20}? to |try |consider )"
-    r"(?:contact|consult|check|ask|reach|refer|visit|see|speak|talk|provid|clarify|rephras|call|look|review|"
-    r"search|turn|"
-    r"shar|seek|specify|upload|giv|tell|try|get in touch)"
-    r"|^.{0,40}?(?:\b(?:wenden sie sich|wende dich|veuillez (?:contacter|consulter)|contactez|póngase en contacto|"
-    r"contacte|consulte|contattare|contatti|entre em contato|neem (?:dan |a\.u\.b\. )?contact op)\b|"
-    r"请(?:您)?(?:联系|咨询)|(?:お問い合わせ|ご連絡|ご確認)ください)",
-    re.I,
-)
 _AVOIDS = re.compile(
     r"^\W*(?:(?:so|and|but|therefore|thus),? )*(?:i|we) (?:would|will|can|could|cannot|can't|must|do|don't|am|"
-    r"have|want|prefer"
-    r"|suggest|recommend)\b|^\W*(?:so|and|but)? ?i'(?:d|ll|m)\b",
+    r"have(?= (?:no|not|nothing|only|never|been|to|created|opened|raised|logged|forwarded|escalated|notified)\b)|"
+    r"want|prefer)\b|^\W*(?:so|and|but)? ?i'(?:d|ll|m)\b",
+    re.I,
+)
+_OPINES = re.compile(
+    r"^\W*(?:(?:so|and|but|therefore|thus),? )*(?:i|we)(?:'d|'ll| would| will| can| could| must| do| have| want to)"
+    r"(?: \w+ly| also| just| still| to| be)*"
+    r" (?:say|add|guess|estimate|assume|suppose|suspect|expect|believe|think|imagine|bet|confirm|assure|tell|note|"
+    r"conclude|infer|read|heard|learn(?:ed|t)|sure)\b",
+    re.I,
+)
+"""What the speaker holds to be true, however careful the words are: "I would say that …"."""
+_AMOUNT = re.compile(
+    r"[$€£]\s?\d|\b(?:\d+|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|hundred)"
+    r"(?: ?[%€£]| (?:percent|euros?|eur|dollars?|usd|pounds|hours?|days?|weeks?|months?|years?)\b)",
     re.I,
 )
 _ABOUT_TEXTS = re.compile(
-    r"^\W*(?:(?:instead|however|rather|while|but|and),? )?(?:(?:the|these|those|all|both|only|one|each|"
+    r"^\W*(?:(?:instead|however|rather|while|but|and),? )?"
+    # what a thing has or covers is a fact; of a text, it is what the text is about
+    r"(?!(?:it|they|(?:the )?information) (?:includes?|provides?|contains?|covers?|gives?|(?:is|are) an?)\b)"
+    r"(?:(?:the|these|those|all|both|only|one|each|"
     r"some)(?: of)?(?: the)? )?"
     r"(?:\w+ ){0,2}(?:passages?|documents?|contexts?|texts?|excerpts?|sources?|information|they|it|articles?|"
     r"snippets?)\b"
@@ -86,6 +90,8 @@ _ABOUT_TEXTS = re.compile(
     r"talks?|specify|specifies|includes?|provides?|contains?|relates?|"
     r"concerns?|deals?|address(?:es)?|lists?|explains?|gives?|outlines?|refers?|emphasi[sz]es?|compares?|"
     r"(?:is|are) (?:about|related|unrelated|limited|focused|an? ))(?:\b|(?<= ))(?! that\b)"
+    r"|^\W*(?:the (?:closest|nearest|only|most relevant) \w+|(?:what|all) i (?:did find|found)) (?:is|was) (?:an?|the) "
+    r"(?:section|chapter|passage|article|page|paragraph)s? (?:on|about)\b"
     r"|^\W*(?:(?:however|but),? )?(?:the|your) (?:question|query) (?:asks|is asking|was|is about|refers|concerns|"
     r"requires)\b",
     re.I,
@@ -208,7 +214,7 @@ def _of_sentence(sentence: str, stated: str, span: Span) -> list[Statement]:
     words = [w.lower() for w in _WORDS.findall(stated[:READ])]
     if stated != sentence and all(w in _EMPTY_WORDS for w in words):
         return [Statement(span.start, span.end, "courtesy")]
-    if not _WORD.search(sentence) or _is_data(stated):
+    if (not _WORD.search(sentence) and not abstains(sentence)) or _is_data(stated):
         return [Statement(span.start, span.end, "code")]
     if all(w in _EMPTY_WORDS for w in words) and not {"yes", "no"} & set(words) and len(stated) <= READ:
         return [Statement(span.start, span.end, "courtesy")]
@@ -269,19 +275,32 @@ def _turns(clause: str) -> Iterator[Statement]:
 
 
 def _without_redirects(text: str, parts: list[Statement]) -> list[Statement]:
-    """Beside an abstention, where else to ask and what the passages are about instead are no claims."""
+    """Beside an abstention, what the passages are about instead is no claim, and after it, where else to ask."""
     if not any(p.kind == "abstention" for p in parts):
         return parts
     final = []
+    abstained = False
     for part in parts:
         clause = text[part.start : part.end][:READ]
         kind = part.kind
-        if kind == "claim" and (_ABOUT_TEXTS.match(clause) or (_AVOIDS.match(clause) and not _CONTACT.search(clause))):
+        abstained = abstained or kind == "abstention"
+        if kind == "claim" and (_is_about_texts(clause) or _avoids(clause)):
             kind = "abstention"
-        elif kind == "claim" and _REDIRECT.match(clause) and not _CONTACT.search(clause):
+        elif abstained and kind == "claim" and is_redirect(clause):
             kind = "courtesy"
         final.append(part._replace(kind=kind))
     return final
+
+
+def _is_about_texts(clause: str) -> bool:
+    """Whether a clause says what the passages are about, and repeats no fact from them."""
+    subject = _ABOUT_TEXTS.match(clause)
+    return subject is not None and not _AMOUNT.search(clause, subject.end())
+
+
+def _avoids(clause: str) -> bool:
+    """Whether a clause only says what the speaker will or cannot do."""
+    return _AVOIDS.match(clause) is not None and not _OPINES.match(clause) and not _CONTACT.search(clause)
 
 
 def _blank_text(text: str, parts: Sequence[Statement]) -> str:

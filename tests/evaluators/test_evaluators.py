@@ -220,6 +220,43 @@ def test_language_mismatch(query: str, answer: str, label: str) -> None:
     assert score("language_mismatch", query=query, answer=answer).label == label
 
 
+GERMAN = "Die Besprechung beginnt um neun Uhr und endet gegen Mittag."
+ENGLISH = "The meeting starts at nine o'clock and ends around noon."
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "label"),
+    [
+        ("Translate to German: the meeting starts at nine and ends at noon.", GERMAN, "pass"),
+        ("Please answer in German: when does the meeting start?", GERMAN, "pass"),
+        ("What is the German text of the invitation to the meeting?", GERMAN, "pass"),
+        ("Übersetze das bitte ins Englische: Die Besprechung beginnt um neun Uhr.", ENGLISH, "pass"),
+        ("Résumez la réunion en anglais, s'il vous plaît.", ENGLISH, "pass"),
+        ("请用英语回答这个问题 会议几点开始", ENGLISH, "pass"),
+        ("When do meetings start in German companies, as a rule?", GERMAN, "not_applicable"),
+        ("Translate to French: the meeting starts at nine and ends at noon.", GERMAN, "fail"),
+        ("When does the meeting in Germany start tomorrow morning?", GERMAN, "fail"),
+        ("Wann beginnt die Besprechung in England morgen früh?", ENGLISH, "fail"),
+    ],
+)
+def test_an_answer_in_the_language_that_was_asked_for_passes(query: str, answer: str, label: str) -> None:
+    """A question that asks for another language gets it; one that only names it has no verdict."""
+    assert score("language_mismatch", query=query, answer=answer).label == label
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [
+        ("Open the settings of your account and follow the link that we send you.", "pass"),
+        ("Öffnen Sie die Einstellungen und folgen Sie dem Link in der Nachricht.", "fail"),
+        ("请打开设置并点击邮件中的链接。", "fail"),
+    ],
+)
+def test_a_short_question_has_a_verdict_by_an_answer_that_is_certain(answer: str, label: str) -> None:
+    """The question alone could be French; it has much of English and nothing of German or Chinese."""
+    assert score("language_mismatch", query="How do I reset my password?", answer=answer).label == label
+
+
 # --- privacy -------------------------------------------------------------------------------------
 
 

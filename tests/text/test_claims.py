@@ -118,13 +118,109 @@ def test_dress_alone_claims_nothing(answer: str) -> None:
         ("Nothing in the manual covers this, so I would rather not guess.", ["abstention", "abstention"]),
         ("I cannot answer that. Please contact the service desk.", ["abstention", "courtesy"]),
         ("Please contact the service desk.", ["claim"]),
-        ("I cannot answer that. Please call 0800 1234.", ["abstention", "claim"]),
+        ("I cannot answer that. Please call 0800 1234.", ["abstention", "courtesy"]),
+        ("I cannot answer that. Please call 0800 1234 for 2 EUR.", ["abstention", "claim"]),
+        ("I cannot answer that. Please call 100000 times.", ["abstention", "claim"]),
+        ("I cannot answer that. Contact us on 2024-05-01.", ["abstention", "claim"]),
         ("Unable to answer. The passages only discuss valves.", ["abstention", "abstention"]),
+        ("Unable to answer. The closest match is a section on valves.", ["abstention", "abstention"]),
     ],
 )
 def test_what_an_abstaining_answer_states_beside_is_a_claim(answer: str, kinds: list[str]) -> None:
     """Only the clause that abstains, where else to ask and what the passages are about are taken out."""
     assert [s.kind for s in read(answer).statements] == kinds
+
+
+REDIRECTS = (
+    "Ask your insurer.",
+    "Check with your landlord.",
+    "You'd need to speak to your supervisor about that.",
+    "You might have to ask the hotel directly.",
+    "Our service desk can help you with this.",
+    "Only a pharmacist can tell you that.",
+    "Someone from our team will be in touch.",
+    "Let me transfer you to a colleague.",
+    "The manufacturer is the right contact for this.",
+    "The product page might have more information.",
+    "If in doubt, consult a lawyer.",
+    "For further advice, see your contract.",
+    "Ask the school whether guests are welcome.",
+    "Fees may differ depending on the country.",
+    "This varies by region.",
+    "Rules change frequently.",
+    "Such details are normally found in the contract.",
+    "I recommend asking Acme Customer Care.",
+    "Please provide more context.",
+    "Only the landlord knows that.",
+    "Have a look at the official website.",
+    "Opening hours may change without notice.",
+    "For questions, email service@acme.example.",
+    "Visit https://acme.example/help for more information.",
+    "You can reach the help desk at 555-010-0199.",
+    "You can always ask your bank.",
+    "Für weitere Auskünfte wenden Sie sich bitte an den Händler.",
+    "Pour plus d'informations, veuillez contacter le fabricant.",
+)
+
+
+@pytest.mark.parametrize("redirect", REDIRECTS)
+def test_where_else_to_ask_is_no_claim_after_an_abstention(redirect: str) -> None:
+    """A redirect states no fact; before an abstention, or without one, the sentence is an instruction."""
+    assert claimed(f"I couldn't find any information about this. {redirect}") == []
+    assert claimed(f"{redirect} The notes do not mention the price.") == [redirect]
+    assert claimed(redirect) == [redirect]
+
+
+@pytest.mark.parametrize(
+    "invented",
+    [
+        "The warranty is 60 months, ask your dealer.",
+        "Ask your dealer, the warranty is five years.",
+        "Ask your dealer, the battery lasts long.",
+        "Ask your dealer because the warranty covers water damage.",
+        "Ask your dealer about the pump since leaks are covered.",
+        "Ask your dealer for the lifelong guarantee.",
+        "Contact the seller for the free replacement.",
+        "Please contact the seller, who replaces the pump at no charge.",
+        "To get your bonus of ten euros, call your bank.",
+        "Your dealer can tell you that the pump is covered.",
+        "The dealer can provide a replacement pump.",
+        "The support team will refund your money.",
+        "A colleague will get back to you within two days.",
+        "Your manager must approve it.",
+        "Please press the red button.",
+        "Check the fuse.",
+        "You should close the valve before you ask for help.",
+        "It may depend on your region, but the pump is covered.",
+        "The pump may vary in colour.",
+        "They are usually closed on Sundays.",
+        "Prices change often and are lower now.",
+        "I would expect the pump to be covered.",
+        "I'd guess that pets are allowed.",
+        "I suggest turning the red valve.",
+        "I have an answer from the dealer: pets are allowed.",
+        "The terms vary between old and new tenants.",
+        "Contact the seller on Monday.",
+        "It includes a spare battery.",
+        "It is a red pump.",
+        "The document mentions a warranty of 60 months.",
+        "I'm sorry, the battery lasts two years, so contact your dealer.",
+        "Go to Settings.",
+        "The bank may change the terms.",
+        "You do not need to contact your doctor.",
+        "Bitte wenden Sie sich an den Händler, Wasserschäden sind versichert.",
+    ],
+)
+def test_an_invented_fact_stays_a_claim_behind_an_abstention(invented: str) -> None:
+    """Neither an apology nor a redirect hides an amount, a date, a reason or another statement."""
+    for start in ("I couldn't find it.", "I'm sorry, but the manual does not mention this."):
+        assert claimed(f"{start} {invented}")
+
+
+def test_an_entry_that_says_that_there_is_none_abstains() -> None:
+    """ "N/A" has no word of two letters, and is still no code."""
+    assert [s.kind for s in read("N/A").statements] == ["abstention"]
+    assert [s.kind for s in read("---").statements] == ["code"]
 
 
 @pytest.mark.parametrize(
