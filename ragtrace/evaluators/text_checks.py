@@ -52,7 +52,7 @@ def looping_repeated_ngrams(trace: Trace) -> float | None:
     times, in a row.
 
     Code blocks, tables, rules and links are left out. It does not mind where a loop starts or how its rounds differ; of
-    the looping checks it is the one that tells loops from lists and from names that are said twice best.
+    the looping checks it is the one that tells loops from lists and from names that are written twice best.
     """
     answer = trace.answer[:_MAX_LOOP_CHARS]
     rows = [*_MARKS.finditer(answer), *_LINES.finditer(_CODE.sub("", answer))]

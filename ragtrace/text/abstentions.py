@@ -31,7 +31,7 @@ _ENDS = (
     r"determine|say|suggest|indicate)|for|as|of|which|that (?:say|answer|explain|address|mention|would)|whether|how|"
     r"why|what|when|who|specific|related|mentioned|found|stated|at|i|we|and|but|so|or|beyond|because|since)\b)\w)"
 )
-"""What may stand behind "no information": not another noun ("no information desk"), nor a fact ("no evidence that")."""
+"""What may follow "no information": not another noun ("no information desk"), nor a fact ("no evidence that")."""
 _CANNOT = r"(?:cannot|can ?not|can'?t|could not|couldn'?t|(?:am|are|was|were|'m|'re)? ?(?:unable|not able) to)"
 _ANY = r"(?:\w+ ){0,3}"
 _ENGLISH = (
