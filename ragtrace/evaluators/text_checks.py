@@ -45,7 +45,7 @@ def looping_unique_sentences(trace: Trace) -> float | None:
     return len(set(counted)) / len(counted) if counted else None
 
 
-@evaluator(needs={"answer"}, version="2", threshold=0.08, direction="lower", source="Repetition rate of n-grams")
+@evaluator(needs={"answer"}, version="2", threshold=0.02, direction="lower", source="Repetition rate of n-grams")
 def looping_repeated_ngrams(trace: Trace) -> float | None:
     """The largest of three shares of the answer: its words in rounds that follow each other, its runs of twelve words
     that were in it before, and its characters in marks that are written ten times, and in lines that are written six
