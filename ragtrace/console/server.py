@@ -97,7 +97,9 @@ def _telling(store: Store) -> Iterator[None]:
 
 def _bound(server: uvicorn.Server, settings: ConsoleSettings) -> Any:
     try:
-        return server.config.bind_socket()
+        listening = server.config.bind_socket()
+        listening.listen(server.config.backlog)  # a browser that is quicker than the server waits, and is not refused
+        return listening
     except SystemExit:  # uvicorn's way to say that the address is taken
         raise SettingError(f"{settings.host}:{settings.port} cannot be listened on; is it taken?") from None
 
