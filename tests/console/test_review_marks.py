@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -172,3 +173,14 @@ def test_a_mark_without_a_mask_stays(evil: Console) -> None:
     assert (own.start, own.end) == (0, 5)
     with pytest.raises(DataError, match="start:end:verdict"):
         parse_marks(["1:2"])
+
+
+def test_a_number_in_a_column_with_empty_rows_is_masked(evil: Console) -> None:
+    """pandas makes floats of such a column; a telephone number in it is one still."""
+    stored = evil.store.get(TRACE)
+    assert stored is not None
+    trace = replace(stored.trace, attributes={"phone": 4915112345678.0, "score": 0.75, "rows": 12.0})
+    changed = replace(stored, evaluation=replace(stored.evaluation, trace=trace))
+    masked = dict(mask_trace(changed).trace.attributes)
+    assert "4915112345678" not in str(masked)
+    assert (masked["score"], masked["rows"]) == (0.75, 12.0)

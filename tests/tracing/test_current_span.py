@@ -415,3 +415,8 @@ def test_suppressed_tracing_is_obeyed(recorded: Recorded, web: Web) -> None:
     RunnableLambda(quietly).invoke("How long?")
     assert [span.name for span in recorded.spans] == ["invoke_workflow quietly"]
     assert len(recorded.traces) == 1
+
+
+def test_a_call_without_prompts_works(web: Web) -> None:
+    """A text-completion model that is called with no prompt has no run to attach."""
+    assert FakeListLLM(responses=["a"]).generate([]).generations == []
