@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -42,8 +42,8 @@ class TransportSpanExporter(SpanExporter):
         until the store has the requests, messages have their ids alone."""
         self._open_publisher, self._settle_store = open_publisher, settle_store
         self._publisher: Publisher | None = None
-        self._traces: OrderedDict[int, dict[int, ReadableSpan]] = OrderedDict()
-        """Ended spans by trace and span id."""
+        self._traces: OrderedDict[int, dict[int, list[ReadableSpan]]] = OrderedDict()
+        """By trace id, and then by the id of the span above: ended spans whose root has not come."""
         self._spans = 0
         self._stop = threading.Event()
 
@@ -54,28 +54,33 @@ class TransportSpanExporter(SpanExporter):
         for span in spans:
             if span.context is None:
                 continue
-            trace = self._traces.setdefault(span.context.trace_id, {})
-            self._spans += span.context.span_id not in trace
-            trace[span.context.span_id] = span
             is_sampled = (span.attributes or {}).get(semconv.SAMPLED)
-            if is_sampled is not None:
-                members = self._take(span.context)
-                if is_sampled is True:
-                    payload = encode_spans(members).SerializeToString() if self._settle_store is None else None
-                    messages.append(_message(span, span.context, payload))
+            if is_sampled is None:
+                above = span.parent.span_id if span.parent is not None else 0
+                self._traces.setdefault(span.context.trace_id, {}).setdefault(above, []).append(span)
+                self._spans += 1
+                continue
+            members = [*self._take_below(span.context), span]
+            if is_sampled is True:
+                payload = encode_spans(members).SerializeToString() if self._settle_store is None else None
+                messages.append(_message(span, span.context, payload))
         while len(self._traces) > _OPEN or self._spans > _SPANS:
-            self._spans -= len(self._traces.popitem(last=False)[1])
+            self._spans -= sum(map(len, self._traces.popitem(last=False)[1].values()))
         return SpanExportResult.SUCCESS if self._publish(messages) else SpanExportResult.FAILURE
 
-    def _take(self, root: SpanContext) -> list[ReadableSpan]:
-        """The ended spans of a request: its root and what is below it. A trace may have several requests at a time; the
-        spans of the others stay."""
-        trace = self._traces[root.trace_id]
-        span_ids = [span_id for span_id in trace if _is_below(trace, span_id, root.span_id)]
-        self._spans -= len(span_ids)
-        members = [trace.pop(span_id) for span_id in span_ids]
+    def _take_below(self, root: SpanContext) -> list[ReadableSpan]:
+        """The ended spans below a request's root. A trace may have several requests at a time; the spans of the others
+        stay."""
+        trace = self._traces.get(root.trace_id, {})
+        members: list[ReadableSpan] = []
+        span_ids = [root.span_id]
+        while span_ids:
+            children = trace.pop(span_ids.pop(), [])
+            members += children
+            span_ids += [child.context.span_id for child in children if child.context is not None]
+        self._spans -= len(members)
         if not trace:
-            del self._traces[root.trace_id]
+            self._traces.pop(root.trace_id, None)
         return members
 
     def _publish(self, messages: Sequence[TraceMessage]) -> bool:
@@ -103,18 +108,6 @@ class TransportSpanExporter(SpanExporter):
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Nothing waits here but spans without their root."""
         return True
-
-
-def _is_below(trace: Mapping[int, ReadableSpan], span_id: int, root: int) -> bool:
-    """Whether a span is the root or below it."""
-    for _ in range(len(trace)):  # ids of a broken library may go round in circles
-        if span_id == root:
-            return True
-        span = trace.get(span_id)
-        if span is None or span.parent is None:
-            return False
-        span_id = span.parent.span_id
-    return span_id == root
 
 
 def _message(root: ReadableSpan, context: SpanContext, payload: bytes | None) -> TraceMessage:

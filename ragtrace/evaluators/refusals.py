@@ -56,5 +56,6 @@ def _read(answer: str) -> tuple[AnswerParts, float]:
         return parts, max(whole, 0.95)
     amount = any(states_amount(text) for _, text in claims)
     if whole >= (_SURE if amount else _WHOLE) and max(each, default=0.0) >= _ONE_CLAIM and len(claims) <= _CLAIMS:
+        # Above 0.5, the threshold of `refusal`: a value that equals a threshold passes.
         return parts.without(frozenset(i for i, _ in claims)), max(whole, 0.51)
     return parts, min(whole, 0.49)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.evaluation import Evaluator, evaluator
@@ -130,9 +131,9 @@ def answer_relevance_max(traces: Sequence[Trace], *, settings: Settings) -> list
 def _chunk_relevance(traces: Sequence[Trace], settings: Settings) -> list[list[float]]:
     """Per trace, for each chunk with text, how relevant it is to the query: see `_blended`. Nothing for a turn of a
     conversation that asks nothing of documents."""
-    questions = [trace for trace in traces if not asks_nothing(trace.query)]
-    relevance = iter(_relevance_of_questions(questions, settings))
-    return [[] if asks_nothing(trace.query) else next(relevance) for trace in traces]
+    is_question = [not asks_nothing(trace.query) for trace in traces]
+    relevance = iter(_relevance_of_questions(list(compress(traces, is_question)), settings))
+    return [next(relevance) if asks else [] for asks in is_question]
 
 
 def _relevance_of_questions(traces: Sequence[Trace], settings: Settings) -> list[list[float]]:

@@ -23,12 +23,12 @@ _NEAR = 3
 _LOOP = 30
 """Characters of a repeated text that is a loop, and not a phrase."""
 _WORD = re.compile(r"\w+")
-_LAYOUT = re.compile(r"```.*?(?:```|\Z)|^[ \t]*\|[^\n]*\|[ \t]*$|^[\s\-=_*~#+.]{3,}$", re.S | re.M)
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.S)
+_LAYOUT = re.compile(rf"{_CODE.pattern}|^[ \t]*\|[^\n]*\|[ \t]*$|^[\s\-=_*~#+.]{{3,}}$", re.S | re.M)
 """Code, rows of tables and rules repeat themselves by nature."""
 _LINK = re.compile(r"https?://\S+|(?<!\S)[^\s/]*/[^\s/]+/\S*")
 _MARKS = re.compile(r"([^\w\s]{1,3})[ \t]+(?:\1[ \t]+){8,}\1")
 """A mark that is written ten times, with blanks between."""
-_CODE = re.compile(r"```.*?(?:```|\Z)", re.S)
 _LINES = re.compile(r"^(?=[^\n]*\w)([^\n]+)(?:\n\1){5,}$", re.M)
 """A line that is written six times, e.g. the row of a table."""
 _MAX_LOOP_CHARS = 200_000

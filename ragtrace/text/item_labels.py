@@ -184,8 +184,8 @@ def _items(text: SearchText) -> list[LabelItem]:
 
 
 def label_search(kind: str, check: bool = True) -> partial[Iterator[Span]]:
-    """A search for the values of one kind. Without `check`, values with wrong check digits are found, too, and those
-    that the words around them make a date, an amount or an example."""
+    """A search for the values of one kind. Without `check`, as masks search, it also yields values with wrong check
+    digits, and values that the words around them make a date, an amount or an example."""
     return partial(_of_kind, kind, check)
 
 

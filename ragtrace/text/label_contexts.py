@@ -67,6 +67,7 @@ _COMPANY_BEHIND = re.compile(
     rf"(?i)\s(?:of|is|der|des|de|della|van)\s(?:(?:the|our|unserer|la|l['’]|het)\s?)?{_COMPANY}\b"
 )
 _TAX_LABEL = re.compile(r"(?i)tax|steuer|fiscal|contribu|\b(?:EIN|FEIN|TIN|NIF|RUT|CUIT|NIP|INN|UTR|IRD)\b")
+_NEXT_WORD = re.compile(r"\s[^\W\d_]")
 _FOUNDED = re.compile(
     r"(?i)\b(?:founded|established|launched|released|introduced|gegründet|fondée?|lancée?|fundad[oa]|fondat[oa])\b"
 )
@@ -125,6 +126,3 @@ def _is_bank_code(text: str, label: str, between: str, code: str, end: int) -> b
     """Whether letters beside "SWIFT" are a code of a bank, no word in capitals: "SWIFT MESSAGES are …"."""
     is_word = label == "SWIFT" and code.isalpha() and not code.endswith("XXX") and not between.strip()
     return not is_word or _NEXT_WORD.match(text, end) is None
-
-
-_NEXT_WORD = re.compile(r"\s[^\W\d_]")

@@ -133,7 +133,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _meaning(match: re.Match[str]) -> str:
-    """What a mark of the layout stands for; itself where it stays."""
+    """Returns the text that replaces a mark of the layout: the mark itself where it must stay."""
     if match["key"]:
         return _key(match)
     if match["tag"]:

@@ -215,14 +215,15 @@ _CODE = re.compile(
 
 # What code reads a password from, names of a password, and addresses.
 _REFERENCE = re.compile(
-    r"(?i)[a-z_]*pass(?:word|wort|phrase|wd)[a-z_]*[?}]*|string\?|[a-z_]+\}+|[a-z]{2,10}://[^@]*|(?:self|this|req|request|form|user|config|conf|settings|props|state|args|params|body|data|ctx|context|"
+    r"(?i)[a-z_]*pass(?:word|wort|phrase|wd)[a-z_]*[?}]*|string\?|[a-z_]+\}+|[a-z]{2,10}://[^@]*|"
+    r"(?:self|this|req|request|form|user|config|conf|settings|props|state|args|params|body|data|ctx|context|"
     r"options|opts|env|sys|event|cls|input|model|faker|fake|credentials|creds|account|values)\.[a-z_][\w.\[\]]*"
 )
 
 
 def spoken_passwords(text: SearchText, wide: bool = False) -> Iterator[Span]:
     """Passwords that are assigned or stated, in English, German, French, Spanish, Italian, Portuguese and Dutch. With
-    `wide`, words that code assigns are found, too."""
+    `wide`, for masks, a plain word that code assigns counts as a password."""
     matches = (
         match
         for start, end in text.around(_PASSWORD_MARKS, 32, 180)
