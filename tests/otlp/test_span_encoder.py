@@ -25,7 +25,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from ragtrace_otlp.span_encoder import encode_spans, use_encoder
+from ragtrace_otlp.span_encoder import encode_spans, message_of, use_encoder
 
 VALUES: dict[str, Any] = {
     "text": "Öl für die Pumpe",
@@ -76,7 +76,7 @@ def test_numbers_of_what_was_dropped_are_those_of_the_sdk() -> None:
         span.add_event("event", VALUES)
     span.end()
     spans = exporter.get_finished_spans()
-    (sent,) = encode_spans(spans).resource_spans[0].scope_spans[0].spans
+    (sent,) = message_of(spans).resource_spans[0].scope_spans[0].spans
     dropped = (sent.dropped_attributes_count, sent.dropped_links_count, sent.dropped_events_count)
     assert dropped == (len(VALUES) - 2, 2, 3)
     assert sent.events[0].dropped_attributes_count == len(VALUES) - 1
@@ -100,7 +100,7 @@ def test_what_cannot_be_encoded_is_left_to_the_sdk(caplog: pytest.LogCaptureFixt
     context = SpanContext(1, 2, is_remote=False)
     odd = {"odd": object(), "text": "kept"}
     spans = [ReadableSpan("odd", context=context, resource=Resource({}), attributes=odd, start_time=1, end_time=2)]
-    assert [a.key for a in encode_spans(spans).resource_spans[0].scope_spans[0].spans[0].attributes] == ["text"]
+    assert [a.key for a in message_of(spans).resource_spans[0].scope_spans[0].spans[0].attributes] == ["text"]
     assert "ragtrace: spans are encoded by OpenTelemetry's encoder" in caplog.messages
 
 
@@ -109,7 +109,7 @@ def test_exporters_of_opentelemetry_use_it(kind: Any) -> None:
     """Both exporters of OpenTelemetry take the encoder, each object for itself: other objects keep the SDK's."""
     exporter = use_encoder(kind(endpoint="http://127.0.0.1:9"))
     name = "export" if kind is HttpExporter else "_translate_data"
-    assert getattr(exporter, name).__globals__["encode_spans"] is encode_spans
+    assert getattr(exporter, name).__globals__["encode_spans"] is (encode_spans if kind is HttpExporter else message_of)
     assert getattr(kind(endpoint="http://127.0.0.1:9"), name).__globals__["encode_spans"] is trace_encoder.encode_spans
 
 
@@ -119,6 +119,6 @@ def test_an_integer_that_otlp_cannot_hold_is_a_text() -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     with provider.get_tracer("test").start_as_current_span("s") as span:
         span.set_attributes({"seed": 2**63, "low": -(2**63)})
-    request = encode_spans(exporter.get_finished_spans())
+    request = message_of(exporter.get_finished_spans())
     values = {a.key: a.value for a in request.resource_spans[0].scope_spans[0].spans[0].attributes}
     assert (values["seed"].string_value, values["low"].int_value) == (str(2**63), -(2**63))

@@ -1,0 +1,129 @@
+"""Writes the fields of protobuf messages as bytes, and OTLP's attributes with them.
+
+To set the fields of one attribute takes a dozen calls of protobuf, and a request has more than sixty attributes. Half of
+them repeat from request to request: their bytes are kept.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+_INTEGERS = 2**63
+"""OTLP's integers are in [-_INTEGERS, _INTEGERS); a seed of 64 bits is written as a text."""
+_SHORT = 32
+"""Characters of a text that is likely to come again: a name, a type, an id."""
+_KEPT = 4_096
+"""Attributes, and keys, whose bytes are kept at most."""
+_SMALL = 1_500
+"""Bytes of a text whose lengths, with those of its key, are among `_NUMBERS`."""
+# A tag is a field's number and how its value is written: `number << 3 | 2` for what begins with its length.
+_KEY, _VALUE = b"\x0a", b"\x12"
+"""Of `KeyValue`."""
+_TEXT, _TRUTH, _INTEGER, _FRACTION, _LIST, _MAPPING, _DATA = b"\x0a", b"\x10", b"\x18", b"\x21", b"\x2a", b"\x32", b"\x3a"
+"""Of `AnyValue`."""
+_ITEM = b"\x0a"
+"""Of `ArrayValue` and `KeyValueList`."""
+_RECURRING = frozenset({str, int, float, bool})
+"""Types of values that are kept by their value and their type."""
+
+
+def number(value: int) -> bytes:
+    """A number that is not negative: seven bits in each byte, the lowest first."""
+    data = bytearray()
+    while value > 127:
+        data.append(value & 127 | 128)
+        value >>= 7
+    data.append(value)
+    return bytes(data)
+
+
+_NUMBERS = [number(value) for value in range(2_048)]
+"""Lengths are short numbers, and each attribute has three."""
+
+
+def field(tag: bytes, data: bytes) -> bytes:
+    """A field that begins with its length: a text, bytes or a message."""
+    return tag + number(len(data)) + data
+
+
+def attributes_field(tag: bytes, attributes: Mapping[str, Any] | None) -> list[bytes]:
+    """A field of attributes (`KeyValue`), as parts to join: a long text is copied once more, when all are joined.
+
+    Values are texts, numbers, truth values, bytes, None, and lists and mappings of these. Raises TypeError for a value
+    that OTLP does not have, and UnicodeEncodeError for a text that UTF-8 does not have.
+    """
+    if not attributes:
+        return []
+    copy = getattr(attributes, "copy", None)
+    attributes = copy() if copy is not None else attributes  # the SDK's mapping takes a lock for each item
+    parts: list[bytes] = []
+    for key, value in attributes.items():
+        kind = type(value)
+        if kind is str and len(value) > _SHORT:
+            name = _names.get(key) or _name(key)
+            text = value.encode()
+            if (length := len(text)) + len(name) < _SMALL:
+                size = _NUMBERS[length]
+                length += 1 + len(size)
+                outer = _NUMBERS[length]
+                parts += (tag, _NUMBERS[length + 1 + len(outer) + len(name)], name, _VALUE, outer, _TEXT, size, text)
+                continue
+            before = _TEXT + number(length)
+            before = name + _VALUE + number(len(before) + length) + before
+            parts += (tag, number(len(before) + length), before, text)
+        elif kind in _RECURRING:
+            identity = key, kind, value
+            parts += (tag, _attributes.get(identity) or _keep(identity))
+        else:
+            parts += (tag, _attribute(key, value))
+    return parts
+
+
+_attributes: dict[tuple[str, type, Any], bytes] = {}
+"""Attributes as bytes, without their tag. By type, too: True, 1 and 1.0 are equal."""
+_names: dict[str, bytes] = {}
+"""Fields of keys."""
+
+
+def _keep(identity: tuple[str, type, Any]) -> bytes:
+    if len(_attributes) >= _KEPT:
+        _attributes.clear()
+    key, _, value = identity
+    data = _attributes[identity] = _attribute(key, value)
+    return data
+
+
+def _name(key: str) -> bytes:
+    if len(_names) >= _KEPT:
+        _names.clear()
+    data = _names[key] = field(_KEY, key.encode())
+    return data
+
+
+def _attribute(key: str, value: Any) -> bytes:
+    """A `KeyValue` behind its length."""
+    data = field(_KEY, key.encode()) + field(_VALUE, _value(value))
+    return number(len(data)) + data
+
+
+def _value(value: Any) -> bytes:
+    """An `AnyValue`. Python's truth values are integers, too, so they come first."""
+    if isinstance(value, str):
+        return field(_TEXT, value.encode())
+    if isinstance(value, bool):
+        return _TRUTH + number(int(value))
+    if isinstance(value, int):
+        if -_INTEGERS <= value < _INTEGERS:
+            return _INTEGER + number(value % 2**64)
+        return _value(str(value))
+    if isinstance(value, float):
+        return _FRACTION + struct.pack("<d", value)
+    if isinstance(value, bytes):
+        return field(_DATA, value)
+    if isinstance(value, Mapping):
+        return field(_MAPPING, b"".join([_ITEM + _attribute(str(key), item) for key, item in value.items()]))
+    if value is None:
+        return b""
+    return field(_LIST, b"".join([field(_ITEM, _value(item)) for item in value]))
