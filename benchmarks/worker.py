@@ -86,11 +86,11 @@ def message(first: int, count: int = _MESSAGE, varied: bool = False) -> bytes:
     """Requests of a chain with a retrieval, a model call and three steps, as OpenInference writes them."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-    from ragtrace_otlp.span_encoder import write_attributes
+    from ragtrace_otlp.wire import write_attributes
 
     request = ExportTraceServiceRequest()
     of_resource = request.resource_spans.add()
-    write_attributes(of_resource.resource.attributes, {"service.name": "shop"})
+    write_attributes(of_resource.resource, {"service.name": "shop"})
     target = of_resource.scope_spans.add()
     target.scope.name = "openinference.instrumentation.langchain"
     for trace in range(first, first + count):
@@ -101,7 +101,7 @@ def message(first: int, count: int = _MESSAGE, varied: bool = False) -> bytes:
             span.name, span.kind = f"step {number}", 1
             span.start_time_unix_nano = 1_700_000_000_000_000_000 + number
             span.end_time_unix_nano = 1_700_000_001_000_000_000 - number
-            write_attributes(span.attributes, attributes)
+            write_attributes(span, attributes)
     return request.SerializeToString()
 
 

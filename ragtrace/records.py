@@ -288,7 +288,7 @@ def bounded(score: Score) -> Score:
         raise TypeError("the score's evidence holds something else than Evidence")
     explanation = score.explanation
     if explanation is not None and len(explanation) > _MAX_CHARS:
-        explanation = f"{explanation[:_MAX_CHARS]}… [{len(explanation) - _MAX_CHARS} characters cut]"
+        explanation = f"{explanation[:_MAX_CHARS]}... [{len(explanation) - _MAX_CHARS} characters cut]"
     if cut:
         explanation = f"{explanation or ''} [only the first {_MAX_EVIDENCE} pieces of evidence are kept]".lstrip()
     return replace(

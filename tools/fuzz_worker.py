@@ -70,7 +70,7 @@ def _worker() -> Any:
 
 def _write(target: Any, attributes: dict[str, Any]) -> None:
     """Write attributes, apart from those that protobuf cannot hold."""
-    from ragtrace_otlp.span_encoder import write_attributes
+    from ragtrace_otlp.wire import write_attributes
 
     for name, value in attributes.items():
         with contextlib.suppress(ValueError, TypeError):
@@ -89,7 +89,7 @@ def _messages() -> st.SearchStrategy[Any]:
     def message(rows: list[Any], scope: str, service: dict[str, Any]) -> Any:
         request = ExportTraceServiceRequest()
         of_resource = request.resource_spans.add()
-        _write(of_resource.resource.attributes, service)
+        _write(of_resource.resource, service)
         target = of_resource.scope_spans.add()
         target.scope.name = scope
         traces = {0: bytes(16), 1: random.randbytes(16), 2: random.randbytes(16)}
@@ -98,8 +98,8 @@ def _messages() -> st.SearchStrategy[Any]:
             span.start_time_unix_nano, span.end_time_unix_nano = start, end
             span.name = name.encode("utf-8", "replace").decode()
             span.status.code = number % 3
-            _write(span.attributes, attributes)
-            _write(span.events.add(name="exception", time_unix_nano=end).attributes, attributes)
+            _write(span, attributes)
+            _write(span.events.add(name="exception", time_unix_nano=end), attributes)
         return request
 
     service = st.dictionaries(st.sampled_from(["service.name", "x"]), TEXT, max_size=2)

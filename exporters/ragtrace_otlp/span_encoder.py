@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind
 
 from ragtrace_otlp.wire import attributes_field, field, number
@@ -29,9 +31,16 @@ _ABOUT, _CONTENTS, _SCHEMA = b"\x0a", b"\x12", b"\x1a"
 """Of `ResourceSpans` and `ScopeSpans`: the resource or scope, its spans, its schema's URL."""
 _RESOURCE_ATTRIBUTES, _SCOPE_NAME, _SCOPE_VERSION, _SCOPE_ATTRIBUTES = b"\x0a", b"\x0a", b"\x12", b"\x1a"
 _TRACE_ID, _SPAN_ID, _TRACE_STATE, _PARENT = b"\x0a\x10", b"\x12\x08", b"\x1a", b"\x22\x08"
-"""Of `Span`, as are those of the next two lines. Ids and times have a fixed length."""
+"""Of `Span`, as are those of the next three lines. Ids and times have a fixed length."""
 _NAME, _KIND, _START, _END, _ATTRIBUTES, _DROPPED_ATTRIBUTES = b"\x2a", b"\x30", b"\x39", b"\x41", b"\x4a", b"\x50"
-_EVENTS, _DROPPED_EVENTS, _LINKS, _DROPPED_LINKS, _STATUS, _FLAGS = b"\x5a", b"\x60", b"\x6a", b"\x70", b"\x7a", b"\x85\x01"
+_EVENTS, _DROPPED_EVENTS, _LINKS, _DROPPED_LINKS, _STATUS, _FLAGS = (
+    b"\x5a",
+    b"\x60",
+    b"\x6a",
+    b"\x70",
+    b"\x7a",
+    b"\x85\x01",
+)
 _EVENT_TIME, _EVENT_NAME, _EVENT_ATTRIBUTES, _EVENT_DROPPED = b"\x09", b"\x12", b"\x1a", b"\x20"
 _LINK_ATTRIBUTES, _LINK_DROPPED, _LINK_FLAGS = b"\x22", b"\x28", b"\x35"
 _MESSAGE, _CODE = b"\x12", b"\x18"
@@ -40,13 +49,19 @@ _MESSAGE, _CODE = b"\x12", b"\x18"
 
 @dataclass(frozen=True, slots=True)
 class EncodedSpans:
-    """A batch in the place of the message that OpenTelemetry's exporter over HTTP asks for its bytes."""
+    """A batch in the place of the message that OpenTelemetry's exporter over HTTP asks for its bytes, and for nothing
+    else. Whatever else a release asks for is that of the message."""
 
     data: bytes
 
     def SerializeToString(self) -> bytes:  # noqa: N802 protobuf's name
         """Returns the bytes."""
         return self.data
+
+    SerializePartialToString = SerializeToString
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_message_from(self.data), name)
 
 
 def use_encoder(exporter: Any, encode: Callable[[Any], Any] | None = None, name: str = "encode_spans") -> Any:
@@ -83,38 +98,40 @@ def encode_spans(spans: Sequence[ReadableSpan]) -> Any:
 
 def message_of(spans: Sequence[ReadableSpan]) -> Any:
     """Returns spans as an `ExportTraceServiceRequest`."""
+    return _message_from(encode_spans(spans).SerializeToString())
+
+
+def _message_from(data: bytes) -> Any:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-    return ExportTraceServiceRequest.FromString(encode_spans(spans).SerializeToString())
+    return ExportTraceServiceRequest.FromString(data)
 
 
 def _request(spans: Sequence[ReadableSpan]) -> list[bytes]:
     """A request: for each resource its scopes, and for each of those its spans. These are parts to join: a batch is
-    large, so it is copied once."""
-    resources: dict[int, dict[int, list[ReadableSpan]]] = {}
+    large, so it is copied once. Each span is encoded when `spans` yields it, so that a batch can pause between two."""
+    resources: dict[int, tuple[Resource, dict[int, tuple[InstrumentationScope | None, list[bytes]]]]] = {}
     for span in spans:
-        scopes = resources.setdefault(id(span.resource), {})
-        scopes.setdefault(id(span.instrumentation_scope), []).append(span)
+        scope = span.instrumentation_scope
+        _, scopes = resources.setdefault(id(span.resource), (span.resource, {}))
+        _, encoded = scopes.setdefault(id(scope), (scope, []))
+        encoded += _field(_CONTENTS, [_span(span)])
     parts: list[bytes] = []
-    for scopes in resources.values():
-        resource = next(iter(scopes.values()))[0].resource
+    for resource, scopes in resources.values():
         contents = [field(_ABOUT, b"".join(attributes_field(_RESOURCE_ATTRIBUTES, resource.attributes)))]
-        for members in scopes.values():
-            contents += _field(_CONTENTS, _scope_spans(members))
+        for scope, encoded in scopes.values():
+            contents += _field(_CONTENTS, _of_scope(scope, encoded))
         parts += _field(_RESOURCE_SPANS, [*contents, *_text(_SCHEMA, resource.schema_url)])
     return parts
 
 
-def _scope_spans(spans: Sequence[ReadableSpan]) -> list[bytes]:
-    scope = spans[0].instrumentation_scope
-    about: list[bytes] = []
-    if scope is not None:
-        about = [*_text(_SCOPE_NAME, scope.name), *_text(_SCOPE_VERSION, scope.version)]
-        about += attributes_field(_SCOPE_ATTRIBUTES, scope.attributes)
-    parts = [field(_ABOUT, b"".join(about))]
-    for span in spans:
-        parts += _field(_CONTENTS, [_span(span)])
-    return [*parts, *_text(_SCHEMA, scope.schema_url if scope is not None else None)]
+def _of_scope(scope: InstrumentationScope | None, encoded: list[bytes]) -> list[bytes]:
+    """The parts of a scope with the encoded spans in it."""
+    if scope is None:
+        return [field(_ABOUT, b""), *encoded]
+    about = [*_text(_SCOPE_NAME, scope.name), *_text(_SCOPE_VERSION, scope.version)]
+    about += attributes_field(_SCOPE_ATTRIBUTES, scope.attributes)
+    return [field(_ABOUT, b"".join(about)), *encoded, *_text(_SCHEMA, scope.schema_url)]
 
 
 def _span(span: ReadableSpan) -> bytes:

@@ -1,11 +1,12 @@
 """Writes the fields of protobuf messages as bytes, and OTLP's attributes with them.
 
-To set the fields of one attribute takes a dozen calls of protobuf, and a request has more than sixty attributes. Half of
-them repeat from request to request: their bytes are kept.
+To set the fields of one attribute takes a dozen calls of protobuf, and a request has more than sixty attributes. Half
+of them repeat from request to request: their bytes are kept.
 """
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +22,15 @@ _SMALL = 1_500
 # A tag is a field's number and how its value is written: `number << 3 | 2` for what begins with its length.
 _KEY, _VALUE = b"\x0a", b"\x12"
 """Of `KeyValue`."""
-_TEXT, _TRUTH, _INTEGER, _FRACTION, _LIST, _MAPPING, _DATA = b"\x0a", b"\x10", b"\x18", b"\x21", b"\x2a", b"\x32", b"\x3a"
+_TEXT, _TRUTH, _INTEGER, _FRACTION, _LIST, _MAPPING, _DATA = (
+    b"\x0a",
+    b"\x10",
+    b"\x18",
+    b"\x21",
+    b"\x2a",
+    b"\x32",
+    b"\x3a",
+)
 """Of `AnyValue`."""
 _ITEM = b"\x0a"
 """Of `ArrayValue` and `KeyValueList`."""
@@ -85,6 +94,18 @@ _attributes: dict[tuple[str, type, Any], bytes] = {}
 """Attributes as bytes, without their tag. By type, too: True, 1 and 1.0 are equal."""
 _names: dict[str, bytes] = {}
 """Fields of keys."""
+
+
+def write_attributes(message: Any, attributes: Mapping[str, Any]) -> None:
+    """Appends attributes to those of a message, e.g. a span or a log record. Raises as `attributes_field` does; the
+    message is unchanged then."""
+    message.MergeFromString(b"".join(attributes_field(_attributes_tag(message.DESCRIPTOR), attributes)))
+
+
+@functools.lru_cache(maxsize=32)
+def _attributes_tag(kind: Any) -> bytes:
+    """The tag of the field `attributes`. Its number differs by kind of message."""
+    return number(kind.fields_by_name["attributes"].number << 3 | 2)
 
 
 def _keep(identity: tuple[str, type, Any]) -> bytes:

@@ -23,6 +23,12 @@ _FRAMEWORK_METADATA = ("ls_", "langgraph_", "lc_", "__", "checkpoint_")
 _names_no_session = frozenset(SESSION_KEYS).isdisjoint
 
 
+def key_of(run_id: Any) -> Any:
+    """Returns the number of a run's id, under which the run is recorded: its hash takes far less time than that of a
+    UUID, which a request needs a hundred times. None stays None."""
+    return getattr(run_id, "int", run_id)
+
+
 def name_of(serialized: Any, kwargs: Mapping[str, Any], default: str) -> str:
     """Returns a run's name: the configured one, or that of the class."""
     name = kwargs.get("name")

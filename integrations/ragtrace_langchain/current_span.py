@@ -25,6 +25,7 @@ from opentelemetry.context import Context
 from ragtrace.tracing import current
 from ragtrace.tracing.adapters import hidden_step
 from ragtrace.tracing.request import Run
+from ragtrace_langchain.conversion import key_of
 from ragtrace_langchain.switch import switch
 
 _log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ def _wrap_config_context(module: Any) -> bool:
             try:
                 run_id = getattr(config.get("callbacks"), "parent_run_id", None)
                 if run_id is not None:
-                    current.attach(handler.recorder.near(run_id))
+                    current.attach(handler.recorder.near(key_of(run_id)))
             except Exception:  # noqa: BLE001 nothing of ours may reach the application
                 handler.recorder.failed("set_config_context")
         return result
@@ -127,7 +128,10 @@ def _run_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run | None:
     if isinstance(manager, list):  # several prompts in one call of a text-completion model
         manager = manager[0] if manager else None
     run_id = getattr(manager, "run_id", None)
-    return handler.recorder.get(run_id) if handler is not None and run_id is not None else None
+    if handler is None or run_id is None:
+        return None
+    run: Run | None = handler.recorder.get(key_of(run_id))
+    return run
 
 
 def _attach_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> current.Attachment | None:

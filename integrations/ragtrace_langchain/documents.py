@@ -134,7 +134,7 @@ def _converted(document: Any) -> Document | None:
     # To ask a pydantic object for an attribute that it lacks costs microseconds.
     fields = getattr(document, "__dict__", {})
     raw = fields.get("metadata")
-    metadata = dict(raw) if isinstance(raw, Mapping) else {}
+    metadata = dict(raw) if type(raw) is dict or isinstance(raw, Mapping) else {}
     identity, own = _identity(fields, metadata) or content_id(content), _score_of(fields, metadata)
     return Document(identity, content, score if own is None else own, metadata)
 

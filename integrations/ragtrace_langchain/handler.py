@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
-from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 
@@ -18,6 +17,7 @@ from ragtrace.tracing.recorder import Recorder, all_recorders, open_recorder
 from ragtrace.tracing.request import Run
 from ragtrace_langchain import conversion, graphs
 from ragtrace_langchain.chat_messages import message_of
+from ragtrace_langchain.conversion import key_of
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state
 from ragtrace_langchain.model_calls import model_attributes, prompt_of, tool_of, tools_of
 from ragtrace_langchain.question_answer import query_of, questions_of_interrupt, read_answer
@@ -36,6 +36,7 @@ def _quiet(method: _Method) -> _Method:
     @functools.wraps(method)
     def guarded(self: RagtraceCallbackHandler, *args: Any, **kwargs: Any) -> None:
         try:
+            kwargs["run_id"], kwargs["parent_run_id"] = key_of(kwargs["run_id"]), key_of(kwargs.get("parent_run_id"))
             method(self, *args, **kwargs)
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
             self._recorder.failed(method.__name__, kwargs.get("run_id") if is_end else None)
@@ -110,8 +111,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
 
     def _start(  # noqa: PLR0917 the callbacks' own arguments
         self,
-        run_id: UUID,
-        parent: UUID | None,
+        run_id: Hashable,
+        parent: Hashable | None,
         operation: str,
         name: str,
         kwargs: dict[str, Any],
@@ -130,7 +131,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.attributes.update(graphs.node_attributes(metadata))
         return run
 
-    def _is_recorded_elsewhere(self, run_id: UUID, parent: UUID | None) -> bool:
+    def _is_recorded_elsewhere(self, run_id: Hashable, parent: Hashable | None) -> bool:
         """Returns True when a handler with other settings records this run or its parent."""
         for recorder in all_recorders():
             if recorder is not self._recorder and (
@@ -144,10 +145,11 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     # else is called, and these two methods catch exceptions themselves, without the cost of `_quiet`.
 
     def on_chain_start(
-        self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+        self, serialized: Any, inputs: Any, *, run_id: Hashable, parent_run_id: Hashable | None = None, **kwargs: Any
     ) -> None:
         """Handles the start of a runnable: a request's root, or an internal step."""
         try:
+            run_id, parent_run_id = key_of(run_id), key_of(parent_run_id)
             above = self._recorder.near(parent_run_id)
             is_agent = above is not None and graphs.begins_agent(inputs, kwargs, above)
             if not is_agent and self._recorder.follow(run_id, parent_run_id):
@@ -162,8 +164,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         self,
         serialized: Any,
         inputs: Any,
-        run_id: UUID,
-        parent: UUID | None,
+        run_id: Hashable,
+        parent: Hashable | None,
         kwargs: dict[str, Any],
         is_agent: bool,
     ) -> None:
@@ -189,7 +191,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run.parent is None and "thread_id" in metadata and (inputs is None or hasattr(inputs, "resume")):
             graphs.link_resumption(run)
 
-    def _note_prompt(self, serialized: Any, inputs: Any, parent: UUID | None) -> None:
+    def _note_prompt(self, serialized: Any, inputs: Any, parent: Hashable | None) -> None:
         """Notes a template that was filled in, for the model that is called with it by the same chain."""
         run = self._recorder.near(parent) if self._recorder.capture.spans else None
         prompt = prompt_of(serialized, inputs) if run is not None else None
@@ -201,9 +203,10 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run.parent is None and (documents := documents_of_state(inputs)):
             run.request.passed.insert(0, (0, documents))
 
-    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_chain_end(self, outputs: Any, *, run_id: Hashable, **kwargs: Any) -> None:
         """Handles the end of a runnable. The question of a stream is known only now."""
         try:
+            run_id = key_of(run_id)
             if type(outputs) is not str:
                 self._read_documents(outputs, run_id)
             if self._recorder.leave(run_id):
@@ -212,7 +215,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         except Exception:  # noqa: BLE001 as above
             self._recorder.failed("on_chain_end", run_id)
 
-    def _read_documents(self, outputs: Any, run_id: UUID) -> None:
+    def _read_documents(self, outputs: Any, run_id: Hashable) -> None:
         """Reads the documents that a chain, a function or a node of a graph returns, for a retrieval without callbacks
         and for steps that choose from what was retrieved."""
         documents = documents_in(outputs)
@@ -224,7 +227,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if documents:
             run.request.passed.append((len(run.request.model_calls), documents))
 
-    def _end_root(self, outputs: Any, run_id: UUID, kwargs: dict[str, Any]) -> None:
+    def _end_root(self, outputs: Any, run_id: Hashable, kwargs: dict[str, Any]) -> None:
         run = self._recorder.get(run_id)
         cancelled = False
         if run is not None and run.owner is self:
@@ -243,14 +246,14 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         self._recorder.end(run_id, cancelled=cancelled)
 
     @_quiet
-    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_chain_error(self, error: BaseException, *, run_id: Hashable, **kwargs: Any) -> None:
         """Handles a runnable that failed or was cancelled, or a graph that was interrupted to ask a person."""
         run = self._recorder.get(run_id)
         if run is not None and run.query is None:
             run.query = query_of(kwargs.get("inputs"))
         self._fail(run_id, error)
 
-    def _fail(self, run_id: UUID, error: BaseException) -> None:
+    def _fail(self, run_id: Hashable, error: BaseException) -> None:
         if is_cancellation(error):
             self._recorder.end(run_id, cancelled=True)
         elif conversion.is_control_flow(error):
@@ -269,8 +272,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         serialized: Any,
         messages: Sequence[Sequence[Any]],
         *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
+        run_id: Hashable,
+        parent_run_id: Hashable | None = None,
         **kwargs: Any,
     ) -> None:
         """Handles the start of a chat model."""
@@ -284,8 +287,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         serialized: Any,
         prompts: Sequence[str],
         *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
+        run_id: Hashable,
+        parent_run_id: Hashable | None = None,
         **kwargs: Any,
     ) -> None:
         """Handles the start of a text-completion model."""
@@ -294,7 +297,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.messages = [ModelMessage("user", prompt) for prompt in prompts]
 
     def _start_model(
-        self, operation: str, serialized: Any, run_id: UUID, parent: UUID | None, kwargs: dict[str, Any]
+        self, operation: str, serialized: Any, run_id: Hashable, parent: Hashable | None, kwargs: dict[str, Any]
     ) -> Run | None:
         metadata = kwargs.get("metadata") or {}
         name = conversion.name_of(serialized, kwargs, "model")
@@ -312,7 +315,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         return run
 
     @_quiet
-    def on_llm_new_token(self, token: Any, *, run_id: UUID, chunk: Any = None, **kwargs: Any) -> None:
+    def on_llm_new_token(self, token: Any, *, run_id: Hashable, chunk: Any = None, **kwargs: Any) -> None:
         """Handles a chunk of a streamed answer."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
@@ -320,7 +323,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             self._recorder.chunk(run, token if isinstance(token, str) else conversion.content_text(token))
 
     @_quiet
-    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_end(self, response: Any, *, run_id: Hashable, **kwargs: Any) -> None:
         """Handles the end of a model call."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
@@ -329,7 +332,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         self._recorder.end(run_id)
 
     @_quiet
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_error(self, error: BaseException, *, run_id: Hashable, **kwargs: Any) -> None:
         """Handles a failed model call; the text before the failure is kept."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
@@ -340,7 +343,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
 
     @_quiet
     def on_retriever_start(
-        self, serialized: Any, query: str, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+        self, serialized: Any, query: str, *, run_id: Hashable, parent_run_id: Hashable | None = None, **kwargs: Any
     ) -> None:
         """Handles the start of a retriever."""
         metadata = kwargs.get("metadata") or {}
@@ -355,7 +358,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             current.attach_expected(run)
 
     @_quiet
-    def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_retriever_end(self, documents: Any, *, run_id: Hashable, **kwargs: Any) -> None:
         """Handles the end of a retriever."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
@@ -363,13 +366,13 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         self._recorder.end(run_id)
 
     @_quiet
-    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_retriever_error(self, error: BaseException, *, run_id: Hashable, **kwargs: Any) -> None:
         """Handles a failed retriever."""
         self._fail(run_id, error)
 
     @_quiet
     def on_tool_start(
-        self, serialized: Any, input_str: str, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+        self, serialized: Any, input_str: str, *, run_id: Hashable, parent_run_id: Hashable | None = None, **kwargs: Any
     ) -> None:
         """Handles the start of a tool."""
         name = conversion.name_of(serialized, kwargs, "tool")
@@ -379,7 +382,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             read_call(run, input_str, kwargs, self._recorder.capture.openinference)
 
     @_quiet
-    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_tool_end(self, output: Any, *, run_id: Hashable, **kwargs: Any) -> None:
         """Handles the end of a tool."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
@@ -387,7 +390,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         self._recorder.end(run_id, error="tool_error" if is_failure(output) else None)
 
     @_quiet
-    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_tool_error(self, error: BaseException, *, run_id: Hashable, **kwargs: Any) -> None:
         """Handles a failed tool."""
         self._fail(run_id, error)
 

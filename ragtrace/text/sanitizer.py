@@ -85,7 +85,7 @@ class Sanitizer:
         if len(whole) <= limit + _MARGIN:
             return sendable(redacted, limit)
         head = redacted[: max(0, len(redacted) - _MARGIN // 2)][:limit]  # a secret at the end may be cut in two
-        return f"{head}… [{len(whole) - limit} characters cut]"
+        return f"{head}... [{len(whole) - limit} characters cut]"
 
     def identifier(self, value: object, limit: int = _MAX_ID) -> str:
         """The id of a user or a session as it leaves."""
@@ -164,7 +164,7 @@ def sendable(value: object, limit: int = 1_000_000) -> str:
     elif type(value) is not str:  # e.g. LangChain's `TextAccessor`; encoders take plain strings alone
         value = "".join((value,))
     if len(value) > limit:
-        value = f"{value[:limit]}… [{len(value) - limit} characters cut]"
+        value = f"{value[:limit]}... [{len(value) - limit} characters cut]"
     if not value.isascii():
         try:
             value.encode()

@@ -193,7 +193,8 @@ def _prompt(capture: ContentPolicy, prompt: PromptTemplate) -> Attributes:
         if prompt.template:
             attributes[semconv.OI_PROMPT_TEMPLATE] = capture.text(prompt.template)
         if variables:
-            attributes[semconv.OI_PROMPT_VARIABLES] = json.dumps(variables, ensure_ascii=False)
+            items = [f"{quoted(name)}: {quoted(text)}" for name, text in variables.items()]
+            attributes[semconv.OI_PROMPT_VARIABLES] = f"{{{', '.join(items)}}}"
     return attributes
 
 

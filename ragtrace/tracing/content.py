@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -14,6 +15,9 @@ from ragtrace.records import Document
 from ragtrace.text.sanitizer import Sanitizer
 
 _log = logging.getLogger(__name__)
+_encode: Callable[[str], bytes] | None = None
+with contextlib.suppress(ImportError):
+    from orjson import dumps as _encode
 _VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _MODES = {
     "NO_CONTENT": (False, False),
@@ -73,27 +77,19 @@ class ContentPolicy:
         return ContentPolicy(spans=spans, events=events, **fields)
 
 
-_ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
-"""What JSON escapes in ordinary texts; the other control characters are rare."""
-_ESCAPED = bytes(range(32)) + b'\\"'
-_SHORT = 64
+_SHORT = 24
 """Characters up to which `json` is faster."""
 
 
 def quoted(text: str) -> str:
     """A text as a JSON string, in its own letters: they can be read and searched in a backend, and take less room.
 
-    `json` looks at each character twice, which would be a tenth of what a request with long texts costs."""
-    if len(text) > _SHORT:
-        raw = text.encode("utf-8", "surrogatepass")
-        number = len(raw) - len(raw.translate(None, _ESCAPED))
-        if number * 50 < len(raw):
-            escaped = text
-            for character, escape in _ESCAPES if number else ():
-                if character in escaped:
-                    escaped = escaped.replace(character, escape)
-            if len(escaped) - len(text) == number:  # nothing rare was there
-                return f'"{escaped}"'
+    `orjson`, which LangChain installs, reads sixteen characters at a time; `json` reads each one twice."""
+    if _encode is not None and len(text) > _SHORT:
+        try:
+            return _encode(text).decode()
+        except TypeError:  # a lone surrogate
+            pass
     return json.encoder.encode_basestring(text)
 
 

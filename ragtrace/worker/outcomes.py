@@ -20,7 +20,7 @@ from ragtrace.worker.open_traces import OpenTrace
 from ragtrace.worker.pieces import spans_in
 from ragtrace_otlp.events import event_attributes
 from ragtrace_otlp.scores import ScoreFormat, score_attributes
-from ragtrace_otlp.span_encoder import write_attributes
+from ragtrace_otlp.wire import write_attributes
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +51,7 @@ def outcome_of(ended: EndedTrace, form: ScoreFormat, with_events: bool, annotati
     marks = ExportTraceServiceRequest()
     spans = marks.resource_spans.add().scope_spans.add().spans if ended.marks else None
     for span_id, attributes in ended.marks.items():
-        write_attributes(spans.add(span_id=span_id.to_bytes(8, "big")).attributes, attributes)  # type: ignore[union-attr]
+        write_attributes(spans.add(span_id=span_id.to_bytes(8, "big")), attributes)  # type: ignore[union-attr]
     events = _events(ended, form).SerializeToString() if with_events and ended.evaluations else b""
     return TraceOutcome(marks.SerializeToString(), events, annotations)
 
@@ -98,7 +98,7 @@ def _events(ended: EndedTrace, form: ScoreFormat) -> ExportLogsServiceRequest:
                 span_id=evaluation.trace.span_id.to_bytes(8, "big"),
                 flags=1,
             )
-            write_attributes(record.attributes, event_attributes(evaluation, score, form))
+            write_attributes(record, event_attributes(evaluation, score, form))
     return request
 
 

@@ -11,7 +11,7 @@ from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.worker.conversion import attributes_from
 from ragtrace.worker.pieces import spans_in
 from ragtrace_otlp.redaction_processor import NAME_LENGTH, STATUS_LENGTH
-from ragtrace_otlp.span_encoder import write_attributes
+from ragtrace_otlp.wire import write_attributes
 
 
 def redacted(payload: bytes, sanitizer: Sanitizer) -> bytes | None:
@@ -37,4 +37,4 @@ def _redact(span: Any, sanitizer: Sanitizer) -> None:
     for item in (span, *span.events, *span.links):
         attributes = sanitizer.attributes(attributes_from(item.attributes))
         del item.attributes[:]
-        write_attributes(item.attributes, attributes)
+        write_attributes(item, attributes)

@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from ragtrace.spans.span_record import SpanRecord
-from ragtrace_otlp.span_encoder import write_attributes
+from ragtrace_otlp.wire import write_attributes
 
 
 def message_of(records: Iterable[SpanRecord], service: str) -> ExportTraceServiceRequest:
@@ -17,7 +17,7 @@ def message_of(records: Iterable[SpanRecord], service: str) -> ExportTraceServic
     request = ExportTraceServiceRequest()
     scopes: dict[str, Any] = {}
     of_resource = request.resource_spans.add()
-    write_attributes(of_resource.resource.attributes, {"service.name": service})
+    write_attributes(of_resource.resource, {"service.name": service})
     for record in records:
         target = scopes.get(record.scope)
         if target is None:
@@ -38,6 +38,6 @@ def _add(target: Any, record: SpanRecord) -> None:
         end_time_unix_nano=record.ended,
     )
     one.status.code = Status.StatusCode.Value(f"STATUS_CODE_{record.status}")
-    write_attributes(one.attributes, record.attributes)
+    write_attributes(one, record.attributes)
     for event in record.events:
-        write_attributes(one.events.add(name=event.name, time_unix_nano=event.time).attributes, event.attributes)
+        write_attributes(one.events.add(name=event.name, time_unix_nano=event.time), event.attributes)

@@ -20,7 +20,7 @@ from ragtrace.transport.message import TraceMessage
 from ragtrace.worker.service import Worker
 from ragtrace.worker.span_counts import MessageCounts
 from ragtrace.worker.worker_settings import load_worker
-from ragtrace_otlp.span_encoder import write_attributes
+from ragtrace_otlp.wire import write_attributes
 from tests.otlp.receivers import Received, plain
 from tests.transport.brokers import VISIBILITY, Broker
 from tests.worker.running import evaluator_into, request_of, scope, span, wait_for
@@ -35,7 +35,7 @@ def message(trace: int, question: str = "") -> TraceMessage:
         request = ExportTraceServiceRequest()
         root = span(scope(request), 10 * trace + 1, trace)
         write_attributes(
-            root.attributes,
+            root,
             {"openinference.span.kind": "CHAIN", "input.value": question, "output.value": "An answer."},
         )
     return TraceMessage(f"{trace:032x}", request.SerializeToString(), SCHEMA)

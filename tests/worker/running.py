@@ -18,7 +18,7 @@ from ragtrace.settings import load
 from ragtrace.worker.service import Worker
 from ragtrace.worker.span_counts import WorkerStats
 from ragtrace.worker.worker_settings import load_worker
-from ragtrace_otlp.span_encoder import write_attributes
+from ragtrace_otlp.wire import write_attributes
 from tests.otlp.receivers import Received, http_server
 
 QUESTION, ANSWER = "How long is the pump covered?", "The pump is covered for 24 months."
@@ -111,14 +111,14 @@ def span(target: Any, number: int, trace: int, parent: int = 0, **attributes: An
     )
     if parent:
         result.parent_span_id = parent.to_bytes(8, "big")
-    write_attributes(result.attributes, {name.replace("_", "."): value for name, value in attributes.items()})
+    write_attributes(result, {name.replace("_", "."): value for name, value in attributes.items()})
     return result
 
 
 def scope(request: ExportTraceServiceRequest, service: str = "shop", name: str = "openinference") -> Any:
     """A new `ScopeSpans` in a request."""
     of_resource = request.resource_spans.add()
-    write_attributes(of_resource.resource.attributes, {"service.name": service})
+    write_attributes(of_resource.resource, {"service.name": service})
     of_scope = of_resource.scope_spans.add()
     of_scope.scope.name = name
     return of_scope
@@ -128,7 +128,7 @@ def root(target: Any, trace: int, number: int = 1) -> Any:
     """The root of a request in OpenInference's words."""
     words = {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": ANSWER}
     result = span(target, number, trace)
-    write_attributes(result.attributes, words)
+    write_attributes(result, words)
     return result
 
 
@@ -141,7 +141,7 @@ def retriever(target: Any, trace: int, number: int = 2, parent: int = 1) -> Any:
         "retrieval.documents.0.document.content": "The pump is covered for 24 months from delivery.",
     }
     result = span(target, number, trace, parent)
-    write_attributes(result.attributes, words)
+    write_attributes(result, words)
     return result
 
 

@@ -16,7 +16,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.records import Trace
-from ragtrace_otlp.span_encoder import write_attributes
+from ragtrace_otlp.wire import write_attributes
 from tests.worker.running import ANSWER, QUESTION, Running, running, scope, span, wait_for
 
 CHUNK = 'The pump is covered for 24 months, the "delivery" counts.'
@@ -71,7 +71,7 @@ def request(run: Running, number: int, *parts: dict[str, Any], **root: Any) -> T
     target = scope(message, "shop", "org.springframework.boot")
     for place, attributes in enumerate(({**CLIENT, **root}, ADVISOR, *parts), 1):
         one = span(target, 100 * number + place, number, 100 * number + min(place - 1, 2) if place > 1 else 0)
-        write_attributes(one.attributes, attributes)
+        write_attributes(one, attributes)
     count = len(run.evaluated)
     assert run.post(message.SerializeToString())[0] == 200
     wait_for(lambda: len(run.evaluated), lambda n: n > count)
@@ -110,13 +110,13 @@ def test_messages_in_events_are_read(run: Running) -> None:
     messages."""
     message = ExportTraceServiceRequest()
     one = span(scope(message, "shop", "opentelemetry.instrumentation.anthropic"), 31, 3)
-    write_attributes(one.attributes, MODEL)
+    write_attributes(one, MODEL)
     for name, key, role, content in (
         ("gen_ai.content.prompt", "gen_ai.prompt", "user", QUESTION),
         ("gen_ai.content.completion", "gen_ai.completion", "assistant", ANSWER),
     ):
         event = one.events.add(name=name, time_unix_nano=one.start_time_unix_nano)
-        write_attributes(event.attributes, {key: f'[{{"role": "{role}", "content": "{content}"}}]'})
+        write_attributes(event, {key: f'[{{"role": "{role}", "content": "{content}"}}]'})
     count = len(run.evaluated)
     assert run.post(message.SerializeToString())[0] == 200
     wait_for(lambda: len(run.evaluated), lambda n: n > count)

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind
 
-from ragtrace_otlp.span_encoder import write_attributes
+from ragtrace_otlp.wire import write_attributes
 from tests.otlp.receivers import grpc_server, plain
 from tests.worker.running import (
     ANSWER,
@@ -211,7 +211,7 @@ def _own(target: Any) -> None:
 
 
 def _too_many(target: Any) -> None:
-    write_attributes(root(target, 3).attributes, {f"key {number}": number for number in range(6_000)})
+    write_attributes(root(target, 3), {f"key {number}": number for number in range(6_000)})
 
 
 @pytest.mark.parametrize(
