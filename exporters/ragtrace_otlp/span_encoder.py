@@ -22,8 +22,8 @@ from ragtrace_otlp.wire import attributes_field, field, number
 _log = logging.getLogger(__name__)
 _KINDS = {kind: number(kind.value + 1) for kind in SpanKind}
 """OTLP counts from one: zero stands for no kind."""
-_KNOWS_IF_REMOTE, _IS_REMOTE = 0x100, 0x200
-"""OTLP's `SpanFlags`: whether the span around is of another process is known, and is true."""
+_LOCAL, _REMOTE = (flags.to_bytes(4, "little") for flags in (0x100, 0x300))
+"""OTLP's `SpanFlags`: it is known whether the span around is of another process (0x100), and it is (0x200)."""
 # Tags of fields (see `wire`), in the order of their numbers, as protobuf writes them.
 _RESOURCE_SPANS = b"\x0a"
 """Of `ExportTraceServiceRequest`."""
@@ -45,6 +45,7 @@ _EVENT_TIME, _EVENT_NAME, _EVENT_ATTRIBUTES, _EVENT_DROPPED = b"\x09", b"\x12", 
 _LINK_ATTRIBUTES, _LINK_DROPPED, _LINK_FLAGS = b"\x22", b"\x28", b"\x35"
 _MESSAGE, _CODE = b"\x12", b"\x18"
 """Of `Status`."""
+_NO_STATUS = _STATUS + b"\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +144,14 @@ def _span(span: ReadableSpan) -> bytes:
         parts += _text(_TRACE_STATE, ",".join([f"{key}={value}" for key, value in context.trace_state.items()]))
     if parent is not None:
         parts += (_PARENT, parent.span_id.to_bytes(8, "big"))
-    parts += (*_text(_NAME, span.name), _KIND, _KINDS[span.kind])
-    if span.start_time:
-        parts += (_START, span.start_time.to_bytes(8, "little"))
-    if span.end_time:
-        parts += (_END, span.end_time.to_bytes(8, "little"))
+    name = span.name.encode()
+    if name:
+        parts += (_NAME, number(len(name)), name)
+    parts += (_KIND, _KINDS[span.kind])
+    if start := span.start_time:
+        parts += (_START, start.to_bytes(8, "little"))
+    if end := span.end_time:
+        parts += (_END, end.to_bytes(8, "little"))
     parts += attributes_field(_ATTRIBUTES, span.attributes)
     parts += _count(_DROPPED_ATTRIBUTES, span.dropped_attributes)
     for event in span.events:
@@ -156,8 +160,12 @@ def _span(span: ReadableSpan) -> bytes:
     for link in span.links:
         parts.append(field(_LINKS, _link(link)))
     parts += _count(_DROPPED_LINKS, span.dropped_links)
-    reason = b"".join([*_text(_MESSAGE, status.description), *_count(_CODE, status.status_code.value)])
-    parts += (field(_STATUS, reason), _FLAGS, _flags(parent))
+    if status.is_unset and not status.description:
+        parts.append(_NO_STATUS)
+    else:
+        reason = b"".join([*_text(_MESSAGE, status.description), *_count(_CODE, status.status_code.value)])
+        parts.append(field(_STATUS, reason))
+    parts += (_FLAGS, _flags(parent))
     return b"".join(parts)
 
 
@@ -179,8 +187,7 @@ def _link(link: Link) -> bytes:
 
 
 def _flags(context: SpanContext | None) -> bytes:
-    flags = _KNOWS_IF_REMOTE | _IS_REMOTE if context is not None and context.is_remote else _KNOWS_IF_REMOTE
-    return flags.to_bytes(4, "little")
+    return _REMOTE if context is not None and context.is_remote else _LOCAL
 
 
 def _field(tag: bytes, parts: list[bytes]) -> list[bytes]:

@@ -17,6 +17,7 @@ _SHORT = 32
 """Characters of a text that is likely to come again: a name, a type, an id."""
 _KEPT = 4_096
 """Attributes, and keys, whose bytes are kept at most."""
+_LENGTHS = 2_048
 _SMALL = 1_500
 """Bytes of a text whose lengths, with those of its key, are among `_NUMBERS`."""
 # A tag is a field's number and how its value is written: `number << 3 | 2` for what begins with its length.
@@ -40,6 +41,10 @@ _RECURRING = frozenset({str, int, float, bool})
 
 def number(value: int) -> bytes:
     """A number that is not negative: seven bits in each byte, the lowest first."""
+    return _NUMBERS[value] if value < _LENGTHS else _number(value)
+
+
+def _number(value: int) -> bytes:
     data = bytearray()
     while value > 127:
         data.append(value & 127 | 128)
@@ -48,8 +53,10 @@ def number(value: int) -> bytes:
     return bytes(data)
 
 
-_NUMBERS = [number(value) for value in range(2_048)]
-"""Lengths are short numbers, and each attribute has three."""
+_NUMBERS = [_number(value) for value in range(_LENGTHS)]
+"""Lengths are small numbers, and each attribute has three."""
+_TEXTS = [_TEXT + size for size in _NUMBERS]
+"""How a text of each length begins."""
 
 
 def field(tag: bytes, data: bytes) -> bytes:
@@ -74,26 +81,26 @@ def attributes_field(tag: bytes, attributes: Mapping[str, Any] | None) -> list[b
             name = _names.get(key) or _name(key)
             text = value.encode()
             if (length := len(text)) + len(name) < _SMALL:
-                size = _NUMBERS[length]
-                length += 1 + len(size)
+                size = _TEXTS[length]
+                length += len(size)
                 outer = _NUMBERS[length]
-                parts += (tag, _NUMBERS[length + 1 + len(outer) + len(name)], name, _VALUE, outer, _TEXT, size, text)
+                parts += (tag, _NUMBERS[length + len(outer) + len(name)], name, outer, size, text)
                 continue
             before = _TEXT + number(length)
-            before = name + _VALUE + number(len(before) + length) + before
+            before = name + number(len(before) + length) + before
             parts += (tag, number(len(before) + length), before, text)
         elif kind in _RECURRING:
-            identity = key, kind, value
-            parts += (tag, _attributes.get(identity) or _keep(identity))
+            identity = tag, key, kind, value
+            parts.append(_attributes.get(identity) or _keep(identity))
         else:
             parts += (tag, _attribute(key, value))
     return parts
 
 
-_attributes: dict[tuple[str, type, Any], bytes] = {}
-"""Attributes as bytes, without their tag. By type, too: True, 1 and 1.0 are equal."""
+_attributes: dict[tuple[bytes, str, type, Any], bytes] = {}
+"""Attributes as bytes. By type, too: True, 1 and 1.0 are equal."""
 _names: dict[str, bytes] = {}
-"""Fields of keys."""
+"""Fields of keys, each with the tag of the value behind it."""
 
 
 def write_attributes(message: Any, attributes: Mapping[str, Any]) -> None:
@@ -108,18 +115,18 @@ def _attributes_tag(kind: Any) -> bytes:
     return number(kind.fields_by_name["attributes"].number << 3 | 2)
 
 
-def _keep(identity: tuple[str, type, Any]) -> bytes:
+def _keep(identity: tuple[bytes, str, type, Any]) -> bytes:
     if len(_attributes) >= _KEPT:
         _attributes.clear()
-    key, _, value = identity
-    data = _attributes[identity] = _attribute(key, value)
+    tag, key, _, value = identity
+    data = _attributes[identity] = tag + _attribute(key, value)
     return data
 
 
 def _name(key: str) -> bytes:
     if len(_names) >= _KEPT:
         _names.clear()
-    data = _names[key] = field(_KEY, key.encode())
+    data = _names[key] = field(_KEY, key.encode()) + _VALUE
     return data
 
 
