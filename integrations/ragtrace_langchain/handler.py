@@ -31,14 +31,12 @@ _FRAGMENTS = {"prompt": semconv.OP_PROMPT, "parser": semconv.OP_PARSER}
 
 def _quiet(method: _Method) -> _Method:
     """Counts an exception instead of raising it: LangChain would log it together with the application's data."""
-    is_start, is_end = method.__name__.endswith("_start"), method.__name__.endswith(("_end", "_error"))
+    is_end = method.__name__.endswith(("_end", "_error"))
 
     @functools.wraps(method)
     def guarded(self: RagtraceCallbackHandler, *args: Any, **kwargs: Any) -> None:
         try:
-            kwargs["run_id"] = key_of(kwargs["run_id"])
-            if is_start:
-                kwargs["parent_run_id"] = key_of(kwargs.get("parent_run_id"))
+            kwargs["run_id"], kwargs["parent_run_id"] = key_of(kwargs["run_id"]), key_of(kwargs.get("parent_run_id"))
             method(self, *args, **kwargs)
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
             self._recorder.failed(method.__name__, kwargs.get("run_id") if is_end else None)
@@ -59,9 +57,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     RagtraceLangChainInstrumentor pass it to every call. One handler serves any number of concurrent calls.
     """
 
-    run_inline = (
-        True  # on the event loop: the callbacks are short, and one thread switch for each token would cost more
-    )
+    run_inline = True
+    """On the event loop: the callbacks are short, and one thread switch for each token would cost more."""
     raise_error = False
     records_searches = True
     """The wrappers of vector stores recognize this handler by it."""
