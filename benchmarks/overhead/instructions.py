@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from libraries import OURS, PEERS, SDK
+from libraries import ENCODER, OURS, PEERS, SDK
 from processes import REPOSITORY, python_of, run_app
 from run import libraries_of
 
 from applications import APPLICATIONS
 
-_LIBRARIES = ("none", "by hand", "ragtrace", SDK, *PEERS)
+_LIBRARIES = ("none", "by hand", "ragtrace", SDK, ENCODER, *PEERS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,10 @@ CONTENT = {
 """Environment variables with and without the texts of the requests."""
 SDK = "ragtrace, SDK's processor"
 """ragtrace's instrumentation with the batch processor that all peers use."""
+ENCODER = f"{SDK}, use_encoder"
+"""The same, with an exporter that was given to `ragtrace_otlp.use_encoder`."""
 EVALUATING = "ragtrace with evaluation"
-OURS = ("none", "by hand", "ragtrace", SDK, EVALUATING)
+OURS = ("none", "by hand", "ragtrace", SDK, ENCODER, EVALUATING)
 
 
 def set_environment(content: str) -> None:
@@ -47,7 +49,7 @@ class Encoded:
         from opentelemetry.exporter.otlp.proto.common import trace_encoder
 
         self._encode: Callable[[Any], Any] = trace_encoder.encode_spans
-        if library in {"ragtrace", EVALUATING}:
+        if library in {"ragtrace", ENCODER, EVALUATING}:
             with contextlib.suppress(ImportError):  # earlier commits have none
                 from ragtrace_otlp.span_encoder import encode_spans
 

@@ -5,6 +5,7 @@ from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from ragtrace_otlp.provider import Telemetry, TelemetryStats, attach, set_up
 from ragtrace_otlp.scores import ScoreFormat
+from ragtrace_otlp.span_encoder import use_encoder
 from ragtrace_otlp.span_source import SpanSource
 from ragtrace_otlp.spans import EvaluationSpanSink
 
@@ -21,4 +22,5 @@ __all__ = [
     "TelemetryStats",
     "attach",
     "set_up",
+    "use_encoder",
 ]

@@ -32,7 +32,7 @@ from ragtrace.tracing.context_values import Provenance, describe
 from ragtrace.tracing.failures import failures
 from ragtrace.tracing.finish import complete, trace_of
 from ragtrace.tracing.fragments import FRAGMENTS, is_request, note
-from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, agent_of
+from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, agent_of, release
 from ragtrace.tracing.span_writer import write_attributes
 
 _log = logging.getLogger(__name__)
@@ -257,6 +257,7 @@ class Recorder:
             run.failure = error if isinstance(error, str) else type(error).__name__
         if run.parent is None:
             self._end_request(run, error, cancelled)
+            release(run)
         else:
             self._end_span(run, error, cancelled, finished)
 
@@ -329,10 +330,8 @@ class Recorder:
             self._sweep_lock.release()
 
     def expire(self, age: float = 0.0, keep: int = 0) -> int:
-        """End open requests that are at least `age` seconds old, and the oldest beyond `keep`; says how many.
-
-        Without arguments it ends all: for a process that stops while requests are open.
-        """
+        """End open requests that are at least `age` seconds old, and the oldest beyond `keep`; says how many. Without
+        arguments it ends all: for a process that stops while requests are open."""
         limit = time.time_ns() - int(age * 1e9)
         roots = sorted(self._roots.values(), key=lambda run: run.started)
         surplus = len(roots) - keep if age else len(roots)
