@@ -364,13 +364,13 @@ def test_errors_pass_through_and_mark_the_span(by_hand: Recorded) -> None:
         assert by_hand.traces[0].error == "BrokenError"
 
 
+class Searching(BaseRetriever):
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [NodeWithScore(node=TextNode(text="24 months.", id_="a"), score=0.9)]
+
+
 def test_a_framework_inside_a_request_counts_once(with_frameworks: Recorded) -> None:
     """Chains and engines inside a request by hand are below it: one trace, with their documents and their answer."""
-
-    class Searching(BaseRetriever):
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            return [NodeWithScore(node=TextNode(text="24 months.", id_="a"), score=0.9)]
-
     synthesizer = get_response_synthesizer(llm=MockLLM(max_tokens=3))  # type: ignore[arg-type]
     engine = RetrieverQueryEngine(retriever=Searching(), response_synthesizer=synthesizer)
     chain = RunnableLambda(str) | FakeListChatModel(responses=["For 24 months."])
@@ -400,11 +400,6 @@ class Unreported(MockLLM):
 def test_a_streamed_query_inside_a_request_has_its_answer(with_frameworks: Recorded) -> None:
     """The answer is what was read of the stream, also where the model reports nothing, and the model call is below the
     engine. A stream that is read after the end of the request adds nothing to it."""
-
-    class Searching(BaseRetriever):
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            return [NodeWithScore(node=TextNode(text="24 months.", id_="a"), score=0.9)]
-
     engine: Any = RetrieverQueryEngine.from_args(Searching(), llm=Unreported(), streaming=True)
     with ragtrace.request("How long?"):
         assert "".join(engine.query("How long?").response_gen) == "For 24 months."
@@ -416,6 +411,30 @@ def test_a_streamed_query_inside_a_request_has_its_answer(with_frameworks: Recor
     ((inner, parts),) = below
     assert (name, inner) == ("invoke_workflow request", "invoke_workflow RetrieverQueryEngine")
     assert [part.partition(" ")[0] for part, _ in parts] == ["retrieval", "text_completion"]
+
+
+def test_requests_leave_nothing_to_the_garbage_collector(with_frameworks: Recorded) -> None:
+    """What a request holds is freed at its end, its texts, too: the application's thread would pay for it."""
+    synthesizer = get_response_synthesizer(llm=MockLLM(max_tokens=3))  # type: ignore[arg-type]
+    engine = RetrieverQueryEngine(retriever=Searching(), response_synthesizer=synthesizer)
+    chain = RunnableLambda(str) | FakeListChatModel(responses=["24 months."])
+
+    def ask() -> None:
+        with ragtrace.request("How long?") as request:
+            request.retrieved(["24 months."])
+            request.answered("24 months.", usage=USAGE, model="gpt-4o")
+        engine.query("How long?")
+        chain.invoke("How long?")
+
+    ask()
+    gc.collect()
+    gc.disable()
+    try:
+        ask()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+    assert len(with_frameworks.traces) == 6
 
 
 def test_components_by_hand_inside_a_framework(with_frameworks: Recorded) -> None:
