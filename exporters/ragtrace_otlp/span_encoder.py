@@ -115,24 +115,24 @@ def _request(spans: Sequence[ReadableSpan]) -> list[bytes]:
     for span in spans:
         scope = span.instrumentation_scope
         _, scopes = resources.setdefault(id(span.resource), (span.resource, {}))
-        _, encoded = scopes.setdefault(id(scope), (scope, []))
-        encoded += _field(_CONTENTS, [_span(span)])
+        _, pieces = scopes.setdefault(id(scope), (scope, []))
+        pieces += _field(_CONTENTS, [_span(span)])
     parts: list[bytes] = []
     for resource, scopes in resources.values():
         contents = [field(_ABOUT, b"".join(attributes_field(_RESOURCE_ATTRIBUTES, resource.attributes)))]
-        for scope, encoded in scopes.values():
-            contents += _field(_CONTENTS, _of_scope(scope, encoded))
+        for scope, pieces in scopes.values():
+            contents += _field(_CONTENTS, _of_scope(scope, pieces))
         parts += _field(_RESOURCE_SPANS, [*contents, *_text(_SCHEMA, resource.schema_url)])
     return parts
 
 
-def _of_scope(scope: InstrumentationScope | None, encoded: list[bytes]) -> list[bytes]:
-    """The parts of a scope with the encoded spans in it."""
+def _of_scope(scope: InstrumentationScope | None, spans: list[bytes]) -> list[bytes]:
+    """The parts of a scope, with those of its spans."""
     if scope is None:
-        return [field(_ABOUT, b""), *encoded]
+        return [field(_ABOUT, b""), *spans]
     about = [*_text(_SCOPE_NAME, scope.name), *_text(_SCOPE_VERSION, scope.version)]
     about += attributes_field(_SCOPE_ATTRIBUTES, scope.attributes)
-    return [field(_ABOUT, b"".join(about)), *encoded, *_text(_SCHEMA, scope.schema_url)]
+    return [field(_ABOUT, b"".join(about)), *spans, *_text(_SCHEMA, scope.schema_url)]
 
 
 def _span(span: ReadableSpan) -> bytes:

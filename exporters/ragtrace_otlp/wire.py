@@ -15,7 +15,7 @@ _INTEGERS = 2**63
 """OTLP's integers are in [-_INTEGERS, _INTEGERS); a seed of 64 bits is written as a text."""
 _SHORT = 32
 """Characters of a text that is likely to come again: a name, a type, an id."""
-_KEPT = 4_096
+_MAX_ENTRIES = 4_096
 """Attributes, and keys, whose bytes are kept at most."""
 _LENGTHS = 2_048
 _SMALL = 1_500
@@ -116,7 +116,7 @@ def _attributes_tag(kind: Any) -> bytes:
 
 
 def _keep(identity: tuple[bytes, str, type, Any]) -> bytes:
-    if len(_attributes) >= _KEPT:
+    if len(_attributes) >= _MAX_ENTRIES:
         _attributes.clear()
     tag, key, _, value = identity
     data = _attributes[identity] = tag + _attribute(key, value)
@@ -124,7 +124,7 @@ def _keep(identity: tuple[bytes, str, type, Any]) -> bytes:
 
 
 def _name(key: str) -> bytes:
-    if len(_names) >= _KEPT:
+    if len(_names) >= _MAX_ENTRIES:
         _names.clear()
     data = _names[key] = field(_KEY, key.encode()) + _VALUE
     return data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import json
 import logging
 import os
@@ -15,9 +15,6 @@ from ragtrace.records import Document
 from ragtrace.text.sanitizer import Sanitizer
 
 _log = logging.getLogger(__name__)
-_encode: Callable[[str], bytes] | None = None
-with contextlib.suppress(ImportError):
-    from orjson import dumps as _encode
 _VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _MODES = {
     "NO_CONTENT": (False, False),
@@ -85,12 +82,22 @@ def quoted(text: str) -> str:
     """A text as a JSON string, in its own letters: they can be read and searched in a backend, and take less room.
 
     `orjson`, which LangChain installs, reads sixteen characters at a time; `json` reads each one twice."""
-    if _encode is not None and len(text) > _SHORT:
+    encode = _encoder() if len(text) > _SHORT else None
+    if encode is not None:
         try:
-            return _encode(text).decode()
+            return encode(text).decode()
         except TypeError:  # a lone surrogate
             pass
     return json.encoder.encode_basestring(text)
+
+
+@functools.cache
+def _encoder() -> Callable[[str], bytes] | None:
+    try:
+        import orjson
+    except ImportError:
+        return None
+    return orjson.dumps
 
 
 _DOCUMENT_KEYS = {

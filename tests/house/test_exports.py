@@ -52,6 +52,7 @@ EXPORTS = {
         "TelemetryStats",
         "attach",
         "set_up",
+        "use_encoder",
     ],
     "ragtrace_langfuse": ["LangfuseScores"],
     "ragtrace_mlflow": ["MlflowAssessments"],
