@@ -1,8 +1,8 @@
-"""Reads Markdown, tables, JSON and XML as the lines "label: value" that they show.
+"""Reads Markdown, tables, CSV, JSON and XML as the lines "label: value" that they show.
 
-Patterns know "Password: x". They do not know `**Password:** x`, a table's cell below "Password", `"password": "x"` or
-`<password>x</password>`. The view of a text has the first form for all of them, and its places can be moved back to
-the text.
+Patterns know "Password: x". They do not know `**Password:** x`, a table's or a file's cell below "Password",
+`"password": "x"` or `<password>x</password>`. The view of a text has the first form for all of them, and its places
+can be moved back to the text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from itertools import pairwise
 from ragtrace.text.decoded_text import DecodedText, Edit, replaced
 
 _MARKS = ("*", "`", "|", "<", "_", "](", '"', "':", ": '", "='", "= '", " \u2013 ", " \u2014 ", " - ")
-_MARK = re.compile(r"[*`|<_]|\]\(|[\"'][ \t]?[:=]|[:=][ \t]{0,3}[\"']|[ \t][\u2013\u2014-][ \t]")
 _QUOTE = r"[\\\"'`*]{0,4}"
 _INLINE = "a abbr b big code del em font i ins kbd label mark s samp small span strong sub sup tt u wbr"
 _BLOCKS = """
@@ -55,6 +54,15 @@ nuss oib otp pan pesel pin pps ppsn ptin rfc rrn rtn rut rvnr sin snils ssn svnr
 """
 _ACRONYMS = frozenset(_ACRONYM_WORDS.split())
 """The labels that are known in capitals and written small as keys; not those that are words, as "fin" and "run"."""
+# Begins with the colon, for few texts have one: a search for all acronyms takes as long as all other marks together.
+_SMALL_ACRONYM = "|".join(
+    rf"(?<=\b(?:{'|'.join(sorted(word for word in _ACRONYMS if len(word) == length))})[:=])"
+    for length in sorted(set(map(len, _ACRONYMS)))
+)
+_MARK = re.compile(
+    rf"[*`|<_]|\]\(|[\"'][ \t]?[:=]|[:=][ \t]{{0,3}}[\"']|[ \t][\u2013\u2014-][ \t]|[:=](?:{_SMALL_ACRONYM})"
+)
+_KEY = re.compile(f"[:=](?:{_SMALL_ACRONYM})")
 _LETTER = re.compile(r"[^\W\d_]")
 _PIPE = re.compile(r"(?<!\\)\|")
 _RULE = frozenset("|:-+= \t\r")
@@ -67,7 +75,10 @@ _GROWTH = 4
 def laid_out(source: DecodedText) -> DecodedText | None:
     """The lines that have a layout, without emphasis and tags, with "label: value" for keys, cells and elements; None
     where none has. Linear in the length."""
-    lines = _marked_lines(source) if any(mark in source.text for mark in _MARKS) else None
+    if (tables := _with_pipes(source)) is not None:
+        source = tables
+    is_marked = any(mark in source.text for mark in _MARKS) or _KEY.search(source.text) is not None
+    lines = _marked_lines(source) if is_marked else None
     if lines is None:
         return None
     view = replaced(lines.text, _PIECE.finditer(lines.text), _meaning, lines)
@@ -184,6 +195,39 @@ def _element(match: re.Match[str]) -> str:
     return f" {_words(match['element'])}: " if _TELLING.match(match.string, match.end()) else match.group()
 
 
+# --- rows of CSV ------------------------------------------------------------------------------------------------------
+
+_NAME = r"[ \t]?\"?[^\W\d][\w ./-]{0,30}\"?"
+# A line of names, and lines with as many marks as a name needs.
+_CSV = re.compile(
+    rf"^(?P<head>{_NAME}(?P<mark>[,;\t]){_NAME}(?:(?P=mark){_NAME}){{0,40}})[ \t\r]*"
+    r"(?:(?P<first>\n)[^\n]*(?P=mark)[^\n]*)(?:\n[^\n]*(?P=mark)[^\n]*)*",
+    re.M,
+)
+_CSV_MARK = re.compile(r"\"[^\"\n]*\"|[,;\t\n]")
+
+
+def _with_pipes(source: DecodedText) -> DecodedText | None:
+    """The text with the rows of CSV as those of a table; None where it has none. Lines of a letter may become rows,
+    too: their heads are no labels that patterns know."""
+    text = source.text
+    blocks = list(_CSV.finditer(text)) if "\n" in text else []
+    first_breaks = {block.start("first") for block in blocks}
+    marks = [
+        mark
+        for block in blocks
+        for mark in _CSV_MARK.finditer(text, *block.span())
+        if mark.group() in ("\n", block["mark"])
+    ]
+
+    def pipe(mark: re.Match[str]) -> str:
+        if mark.start() in first_breaks:
+            return " |\n|-|\n| "
+        return " |\n| " if mark.group() == "\n" else " | "
+
+    return replaced(text, marks, pipe, source)
+
+
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 _Cell = tuple[int, int]
@@ -241,7 +285,7 @@ def _lines(text: str) -> list[tuple[int, int]]:
 
 
 def _cells(text: str, start: int, end: int) -> list[_Cell]:
-    """The cells of a line with a pipe."""
+    """The cells of a line with a pipe, without blanks and quotes around them."""
     pipes = [match.start() for match in _PIPE.finditer(text, start, end)]
     if not pipes:
         return []
@@ -253,7 +297,9 @@ def _cells(text: str, start: int, end: int) -> list[_Cell]:
 def _trimmed(text: str, start: int, end: int) -> _Cell:
     part = text[start:end]
     start += len(part) - len(part.lstrip())
-    return start, max(start, start + len(part.strip()))
+    end = max(start, start + len(part.strip()))
+    is_quoted = end - start > 2 and text[start] == text[end - 1] == '"'
+    return (start + 1, end - 1) if is_quoted else (start, end)
 
 
 def _label(text: str, cell: _Cell) -> str:

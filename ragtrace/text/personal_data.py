@@ -18,7 +18,14 @@ from ragtrace.text.decoded_text import DecodedText, decoded, rejoined, unwrapped
 from ragtrace.text.item_checks import is_card, is_host_ip, is_iban, is_real_email, is_ssn, is_wallet
 from ragtrace.text.item_kinds import Group, Kind, Parts, personal
 from ragtrace.text.item_labels import label_search
-from ragtrace.text.item_search import SearchText, announces_no_example, is_free_number, is_nobodys_contract
+from ragtrace.text.item_search import (
+    SearchText,
+    announces_no_example,
+    is_free_number,
+    is_no_remote_login,
+    is_no_sample,
+    is_nobodys_contract,
+)
 from ragtrace.text.layout_views import laid_out
 from ragtrace.text.network_addresses import (
     IPV4,
@@ -92,14 +99,15 @@ def _labelled(name: str, placeholder: str) -> tuple[Kind, Kind]:
 
 
 _PERSONAL_KINDS = (
-    personal("email", _EMAIL, is_real_email, "addresses", "[email]", contact=True),
+    personal("email", _EMAIL, is_real_email, "addresses", "[email]", context=is_no_remote_login, contact=True),
     personal("email", _WIDE_EMAIL, None, "addresses", "[email]", reported=False),
     Kind("personal", "email", "[email]", search=real_spelled_emails, masked=False, contact=True),
     Kind("personal", "email", "[email]", search=spelled_emails, reported=False),
-    personal("iban", _IBAN, is_iban, "accounts", "[iban]"),
+    personal("iban", _IBAN, is_iban, "accounts", "[iban]", context=is_no_sample),
     personal("iban", _IBAN, None, "accounts", "[iban]", reported=False),
     personal("iban", _SMALL_IBAN, is_iban, "long_words", "[iban]", reported=False),
-    personal("wallet", _WALLET, is_wallet, "long_words", "[wallet]", context=announces_no_example),
+    personal("wallet", _WALLET, is_wallet, "long_words", "[wallet]", context=is_no_sample),
+    personal("wallet", _WALLET, is_wallet, "long_words", "[wallet]", reported=False),
     personal("wallet", _ETHEREUM, None, "long_words", "[wallet]", context=is_nobodys_contract),
     *_labelled("passport", "[passport]"),
     *_labelled("drivers_license", "[drivers_license]"),

@@ -152,7 +152,25 @@ def test_prose_has_no_view() -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["*", "**", "`", "_", "|", "|a|1|\n", "| - |\n", "<", "<a ", "<td>1", "<b><c>", '"a":1', "a_b='1", "\n- a - 1"],
+    [
+        "*",
+        "**",
+        "`",
+        "_",
+        "|",
+        "|a|1|\n",
+        "| - |\n",
+        "<",
+        "<a ",
+        "<td>1",
+        "<b><c>",
+        '"a":1',
+        "a_b='1",
+        "\n- a - 1",
+        "a,b\n",
+        "a,1\n",
+        "ab;1",
+    ],
 )
 def test_views_grow_with_the_text(unit: str) -> None:
     """Repeated marks do not make a view that is much longer than its text."""

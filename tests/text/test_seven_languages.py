@@ -1,0 +1,135 @@
+"""Personal data and secrets as sentences of seven languages, files and commands hold them, and what looks like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.text.personal_data import find_personal_data, find_secrets
+from ragtrace.text.redaction import mask_pii
+
+HEX = "9c4f2e7a1b8d3f60" + "58e7c2a9d4b1f306"
+
+
+def _items(text: str) -> list[tuple[str, str]]:
+    return [(match.kind, text[match.start : match.end]) for match in (*find_personal_data(text), *find_secrets(text))]
+
+
+@pytest.mark.parametrize(
+    ("text", "item"),
+    [
+        ("Llame a la señora Ibáñez: 687 30 49 12.", ("phone", "687 30 49 12")),
+        ("Unter dieser Nummer: 0711 / 53 29 174.", ("phone", "0711 / 53 29 174")),
+        ("Je kunt Noor bereiken op 0612349876.", ("phone", "0612349876")),
+        ("Sie ist am 9. Mai 1958 geboren.", ("date_of_birth", "9. Mai 1958")),
+        ("nato a Bari il 4 giugno 1971", ("date_of_birth", "4 giugno 1971")),
+        ("nascida a 2 de abril de 1990", ("date_of_birth", "2 de abril de 1990")),
+        ("Voiture immatriculée BK-519-XT", ("license_plate", "BK-519-XT")),
+        ("Registration number: MT21 KVB", ("license_plate", "MT21 KVB")),
+        ("Cuenta: 2100 0813 61 0123456789", ("bank_account", "2100 0813 61 0123456789")),
+        ("Kto. 5312907741 bei der Volksbank", ("bank_account", "5312907741")),
+        ("Wohnhaft: Ahornweg 14, 04109 Leipzig", ("address", "Ahornweg 14, 04109 Leipzig")),
+        ("Abita a Parma, in via Verdi 31", ("address", "via Verdi 31")),
+        ("Elle vit au 8 rue Monge, 21000 Dijon.", ("address", "8 rue Monge, 21000 Dijon")),
+        ("Residente in Corso Cavour 60, Bari", ("address", "Corso Cavour 60, Bari")),
+        ("bsn: 111222333", ("national_id", "111222333")),
+    ],
+)
+def test_personal_data_in_seven_languages(text: str, item: tuple[str, str]) -> None:
+    """Each language has its own order of words beside what it announces."""
+    assert _items(text) == [item]
+    assert item[1] not in mask_pii(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "La signora Ferri soffre di asma.",
+        "El señor Prats padece epilepsia.",
+        "Frau Weiß leidet seit Jahren an Migräne.",
+        "Der Patient, Herr Voss, ist HIV-positiv.",
+        "Nora Hale was treated for leukaemia in 2020.",
+    ],
+)
+def test_an_illness_of_a_person_is_health_data(text: str) -> None:
+    """A title or a full name, and an illness."""
+    assert [kind for kind, _ in _items(text)] == ["health"]
+
+
+@pytest.mark.parametrize(
+    ("text", "item"),
+    [
+        (f"Der API-Schlüssel lautet {HEX}.", HEX),
+        (f"La clé API de la météo est {HEX}.", HEX),
+        (f"Clave de API: {HEX}", HEX),
+        (f"La chiave API è {HEX}.", HEX),
+        (f"De API-sleutel voor kaarten is {HEX}.", HEX),
+        ("La password provvisoria è Tramonto!62.", "Tramonto!62"),
+        ("Contraseña temporal: Otoño#58", "Otoño#58"),
+        ("Votre code de vérification est 530917.", "530917"),
+        ("El código de acceso es 530917.", "530917"),
+        ("Ihr Sicherheitscode lautet 530917.", "530917"),
+        ("The safe combination is 31-08-52.", "31-08-52"),
+        ("Recovery codes: k4wpn-tzrqm, 8hn2c-55xvd", "k4wpn-tzrqm, 8hn2c-55xvd"),
+        ('The password at the gate is "velvet otter lamp"', "velvet otter lamp"),
+    ],
+)
+def test_secrets_in_seven_languages(text: str, item: str) -> None:
+    """Keys and codes are announced by each language's own words."""
+    assert item in [value.rstrip(".") for _, value in _items(text)]
+    assert item not in mask_pii(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Direction : direction@mairie-dijon.fr",
+        "receptie@hotel-plein.nl",
+        "Termine: studienberatung@uni-west.de",
+        "apoio.cliente@loja-norte.pt",
+        "ssh nora@bastion.orbit-mail.net -p 2222",
+        "scp -P 22 a.txt nora@files.orbit-mail.net:/home/nora",
+        "Use the form initial.lastname@orbit-mail.net.",
+        "An IBAN, e.g. GB29 NWBK 6016 1331 9268 19, has a check digit.",
+        "The barcode 5901234123457 is below.",
+        "The SSN 123-45-6789 is a placeholder.",
+        "MAC addresses look as 00:1A:2B:3C:4D:5E does.",
+        "An SSN such as 078-05-1120 was printed on wallets.",
+        "Steuernummer des Vereins: 27/530/91744",
+        "password_reset_timeout = 259200",
+        "The PIN code of the district is 560034.",
+        "Begin the file with -----BEGIN RSA PRIVATE KEY----- as in the manual.",
+        "Building code: 12-4-1",
+        "La clave del plan es 2025.",
+        "Wer seit Jahren an Migräne leidet, kennt das.",
+        "Clara Schumann, geboren am 13. September 1919 in Leipzig, spielte Klavier.",
+        "Reference: 2024/0053291/A",
+    ],
+)
+def test_what_only_looks_like_it_is_not_reported(text: str) -> None:
+    """Functions, commands, forms, examples and public facts."""
+    assert _items(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        (
+            "name,passport\nNora Hale,XDB519302\nTim Ode,GH5193027",
+            [("passport", "XDB519302"), ("passport", "GH5193027")],
+        ),
+        ("Kunde\tKontonummer\nVoss\t5312907741", [("bank_account", "5312907741")]),
+        ('"name","date_of_birth"\n"Hale, Nora","1971-06-04"', [("date_of_birth", "1971-06-04")]),
+        ("site;admin_password\nshop;Fjord!204", [("assigned_secret", "Fjord!204")]),
+        ("order,amount,sku\n5312907741,12,KX-1\n5312907742,13,KX-2", []),
+        ("Dear Nora, Tim\nwe have 12 chairs, and 30 plates.", []),
+    ],
+)
+def test_a_cell_of_csv_belongs_to_its_head(text: str, items: list[tuple[str, str]]) -> None:
+    """Commas, semicolons and tabs separate cells; quotes may hold them."""
+    assert _items(text) == items
+    assert all(value not in mask_pii(text) for _, value in items)
+
+
+def test_the_line_after_csv_is_no_row() -> None:
+    """A heading's label does not reach the text behind its rows."""
+    assert _items("name,passport\nNora Hale,XDB519302\n\nRoom 519302118 is free.") == [("passport", "XDB519302")]
