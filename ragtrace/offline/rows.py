@@ -76,7 +76,7 @@ def read(
     Reads plain or gzipped JSON lines, or one JSON array; `.csv` and `.tsv`, plain or gzipped, whose cells may contain
     lists; `.parquet`; a folder written by `datasets.save_to_disk`. `columns` maps fields to column names; for other
     fields the names in COLUMNS are tried, then those of texts in any case. Fields: `id` (default: the number of the
-    line), `query`, `contexts` (texts, or objects with `content`, `text` or `page_content`, and optionally `id`, `score`,
+    line), `query`, `contexts` (texts, or objects with `content`, `text` or `page_content` and optionally `id`, `score`,
     `metadata`; or a list of these as JSON or Python writes it), `answer`, and optionally `reference`, `constraints`,
     `steps`, `model`, `duration`, `cost`. A line with the id and model of an earlier line is an error.
     `unused` receives the columns from which no field is read, with the first value of each.
