@@ -1,8 +1,8 @@
-"""Reads Markdown, tables, CSV, JSON and XML as the lines "label: value" that they show.
+"""Reads Markdown, tables, JSON and XML as the lines "label: value" that they show.
 
-Patterns know "Password: x". They do not know `**Password:** x`, a table's or a file's cell below "Password",
-`"password": "x"` or `<password>x</password>`. The view of a text has the first form for all of them, and its places
-can be moved back to the text.
+Patterns know "Password: x". They do not know `**Password:** x`, a table's cell below "Password", `"password": "x"` or
+`<password>x</password>`. The view of a text has the first form for all of them, and its places can be moved back to
+the text. CSV has its own view (`csv_rows`).
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _PIECE = re.compile(
     r"|(?<![0-9A-Za-z*_`])[*_`]{1,6}(?=[^\s*_`|,;.:)-])|(?<=[^\s*_`-])[*_`]{1,6}(?![\w*_`]))",
     re.M,
 )
-_TELLING = re.compile(r"[^\"'`\n<>|]{0,80}?(?:[\d!@#$%^&]|[a-z][A-Z]|[A-Z]{8})")
+TELLING = re.compile(r"[^\"'`\n<>|]{0,80}?(?:[\d!@#$%^&]|[a-z][A-Z]|[A-Z]{8})")
 """What may be an item: "string" and "required" are in the cells and keys of many texts about code."""
-_SECRET_NAME = re.compile(r"(?i)pass(?!port|enger)|pwd|secret|token|key|credential|auth(?!or)|client_?id")
+SECRET_NAME = re.compile(r"(?i)pass(?!port|enger)|pwd|secret|token|key|credential|auth(?!or)|client_?id")
 """The patterns of secrets know such names as they are in code, and which of them are public."""
 _WORD_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|[_-]+")
 _ACRONYM_WORDS = """
@@ -68,15 +68,13 @@ _PIPE = re.compile(r"(?<!\\)\|")
 _RULE = frozenset("|:-+= \t\r")
 """The characters of a line between the head and the rows of a table."""
 _LONGEST_LABEL = 40
-_GROWTH = 4
+GROWTH = 4
 """How many times as long as the text a view becomes: labels are written again for each row."""
 
 
 def laid_out(source: DecodedText) -> DecodedText | None:
     """The lines that have a layout, without emphasis and tags, with "label: value" for keys, cells and elements; None
     where none has. Linear in the length."""
-    if (tables := _with_pipes(source)) is not None:
-        source = tables
     is_marked = any(mark in source.text for mark in _MARKS) or _KEY.search(source.text) is not None
     lines = _marked_lines(source) if is_marked else None
     if lines is None:
@@ -86,7 +84,7 @@ def laid_out(source: DecodedText) -> DecodedText | None:
     return (_with_rows(plain) if "|" in plain.text else None) or view
 
 
-class _Parts:
+class Parts:
     """A view that is put together of parts of a text, and of other characters between them."""
 
     def __init__(self, source: DecodedText) -> None:
@@ -111,6 +109,13 @@ class _Parts:
         self.length += len(characters)
         self._last = at
 
+    def add_line(self, name: str, cell: Cell) -> None:
+        """Add a line with a name and the characters of a cell."""
+        start, end = cell
+        self.insert(f"\n{name}: ", start)
+        self.copy(start, end)
+        self.insert(" ;", end)
+
     def view(self) -> DecodedText:
         """What was added so far."""
         return DecodedText("".join(self._pieces), self.edits, self.source)
@@ -119,7 +124,7 @@ class _Parts:
 def _marked_lines(source: DecodedText) -> DecodedText | None:
     """The lines with a mark of a layout, two lines before each and one after it; None where no line has a mark."""
     text = source.text
-    parts = _Parts(source)
+    parts = Parts(source)
     searched = copied = 0
     while (mark := _MARK.search(text, searched)) is not None:
         start = max(copied, _two_lines_before(text, mark.start()))
@@ -153,7 +158,7 @@ def _meaning(match: re.Match[str]) -> str:
         return _element(match)
     if match["item"] or match["pair"]:
         label = (match["item"] or "").rstrip()
-        return f"{label}: " if _TELLING.match(match.string, match.end()) else match.group()
+        return f"{label}: " if TELLING.match(match.string, match.end()) else match.group()
     if match["fence"]:
         return "\n"
     return ": " if match["dash"] else ""
@@ -161,7 +166,7 @@ def _meaning(match: re.Match[str]) -> str:
 
 def _key(match: re.Match[str]) -> str:
     key, link = match["key"], match["link"]
-    if not _TELLING.match(match.string, match.end()):
+    if not TELLING.match(match.string, match.end()):
         return key + link.replace("*", "").replace("`", "")
     mark = ":" if ":" in link else "="
     return _words(key) + (link if link.strip() == mark else f"{mark} ")
@@ -169,7 +174,7 @@ def _key(match: re.Match[str]) -> str:
 
 def _words(name: str) -> str:
     """A name in code as words: "phoneNumber" is "phone Number", "ssn" is "SSN"."""
-    words = [name] if _SECRET_NAME.search(name) else _WORD_BORDER.sub(" ", name).split()
+    words = [name] if SECRET_NAME.search(name) else _WORD_BORDER.sub(" ", name).split()
     return " ".join(word.upper() if word.lower() in _ACRONYMS else word for word in words)
 
 
@@ -192,91 +197,52 @@ def _element(match: re.Match[str]) -> str:
     """The label in the place of an element's start in XML; a parent's name is the first word of its child's label."""
     if match["parent"] is not None:
         return f" {_words(match['element'])} "
-    return f" {_words(match['element'])}: " if _TELLING.match(match.string, match.end()) else match.group()
-
-
-# --- rows of CSV ------------------------------------------------------------------------------------------------------
-
-_NAME = r"[ \t]?\"?[^\W\d][\w ./-]{0,30}\"?"
-# A line of names, and lines with as many marks as a name needs.
-_CSV = re.compile(
-    rf"^(?P<head>{_NAME}(?P<mark>[,;\t]){_NAME}(?:(?P=mark){_NAME}){{0,40}})[ \t\r]*"
-    r"(?:(?P<first>\n)[^\n]*(?P=mark)[^\n]*)(?:\n[^\n]*(?P=mark)[^\n]*)*",
-    re.M,
-)
-_CSV_MARK = re.compile(r"\"[^\"\n]*\"|[,;\t\n]")
-
-
-def _with_pipes(source: DecodedText) -> DecodedText | None:
-    """The text with the rows of CSV as those of a table; None where it has none. Lines of a letter may become rows,
-    too: their heads are no labels that patterns know."""
-    text = source.text
-    blocks = list(_CSV.finditer(text)) if "\n" in text else []
-    first_breaks = {block.start("first") for block in blocks}
-    marks = [
-        mark
-        for block in blocks
-        for mark in _CSV_MARK.finditer(text, *block.span())
-        if mark.group() in ("\n", block["mark"])
-    ]
-
-    def pipe(mark: re.Match[str]) -> str:
-        if mark.start() in first_breaks:
-            return " |\n|-|\n| "
-        return " |\n| " if mark.group() == "\n" else " | "
-
-    return replaced(text, marks, pipe, source)
+    return f" {_words(match['element'])}: " if TELLING.match(match.string, match.end()) else match.group()
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
-_Cell = tuple[int, int]
+Cell = tuple[int, int]
 """The characters of one cell, without the blanks around them."""
 
 
 def _with_rows(source: DecodedText) -> DecodedText | None:
     """The text with "label: value" in the place of each row of a table; None where it has no row with a value."""
     text = source.text
-    parts = _Parts(source)
+    parts = Parts(source)
     copied = 0
     heads: list[str] = []
     is_ruled = False
-    cells: list[_Cell] = []
+    cells: list[Cell] = []
     for start, end in _lines(text):
         line = text[start:end].strip()
         if not line:
             continue
         if "-" in line and _RULE.issuperset(line):
-            heads, is_ruled = [_label(text, cell) for cell in cells], bool(cells)
+            heads, is_ruled = [label(text, cell) for cell in cells], bool(cells)
             continue
         cells = _cells(text, start, end)
         if not cells:
             heads, is_ruled = [], False
         elif line[0] == "|" or is_ruled:
-            if (labelled := _labelled(text, cells, heads)) and parts.length < _GROWTH * len(text):
+            if (labelled := _labelled(text, cells, heads)) and parts.length < GROWTH * len(text):
                 parts.copy(copied, start)
-                _add_values(parts, labelled)
+                for name, cell in labelled:
+                    parts.add_line(name, cell)
                 copied = end
-            heads = heads or [_label(text, cell) for cell in cells]
+            heads = heads or [label(text, cell) for cell in cells]
     if not copied:
         return None
     parts.copy(copied, len(text))
     return parts.view()
 
 
-def _labelled(text: str, cells: list[_Cell], heads: list[str]) -> list[tuple[str, _Cell]]:
+def _labelled(text: str, cells: list[Cell], heads: list[str]) -> list[tuple[str, Cell]]:
     """The cells that may be an item, each with its head, and with the first cell of its row."""
-    values = [(number, cell) for number, cell in enumerate(cells) if _TELLING.match(text, *cell)]
-    first = _label(text, cells[0]) if values else ""
+    values = [(number, cell) for number, cell in enumerate(cells) if TELLING.match(text, *cell)]
+    first = label(text, cells[0]) if values else ""
     labelled = [(heads[number], cell) for number, cell in values if number < len(heads) and heads[number]]
     return labelled + [(first, cell) for number, cell in values if number and first]
-
-
-def _add_values(parts: _Parts, labelled: list[tuple[str, _Cell]]) -> None:
-    for label, (start, end) in labelled:
-        parts.insert(f"\n{label}: ", start)
-        parts.copy(start, end)
-        parts.insert(" ;", end)
 
 
 def _lines(text: str) -> list[tuple[int, int]]:
@@ -284,17 +250,21 @@ def _lines(text: str) -> list[tuple[int, int]]:
     return [(start + 1, end) for start, end in pairwise(borders)]
 
 
-def _cells(text: str, start: int, end: int) -> list[_Cell]:
-    """The cells of a line with a pipe, without blanks and quotes around them."""
+def _cells(text: str, start: int, end: int) -> list[Cell]:
+    """The cells of a line with a pipe."""
     pipes = [match.start() for match in _PIPE.finditer(text, start, end)]
     if not pipes:
         return []
-    borders = [start - 1, *pipes, end]
-    cells = [_trimmed(text, first + 1, last) for first, last in pairwise(borders)]
+    cells = cells_between(text, start, end, pipes)
     return cells[1:] if cells[0][0] == cells[0][1] else cells
 
 
-def _trimmed(text: str, start: int, end: int) -> _Cell:
+def cells_between(text: str, start: int, end: int, marks: list[int]) -> list[Cell]:
+    """The cells of a line that these marks separate, without blanks and quotes around them."""
+    return [_trimmed(text, first + 1, last) for first, last in pairwise([start - 1, *marks, end])]
+
+
+def _trimmed(text: str, start: int, end: int) -> Cell:
     part = text[start:end]
     start += len(part) - len(part.lstrip())
     end = max(start, start + len(part.strip()))
@@ -302,7 +272,7 @@ def _trimmed(text: str, start: int, end: int) -> _Cell:
     return (start + 1, end - 1) if is_quoted else (start, end)
 
 
-def _label(text: str, cell: _Cell) -> str:
+def label(text: str, cell: Cell) -> str:
     """A cell as the label of others; empty where it is not one."""
     start, end = cell
     if not 0 < end - start <= _LONGEST_LABEL or not _LETTER.search(text, start, end):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ragtrace.settings import PHONE_REGIONS
 from ragtrace.text import life_facts
+from ragtrace.text.csv_rows import csv_rows
 from ragtrace.text.decoded_text import DecodedText, decoded, rejoined, unwrapped
 from ragtrace.text.item_checks import is_card, is_host_ip, is_iban, is_real_email, is_ssn, is_wallet
 from ragtrace.text.item_kinds import Group, Kind, Parts, personal
@@ -195,12 +196,16 @@ def _reported(group: Group, text: SearchText) -> Iterator[Match]:
 
 def _laid_out(group: Group, text: str) -> Iterator[Match]:
     """What is found in the text without its layout. A national phone number needs no view where only its form tells."""
-    view = laid_out(DecodedText(text, []))
-    if view is not None:
+    for view in _layout_views(DecodedText(text, [])):
         for match in _reported(group, SearchText(view.text)):
             start, end = view.place(match.start, match.end)
             if start < end:  # not so where it is in a label
                 yield Match(match.kind, start, end)
+
+
+def _layout_views(text: DecodedText) -> list[DecodedText]:
+    """The texts that hold the same values as lines "label: value"."""
+    return [view for view in (laid_out(text), csv_rows(text)) if view is not None]
 
 
 def is_refuted(name: str, text: str) -> bool:
@@ -218,12 +223,13 @@ _TOKEN_REST = re.compile(r"(?:[^\s\"'`<>{}()\[\],;]*\w)?")
 def find_masks(text: str) -> list[Mask]:
     """The places to hide in order to mask a text, in order; they do not overlap. Values that letters of other scripts,
     underscores, no-break spaces or dashes hide from the patterns are found in `plain_views` of the text, and those that
-    escapes, invisible characters, a layout or line breaks hide in what `decoded`, `laid_out` and `unwrapped` return."""
+    escapes, invisible characters, a layout, CSV or line breaks hide in what `decoded`, `laid_out`, `csv_rows` and
+    `unwrapped` return."""
     spans = _seen_spans(text)
     if (view := decoded(text)) is not None:
         spans += [(*view.place(start, end), rank) for start, end, rank in _seen_spans(view.text)]
     plain = DecodedText(text, []) if view is None else view
-    if (view := laid_out(plain)) is not None:
+    for view in _layout_views(plain):
         places = ((*view.place(start, end), rank) for start, end, rank in _mask_spans(view.text))
         spans += [(start, end, rank) for start, end, rank in places if start < end]
     if (view := unwrapped(plain)) is not None:

@@ -18,7 +18,7 @@ _MAX_LOOKUPS = 400
 """Numbers of one text that are looked up in numbering plans, once for each region: prose has fewer."""
 
 _HINT = re.compile(r"(?<![\w.])(?:\+|\(|0|\d{3}[-.) ])[\d ().\-/x+]{6,20}")
-_LABELS = (
+PHONE_LABELS = (
     r"(?:tele)?phone|telefon|tel|mobile|mobil(?:funk|telefon)?|cell(?:phone)?|fax|desk|whatsapp|hotline|"
     r"landline|call|dial|text(?=\s(?:me|us|him|her|them)\b)|"
     r"reach|ring|sms|rufnummer|handy|durchwahl|festnetz|erreichbar unter|"
@@ -31,7 +31,7 @@ _LABELS = (
 _TITLE = r"(?:mrs?|ms|dr|herrn?|frau|mme|m|sra?|señora?|signora?|senhora?|monsieur|madame|mevrouw|meneer)\.?"
 # Where the text says that a phone number follows, its shape is enough: many real ones follow no numbering plan.
 _LABELLED = re.compile(
-    rf"(?i)(?:\b(?:{_LABELS})(?:s?nummer|s?nr)?|电话|手机|電話|携帯|전화|휴대폰)"
+    rf"(?i)(?:\b(?:{PHONE_LABELS})(?:s?nummer|s?nr)?|电话|手机|電話|携帯|전화|휴대폰)"
     r"(?:\s?(?:numbers?|no|nr|num(?:éro|ero)?|número|me|us|him|her|them|back|the office))?"
     r"(?:(?:\s[^\W\d][\w.'’-]{0,20}){1,4}(?=\s(?:is|at|on|ist|unter|est|es|al|è|é|"
     r"op)\s[\w ]{0,4}\+?\(?\d[\d ().\-/]{7})|"
