@@ -13,6 +13,7 @@ from ragtrace.text.decoded_text import DecodedText
 from ragtrace.text.item_labels import has_label
 from ragtrace.text.layout_views import GROWTH, SECRET_NAME, TELLING, Cell, Parts, cells_between, label
 from ragtrace.text.phone_numbers import PHONE_LABELS
+from ragtrace.text.secret_assignments import PASSWORD_NAMES
 
 _NAME = r"[ \t]?\"?[^\W\d][\w ./-]{0,30}\"?"
 # A line of names, and lines with the same mark.
@@ -24,7 +25,7 @@ _BLOCK = re.compile(
 _LINE = re.compile(r"[^\n]+")
 _MARKS = {mark: re.compile(rf"\"[^\"\n]*\"|(?P<mark>{mark})") for mark in ",;\t"}
 _OTHER_LABEL = re.compile(
-    rf"(?i)\b(?:{PHONE_LABELS}|pin|cvv2?|cvc|login|user ?name)\b|code|combination|"
+    rf"(?i)\b(?:{PHONE_LABELS}|{PASSWORD_NAMES}|pin|cvv2?|cvc|login|user ?name)\b|code|combination|"
     r"addr|anschrift|direcci|indirizzo|endereço|residen|domicil|wohn"
 )
 """The labels that are neither in `item_labels` nor names of secrets."""

@@ -282,7 +282,7 @@ _BANKS = (
     LabelRow(
         "bank_account",
         "bank account; account no.; account number; account #; acct; acct. no.; acct no; a/c no; a/c; "
-        "kontonummer; konto nr.; konto nr; kto.; kto nr.; bankkonto; konto; "
+        "kontonummer; konto nr.; konto nr; kto; kto nr.; bankkonto; konto; "
         "numéro de compte; compte bancaire; cuenta bancaria; número de cuenta; cuenta corriente; CLABE; CBU; "
         "CVU; conto corrente; "
         "numero di conto; conta corrente; conta bancária; número da conta; rekening; bankrekening; 银行账号; "

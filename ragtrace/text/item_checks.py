@@ -90,7 +90,7 @@ standesamt stellenangebote subscribe subscription subscriptions sugerencias supo
 sysadmin tax team technik ticket tickets tienda tourismus travel treasury tributi turismo ubuntu ufficio ufficiostampa
 underwriting unsubscribe urbanisme urbanismo vacatures vagrant vendas vendite vendor vendors ventas verkauf verkoop
 vermietung versand versicherung vertrieb verwaltung volunteer volunteers vorstand warehouse warranty webhook webmaster
-webshop wellness werkstatt whistleblower widerruf winkel zentrale
+webshop wellness werkstatt whistleblower widerruf zentrale
 """
 # A function, too, if the address ends with one of these ("data.protection@").
 _END_WORDS = """
@@ -104,13 +104,15 @@ _SHARED_WORDS = """
 ap apac ar bot care ci client cliente contact contacto correo dach dev developers email emea eu front general git
 guest hallo hello help hg hi hola ict infos it jira latam leden list loja mail member no order patient pec pers
 personal personale planning post press rdv return rh sac sav schule servizio shop smtp ssh stadt staff stampa store
-student success talent tech ticketing training uk us usa welcome zorg
+student success talent tech ticketing training uk us usa welcome winkel zorg
 """
 _FUNCTIONS, _ENDS = frozenset(_FUNCTION_WORDS.split()), frozenset(_END_WORDS.split())
 _MAILBOX_WORDS = _FUNCTIONS | _ENDS | frozenset(_SHARED_WORDS.split())
 _NO_WORD = re.compile(r"[\d._+-]+")
-# German joins words: "studierendensekretariat".
-_COMPOUND = re.compile(r"\w{3,}(?:sekretariat|verwaltung|abteilung|stelle|beratung|anmeldung|service|zentrale|dienst)")
+# German joins words: "studierendensekretariat". Christelle is a name.
+_COMPOUND = re.compile(
+    r"\w{3,}(?:sekretariat|verwaltung|abteilung|[ents]stelle|beratung|betreuung|anmeldung|service|zentrale|dienst)"
+)
 # Persons have their mailboxes at these: "anna.info" is one.
 _PRIVATE_PROVIDER = re.compile(
     r".*@(?:gmail|googlemail|gmx|yahoo|outlook|hotmail|live|icloud|aol|proton|protonmail|web|orange|libero|qq)\.[a-z.]+"
@@ -238,9 +240,12 @@ def is_url_password(text: str) -> bool:
     )
 
 
+_NO_KEY_TEXT = re.compile(r"(?:\s|\\[nr])*(?:(?:[A-Z]?[a-z]{1,14}(?=[\s,.]|\Z)|your|YOUR|[xX.]{3})|[.,\s]*\Z)")
+
+
 def has_key_text(text: str) -> bool:
-    """Whether the line that begins a private key is followed by the key's characters, not by words about it."""
-    return re.search(r"[A-Za-z0-9+/=]{16}|\bMI[A-Z]|\bb3Bl|\blQ", text.rpartition("-----")[2]) is not None
+    """Whether the line that begins a private key is followed by the key, not by words about it or a placeholder."""
+    return _NO_KEY_TEXT.match(text.split("-----")[2]) is None
 
 
 def is_telegram_token(text: str) -> bool:

@@ -107,10 +107,17 @@ _ILLNESS = (
     r"sinds)\s|\Z)"
 )
 _DISEASE = (
-    r"(?i:itis|oma|osis|ose|psy|psie|psia|emia|ämie|émie|diab[eè]t\w*|cancer|krebs|c[áâ]ncer|cancro|kanker|tumou?re?|"
+    r"(?i:itis|oma(?<=\w{6})(?<!diploma)|osis|psy|psie|psia|(?<!acad)(?:[eé]mia|ämie|émie)|"
+    r"(?:tuber[ck]ul|arthr|por|fibr|[zc]irrh|psych|neur|thromb|[eéo]tri|[ck]oli|ili[kc]|eli|[io]d)ose|"
+    r"diab[eè]t\w*|cancer|krebs|c[áâ]ncer|cancro|kanker|tumou?re?|"
     r"depress\w*|depresión|dépression|as(?:th?)?ma|asthme|HIV|VIH|AIDS|SIDA|[eé]pileps\w*|epilessia|"
     r"demen[tcz]\w*|démence|s[ck]l[eé]ros\w*|sclerosi|parkinson|alzheimer|migr\w*|emicrania|"
     r"disorder|störung|disease|krankheit|syndrom\w*|síndrome|infection)"
+)
+# "She has written about depression", "she has experience with cancer" tell of others.
+_OF_OTHERS = r"(?i:about|against|on|to|over|written|experience|research\w*|patients?)"
+_ARTICLE = (
+    r"(?:ein\w{0,2}|een|un[ae]?|uma?|l[eao]s?|il|o|a|el|type|typ|tipo|\d|chroni\w*|schwere\w?|maladie|de|ziekte|van)"
 )
 _DIAGNOSIS = re.compile(
     rf"(?P<fact>{_NAME}(?:\s\((?:\d{{1,3}}|[^()]{{1,24}})\))?,?\s(?:(?:was|is|has been|had been|"
@@ -118,11 +125,12 @@ _DIAGNOSIS = re.compile(
     r"(?:fue|ha sido) diagnosticad[oa] (?:con|de)|(?:a été|est) (?:diagnostiquée? (?:avec|comme)|"
     r"atteinte? d(?:e|u|'))|"
     r"è affett[oa] da|(?:foi|é) diagnosticad[oa] com|(?:is|werd) gediagnosticeerd met|"
-    r"(?:is|ist|est|es|è|é) (?:HIV|hiv|VIH|VIH|(?=s[eié]+ropositi))|(?:is|was|has) (?:been |being )?treated for|"
-    r"is undergoing)\s?"
+    r"(?:is|ist|est|es|è|é) (?:HIV|hiv|VIH|(?=s[eié]+ropositi))|"
+    r"(?:is|was|has) (?:been |being )?treated for(?!\s\w+\spurposes)|is undergoing)\s?"
     rf"{_ILLNESS}|{_TITLED}\s(?:suffers from|leidet (?:seit [\w ]{{2,20}} )?(?:an|unter)|souffre d(?:e|u|'|’)|"
-    rf"padece(?: de)?|sufre(?: de)?|soffre di|sofre de|lijdt aan|has|hat|a|tiene|ha|tem|heeft)\s?"
-    rf"(?:an? )?(?:type \d )?[\w -]{{0,24}}{_DISEASE}\b"
+    rf"padece(?: de)?|sufre(?: de)?|soffre di|sofre de|lijdt aan|has)\s?"
+    rf"(?:(?!{_OF_OTHERS}\b)[\w-]{{1,16}}\s){{0,4}}[\w-]{{0,20}}{_DISEASE}\b"
+    rf"|{_TITLED}\s(?:hat|a|tiene|ha|tem|heeft)\s(?:{_ARTICLE}\s){{0,3}}(?:l['’])?[\w-]{{0,20}}{_DISEASE}\b"
     rf"|(?:[Bb]ei\s)?{_NAME}\swurde\s[\w -]{{3,40}}\sdiagnostiziert)"
 )
 _HEALTH_MARKS = (
@@ -143,30 +151,35 @@ _HEALTH_MARKS = (
     "hiv",
     "vih",
     "ropositi",
-    "diabetes",
+    "diab",
     "cancer",
+    "cáncer",
+    "câncer",
+    "cancr",
     "krebs",
-    "depression",
+    "kanker",
+    "tumo",
+    "depres",
+    "dépres",
     "asthm",
     "asma",
     "astma",
     "epilep",
     "épilep",
-    "diab",
-    "cancr",
-    "kanker",
-    "depres",
-    "dépres",
+    "demen",
+    "démen",
     "sklero",
     "sclero",
     "scléro",
     "parkinson",
     "alzheimer",
-    "dementia",
+    "migr",
     "disorder",
+    "störung",
     "disease",
-    "syndrome",
-    "migraine",
+    "krankheit",
+    "syndrom",
+    "síndrom",
     "itis",
 )
 

@@ -45,7 +45,8 @@ _FORMS: tuple[tuple[tuple[str, ...], str], ...] = (
     # "Der API-Schlüssel ist …", "La clé API de la météo est …"
     (
         ("schlüssel", "sleutel", "clé", "clave", "llave", "chiave", "chave"),
-        r"(?<!\w)(?:(?:api|zugriffs|zugangs|lizenz|geheim)[- ]?schlüssel|(?:api|toegangs|licentie)[- ]?sleutel|"
+        r"(?<!\w)(?:(?:api|zugriffs|zugangs|lizenz|geheim|wlan|wpa2?|netzwerk)[- ]?schlüssel|"
+        r"(?:api|toegangs|licentie)[- ]?sleutel|"
         r"(?:clé|clave|llave|chiave|chave)\s(?:d['’]|de\sla\s|del\s|de\s|da\s|di\s)?(?:api|accès|acceso|accesso|"
         r"acesso|secrète|secreta|segreta|privée|privada|privata|licence|licencia|licenza|licença))"
         r"(?:\s(?:für|von|vom|des|der|pour|de|du|d['’]|para|del|di|per|da|do|van|voor)\s?[^\n.:=,;]{1,40}?)?\s{0,2}"

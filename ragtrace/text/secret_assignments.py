@@ -179,7 +179,7 @@ _QUALITY = (
 )
 _PASSWORD = re.compile(
     rf"(?i)(?P<name>\b\w{{0,30}}?(?:(?:{PASSWORD_NAMES})\w{{0,20}}|_pass\b))[\"'`]?\s{{0,3}}"
-    r"(?P<whose>(?:for|of|at|für|bei|im|chez|zum|zur|vom|von|du|de|des|pour|para|del|per|do|da|van|voor|"
+    r"(?P<whose>(?:for|of|at|fürs?|bei|beim|im|chez|zum|zur|vom|von|du|de|des|pour|para|del|per|do|da|van|voor|"
     rf"to)\s[^\n.:=,;]{{1,40}}?\s{{0,2}}|{_QUALITY}\s{{0,2}})?"
     r"(?P<link>=>|:=|[:=：]|(?:(?:is|was|has\sbeen|have\sbeen)\s(?:now\s)?)?(?:changed|set|reset|updated)\sto\b\s?:?|"
     r"wurde\sauf\b|(?:is|was|ist|lautet|heißt|est|es|è|é|to)\b\s?[:：]?|是|为|為|は|"
@@ -222,7 +222,7 @@ _CODE = re.compile(
 
 # What code reads a password from, names of a password, and addresses.
 _REFERENCE = re.compile(
-    r"(?i)[a-z_]*pass(?:word|wort|phrase|wd)[a-z_]*[?}]*|string\?|[a-z_]+\}+|[a-z]{2,10}://[^@]*|"
+    r"(?i)[a-z_]*pass(?:word|wort|phrase|wd)[a-z_]*[?}]*|string\?|n?(?:var)?(?:char|binary)\d+|[a-z_]+\}+|[a-z]{2,10}://[^@]*|"
     r"(?:self|this|req|request|form|user|config|conf|settings|props|state|args|params|body|data|ctx|context|"
     r"options|opts|env|sys|event|cls|input|model|faker|fake|credentials|creds|account|values)\.[a-z_][\w.\[\]]*"
 )
@@ -358,7 +358,7 @@ _PIN = re.compile(
     r"(?:code|password|pin)|code\sde\s(?:vérification|sécurité|connexion)|"
     r"código\sde\s(?:verificación|seguridad|acceso|verificação|segurança|acesso)|"
     r"codice\sdi\s(?:verifica|sicurezza|accesso)))"
-    rf"(?:\s(?:for|of|für|to|de)\s(?!{_DISTRICT})[^\n.:=,;\d]{{1,40}}?)?\s{{0,2}}(?:[:=]|(?:is|ist|lautet|est|es|è|"
+    rf"(?:\s(?:for|of|fürs?|der|des|vom|zum|zur|to|de|del|della|da|do|van)\s(?!{_DISTRICT})[^\n.:=,;\d]{{1,40}}?)?\s{{0,2}}(?:[:=]|(?:is|ist|lautet|est|es|è|"
     r"é)\b|(?<=OTP)(?=\s\d{6}\b)|(?<=PIN.code)(?=\s\d{4}\b))\s{0,2}[\"'`]?(?P<pin>\d{3,8})\b"
     r"(?!\s?(?:digits?|stell|zeichen|characters?|numbers?|minutes?|seconds?|chiffres|dígitos|cifre)|[.,-]\d)"
 )

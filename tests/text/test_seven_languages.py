@@ -27,6 +27,8 @@ def _items(text: str) -> list[tuple[str, str]]:
         ("Registration number: MT21 KVB", ("license_plate", "MT21 KVB")),
         ("Cuenta: 2100 0813 61 0123456789", ("bank_account", "2100 0813 61 0123456789")),
         ("Kto. 5312907741 bei der Volksbank", ("bank_account", "5312907741")),
+        ("Kto: 5312907741", ("bank_account", "5312907741")),
+        ("Schreib an christelle@atelier-nord.org.", ("email", "christelle@atelier-nord.org")),
         ("Wohnhaft: Ahornweg 14, 04109 Leipzig", ("address", "Ahornweg 14, 04109 Leipzig")),
         ("Abita a Parma, in via Verdi 31", ("address", "via Verdi 31")),
         ("Elle vit au 8 rue Monge, 21000 Dijon.", ("address", "8 rue Monge, 21000 Dijon")),
@@ -48,6 +50,10 @@ def test_personal_data_in_seven_languages(text: str, item: tuple[str, str]) -> N
         "Frau Weiß leidet seit Jahren an Migräne.",
         "Der Patient, Herr Voss, ist HIV-positiv.",
         "Nora Hale was treated for leukaemia in 2020.",
+        "Herr Kolb hat eine chronische Bronchitis.",
+        "El señor Prats tiene cáncer de pulmón.",
+        "Mevrouw Post heeft de ziekte van Parkinson.",
+        "Mrs Lowe has been living with diabetes.",
     ],
 )
 def test_an_illness_of_a_person_is_health_data(text: str) -> None:
@@ -70,12 +76,18 @@ def test_an_illness_of_a_person_is_health_data(text: str) -> None:
         ("Ihr Sicherheitscode lautet 530917.", "530917"),
         ("The safe combination is 31-08-52.", "31-08-52"),
         ("Recovery codes: k4wpn-tzrqm, 8hn2c-55xvd", "k4wpn-tzrqm, 8hn2c-55xvd"),
+        ("Das Passwort fürs Gästenetz lautet Kranich#55", "Kranich#55"),
+        ("Die PIN der Karte ist 9042.", "9042"),
+        ("-----BEGIN PRIVATE KEY----- MIIEvQIBADANBg -----END PRIVATE KEY-----", "MIIEvQIBADANBg"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v2\n\nlQdGBF8x", "Version: GnuPG v2"),
+        ("-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMHcCAQEE", "Proc-Type: 4,ENCRYPTED"),
+        ("-----BEGIN EC PRIVATE KEY-----\\nMHcCAQEE", "MHcCAQEE"),
         ('The password at the gate is "velvet otter lamp"', "velvet otter lamp"),
     ],
 )
 def test_secrets_in_seven_languages(text: str, item: str) -> None:
     """Keys and codes are announced by each language's own words."""
-    assert item in [value.rstrip(".") for _, value in _items(text)]
+    assert any(item in value for _, value in _items(text))
     assert item not in mask_pii(text)
 
 
@@ -98,6 +110,12 @@ def test_secrets_in_seven_languages(text: str, item: str) -> None:
         "password_reset_timeout = 259200",
         "The PIN code of the district is 560034.",
         "Begin the file with -----BEGIN RSA PRIVATE KEY----- as in the manual.",
+        "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
+        "Meldungen: meldestelle@stadt-nord.de",
+        "Frau Weber hat ein Buch über Depressionen geschrieben.",
+        "Mr. Hill has experience with cancer.",
+        "Mme Faure a rejoint l'Académie du cancer.",
+        "The Harbour Fund was treated for tax purposes as a trust.",
         "Building code: 12-4-1",
         "La clave del plan es 2025.",
         "Wer seit Jahren an Migräne leidet, kennt das.",
@@ -120,6 +138,10 @@ def test_what_only_looks_like_it_is_not_reported(text: str) -> None:
         ("Kunde\tKontonummer\nVoss\t5312907741", [("bank_account", "5312907741")]),
         ('"name","date_of_birth"\n"Hale, Nora","1971-06-04"', [("date_of_birth", "1971-06-04")]),
         ("site;admin_password\nshop;Fjord!204", [("assigned_secret", "Fjord!204")]),
+        ('"login";"kennwort"\n"nora";"Kranich#55"', [("assigned_secret", "Kranich#55")]),
+        ("setting,value\nadmin_password,Fjord!204\nretries,3", [("assigned_secret", "Fjord!204")]),
+        ("column,type\npassword,varchar255", []),
+        ("code,name\nDE,Germany\nFR,France", []),
         ("order,amount,sku\n5312907741,12,KX-1\n5312907742,13,KX-2", []),
         ("Dear Nora, Tim\nwe have 12 chairs, and 30 plates.", []),
     ],
