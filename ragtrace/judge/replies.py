@@ -23,9 +23,9 @@ _BROKEN = re.compile(r"\{\s*[\"'}]|\[\s*[\[{\"'\d]")
 _SPACE = re.compile(r"\s+")
 _WORDS = dict.fromkeys(("yes", "true", "1", "ja", "oui", "sí", "si", "sim"), True)
 _WORDS |= dict.fromkeys(("no", "false", "0", "nein", "non", "não", "nee"), False)
-_DECORATION = " \t\r\n.*_`\"'"
+_DECORATION = " \t\r\n*_`\"'"
 """What a model puts around a verdict: `"**Supported.**"`."""
-_BARE = re.compile(r"^(?:_|[^\w{\[])*(?:(?:verdict|answer|result)\W+)?(yes|no|true|false)\b", re.I)
+_BARE = re.compile(r"^(?:_|[^\w{\[])*(?:(?:final\W+)?(?:verdict|answer|result)\W+)?(yes|no|true|false)\b", re.I)
 _REMARK = "reason"
 """The one field that a verdict does without."""
 _CLOSING = {"{": "}", "[": "]"}
@@ -182,8 +182,9 @@ def _fitted(value: Any, schema: Schema) -> Any:
     needed = set(schema["required"]) - {_REMARK}
     if not needed <= set(value):
         # {"result": {"claims": […]}}: one wrapper more than was asked for
-        inner = [v for v in value.values() if isinstance(v, dict) and needed <= set(v)]
-        value = inner[0] if len(inner) == 1 else value
+        inner = [_named(v, properties) for v in value.values() if isinstance(v, dict)]
+        whole = [fields for fields in inner if needed <= set(fields)]
+        value = whole[0] if len(whole) == 1 else value
     fields = {name: _bent(item, properties[name]) for name, item in value.items() if name in properties}
     if _REMARK in properties:
         fields.setdefault(_REMARK, "")
@@ -192,11 +193,8 @@ def _fitted(value: Any, schema: Schema) -> Any:
 
 def _named(value: dict[str, Any], properties: Schema) -> dict[str, Any]:
     """The fields with their names as the schema writes them: "Verdict" is "verdict"."""
-    names = {name: name.strip().lower() for name in value if name not in properties}
-    return {
-        names[name] if names.get(name) in properties and names[name] not in value else name: item
-        for name, item in value.items()
-    }
+    plain = {name: name.strip().lower() for name in value}
+    return _unique([(plain[name] if plain[name] in properties else name, item) for name, item in value.items()])
 
 
 def _bent(value: Any, schema: Schema) -> Any:
@@ -210,7 +208,7 @@ def _bent(value: Any, schema: Schema) -> Any:
         return bool(value)
     if not isinstance(value, str):
         return int(value) if kind == "integer" and isinstance(value, float) and value.is_integer() else value
-    word = value.strip(_DECORATION).lower()
+    word = value.lstrip(_DECORATION).rstrip(_DECORATION + ".").lower()
     if kind == "boolean":
         return _WORDS.get(word, value)
     if kind == "integer" and re.fullmatch(r"[+-]?\d{1,6}", word):

@@ -6,6 +6,7 @@ import csv
 import gzip
 import importlib.util
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
@@ -19,11 +20,15 @@ _CELL = 64 * 1024 * 1024
 
 _FORMS = {
     b"PK\x03\x04": "an Excel workbook or another archive: save its rows as CSV or JSON lines",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook: save its rows as CSV or JSON lines",
+    b"%PDF": "a PDF: save its rows as CSV or JSON lines",
     b"PAR1": "Parquet, which needs a name that ends with .parquet",
     b"\xff\xfe": "UTF-16: save it as UTF-8",
     b"\xfe\xff": "UTF-16: save it as UTF-8",
 }
 """What a file is that begins with these bytes."""
+
+_QUOTED = re.compile(r"\"[^\"]*\"")
 
 Record = tuple[int, Mapping[str, Any] | ValueError]
 """The number of a line, from 1, and its fields or the error that says why they are unusable."""
@@ -38,7 +43,7 @@ def records(path: Path) -> Iterator[Record]:
     elif kind == ".parquet":
         yield from _parquet(path)
     elif kind in (".csv", ".tsv"):
-        yield from _csv(path)
+        yield from _csv(path, kind)
     else:
         yield from _json(path)
 
@@ -94,17 +99,17 @@ def _object(line: bytes, number: int) -> Mapping[str, Any] | ValueError:
     return fields if isinstance(fields, dict) else ValueError("the line is not an object")
 
 
-def _delimiter(head: str) -> str:
+def _delimiter(head: str, kind: str) -> str:
     """What separates the column names of a first line: most often a comma."""
-    return max(",;\t", key=head.count)
+    return "\t" if kind == ".tsv" and "\t" in head else max(",;\t", key=_QUOTED.sub("", head).count)
 
 
-def _csv(path: Path) -> Iterator[Record]:
+def _csv(path: Path, kind: str) -> Iterator[Record]:
     # Invalid UTF-8 becomes surrogates here, and an error of its row in _cells, not of the whole file.
     text = (line.decode("utf-8-sig" if i == 0 else "utf-8", "surrogateescape") for i, line in enumerate(_lines(path)))
     csv.field_size_limit(_CELL)
     head = next(text, "")
-    reader = csv.reader(chain([head], text), delimiter=_delimiter(head))
+    reader = csv.reader(chain([head], text), delimiter=_delimiter(head, kind))
     try:
         header = next(reader, [])
     except csv.Error as error:

@@ -6,6 +6,7 @@ import ast
 import gzip
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,12 +195,22 @@ CONTENT = ("content", "text", "page_content")
 """The names under which an object of `contexts` may have its text."""
 
 
+_LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_ARRAY = re.compile(rf"\[\s*(?:{_LITERAL})(?:\s+(?:{_LITERAL}))*\s*\]", re.S)
+"""An array of numpy, which has no commas: Python would join its texts."""
+
+
 def _listed(text: str) -> list[Any]:
-    """The chunks of a text: a list as JSON writes it, or as Python does (and `DataFrame.to_csv`), or the text alone."""
+    """The chunks of a text: a list as JSON, Python or numpy writes it (`DataFrame.to_csv`), or the text alone."""
     items = as_list(text, json.loads)
-    items = as_list(text, ast.literal_eval) if items is None else items
+    if items is None:
+        items = as_list(text, _array if _ARRAY.fullmatch(text) else ast.literal_eval)
     is_list = items is not None and all(isinstance(item, (str, dict)) for item in items)
     return items if items is not None and is_list else [text]  # "[1]" is a citation
+
+
+def _array(text: str) -> list[Any]:
+    return [ast.literal_eval(literal) for literal in re.findall(_LITERAL, text, re.S)]
 
 
 def _document(context: Any, rank: int) -> Document:

@@ -83,6 +83,8 @@ def test_what_is_meant_is_read(text: str) -> None:
         "{verdict: True}",
         '{"Verdict": 1}',
         '{"verdict": "Ja."}',
+        '{"Result": {"Verdict": "**Yes**."}}',
+        "Final verdict: true",
     ],
 )
 def test_a_verdict_is_read(text: str) -> None:
@@ -142,6 +144,7 @@ def test_the_last_object_after_the_reasoning_counts(text: str) -> None:
         '{"verdict": true, "verdict": false}',
         f'{DRAFT} Correction: {{"verdict": fal',
         f"<think>It may be {DRAFT}",
+        '{"verdict": true, "Verdict": false}',
     ],
 )
 def test_objects_that_differ_are_no_verdict(text: str) -> None:

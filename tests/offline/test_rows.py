@@ -77,11 +77,14 @@ def _contexts(path: Path) -> list[list[str]]:
         ("b.csv", "Question,Answer,Retrieved Contexts\nQ?,A.,\"['one', 'two']\"\n"),
         ("c.jsonl", '{"question": "Q?", "answer": "A.", "contexts": "[\\"one\\", \\"two\\"]"}\n'),
         ("d.jsonl", '{"question": "Q?", "docs": 1, "documents": [{"page_content": "one"}, {"text": "two"}]}\n'),
+        ("f.csv", "question,answer,contexts\nQ?,A.,\"['one' 'two']\"\n"),
+        ("g.csv", 'question;answer;"contexts, all, of it";contexts\nQ?;A;x;"[\'one\'\n ""two""]"\n'),
+        ("h.tsv", "question, asked, once\tanswer, a, b\tcontexts\nQ?\tA.\t['one', 'two']\n"),
         ("e.tsv", "question\tanswer\tcontexts\nQ?\tA.\t['one', 'two']\n"),
     ],
 )
 def test_chunks_are_read_in_the_forms_in_which_tools_write_them(tmp_path: Path, name: str, content: str) -> None:
-    """Semicolons, names in another case, lists of JSON and of Python in a text, objects of other libraries."""
+    """Semicolons, names in another case, lists of JSON, Python and numpy in a text, objects of other libraries."""
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
     assert _contexts(path) == [["one", "two"]]
@@ -109,6 +112,7 @@ def test_a_chunk_without_a_text_names_its_keys() -> None:
     ("name", "content", "words"),
     [
         ("a.xlsx", b"PK\x03\x04rest", "an Excel workbook"),
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", "an Excel workbook"),
         ("a.csv", "question,answer\n".encode("utf-16"), "UTF-16"),
         ("a.jsonl", b"PAR1rest", "a name that ends with .parquet"),
     ],
