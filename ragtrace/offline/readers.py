@@ -62,14 +62,13 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _json(path: Path) -> Iterator[Record]:
-    lines = _lines(path)
-    first = next(lines, b"")
+    lines = ((number, line) for number, line in enumerate(_lines(path), 1) if line.strip())
+    start, first = next(lines, (1, b""))
     if first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and _begins_array(first):
         yield from _array(path)
         return
-    for number, line in enumerate(chain([first], lines), 1):
-        if line.strip():
-            yield number, _object(line, number)
+    for number, line in chain([(start, first)] if first else [], lines):
+        yield number, _object(line, number)
 
 
 def _begins_array(line: bytes) -> bool:

@@ -139,7 +139,7 @@ def _values(fields: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, 
 def _columns(fields: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, str]:
     """The column of a line that holds each field of a row."""
     used = {}
-    plain = {_plain(column): column for column in reversed(fields)}
+    plain = {_plain(column): column for column in reversed(list(fields))}
     for field, names in COLUMNS.items():
         if field in columns and columns[field] not in fields:
             raise ValueError(f"there is no column {columns[field]!r} for {field}; there are {', '.join(fields)}"[:500])

@@ -11,7 +11,7 @@ from functools import cache
 
 from ragtrace.text.decoded_text import DecodedText
 from ragtrace.text.item_labels import has_label
-from ragtrace.text.layout_views import GROWTH, SECRET_NAME, TELLING, Cell, Parts, cells_between, label
+from ragtrace.text.layout_views import GROWTH, SECRET_NAME, TELLING, Cell, ViewParts, cells_between, label
 from ragtrace.text.phone_numbers import PHONE_LABELS
 from ragtrace.text.secret_assignments import PASSWORD_NAMES
 
@@ -32,9 +32,9 @@ _OTHER_LABEL = re.compile(
 
 
 def csv_rows(source: DecodedText) -> DecodedText | None:
-    """The cells of CSV below the name of an item, or behind it in a row, as lines; None where there is none."""
+    """The cells of CSV below the name of an item, or behind it in a row, as lines; None without one."""
     text = source.text
-    parts = Parts(source)
+    parts = ViewParts(source)
     announced = cache(_announced)  # many rows begin alike
     for block in _BLOCK.finditer(text) if "\n" in text else ():
         mark = _MARKS[block["mark"]]
@@ -61,7 +61,7 @@ def _announced(cell: str) -> str:
     return name if SECRET_NAME.search(name) or _OTHER_LABEL.search(name) or (name and has_label(name)) else ""
 
 
-def _add(parts: Parts, name: str, cell: Cell) -> None:
+def _add(parts: ViewParts, name: str, cell: Cell) -> None:
     text = parts.source.text
     if name and TELLING.match(text, *cell) and parts.length < GROWTH * len(text):
         parts.add_line(name, cell)

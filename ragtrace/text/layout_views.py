@@ -84,7 +84,7 @@ def laid_out(source: DecodedText) -> DecodedText | None:
     return (_with_rows(plain) if "|" in plain.text else None) or view
 
 
-class Parts:
+class ViewParts:
     """A view that is put together of parts of a text, and of other characters between them."""
 
     def __init__(self, source: DecodedText) -> None:
@@ -124,7 +124,7 @@ class Parts:
 def _marked_lines(source: DecodedText) -> DecodedText | None:
     """The lines with a mark of a layout, two lines before each and one after it; None where no line has a mark."""
     text = source.text
-    parts = Parts(source)
+    parts = ViewParts(source)
     searched = copied = 0
     while (mark := _MARK.search(text, searched)) is not None:
         start = max(copied, _two_lines_before(text, mark.start()))
@@ -209,7 +209,7 @@ Cell = tuple[int, int]
 def _with_rows(source: DecodedText) -> DecodedText | None:
     """The text with "label: value" in the place of each row of a table; None where it has no row with a value."""
     text = source.text
-    parts = Parts(source)
+    parts = ViewParts(source)
     copied = 0
     heads: list[str] = []
     is_ruled = False

@@ -80,6 +80,7 @@ def _contexts(path: Path) -> list[list[str]]:
         ("f.csv", "question,answer,contexts\nQ?,A.,\"['one' 'two']\"\n"),
         ("g.csv", 'question;answer;"contexts, all, of it";contexts\nQ?;A;x;"[\'one\'\n ""two""]"\n'),
         ("h.tsv", "question, asked, once\tanswer, a, b\tcontexts\nQ?\tA.\t['one', 'two']\n"),
+        ("i.json", '\n[\n {"question": "Q?", "contexts": ["one", "two"]}\n]\n'),
         ("e.tsv", "question\tanswer\tcontexts\nQ?\tA.\t['one', 'two']\n"),
     ],
 )
