@@ -190,15 +190,23 @@ def is_no_sample(text: str, start: int, _end: int = 0) -> bool:
     return announces_no_example(text, start) and not begins_example(text, start)
 
 
-_REMOTE_COMMAND = re.compile(
-    r"(?:\A|[\s`\"'$#>(])(?:ssh|scp|sftp|rsync|mosh|ssh-copy-id)"
-    r"(?:\s{1,3}-[\w-]{1,20}(?:\s{1,3}[\w.~/:@=-]{1,60})?|\s{1,3}[^\s,;|&]{0,60}[./~:\d][^\s,;|&]{0,60}){0,6}\s{1,3}\Z"
-)
+_REMOTE_COMMAND = re.compile(r"(?<![\w./@-])(?:ssh|scp|sftp|rsync|mosh|ssh-copy-id)(?=[ \t])")
+_NO_COMMAND = re.compile(r"[\n,;|&]")
+_ARGUMENT_MARK = re.compile(r"[./~:\d]")
 
 
 def is_no_remote_login(text: str, start: int, _end: int = 0) -> bool:
     """Whether an address is not the user and host of a command: `ssh -p 22 anna@host`, `scp a.txt anna@host:/tmp`."""
-    return _REMOTE_COMMAND.search(text, max(0, start - 160), start) is None
+    before = text[max(0, start - 160) : start]
+    commands = list(_REMOTE_COMMAND.finditer(before))
+    if not commands or not before[-1].isspace() or _NO_COMMAND.search(before, commands[-1].end()):
+        return True
+    words = before[commands[-1].end() :].split()
+    previous = ["", *words]
+    return not all(
+        word.startswith("-") or option.startswith("-") or _ARGUMENT_MARK.search(word)
+        for option, word in zip(previous, words, strict=False)
+    )
 
 
 def is_free_number(text: str, start: int, end: int) -> bool:

@@ -28,6 +28,8 @@ def _items(text: str) -> list[tuple[str, str]]:
         ("Cuenta: 2100 0813 61 0123456789", ("bank_account", "2100 0813 61 0123456789")),
         ("Kto. 5312907741 bei der Volksbank", ("bank_account", "5312907741")),
         ("Kto: 5312907741", ("bank_account", "5312907741")),
+        ("Log in by ssh and mail nora@orbit-mail.net", ("email", "nora@orbit-mail.net")),
+        ("We use ssh\nnora@orbit-mail.net", ("email", "nora@orbit-mail.net")),
         ("Schreib an christelle@atelier-nord.org.", ("email", "christelle@atelier-nord.org")),
         ("Wohnhaft: Ahornweg 14, 04109 Leipzig", ("address", "Ahornweg 14, 04109 Leipzig")),
         ("Abita a Parma, in via Verdi 31", ("address", "via Verdi 31")),
@@ -100,6 +102,7 @@ def test_secrets_in_seven_languages(text: str, item: str) -> None:
         "apoio.cliente@loja-norte.pt",
         "ssh nora@bastion.orbit-mail.net -p 2222",
         "scp -P 22 a.txt nora@files.orbit-mail.net:/home/nora",
+        "Over ssh: ssh -i ~/.ssh/id -p 2222 nora@bastion.orbit-mail.net",
         "Use the form initial.lastname@orbit-mail.net.",
         "An IBAN, e.g. GB29 NWBK 6016 1331 9268 19, has a check digit.",
         "The barcode 5901234123457 is below.",
@@ -126,32 +129,3 @@ def test_secrets_in_seven_languages(text: str, item: str) -> None:
 def test_what_only_looks_like_it_is_not_reported(text: str) -> None:
     """Functions, commands, forms, examples and public facts."""
     assert _items(text) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "items"),
-    [
-        (
-            "name,passport\nNora Hale,XDB519302\nTim Ode,GH5193027",
-            [("passport", "XDB519302"), ("passport", "GH5193027")],
-        ),
-        ("Kunde\tKontonummer\nVoss\t5312907741", [("bank_account", "5312907741")]),
-        ('"name","date_of_birth"\n"Hale, Nora","1971-06-04"', [("date_of_birth", "1971-06-04")]),
-        ("site;admin_password\nshop;Fjord!204", [("assigned_secret", "Fjord!204")]),
-        ('"login";"kennwort"\n"nora";"Kranich#55"', [("assigned_secret", "Kranich#55")]),
-        ("setting,value\nadmin_password,Fjord!204\nretries,3", [("assigned_secret", "Fjord!204")]),
-        ("column,type\npassword,varchar255", []),
-        ("code,name\nDE,Germany\nFR,France", []),
-        ("order,amount,sku\n5312907741,12,KX-1\n5312907742,13,KX-2", []),
-        ("Dear Nora, Tim\nwe have 12 chairs, and 30 plates.", []),
-    ],
-)
-def test_a_cell_of_csv_belongs_to_its_head(text: str, items: list[tuple[str, str]]) -> None:
-    """Commas, semicolons and tabs separate cells; quotes may hold them."""
-    assert _items(text) == items
-    assert all(value not in mask_pii(text) for _, value in items)
-
-
-def test_the_line_after_csv_is_no_row() -> None:
-    """A heading's label does not reach the text behind its rows."""
-    assert _items("name,passport\nNora Hale,XDB519302\n\nRoom 519302118 is free.") == [("passport", "XDB519302")]
