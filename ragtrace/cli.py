@@ -213,8 +213,7 @@ def _plan(options: argparse.Namespace, gates: Sequence[Gate]) -> Plan:
     checks.update((check.name, check) for check in plugins.load_all(required))
     for gate in gates:
         check_gate("--fail-under", checks[gate.name], gate)
-    if absent := requirements.missing(list(checks.values()), used):
-        raise SettingError(requirements.explain(absent))
+    requirements.check(list(checks.values()), used)
     return Plan(
         path=options.file,
         names=() if is_auto else tuple(dict.fromkeys((*names, *required))),

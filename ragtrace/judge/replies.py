@@ -10,14 +10,22 @@ from typing import Any
 Schema = Mapping[str, Any]
 
 _REASONING = r"think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis"
-_THOUGHT = re.compile(rf"^\s*[<\[](?P<tag>{_REASONING})[>\]](?P<thought>.*?)(?:[<\[]/(?P=tag)[>\]]|\Z)", re.S | re.I)
-_THOUGHT_END = re.compile(rf"[<\[]/(?:{_REASONING})[>\]]|<\|channel\|>final<\|message\|>", re.I)
+# Some models write ◁think▷ or <seed:think>.
+_OPEN, _CLOSE = r"[<\[◁]", r"[>\]▷]"
+_THOUGHT = re.compile(
+    rf"^\s*{_OPEN}(?P<tag>(?:\w{{1,12}}:)?(?:{_REASONING})){_CLOSE}(?P<thought>.*?)(?:{_OPEN}/(?P=tag){_CLOSE}|\Z)",
+    re.S | re.I,
+)
+_THOUGHT_END = re.compile(rf"{_OPEN}/(?:\w{{1,12}}:)?(?:{_REASONING}){_CLOSE}|<\|channel\|>final<\|message\|>", re.I)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.S)
 _BROKEN = re.compile(r"\{\s*[\"'}]|\[\s*[\[{\"'\d]")
 """How JSON begins that is more than a bracket of prose."""
 _SPACE = re.compile(r"\s+")
-_WORDS = {"yes": True, "true": True, "no": False, "false": False}
-_BARE = re.compile(r"^(?:_|[^\w{\[])*(?:(?:verdict|answer|result)\W+)?(yes|no|true|false)\b", re.I)
+_WORDS = dict.fromkeys(("yes", "true", "1", "ja", "oui", "sí", "si", "sim"), True)
+_WORDS |= dict.fromkeys(("no", "false", "0", "nein", "non", "não", "nee"), False)
+_DECORATION = " \t\r\n*_`\"'"
+"""What a model puts around a verdict: `"**Supported.**"`."""
+_BARE = re.compile(r"^(?:_|[^\w{\[])*(?:(?:final\W+)?(?:verdict|answer|result)\W+)?(yes|no|true|false)\b", re.I)
 _REMARK = "reason"
 """The one field that a verdict does without."""
 _CLOSING = {"{": "}", "[": "]"}
@@ -162,22 +170,31 @@ def _fitted(value: Any, schema: Schema) -> Any:
     """A value bent to a schema where its meaning is plain."""
     properties: Schema = schema["properties"]
     if isinstance(value, list):
+        is_whole = len(value) == 1 and isinstance(value[0], dict) and set(schema["required"]) <= set(value[0])
         lists = [name for name, inner in properties.items() if inner.get("type") == "array"]
-        if len(lists) == 1 and len(schema["required"]) == 1:
+        if not is_whole and len(lists) == 1 and len(schema["required"]) == 1:
             value = {lists[0]: value}
         elif len(value) == 1 and isinstance(value[0], dict):
             (value,) = value
     if not isinstance(value, dict):
         raise UnreadableError("its JSON is not an object")
+    value = _named(value, properties)
     needed = set(schema["required"]) - {_REMARK}
     if not needed <= set(value):
         # {"result": {"claims": […]}}: one wrapper more than was asked for
-        inner = [v for v in value.values() if isinstance(v, dict) and needed <= set(v)]
-        value = inner[0] if len(inner) == 1 else value
+        inner = [_named(v, properties) for v in value.values() if isinstance(v, dict)]
+        whole = [fields for fields in inner if needed <= set(fields)]
+        value = whole[0] if len(whole) == 1 else value
     fields = {name: _bent(item, properties[name]) for name, item in value.items() if name in properties}
     if _REMARK in properties:
         fields.setdefault(_REMARK, "")
     return fields
+
+
+def _named(value: dict[str, Any], properties: Schema) -> dict[str, Any]:
+    """The fields with their names as the schema writes them: "Verdict" is "verdict"."""
+    plain = {name: name.strip().lower() for name in value}
+    return _unique([(plain[name] if plain[name] in properties else name, item) for name, item in value.items()])
 
 
 def _bent(value: Any, schema: Schema) -> Any:
@@ -185,10 +202,13 @@ def _bent(value: Any, schema: Schema) -> Any:
     if kind == "array" and isinstance(value, list):
         return [_bent(item, schema["items"]) for item in value]
     if kind == "object" and isinstance(value, dict):
+        value = _named(value, schema["properties"])
         return {k: _bent(v, schema["properties"][k]) for k, v in value.items() if k in schema["properties"]}
+    if kind == "boolean" and value in (0, 1):
+        return bool(value)
     if not isinstance(value, str):
         return int(value) if kind == "integer" and isinstance(value, float) and value.is_integer() else value
-    word = value.strip().lower()
+    word = value.lstrip(_DECORATION).rstrip(_DECORATION + ".").lower()
     if kind == "boolean":
         return _WORDS.get(word, value)
     if kind == "integer" and re.fullmatch(r"[+-]?\d{1,6}", word):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace import plugins
-from ragtrace.offline.rows import Row, field_of
+from ragtrace.offline.rows import CONTENT, Row, field_of
 from ragtrace.offline.selection import REFERENCE_EVALUATORS
 from ragtrace.records import INPUTS, has_input
 
@@ -26,6 +27,8 @@ def notes(names: Sequence[str], rows: Sequence[Row], unused: Mapping[str, Any]) 
     the columns that no field is read from, with a value of each.
     """
     sentences = [f"these columns are not used: {', '.join(unused)}"] if unused else []
+    if not rows and not unused:
+        return []  # no line can be read, and each says why
     inputs = {name for name in INPUTS for row in rows if has_input(row.trace, name)}
     for name in INPUTS:
         field = field_of(name)
@@ -47,7 +50,7 @@ def _that_need(name: str, names: Sequence[str], column: str | None) -> list[str]
 
 def _advice(field: str, column: str | None, unused: Mapping[str, Any]) -> str:
     if column is not None:
-        return f". If the column {column!r} has it, add: --map {field}={column}"
+        return f". If the column {column!r} has it, add: --map {shlex.quote(f'{field}={column}')}"
     if unused:
         return f". If one of the columns that are not used has it, add: --map {field}=COLUMN"
     return ""
@@ -59,5 +62,10 @@ def _column_for(field: str, unused: Mapping[str, Any]) -> str | None:
         for column in unused:
             if hint == column.lower() or (len(hint) > 2 and hint in column.lower()):
                 return column
-    lists = [column for column, value in unused.items() if isinstance(value, list)]
+    lists = [column for column, value in unused.items() if isinstance(value, list) and not _are_rows(value)]
     return lists[0] if field == "contexts" and len(lists) == 1 else None
+
+
+def _are_rows(items: list[Any]) -> bool:
+    """Whether the items of a list are rows themselves, as in {"data": [{"question": …}]}."""
+    return bool(items) and isinstance(items[0], dict) and not any(name in items[0] for name in CONTENT)

@@ -6,7 +6,8 @@ import csv
 import gzip
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -16,6 +17,18 @@ from ragtrace.errors import DataError, MissingExtraError
 
 _CELL = 64 * 1024 * 1024
 """Most characters of a CSV cell."""
+
+_FORMS = {
+    b"PK\x03\x04": "an Excel workbook or another archive: save its rows as CSV or JSON lines",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook: save its rows as CSV or JSON lines",
+    b"%PDF": "a PDF: save its rows as CSV or JSON lines",
+    b"PAR1": "Parquet, which needs a name that ends with .parquet",
+    b"\xff\xfe": "UTF-16: save it as UTF-8",
+    b"\xfe\xff": "UTF-16: save it as UTF-8",
+}
+"""What a file is that begins with these bytes."""
+
+_QUOTED = re.compile(r"\"[^\"]*\"")
 
 Record = tuple[int, Mapping[str, Any] | ValueError]
 """The number of a line, from 1, and its fields or the error that says why they are unusable."""
@@ -30,7 +43,7 @@ def records(path: Path) -> Iterator[Record]:
     elif kind == ".parquet":
         yield from _parquet(path)
     elif kind in (".csv", ".tsv"):
-        yield from _csv(path, "\t" if kind == ".tsv" else ",")
+        yield from _csv(path, kind)
     else:
         yield from _json(path)
 
@@ -39,20 +52,23 @@ def _lines(path: Path) -> Iterator[bytes]:
     """The lines of a plain or gzipped file."""
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("rb"))
-        is_gzip = raw.read(2) == b"\x1f\x8b"
+        begin = raw.read(4)
+        is_gzip = begin.startswith(b"\x1f\x8b")
+        for mark, form in _FORMS.items():
+            if begin.startswith(mark):
+                raise DataError(f"{path} is {form}")
         raw.seek(0)
         yield from stack.enter_context(gzip.open(raw)) if is_gzip else raw
 
 
 def _json(path: Path) -> Iterator[Record]:
-    lines = _lines(path)
-    first = next(lines, b"")
+    lines = ((number, line) for number, line in enumerate(_lines(path), 1) if line.strip())
+    start, first = next(lines, (1, b""))
     if first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and _begins_array(first):
         yield from _array(path)
         return
-    for number, line in enumerate(chain([first], lines), 1):
-        if line.strip():
-            yield number, _object(line, number)
+    for number, line in chain([(start, first)] if first else [], lines):
+        yield number, _object(line, number)
 
 
 def _begins_array(line: bytes) -> bool:
@@ -78,15 +94,21 @@ def _object(line: bytes, number: int) -> Mapping[str, Any] | ValueError:
     try:
         fields = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
     except (ValueError, RecursionError) as error:
-        return ValueError(str(error))
+        return ValueError(f"the line is not JSON: {error}")
     return fields if isinstance(fields, dict) else ValueError("the line is not an object")
 
 
-def _csv(path: Path, delimiter: str) -> Iterator[Record]:
+def _delimiter(head: str, kind: str) -> str:
+    """What separates the column names of a first line: most often a comma."""
+    return "\t" if kind == ".tsv" and "\t" in head else max(",;\t", key=_QUOTED.sub("", head).count)
+
+
+def _csv(path: Path, kind: str) -> Iterator[Record]:
     # Invalid UTF-8 becomes surrogates here, and an error of its row in _cells, not of the whole file.
     text = (line.decode("utf-8-sig" if i == 0 else "utf-8", "surrogateescape") for i, line in enumerate(_lines(path)))
     csv.field_size_limit(_CELL)
-    reader = csv.reader(text, delimiter=delimiter)
+    head = next(text, "")
+    reader = csv.reader(chain([head], text), delimiter=_delimiter(head, kind))
     try:
         header = next(reader, [])
     except csv.Error as error:
@@ -120,13 +142,17 @@ def _cells(header: list[str], cells: list[str]) -> Mapping[str, Any] | ValueErro
 
 def _value(cell: str) -> Any:
     """The list if a cell contains a JSON list, else the cell."""
-    if not cell.startswith("["):
-        return cell
+    value = as_list(cell, json.loads)
+    return cell if value is None else value
+
+
+def as_list(text: str, parse: Callable[[str], Any]) -> list[Any] | None:
+    """The list that a text holds in the form that `parse` reads, or None."""
     try:
-        value = json.loads(cell)
-    except (ValueError, RecursionError):
-        return cell
-    return value if isinstance(value, list) else cell
+        value = parse(text) if text.startswith("[") else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
 
 
 def _parquet(path: Path) -> Iterator[Record]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragtrace.errors import DataError
-from ragtrace.offline.readers import records
+from ragtrace.offline.readers import as_list, records
 from ragtrace.records import INPUTS, Document, Facts, Trace
 
 
@@ -73,10 +75,11 @@ def read(
     """The rows of a file or folder. For a line that cannot be used, the error that says why.
 
     Reads plain or gzipped JSON lines, or one JSON array; `.csv` and `.tsv`, plain or gzipped, whose cells may contain
-    JSON lists; `.parquet`; a folder written by `datasets.save_to_disk`. `columns` maps fields to column names; for
-    other fields the names in COLUMNS are tried. Fields: `id` (default: the number of the line), `query`, `contexts`
-    (texts, or objects with `content` and optionally `id`, `score`, `metadata`), `answer`, and optionally `reference`,
-    `constraints`, `steps`, `model`, `duration`, `cost`. A line with the id and model of an earlier line is an error.
+    lists; `.parquet`; a folder written by `datasets.save_to_disk`. `columns` maps fields to column names; for other
+    fields the names in COLUMNS are tried, then those of texts in any case. Fields: `id` (default: the number of the
+    line), `query`, `contexts` (texts, or objects with `content`, `text` or `page_content` and optionally `id`, `score`,
+    `metadata`; or a list of these as JSON or Python writes it), `answer`, and optionally `reference`, `constraints`,
+    `steps`, `model`, `duration`, `cost`. A line with the id and model of an earlier line is an error.
     `unused` receives the columns from which no field is read, with the first value of each.
     Raises DataError if the file itself cannot be read.
     """
@@ -136,13 +139,21 @@ def _values(fields: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, 
 def _columns(fields: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, str]:
     """The column of a line that holds each field of a row."""
     used = {}
+    plain = {_plain(column): column for column in reversed(list(fields))}
     for field, names in COLUMNS.items():
         if field in columns and columns[field] not in fields:
             raise ValueError(f"there is no column {columns[field]!r} for {field}; there are {', '.join(fields)}"[:500])
         column = columns.get(field) or next((name for name in names if name in fields), None)
+        if column is None and field in _ALIASES:
+            column = next((plain[name] for name in names if name in plain), None)
         if column is not None:
             used[field] = column
     return used
+
+
+def _plain(column: str) -> str:
+    """The name of a column in the form of COLUMNS: "User Input" is "user_input"."""
+    return column.strip().lower().replace(" ", "_").replace("-", "_")
 
 
 def _steps(values: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -172,10 +183,34 @@ def _text(values: Mapping[str, Any], key: str) -> str:
 
 
 def _documents(contexts: Any) -> tuple[Document, ...]:
-    contexts = [contexts] if isinstance(contexts, str) and contexts else contexts or []
+    if isinstance(contexts, str) and contexts:
+        contexts = _listed(contexts)
+    contexts = contexts or []
     if not isinstance(contexts, list):
         raise ValueError("contexts is not a list")
     return tuple(_document(context, i) for i, context in enumerate(contexts))
+
+
+CONTENT = ("content", "text", "page_content")
+"""The names under which an object of `contexts` may have its text."""
+
+
+_LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_ARRAY = re.compile(rf"\[\s*(?:{_LITERAL})(?:\s+(?:{_LITERAL}))*\s*\]", re.S)
+"""An array of numpy, which has no commas: Python would join its texts."""
+
+
+def _listed(text: str) -> list[Any]:
+    """The chunks of a text: a list as JSON, Python or numpy writes it (`DataFrame.to_csv`), or the text alone."""
+    items = as_list(text, json.loads)
+    if items is None:
+        items = as_list(text, _array if _ARRAY.fullmatch(text) else ast.literal_eval)
+    is_list = items is not None and all(isinstance(item, (str, dict)) for item in items)
+    return items if items is not None and is_list else [text]  # "[1]" is a citation
+
+
+def _array(text: str) -> list[Any]:
+    return [ast.literal_eval(literal) for literal in re.findall(_LITERAL, text, re.S)]
 
 
 def _document(context: Any, rank: int) -> Document:
@@ -183,9 +218,12 @@ def _document(context: Any, rank: int) -> Document:
         return Document(str(rank), context)
     if not isinstance(context, dict):
         raise ValueError(f"contexts[{rank}] is neither a text nor an object")
-    content = context.get("content", context.get("text"))
+    content = next((context[name] for name in CONTENT if name in context), None)
     if not isinstance(content, str):
-        raise ValueError(f"contexts[{rank}] has no text in `content`")
+        keys = ", ".join(map(str, context))[:200]
+        raise ValueError(
+            f"contexts[{rank}] has no text in `content`, `text` or `page_content`; it has {keys or 'nothing'}"
+        )
     score, metadata = context.get("score"), context.get("metadata")
     return Document(
         str(context.get("id", rank)),

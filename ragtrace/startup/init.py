@@ -318,10 +318,8 @@ def _calibration(settings: Settings) -> Adjust | None:
 
 
 def _check_models(settings: Settings, checks: Sequence[Evaluator]) -> None:
-    """Raise SettingError for evaluators whose models are not installed: otherwise every score would be an error."""
-    absent = requirements.missing(checks, settings)
-    if absent:
-        raise SettingError(requirements.explain(absent))
+    """Raise SettingError for evaluators whose models are not there: otherwise every score would be an error."""
+    requirements.check(checks, settings)
 
 
 def _check_judge(settings: Settings, checks: Sequence[Evaluator]) -> None:

@@ -1,4 +1,4 @@
-"""The packages that built-in evaluators need, looked up without importing them."""
+"""The packages and models that built-in evaluators need, looked up without importing or loading them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ragtrace import plugins
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.settings import Settings
 
@@ -61,6 +61,14 @@ _BY_TOXICITY = frozenset(
 )
 
 
+def check(checks: Sequence[Evaluator], settings: Settings) -> None:
+    """Raise SettingError for evaluators whose packages or models are not there."""
+    if absent := missing(checks, settings):
+        raise SettingError(explain(absent))
+    if problem := wrong_model(checks, settings):
+        raise SettingError(problem)
+
+
 def missing(checks: Sequence[Evaluator], settings: Settings) -> dict[Requirement, list[str]]:
     """The packages that are not installed, with the names of the evaluators that need them.
 
@@ -72,6 +80,24 @@ def missing(checks: Sequence[Evaluator], settings: Settings) -> dict[Requirement
             if not _is_installed(requirement.module):
                 absent.setdefault(requirement, []).append(check.name)
     return absent
+
+
+def wrong_model(checks: Sequence[Evaluator], settings: Settings) -> str:
+    """What is wrong with the first model that a setting names for one of the evaluators; empty where nothing is. A name
+    on the hub is not looked up there."""
+    from ragtrace.models.model_folders import folder_problem, name_problem
+
+    for name in ((check.importable_name or "").removesuffix("_cascade") for check in checks):
+        engine, likelihood = settings.pii_engine.removeprefix("gliner:"), settings.likelihood_model
+        for setting, model, is_used, is_of_pairs in (
+            ("entailment_model", settings.entailment_model, name == "hallucination_cross_encoder", True),
+            ("similarity_model", settings.similarity_model, name in _BY_SIMILARITY, True),
+            ("pii_engine", engine, name in _BY_PII_ENGINE and engine != "presidio", False),
+            ("likelihood_model", likelihood, _module(name) == "likelihood" and not likelihood.endswith(".gguf"), False),
+        ):
+            if is_used and model and (problem := name_problem(model) or (is_of_pairs and folder_problem(model))):
+                return f"{setting} names {model!r}, which {problem}"
+    return ""
 
 
 def explain(absent: dict[Requirement, list[str]]) -> str:
@@ -87,7 +113,7 @@ def explain(absent: dict[Requirement, list[str]]) -> str:
 
 def _requirements(name: str, settings: Settings) -> Iterator[Requirement]:
     name = name.removesuffix("_cascade")
-    module = plugins.BUILT_IN.get(name, "").partition(":")[0].rpartition(".")[2]
+    module = _module(name)
     if module == "likelihood":
         yield from _likelihood(settings.likelihood_model)
     elif name in _BY_SIMILARITY and settings.similarity_model:
@@ -102,6 +128,11 @@ def _requirements(name: str, settings: Settings) -> Iterator[Requirement]:
         yield from _EVALUATORS.get(name) or _MODULES.get(module, ())
     if name in _BY_PII_ENGINE and settings.pii_engine:
         yield from _pii_engine(settings.pii_engine)
+
+
+def _module(name: str) -> str:
+    """The module in `ragtrace.evaluators` that has a built-in evaluator."""
+    return plugins.BUILT_IN.get(name, "").partition(":")[0].rpartition(".")[2]
 
 
 def _likelihood(model: str) -> tuple[Requirement, ...]:

@@ -16,6 +16,7 @@ _GERMAN_PLACE = (
 )
 _NAMES = (
     rf"{_PLACE}(?:\s(?:entry|access|door|gate|lock))?[\s-]?code",
+    rf"{_PLACE}\scombination|combination\s(?:for|of|to)\s(?:the|your|our|my|his|her|their)\s(?:[\w-]{{1,20}}\s)?{_PLACE}",
     rf"code\s(?:for|of|to|on)\s(?:(?:the|your|our|my|his|her|their)\s)?(?:[\w-]{{1,20}}\s)?{_PLACE}",
     rf"\w{{0,12}}{_GERMAN_PLACE}(?:n|s)?-?code",
     rf"(?:zahlen)?code\s(?:für|zu|zum|zur|von|vom|der|des)\s(?:(?:die|das|den|der|dem)\s)?\w{{0,12}}{_GERMAN_PLACE}",
@@ -30,7 +31,9 @@ _LINK = (
     r"\s{0,2}(?:[:=→]|\s[-–—]\s|(?:is|ist|lautet|est|es|è|é)\b(?:\s(?:now|still|jetzt))?\s?:?|"
     r"(?:(?:is|was|has\sbeen)\s)?(?:changed|set|reset)\sto\b|(?<=code)(?=\s\d{4,6}(?!\d)))\s{0,2}[\"'`*]{0,2}"
 )
-_AFTER = re.compile(rf"(?i)(?<!\w)(?P<name>{'|'.join(_NAMES)}){_LINK}#?(?P<code>\d{{3,8}})(?!\w|[.,/-]\d|-)")
+_AFTER = re.compile(
+    rf"(?i)(?<!\w)(?P<name>{'|'.join(_NAMES)}){_LINK}#?(?P<code>\d{{1,2}}(?:-\d{{1,2}}){{2,3}}|\d{{3,8}})(?!\w|[.,/-]\d|-)"
+)
 _KIND = (
     r"(?:(?:verification|security|login|log-in|sign-in|access|one-time|authentication|2fa|unlock|entry|door|gate|"
     r"alarm|garage|safe|lockbox)[\s-](?:code|passcode|pin)|(?:one-time\s)?(?:passcode|pin)|otp|"
@@ -50,15 +53,15 @@ _OTHER_CODE = re.compile(
     r"area|discount|promo|coupon|voucher|tax|hs|tariff|qr|bar|diagnostic|status|exit|hex|material|catalog\w*|article|"
     r"type|fehler|farb|artikel|produkt|d['’]erreur|de\serror|di\serrore)[\s-]{1,2}\Z"
 )
-_YEAR = re.compile(r"(?:19|20)\d\d")
+_SECTION = re.compile(r"(?:19|20)\d\d|\d{1,2}-.*")
 
 
 def door_codes(text: SearchText) -> Iterator[Span]:
     """Codes behind the name of what they open, then codes before the name of their kind."""
-    for start, end in text.around(("code", "código", "codice"), 60, 80):
+    for start, end in text.around(("code", "código", "codice", "combination"), 60, 80):
         for match in _AFTER.finditer(text.text, start, end):
-            # A building code is a law, too, and has a year.
-            is_law = match["name"].lower().startswith("building") and _YEAR.fullmatch(match["code"])
+            # A building code is a law, too, and has a year and sections.
+            is_law = match["name"].lower().startswith("building") and _SECTION.fullmatch(match["code"])
             if not is_law and _is_code(text.text, match):
                 yield match.span("code")
     for start, end in text.around(("code", "código", "codice", " pin", " otp"), 60, 24):

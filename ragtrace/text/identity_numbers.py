@@ -90,7 +90,7 @@ _AMERICA = (
     ),
 )
 _EUROPE = (
-    _ids("national insurance; NINO; NI number; NI no", _NINO),
+    _ids("national insurance; NINO; NI number; NI no; N.I. number", _NINO),
     _ids("NHS", _digits(10), "gb.nhs"),
     _ids("UTR; unique taxpayer reference", _digits(10), "gb.utr"),
     _ids("PPS; PPSN; personal public service", r"\d{7}[A-W][A-IW]?", "ie.pps"),
@@ -113,7 +113,7 @@ _EUROPE = (
     _ids("sozialversicherungs; SVNR; SV nummer; SV nr", r"\d{4} ?\d{6}", "at.vnr"),
     _ids("AHV; AVS; sozialversicherungs", r"756\.?\d{4}\.?\d{4}\.?\d\d", "ch.ssn"),
     _ids(
-        "sécurité sociale; securite sociale; NIR; INSEE",
+        "sécurité sociale; securite sociale; numéro de sécu; n° de sécu; NIR; INSEE",
         r"[12] ?\d\d ?\d\d ?(?:\d\d|2[AB]) ?\d{3} ?\d{3} ?\d\d",
         "fr.nir",
     ),
@@ -242,7 +242,8 @@ _DOCUMENTS = (
         "license_plate",
         "license plate; licence plate; number plate; plate number; plate no.; vehicle registration; "
         "registration plate; reg. no.; car registration; "
-        "kennzeichen; kfz kennzeichen; nummernschild; immatriculation; plaque d'immatriculation; plaque; "
+        "kennzeichen; kfz kennzeichen; nummernschild; immatriculation; immatriculé; immatriculée; "
+        "plaque d'immatriculation; plaque; "
         "matrícula; targa; targata; "
         "kenteken; chapa de matrícula; 车牌; 车牌号; halter des wagens",
         r"[A-Z]{2,3}-\d\d-(?:\d\d|[A-Z]{2,3})|[A-ZÄÖÜ]{1,3}[- ·]?[A-Z]{1,2}[- ]?\d{1,4}[EH]?|"
@@ -258,6 +259,7 @@ _DOCUMENTS = (
         r"[A-Z]{2}-\d\d-[A-Z]{2}",
         digits=2,
     ),
+    LabelRow("license_plate", "registration number; reg; reg.; reg no; rego", r"[A-Z]{2}\d\d ?[A-Z]{3}", digits=2),
     LabelRow("imei", "IMEI; imei; MEID", r"\d{2}[- ]?\d{6}[- ]?\d{6}[- ]?\d(?:[- ]?\d\d)?", "imei"),
 )
 _HEALTH = (
@@ -280,7 +282,7 @@ _BANKS = (
     LabelRow(
         "bank_account",
         "bank account; account no.; account number; account #; acct; acct. no.; acct no; a/c no; a/c; "
-        "kontonummer; konto nr.; konto nr; bankkonto; konto; "
+        "kontonummer; konto nr.; konto nr; kto; kto nr.; bankkonto; konto; "
         "numéro de compte; compte bancaire; cuenta bancaria; número de cuenta; cuenta corriente; CLABE; CBU; "
         "CVU; conto corrente; "
         "numero di conto; conta corrente; conta bancária; número da conta; rekening; bankrekening; 银行账号; "
@@ -288,6 +290,7 @@ _BANKS = (
         r"\d(?:[ -]?\d){5,21}",
         digits=6,
     ),
+    LabelRow("bank_account", "cuenta", r"\d{4}[ -]?\d{4}[ -]?\d\d[ -]?\d{10}"),
     LabelRow(
         "bank_account",
         "sort code; sort code no.; BLZ; bankleitzahl; BSB",

@@ -58,27 +58,39 @@ def is_host_ip(text: str) -> bool:
 # Functions: an address that begins with one of these words is a mailbox, whatever follows ("refunds-uk@"). Users of
 # machines ("deploy") count, too. None of these words is a usual name of a person.
 _FUNCTION_WORDS = """
-abuse accounting accounts achats admin administracion administratie administration administrator admissions alerts
-alumni amministrazione anfrage anfragen ansible appointments assistenza atencion atendimento audit azureuser backup
-benefits bestellung bestellungen bewerbung bewerbungen billing boekhouding booking bookings bounce bounces buchhaltung
-career careers centos claims collections commandes community complaints compliance compras comptabilite concierge
-controlling csirt customer customercare customers daemon data datenschutz delivery deploy deployment dispatch docker
-donations donotreply dpo editorial ehs einkauf emergency empfang employment engineering enquiries enquiry ethics etl
-events expenses facilities facturacion faturamento feedback finance financeiro fraud ftp gdpr gitlab grants helpdesk
-hiring hostmaster housing hr imap incident incidents informacion inkoop inquiries insurance interns internships
-investor investors invoice invoices jenkins jobs klantenservice kontakt kundendienst kundenservice legal library
-licensing livraison logistica logistics lohnbuchhaltung mailer mailroom maintenance marketing media membership
-monitoring nagios newsletter noc noreply notification notifications office onboarding operations ops oracle orders
-ordini parking partners partnerships payable payables payment payments payroll pedidos pension pensions permits
-personalabteilung phishing pipeline postgres postmaster prenotazioni presse privacidad privacy procurement production
-psirt purchasing quality receivables recepcion reception rechnung rechnungen recruiting recruitment recrutement
-redaktion refund refunds registrar registration registry reklamation reklamationen renewals rentals reply research
-reservas reservation reservations returns rma root rrhh runner safety sales scholarships secretariat security
-segreteria sekretariat service serviceaccount servicedesk services servicio servicios shipping soc soporte sponsorship
-subscribe subscription subscriptions sugerencias suporte suppliers support svc svn sysadmin tax team technik ticket
-tickets travel treasury ubuntu ufficio underwriting unsubscribe vacatures vagrant vendas vendor vendors ventas verkauf
-verkoop versand vertrieb verwaltung volunteer volunteers warehouse warranty webhook webmaster wellness whistleblower
-zentrale
+aanmelding aanmeldingen abuse accounting accounts accueil achats acquisti adherents adhesion admin administracion
+administratie administration administrator admissions afdeling ajuda alerts alumni amministrazione anagrafe anfrage
+anfragen ansible apoio appointments archivo assistenza atencion atencioncliente atendimento audit ayuda ayuntamiento
+azureuser backup balie benefits beschwerde beschwerden bestellung bestellungen bewerbung bewerbungen biglietteria
+billing boekhouding boekingen booking bookings bounce bounces boutique buchhaltung buero candidature candidatures
+career careers centos citas claims clientele clientes clienti clients cobranzas collections comercial commandes
+commercial commerciale communicatie communication community complaints compliance compras comptabilite comune
+comunicacao comunicacion comunicazione concierge consultas contabilidad contabilidade contabilita controlling csirt
+customer customercare customers daemon data datenschutz delivery deploy deployment devis direcao direccion directie
+direction direktion direzione dispatch docker donations donotreply dpo duvidas editorial ehs einkauf emergency empfang
+employment encomendas engineering enquiries enquiry ethics etl events expenses facilities facturacion facturas
+facturatie facturen factures factuur faktura fatturazione fatture faturacao faturamento feedback finance financeiro
+fornitori founders fraud ftp gdpr gemeente geral gerencia gitlab grants hausverwaltung helpdesk hiring hostmaster
+housing hr imap imprensa incidencias incident incidents informacion inkoop inquiries inschrijving inscricoes
+inscription inscriptions insurance interns internships investor investors invoice invoices iscrizioni jenkins jobs
+jugendamt juridique kanzlei karriere klachten klantenservice kontakt kundendienst kundenservice ledenadministratie
+legal library licensing livraison logistica logistics lohnbuchhaltung magasin magazijn magazzino mailer mailroom
+maintenance mairie marketing matriculas media membership mitgliederservice monitoring nagios newsletter noc noreply
+notification notifications office oficina onboarding operations ops oracle orders ordini ouvidoria parking partners
+partnerships payable payables payment payments payroll pedidos pension pensions permits personalabteilung
+personeelszaken phishing pipeline postgres postmaster poststelle praxis prenotazioni prensa presse privacidad privacy
+procurement production protocollo proveedores psirt purchasing qualidade quality quejas rathaus receivables recepcao
+recepcion receptie reception rechnung rechnungen rechnungswesen reclamaciones reclamacoes reclamation reclamations
+reclami reclamos recruiting recruitment recrutamento recrutement recursoshumanos redactie redaktion refund refunds
+registrar registration registro registry reklamation reklamationen renewals rentals reply research reservas
+reservation reservations reservering reserveringen reservierung reservierungen returns risorseumane rma root rrhh
+runner safety sales scholarships secretaria secretariaat secretariat security segreteria sekretariat service
+serviceaccount serviceclient servicedesk servicepunt services servicio servicios shipping soc soporte sponsorship
+standesamt stellenangebote subscribe subscription subscriptions sugerencias suporte suppliers support supporto svc svn
+sysadmin tax team technik ticket tickets tienda tourismus travel treasury tributi turismo ubuntu ufficio ufficiostampa
+underwriting unsubscribe urbanisme urbanismo vacatures vagrant vendas vendite vendor vendors ventas verkauf verkoop
+vermietung versand versicherung vertrieb verwaltung volunteer volunteers vorstand warehouse warranty webhook webmaster
+webshop wellness werkstatt whistleblower widerruf zentrale
 """
 # A function, too, if the address ends with one of these ("data.protection@").
 _END_WORDS = """
@@ -89,13 +101,18 @@ reservations security service services shop support system team user
 """
 # Words that are also names, or begin the address of a person: they count only alone and beside each other.
 _SHARED_WORDS = """
-ap apac ar bot care ci client contact contacto dach dev developers email emea eu front general git guest hallo hello
-help hg hi hola infos it jira latam list mail member no order patient personal post press return servizio smtp ssh
-staff store student success talent tech training uk us usa welcome
+ap apac ar bot care ci client cliente contact contacto correo dach dev developers email emea eu front general git
+guest hallo hello help hg hi hola ict infos it jira latam leden list loja mail member no order patient pec pers
+personal personale planning post press rdv return rh sac sav schule servizio shop smtp ssh stadt staff stampa store
+student success talent tech ticketing training uk us usa welcome winkel zorg
 """
 _FUNCTIONS, _ENDS = frozenset(_FUNCTION_WORDS.split()), frozenset(_END_WORDS.split())
 _MAILBOX_WORDS = _FUNCTIONS | _ENDS | frozenset(_SHARED_WORDS.split())
 _NO_WORD = re.compile(r"[\d._+-]+")
+# German joins words: "studierendensekretariat". Christelle is a name.
+_COMPOUND = re.compile(
+    r"\w{3,}(?:sekretariat|verwaltung|abteilung|[ents]stelle|beratung|betreuung|anmeldung|service|zentrale|dienst)"
+)
 # Persons have their mailboxes at these: "anna.info" is one.
 _PRIVATE_PROVIDER = re.compile(
     r".*@(?:gmail|googlemail|gmx|yahoo|outlook|hotmail|live|icloud|aol|proton|protonmail|web|orange|libero|qq)\.[a-z.]+"
@@ -116,6 +133,7 @@ def _is_mailbox(address: str) -> bool:
     if any(local.endswith(end) and local.removesuffix(end) in _MAILBOX_WORDS for end in _ENDS):
         return True
     is_function = parts[0] in _FUNCTIONS or (len(parts) > 1 and parts[-1] in _ENDS)
+    is_function = is_function or _COMPOUND.fullmatch(parts[0]) is not None
     # Dots separate the names of persons, too: "vpn-admin" is a function, "maria.sales" may be a person.
     is_function = is_function or ("." not in local and "-" in local and parts[-1] in _FUNCTIONS)
     return is_function and _PRIVATE_PROVIDER.fullmatch(address) is None
@@ -125,7 +143,7 @@ def _is_mailbox(address: str) -> bool:
 _FORM_ADDRESS = re.compile(
     r"(?i)(?:(?:your|my|dein|deine|ihr|ihre|votre|uw)(?:[._-]\w*|e?mail|name|address|adresse)?|(?:first|"
     r"last|sur|vor|nach|user|given|family)[._-]?name(?:[._-]?\w*name)?|"
-    r"f(?:irst)?\.last(?:name)?|name|name\.surname|surname\.name|nom|nombre|nome|naam|prenom\.nom|nombre\.apellido|nome\.cognome|"
+    r"f(?:irst)?\.last(?:name)?|(?:first)?initial[._-]?(?:last|sur)(?:name)?|name|name\.surname|surname\.name|nom|nombre|nome|naam|prenom\.nom|nombre\.apellido|nome\.cognome|"
     r"nome\.sobrenome|voornaam\.achternaam|"
     r"user(?:name)?\d?|someone|somebody|anyone|person|example|test(?:er|user)?\d?|foo|bar|abc|xyz|x{2,}|"
     r"(?:max|erika)\.?mustermann|alias|address|recipient|sender)"
@@ -220,6 +238,14 @@ def is_url_password(text: str) -> bool:
         and _DEFAULT_PASSWORD.fullmatch(password) is None
         and not (password.isalpha() and _OWN_HOST.fullmatch(login["host"]))
     )
+
+
+_NO_KEY_TEXT = re.compile(r"(?:\s|\\[nr])*(?:(?:[A-Z]?[a-z]{1,14}(?=[\s,.]|\Z)|your|YOUR|[xX.]{3})|[.,\s]*\Z)")
+
+
+def has_key_text(text: str) -> bool:
+    """Whether the line that begins a private key is followed by the key, not by words about it or a placeholder."""
+    return _NO_KEY_TEXT.match(text.split("-----")[2]) is None
 
 
 def is_telegram_token(text: str) -> bool:

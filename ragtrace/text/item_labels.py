@@ -80,6 +80,10 @@ class LabelSearch:
                     items.append(LabelItem(row.kind, row.checks, (start, end), first, last))
         return items
 
+    def has_label(self, text: str) -> bool:
+        """Whether a text has a label."""
+        return bool(self._labels(SearchText(text)))
+
     def _labels(self, text: SearchText) -> list[tuple[int, int, list[tuple[LabelRow, re.Pattern[str]]]]]:
         matches: list[tuple[int, int, str]] = []
         for start, end in text.values or [(0, len(text.text))]:
@@ -181,6 +185,11 @@ def _search() -> LabelSearch:
 
 def _items(text: SearchText) -> list[LabelItem]:
     return _search().items(text)
+
+
+def has_label(text: str) -> bool:
+    """Whether a text has a label of personal data."""
+    return _search().has_label(text)
 
 
 def label_search(kind: str, check: bool = True) -> partial[Iterator[Span]]:

@@ -116,7 +116,8 @@ _UNIT = re.compile(
 _OTHER_LABEL = re.compile(
     r"(?i)(?:\b(?:orders?|order id|invoice|receipt|tickets?|cases?|case id|tracking|shipment|parcel|"
     r"contract|policy|parts?|sku|"
-    r"models?|serial|isbn(?:-1[03])?|issn|doi|gtin|ean|upc|asin|builds?|versions?|pages?|sections?|"
+    r"models?|serial|bar ?codes?|strichcode|code-barres|"
+    r"isbn(?:-1[03])?|issn|doi|gtin|ean|upc|asin|builds?|versions?|pages?|sections?|"
     r"articles?|chapter|request|"
     r"session|commit|rma|batch|lot|item|product|artikel|reference|ref|booking|transaction|figures?|"
     r"bestell|bestellung|auftrag|auftrags|rechnung|rechnungs|vertrag|vertrags|seite|seiten|teile|artikelnummer|"
@@ -146,7 +147,10 @@ _BEGINS_EXAMPLE = re.compile(
     rf"for instance\b|par exemple\b|zum beispiel\b){_SAME_SENTENCE}{{0,40}}|"
     rf"{_TEST_WORDS}(?!\w){_SAME_SENTENCE}{{0,80}})\Z"
 )
-_TEST_BEHIND = re.compile(rf"(?i)[^.!?;\n]{{0,30}}(?<!\w){_TEST_WORDS}(?!\w)")
+_TEST_BEHIND = re.compile(
+    rf"(?i)[^.!?;\n]{{0,30}}(?<!\w){_TEST_WORDS}(?!\w)|"
+    r"\s(?:is|are)\s(?:just |only )?(?:an? )?(?:examples?|placeholders?|dummy|dummies|fictitious|samples?)\b"
+)
 
 
 def followed_by_unit(text: str, end: int) -> bool:
@@ -175,12 +179,42 @@ def begins_example(text: str, start: int) -> bool:
     return _BEGINS_EXAMPLE.search(text, max(0, start - 110), start) is not None
 
 
+def is_test_behind(text: str, end: int) -> bool:
+    """Whether the words behind an item make it a test's or an example: "… is a placeholder". As `begins_example`."""
+    return _TEST_BEHIND.match(text, end) is not None
+
+
+def is_no_sample(text: str, start: int, _end: int = 0) -> bool:
+    """Whether neither a word ("format") nor an abbreviation ("e.g.") makes an example of an item. Only for what is
+    reported."""
+    return announces_no_example(text, start) and not begins_example(text, start)
+
+
+_REMOTE_COMMAND = re.compile(r"(?<![\w./@-])(?:ssh|scp|sftp|rsync|mosh|ssh-copy-id)(?=[ \t])")
+_NO_COMMAND = re.compile(r"[\n,;|&]")
+_ARGUMENT_MARK = re.compile(r"[./~:\d]")
+
+
+def is_no_remote_login(text: str, start: int, _end: int = 0) -> bool:
+    """Whether an address is not the user and host of a command: `ssh -p 22 anna@host`, `scp a.txt anna@host:/tmp`."""
+    before = text[max(0, start - 160) : start]
+    commands = list(_REMOTE_COMMAND.finditer(before))
+    if not commands or not before[-1].isspace() or _NO_COMMAND.search(before, commands[-1].end()):
+        return True
+    words = before[commands[-1].end() :].split()
+    previous = ["", *words]
+    return not all(
+        word.startswith("-") or option.startswith("-") or _ARGUMENT_MARK.search(word)
+        for option, word in zip(previous, words, strict=False)
+    )
+
+
 def is_free_number(text: str, start: int, end: int) -> bool:
     """Whether the words around a number leave open what it is: no order's, part's or page's, and no example."""
     if not announces_no_example(text, start) or is_labelled_otherwise(text, start, end):
         return False
     # Digits are masked whatever is around them; an id with letters is masked only if this returns true.
-    is_test = begins_example(text, start) or _TEST_BEHIND.match(text, end) is not None
+    is_test = begins_example(text, start) or is_test_behind(text, end)
     return not is_test or not set(text[start:end]) <= _DIGITS_AND_MARKS
 
 

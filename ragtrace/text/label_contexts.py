@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from ragtrace.text.identity_numbers import YEAR
-from ragtrace.text.item_search import Span, begins_example
+from ragtrace.text.item_search import Span, begins_example, is_test_behind
 
 # A day, or a span of years.
 _DAY, _MONTH = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
@@ -58,7 +58,7 @@ _NO_PLATE = re.compile(
 )
 
 _COMPANY = (
-    r"(?:compan(?:y|ies)|corporat(?:e|ion)|firm|business|partnership|vendor|supplier|brand|products?|firm[ae]n?|"
+    r"(?:compan(?:y|ies)|corporat(?:e|ion)|firm|business|partnership|vendor|supplier|brand|products?|firm[ae]n?|vereins?|"
     r"unternehmens?|gesellschaft|société|entreprise|empresa|azienda|società|bedrijf|gmbh|inc|llc|ltd)"
 )
 _COMPANY_BEFORE = re.compile(rf"(?i)\b{_COMPANY}(?:['’]?s)?['’]?\s\Z")
@@ -78,7 +78,7 @@ def belongs_to_label(text: str, kind: str, label: Span, value: Span) -> bool:
     it, not an example, and not a company's."""
     between = text[label[1] : value[0]] if label[1] <= value[0] else text[value[1] : label[0]]
     number = text[value[0] : value[1]]
-    if begins_example(text, value[0]):
+    if begins_example(text, value[0]) or is_test_behind(text, value[1]):
         return False
     if kind == "date_of_birth":
         return not _FOUNDED.search(between) and not _is_behind_company(text, label)

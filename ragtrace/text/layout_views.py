@@ -2,7 +2,7 @@
 
 Patterns know "Password: x". They do not know `**Password:** x`, a table's cell below "Password", `"password": "x"` or
 `<password>x</password>`. The view of a text has the first form for all of them, and its places can be moved back to
-the text.
+the text. CSV has its own view (`csv_rows`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from itertools import pairwise
 from ragtrace.text.decoded_text import DecodedText, Edit, replaced
 
 _MARKS = ("*", "`", "|", "<", "_", "](", '"', "':", ": '", "='", "= '", " \u2013 ", " \u2014 ", " - ")
-_MARK = re.compile(r"[*`|<_]|\]\(|[\"'][ \t]?[:=]|[:=][ \t]{0,3}[\"']|[ \t][\u2013\u2014-][ \t]")
 _QUOTE = r"[\\\"'`*]{0,4}"
 _INLINE = "a abbr b big code del em font i ins kbd label mark s samp small span strong sub sup tt u wbr"
 _BLOCKS = """
@@ -43,9 +42,9 @@ _PIECE = re.compile(
     r"|(?<![0-9A-Za-z*_`])[*_`]{1,6}(?=[^\s*_`|,;.:)-])|(?<=[^\s*_`-])[*_`]{1,6}(?![\w*_`]))",
     re.M,
 )
-_TELLING = re.compile(r"[^\"'`\n<>|]{0,80}?(?:[\d!@#$%^&]|[a-z][A-Z]|[A-Z]{8})")
+TELLING = re.compile(r"[^\"'`\n<>|]{0,80}?(?:[\d!@#$%^&]|[a-z][A-Z]|[A-Z]{8})")
 """What may be an item: "string" and "required" are in the cells and keys of many texts about code."""
-_SECRET_NAME = re.compile(r"(?i)pass(?!port|enger)|pwd|secret|token|key|credential|auth(?!or)|client_?id")
+SECRET_NAME = re.compile(r"(?i)pass(?!port|enger)|pwd|secret|token|key|credential|auth(?!or)|client_?id")
 """The patterns of secrets know such names as they are in code, and which of them are public."""
 _WORD_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|[_-]+")
 _ACRONYM_WORDS = """
@@ -55,19 +54,29 @@ nuss oib otp pan pesel pin pps ppsn ptin rfc rrn rtn rut rvnr sin snils ssn svnr
 """
 _ACRONYMS = frozenset(_ACRONYM_WORDS.split())
 """The labels that are known in capitals and written small as keys; not those that are words, as "fin" and "run"."""
+# Begins with the colon, for few texts have one: a search for all acronyms takes as long as all other marks together.
+_SMALL_ACRONYM = "|".join(
+    rf"(?<=\b(?:{'|'.join(sorted(word for word in _ACRONYMS if len(word) == length))})[:=])"
+    for length in sorted(set(map(len, _ACRONYMS)))
+)
+_MARK = re.compile(
+    rf"[*`|<_]|\]\(|[\"'][ \t]?[:=]|[:=][ \t]{{0,3}}[\"']|[ \t][\u2013\u2014-][ \t]|[:=](?:{_SMALL_ACRONYM})"
+)
+_KEY = re.compile(f"[:=](?:{_SMALL_ACRONYM})")
 _LETTER = re.compile(r"[^\W\d_]")
 _PIPE = re.compile(r"(?<!\\)\|")
 _RULE = frozenset("|:-+= \t\r")
 """The characters of a line between the head and the rows of a table."""
 _LONGEST_LABEL = 40
-_GROWTH = 4
+GROWTH = 4
 """How many times as long as the text a view becomes: labels are written again for each row."""
 
 
 def laid_out(source: DecodedText) -> DecodedText | None:
     """The lines that have a layout, without emphasis and tags, with "label: value" for keys, cells and elements; None
     where none has. Linear in the length."""
-    lines = _marked_lines(source) if any(mark in source.text for mark in _MARKS) else None
+    is_marked = any(mark in source.text for mark in _MARKS) or _KEY.search(source.text) is not None
+    lines = _marked_lines(source) if is_marked else None
     if lines is None:
         return None
     view = replaced(lines.text, _PIECE.finditer(lines.text), _meaning, lines)
@@ -75,7 +84,7 @@ def laid_out(source: DecodedText) -> DecodedText | None:
     return (_with_rows(plain) if "|" in plain.text else None) or view
 
 
-class _Parts:
+class ViewParts:
     """A view that is put together of parts of a text, and of other characters between them."""
 
     def __init__(self, source: DecodedText) -> None:
@@ -100,6 +109,13 @@ class _Parts:
         self.length += len(characters)
         self._last = at
 
+    def add_line(self, name: str, cell: Cell) -> None:
+        """Add a line with a name and the characters of a cell."""
+        start, end = cell
+        self.insert(f"\n{name}: ", start)
+        self.copy(start, end)
+        self.insert(" ;", end)
+
     def view(self) -> DecodedText:
         """What was added so far."""
         return DecodedText("".join(self._pieces), self.edits, self.source)
@@ -108,7 +124,7 @@ class _Parts:
 def _marked_lines(source: DecodedText) -> DecodedText | None:
     """The lines with a mark of a layout, two lines before each and one after it; None where no line has a mark."""
     text = source.text
-    parts = _Parts(source)
+    parts = ViewParts(source)
     searched = copied = 0
     while (mark := _MARK.search(text, searched)) is not None:
         start = max(copied, _two_lines_before(text, mark.start()))
@@ -142,7 +158,7 @@ def _meaning(match: re.Match[str]) -> str:
         return _element(match)
     if match["item"] or match["pair"]:
         label = (match["item"] or "").rstrip()
-        return f"{label}: " if _TELLING.match(match.string, match.end()) else match.group()
+        return f"{label}: " if TELLING.match(match.string, match.end()) else match.group()
     if match["fence"]:
         return "\n"
     return ": " if match["dash"] else ""
@@ -150,7 +166,7 @@ def _meaning(match: re.Match[str]) -> str:
 
 def _key(match: re.Match[str]) -> str:
     key, link = match["key"], match["link"]
-    if not _TELLING.match(match.string, match.end()):
+    if not TELLING.match(match.string, match.end()):
         return key + link.replace("*", "").replace("`", "")
     mark = ":" if ":" in link else "="
     return _words(key) + (link if link.strip() == mark else f"{mark} ")
@@ -158,7 +174,7 @@ def _key(match: re.Match[str]) -> str:
 
 def _words(name: str) -> str:
     """A name in code as words: "phoneNumber" is "phone Number", "ssn" is "SSN"."""
-    words = [name] if _SECRET_NAME.search(name) else _WORD_BORDER.sub(" ", name).split()
+    words = [name] if SECRET_NAME.search(name) else _WORD_BORDER.sub(" ", name).split()
     return " ".join(word.upper() if word.lower() in _ACRONYMS else word for word in words)
 
 
@@ -181,58 +197,52 @@ def _element(match: re.Match[str]) -> str:
     """The label in the place of an element's start in XML; a parent's name is the first word of its child's label."""
     if match["parent"] is not None:
         return f" {_words(match['element'])} "
-    return f" {_words(match['element'])}: " if _TELLING.match(match.string, match.end()) else match.group()
+    return f" {_words(match['element'])}: " if TELLING.match(match.string, match.end()) else match.group()
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
-_Cell = tuple[int, int]
+Cell = tuple[int, int]
 """The characters of one cell, without the blanks around them."""
 
 
 def _with_rows(source: DecodedText) -> DecodedText | None:
     """The text with "label: value" in the place of each row of a table; None where it has no row with a value."""
     text = source.text
-    parts = _Parts(source)
+    parts = ViewParts(source)
     copied = 0
     heads: list[str] = []
     is_ruled = False
-    cells: list[_Cell] = []
+    cells: list[Cell] = []
     for start, end in _lines(text):
         line = text[start:end].strip()
         if not line:
             continue
         if "-" in line and _RULE.issuperset(line):
-            heads, is_ruled = [_label(text, cell) for cell in cells], bool(cells)
+            heads, is_ruled = [label(text, cell) for cell in cells], bool(cells)
             continue
         cells = _cells(text, start, end)
         if not cells:
             heads, is_ruled = [], False
         elif line[0] == "|" or is_ruled:
-            if (labelled := _labelled(text, cells, heads)) and parts.length < _GROWTH * len(text):
+            if (labelled := _labelled(text, cells, heads)) and parts.length < GROWTH * len(text):
                 parts.copy(copied, start)
-                _add_values(parts, labelled)
+                for name, cell in labelled:
+                    parts.add_line(name, cell)
                 copied = end
-            heads = heads or [_label(text, cell) for cell in cells]
+            heads = heads or [label(text, cell) for cell in cells]
     if not copied:
         return None
     parts.copy(copied, len(text))
     return parts.view()
 
 
-def _labelled(text: str, cells: list[_Cell], heads: list[str]) -> list[tuple[str, _Cell]]:
+def _labelled(text: str, cells: list[Cell], heads: list[str]) -> list[tuple[str, Cell]]:
     """The cells that may be an item, each with its head, and with the first cell of its row."""
-    values = [(number, cell) for number, cell in enumerate(cells) if _TELLING.match(text, *cell)]
-    first = _label(text, cells[0]) if values else ""
+    values = [(number, cell) for number, cell in enumerate(cells) if TELLING.match(text, *cell)]
+    first = label(text, cells[0]) if values else ""
     labelled = [(heads[number], cell) for number, cell in values if number < len(heads) and heads[number]]
     return labelled + [(first, cell) for number, cell in values if number and first]
-
-
-def _add_values(parts: _Parts, labelled: list[tuple[str, _Cell]]) -> None:
-    for label, (start, end) in labelled:
-        parts.insert(f"\n{label}: ", start)
-        parts.copy(start, end)
-        parts.insert(" ;", end)
 
 
 def _lines(text: str) -> list[tuple[int, int]]:
@@ -240,23 +250,29 @@ def _lines(text: str) -> list[tuple[int, int]]:
     return [(start + 1, end) for start, end in pairwise(borders)]
 
 
-def _cells(text: str, start: int, end: int) -> list[_Cell]:
+def _cells(text: str, start: int, end: int) -> list[Cell]:
     """The cells of a line with a pipe."""
     pipes = [match.start() for match in _PIPE.finditer(text, start, end)]
     if not pipes:
         return []
-    borders = [start - 1, *pipes, end]
-    cells = [_trimmed(text, first + 1, last) for first, last in pairwise(borders)]
+    cells = cells_between(text, start, end, pipes)
     return cells[1:] if cells[0][0] == cells[0][1] else cells
 
 
-def _trimmed(text: str, start: int, end: int) -> _Cell:
+def cells_between(text: str, start: int, end: int, marks: list[int]) -> list[Cell]:
+    """The cells of a line that these marks separate, without blanks and quotes around them."""
+    return [_trimmed(text, first + 1, last) for first, last in pairwise([start - 1, *marks, end])]
+
+
+def _trimmed(text: str, start: int, end: int) -> Cell:
     part = text[start:end]
     start += len(part) - len(part.lstrip())
-    return start, max(start, start + len(part.strip()))
+    end = max(start, start + len(part.strip()))
+    is_quoted = end - start > 2 and text[start] == text[end - 1] == '"'
+    return (start + 1, end - 1) if is_quoted else (start, end)
 
 
-def _label(text: str, cell: _Cell) -> str:
+def label(text: str, cell: Cell) -> str:
     """A cell as the label of others; empty where it is not one."""
     start, end = cell
     if not 0 < end - start <= _LONGEST_LABEL or not _LETTER.search(text, start, end):

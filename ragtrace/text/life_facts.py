@@ -16,9 +16,13 @@ _PERSON = re.compile(
 )
 _BORN = re.compile(
     r"(?i:\b(?:born(?: on)?|geboren(?: am)?|né(?:e|\(e\))? le|nacid[oa] el|nació el|nat[oa] il|"
-    r"nascid[oa] em|nasceu em|geboren op))[\s:,]{1,3}"
+    r"nascid[oa] (?:em|a|no dia)|nasceu (?:em|a|no dia)|geboren op)|"
+    r"(?:born|geboren|née?|nacid[oa]|nat[oa]|nascid[oa]) (?:in|te|à|en|a|em) (?P<place>(?-i:[A-ZÀ-Ý])[\w'’ -]{1,30}?),?"
+    r" (?:on|am|op|le|el|il|em))[\s:,]{1,3}"
     rf"(?:the |am |op )?(?P<date>{DATE})(?!\w)"
 )
+# "am 7. Mai 1964 geboren"
+_BORN_BEHIND = re.compile(rf"(?:am|op)\s(?P<date>{DATE})\s(?P<place>(?:in|te)\s[A-ZÀ-Ý][\w-]+\s)?geboren\b")
 _FULL_NAME = re.compile(r"[A-ZÀ-Ý][\w'’-]+ (?:[\w.]+ )?[A-ZÀ-Ý][\w'’-]+,? (?:\w+ ){0,2}\Z")
 _BORN_MARKS = ("born", "geboren", "né", "naci", "nat", "nasc")
 _PLACE = re.compile(r"(?:,? (?:in|at|à|en|a|em|te|near|bei)) [A-ZÀ-Ý]")
@@ -51,8 +55,9 @@ _HOME = re.compile(
     r"dirección particular|dirección de envío|residenza|indirizzo di casa|endereço residencial|residência|"
     r"morada|thuisadres|huisadres|woonadres|住址|住所|"
     r"(?:his|her|my|their|customer|patient)(?:'s)? address)\s?(?:is|ist|est|es|è|é)?[\s:=：]{0,3}"
-    r"|\b(?:lives?|living|lived|resides?|residing|moved|wohnt|wohnhaft|lebt|habite|demeurant|réside|vive|"
-    r"reside|abita|risiede|residente|mora|woont|wonende)\s"
+    r"|\b(?:lives?|living|lived|resides?|residing|moved|wohnt|wohnhaft|lebt|habite|demeurant|demeure|domiciliée?|"
+    r"réside|vit|vive|domiciliad[oa]|reside|abita|risiede|residente|mora|woont|wonende):?\s"
+    r"(?:(?:a|à|in|en|em|te)\s(?!(?:via|viale|corso|piazza|largo|calle|avenida|plaza|paseo|rua|rue)\b)(?-i:[A-ZÀ-Ý])[\w'’-]{1,30},?\s)?"
     r"(?:(?:at|in|on|to|der|die|dem|am|an|im|au|en|el|la|le|il|na|no|aan|op|de|het)\s){0,2})"
     r"|(?i:\b(?:address|adresse|anschrift|dirección|indirizzo)(?: of| von| de| di)?[:,]?\s"
     r"(?:mrs?|ms|dr|herrn?|frau|mme|sra?)\.?\s)"
@@ -78,6 +83,7 @@ _HOME_MARKS = (
     "abita",
     "risied",
     "mora",
+    "vit ",
     "woon",
     "dirección",
     "indirizzo",
@@ -87,27 +93,44 @@ _HOME_MARKS = (
     "住所",
 )
 
+_TITLE = (
+    r"(?:(?:Mrs?|Ms|Miss|Dr|Herrn?|Frau|Mme|Sra?|Sig|Sig\.?ra|Mevr|Dhr)\.?|M\.|[Ss]eñora?|[Ss]ignora?|[Ss]enhora?|"
+    r"Monsieur|Madame|[Mm]evrouw|[Mm]eneer|[Dd]e heer)"
+)
 _NAME = (
-    r"(?:(?:Mrs?|Ms|Miss|Dr|Herrn?|Frau|Mme|Sra?)\.?\s(?:[A-ZÀ-Ý][\w'’-]+\s){0,2}[A-ZÀ-Ý][\w'’-]+|"
+    rf"(?:{_TITLE}\s(?:[A-ZÀ-Ý][\w'’-]+\s){{0,2}}[A-ZÀ-Ý][\w'’-]+|"
     r"[A-ZÀ-Ý][\w'’-]+\s(?:[A-ZÀ-Ý]\.\s)?[A-ZÀ-Ý][\w'’-]+)"
 )
-_TITLED = r"(?:(?:Mrs?|Ms|Miss|Herrn?|Frau|Mme|Sra?)\.?\s(?:[A-ZÀ-Ý][\w'’-]+\s){0,2}[A-ZÀ-Ý][\w'’-]+)"
+_TITLED = rf"(?:{_TITLE}\s(?:[A-ZÀ-Ý][\w'’-]+\s){{0,2}}[A-ZÀ-Ý][\w'’-]+)"
 _ILLNESS = (
     r"[\w' -]{3,48}?(?=[.,;:!?)\n]|\s(?:in|on|since|and|im|am|seit|und|en|el|le|depuis|et|y|nel|e|em|"
     r"sinds)\s|\Z)"
+)
+_DISEASE = (
+    r"(?i:itis|oma(?<=\w{6})(?<!diploma)|osis|psy|psie|psia|(?<!acad)(?:[eé]mia|ämie|émie)|"
+    r"(?:tuber[ck]ul|arthr|por|fibr|[zc]irrh|psych|neur|thromb|[eéo]tri|[ck]oli|ili[kc]|eli|[io]d)ose|"
+    r"diab[eè]t\w*|cancer|krebs|c[áâ]ncer|cancro|kanker|tumou?re?|"
+    r"depress\w*|depresión|dépression|as(?:th?)?ma|asthme|HIV|VIH|AIDS|SIDA|[eé]pileps\w*|epilessia|"
+    r"demen[tcz]\w*|démence|s[ck]l[eé]ros\w*|sclerosi|parkinson|alzheimer|migr\w*|emicrania|"
+    r"disorder|störung|disease|krankheit|syndrom\w*|síndrome|infection)"
+)
+# "She has written about depression", "she has experience with cancer" tell of others.
+_OF_OTHERS = r"(?i:about|against|on|to|over|written|experience|research\w*|patients?)"
+_ARTICLE = (
+    r"(?:ein\w{0,2}|een|un[ae]?|uma?|l[eao]s?|il|o|a|el|type|typ|tipo|\d|chroni\w*|schwere\w?|maladie|de|ziekte|van)"
 )
 _DIAGNOSIS = re.compile(
     rf"(?P<fact>{_NAME}(?:\s\((?:\d{{1,3}}|[^()]{{1,24}})\))?,?\s(?:(?:was|is|has been|had been|"
     rf"got)\s(?:\w+\s)?diagnosed with|(?:has )?tested positive for|"
     r"(?:fue|ha sido) diagnosticad[oa] (?:con|de)|(?:a été|est) (?:diagnostiquée? (?:avec|comme)|"
     r"atteinte? d(?:e|u|'))|"
-    r"è affett[oa] da|(?:foi|é) diagnosticad[oa] com|(?:is|werd) gediagnosticeerd met|is (?:HIV|hiv)|"
-    r"is being treated for|is undergoing)\s?"
-    rf"{_ILLNESS}|{_TITLED}\s(?:suffers from|leidet an|souffre d(?:e|u|')|padece|sufre (?:de)?|soffre di|"
-    rf"sofre de|lijdt aan|has)\s?"
-    r"(?:an? )?(?:type \d )?[\w -]{0,24}(?i:itis|oma|osis|psy|emia|diabetes|cancer|krebs|depression|"
-    r"asthma|asthme|asma|HIV|AIDS|epilepsy|dementia|"
-    r"disorder|disease|syndrome|migraine|infection)\b"
+    r"è affett[oa] da|(?:foi|é) diagnosticad[oa] com|(?:is|werd) gediagnosticeerd met|"
+    r"(?:is|ist|est|es|è|é) (?:HIV|hiv|VIH|(?=s[eié]+ropositi))|"
+    r"(?:is|was|has) (?:been |being )?treated for(?!\s\w+\spurposes)|is undergoing)\s?"
+    rf"{_ILLNESS}|{_TITLED}\s(?:suffers from|leidet (?:seit [\w ]{{2,20}} )?(?:an|unter)|souffre d(?:e|u|'|’)|"
+    rf"padece(?: de)?|sufre(?: de)?|soffre di|sofre de|lijdt aan|has)\s?"
+    rf"(?:(?!{_OF_OTHERS}\b)[\w-]{{1,16}}\s){{0,4}}[\w-]{{0,20}}{_DISEASE}\b"
+    rf"|{_TITLED}\s(?:hat|a|tiene|ha|tem|heeft)\s(?:{_ARTICLE}\s){{0,3}}(?:l['’])?[\w-]{{0,20}}{_DISEASE}\b"
     rf"|(?:[Bb]ei\s)?{_NAME}\swurde\s[\w -]{{3,40}}\sdiagnostiziert)"
 )
 _HEALTH_MARKS = (
@@ -125,20 +148,38 @@ _HEALTH_MARKS = (
     "affett",
     "treated for",
     "undergoing",
-    "is hiv",
-    "diabetes",
+    "hiv",
+    "vih",
+    "ropositi",
+    "diab",
     "cancer",
+    "cáncer",
+    "câncer",
+    "cancr",
     "krebs",
-    "depression",
-    "asthma",
+    "kanker",
+    "tumo",
+    "depres",
+    "dépres",
+    "asthm",
     "asma",
-    "asthme",
+    "astma",
     "epilep",
-    "dementia",
+    "épilep",
+    "demen",
+    "démen",
+    "sklero",
+    "sclero",
+    "scléro",
+    "parkinson",
+    "alzheimer",
+    "migr",
     "disorder",
+    "störung",
     "disease",
-    "syndrome",
-    "migraine",
+    "krankheit",
+    "syndrom",
+    "síndrom",
     "itis",
 )
 
@@ -157,8 +198,14 @@ def birth_dates(text: SearchText) -> Iterator[Span]:
     for start, end in text.around(_BORN_MARKS, 8, 64):
         for match in _BORN.finditer(text.text, start, end):
             before = text.text[max(0, match.start() - 40) : match.start()]
-            encyclopedic = _FULL_NAME.search(before) and _PLACE.match(text.text, match.end())
+            has_place = match["place"] or _PLACE.match(text.text, match.end())
+            encyclopedic = has_place and _FULL_NAME.search(before)
             if _PERSON.search(before) or not encyclopedic:
+                yield match.span("date")
+    for start, end in text.around(("geboren",), 72, 8):
+        for match in _BORN_BEHIND.finditer(text.text, start, end):
+            is_person = _PERSON.search(text.text, max(0, match.start() - 40), match.start())
+            if is_person or not match["place"]:
                 yield match.span("date")
 
 

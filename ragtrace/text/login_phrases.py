@@ -38,8 +38,19 @@ _FORMS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     # "Wi-Fi: Guest, key …"
     (
-        ("wifi", "wi-fi", "wlan", "ssid"),
-        r"(?<!\w)(?:wi-?fi|wlan|ssid)\b[^\n.;]{1,40}[\s,]key(?:[:=]|\sis)?\s" + _VALUE,
+        ("wifi", "wi-fi", "wlan", "ssid", "netzwerk"),
+        r"(?<!\w)(?:wi-?fi|wlan|ssid|netzwerk)\b[^\n.;]{1,40}[\s,](?:key|schlüssel)(?:[:=]|\s(?:is|ist|lautet))?\s"
+        + _VALUE,
+    ),
+    # "Der API-Schlüssel ist …", "La clé API de la météo est …"
+    (
+        ("schlüssel", "sleutel", "clé", "clave", "llave", "chiave", "chave"),
+        r"(?<!\w)(?:(?:api|zugriffs|zugangs|lizenz|geheim|wlan|wpa2?|netzwerk)[- ]?schlüssel|"
+        r"(?:api|toegangs|licentie)[- ]?sleutel|"
+        r"(?:clé|clave|llave|chiave|chave)\s(?:d['’]|de\sla\s|del\s|de\s|da\s|di\s)?(?:api|accès|acceso|accesso|"
+        r"acesso|secrète|secreta|segreta|privée|privada|privata|licence|licencia|licenza|licença))"
+        r"(?:\s(?:für|von|vom|des|der|pour|de|du|d['’]|para|del|di|per|da|do|van|voor)\s?[^\n.:=,;]{1,40}?)?\s{0,2}"
+        r"(?:[:=→]|\s[-–—]\s|(?:is|ist|lautet|est|es|è|é)\b\s?:?)\s{0,2}" + _VALUE,
     ),
     # "Login: maria / …", "The credentials are maria and …"
     (

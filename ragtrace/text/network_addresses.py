@@ -86,5 +86,9 @@ def is_device(text: str) -> bool:
     digits = re.sub(r"[^0-9a-f]", "", text.lower())
     steps = {(int(b, 16) - int(a, 16)) % 16 for a, b in pairwise(digits)}
     pairs = {digits[i] == digits[i + 1] for i in range(0, 12, 2)}
+    numbers = [int(digits[i : i + 2], 16) for i in range(0, 12, 2)]
+    is_series = len({b - a for a, b in pairwise(numbers[1:])}) == 1  # 00:1A:2B:3C:4D:5E
     multicast = int(digits[1], 16) & 1
-    return not (multicast or digits.startswith("00005e") or steps <= {1, 0} or steps == {1} or pairs == {True})
+    return not (
+        multicast or is_series or digits.startswith("00005e") or steps <= {1, 0} or steps == {1} or pairs == {True}
+    )

@@ -14,11 +14,19 @@ from typing import NamedTuple
 
 from ragtrace.settings import PHONE_REGIONS
 from ragtrace.text import life_facts
+from ragtrace.text.csv_rows import csv_rows
 from ragtrace.text.decoded_text import DecodedText, decoded, rejoined, unwrapped
 from ragtrace.text.item_checks import is_card, is_host_ip, is_iban, is_real_email, is_ssn, is_wallet
 from ragtrace.text.item_kinds import Group, Kind, Parts, personal
 from ragtrace.text.item_labels import label_search
-from ragtrace.text.item_search import SearchText, announces_no_example, is_free_number, is_nobodys_contract
+from ragtrace.text.item_search import (
+    SearchText,
+    announces_no_example,
+    is_free_number,
+    is_no_remote_login,
+    is_no_sample,
+    is_nobodys_contract,
+)
 from ragtrace.text.layout_views import laid_out
 from ragtrace.text.network_addresses import (
     IPV4,
@@ -92,14 +100,15 @@ def _labelled(name: str, placeholder: str) -> tuple[Kind, Kind]:
 
 
 _PERSONAL_KINDS = (
-    personal("email", _EMAIL, is_real_email, "addresses", "[email]", contact=True),
+    personal("email", _EMAIL, is_real_email, "addresses", "[email]", context=is_no_remote_login, contact=True),
     personal("email", _WIDE_EMAIL, None, "addresses", "[email]", reported=False),
     Kind("personal", "email", "[email]", search=real_spelled_emails, masked=False, contact=True),
     Kind("personal", "email", "[email]", search=spelled_emails, reported=False),
-    personal("iban", _IBAN, is_iban, "accounts", "[iban]"),
+    personal("iban", _IBAN, is_iban, "accounts", "[iban]", context=is_no_sample),
     personal("iban", _IBAN, None, "accounts", "[iban]", reported=False),
     personal("iban", _SMALL_IBAN, is_iban, "long_words", "[iban]", reported=False),
-    personal("wallet", _WALLET, is_wallet, "long_words", "[wallet]", context=announces_no_example),
+    personal("wallet", _WALLET, is_wallet, "long_words", "[wallet]", context=is_no_sample),
+    personal("wallet", _WALLET, is_wallet, "long_words", "[wallet]", reported=False),
     personal("wallet", _ETHEREUM, None, "long_words", "[wallet]", context=is_nobodys_contract),
     *_labelled("passport", "[passport]"),
     *_labelled("drivers_license", "[drivers_license]"),
@@ -187,12 +196,16 @@ def _reported(group: Group, text: SearchText) -> Iterator[Match]:
 
 def _laid_out(group: Group, text: str) -> Iterator[Match]:
     """What is found in the text without its layout. A national phone number needs no view where only its form tells."""
-    view = laid_out(DecodedText(text, []))
-    if view is not None:
+    for view in _layout_views(DecodedText(text, [])):
         for match in _reported(group, SearchText(view.text)):
             start, end = view.place(match.start, match.end)
             if start < end:  # not so where it is in a label
                 yield Match(match.kind, start, end)
+
+
+def _layout_views(text: DecodedText) -> list[DecodedText]:
+    """The texts that hold the same values as lines "label: value"."""
+    return [view for view in (laid_out(text), csv_rows(text)) if view is not None]
 
 
 def is_refuted(name: str, text: str) -> bool:
@@ -210,12 +223,13 @@ _TOKEN_REST = re.compile(r"(?:[^\s\"'`<>{}()\[\],;]*\w)?")
 def find_masks(text: str) -> list[Mask]:
     """The places to hide in order to mask a text, in order; they do not overlap. Values that letters of other scripts,
     underscores, no-break spaces or dashes hide from the patterns are found in `plain_views` of the text, and those that
-    escapes, invisible characters, a layout or line breaks hide in what `decoded`, `laid_out` and `unwrapped` return."""
+    escapes, invisible characters, a layout, CSV or line breaks hide in what `decoded`, `laid_out`, `csv_rows` and
+    `unwrapped` return."""
     spans = _seen_spans(text)
     if (view := decoded(text)) is not None:
         spans += [(*view.place(start, end), rank) for start, end, rank in _seen_spans(view.text)]
     plain = DecodedText(text, []) if view is None else view
-    if (view := laid_out(plain)) is not None:
+    for view in _layout_views(plain):
         places = ((*view.place(start, end), rank) for start, end, rank in _mask_spans(view.text))
         spans += [(start, end, rank) for start, end, rank in places if start < end]
     if (view := unwrapped(plain)) is not None:

@@ -8,42 +8,45 @@ from collections.abc import Iterator
 from ragtrace.text.item_search import (
     SearchText,
     Span,
-    begins_example,
     count_digits,
     followed_by_unit,
     is_labelled_otherwise,
+    is_no_sample,
 )
 
 _MAX_LOOKUPS = 400
 """Numbers of one text that are looked up in numbering plans, once for each region: prose has fewer."""
 
 _HINT = re.compile(r"(?<![\w.])(?:\+|\(|0|\d{3}[-.) ])[\d ().\-/x+]{6,20}")
-_LABELS = (
+PHONE_LABELS = (
     r"(?:tele)?phone|telefon|tel|mobile|mobil(?:funk|telefon)?|cell(?:phone)?|fax|desk|whatsapp|hotline|"
     r"landline|call|dial|text(?=\s(?:me|us|him|her|them)\b)|"
-    r"reach|ring|sms|rufnummer|handy|durchwahl|festnetz|erreichbar unter|t[ée]l[ée]phone|t[ée]l|portable|fixe|"
+    r"reach|ring|sms|rufnummer|handy|durchwahl|festnetz|erreichbar unter|"
+    r"(?:bereiken|bereikbaar) op|t[ée]l[ée]phone|t[ée]l|portable|fixe|"
     r"appel(?:ez|er)|joi(?:gn(?:able|ez)|ndre)(?: au)?|tel[ée]fono|m[óo]vil|celular|cell?ulare|"
     r"ll[aá]m\w{1,6}(?: al)?|fijo|chiam\w{1,6}|"
     r"telefone|telem[óo]vel|telefoon|mobiel|gsm|lig(?:ue|ar)(?: para)?|tfno|tlfn?o?|telf|puhelin|"
     r"telefonnummer|тел(?:ефон)?"
 )
+_TITLE = r"(?:mrs?|ms|dr|herrn?|frau|mme|m|sra?|señora?|signora?|senhora?|monsieur|madame|mevrouw|meneer)\.?"
 # Where the text says that a phone number follows, its shape is enough: many real ones follow no numbering plan.
 _LABELLED = re.compile(
-    rf"(?i)(?:\b(?:{_LABELS})(?:s?nummer|s?nr)?|电话|手机|電話|携帯|전화|휴대폰)"
+    rf"(?i)(?:\b(?:{PHONE_LABELS})(?:s?nummer|s?nr)?|电话|手机|電話|携帯|전화|휴대폰)"
     r"(?:\s?(?:numbers?|no|nr|num(?:éro|ero)?|número|me|us|him|her|them|back|the office))?"
     r"(?:(?:\s[^\W\d][\w.'’-]{0,20}){1,4}(?=\s(?:is|at|on|ist|unter|est|es|al|è|é|"
-    r"op)\s[\w ]{0,4}\+?\(?\d[\d ().\-/]{7}))?\.?\s{0,2}"
+    r"op)\s[\w ]{0,4}\+?\(?\d[\d ().\-/]{7})|"
+    rf"(?:\s(?:al|a|le|la|o|den|die|de)(?:\sla)?)?\s{_TITLE}(?:\s[^\W\d][\w'’-]{{0,20}}){{1,2}}(?=:))?\.?\s{{0,2}}"
     r"(?:[:=#：]|\b(?:is|at|on|ist|lautet|est(?: le)?|es(?: el)?|al|au|unter|è|é(?: o)?|op|onder)\b|是|号码|"
     r"号)?\s{0,2}[:：]?\s{0,2}"
     r"(?P<number>\+?\(?\d[\d ().\-/]{5,19}\d(?:\s?(?:x|ext\.?)\s?\d{1,6})?)(?![\w-]|[.,]\d)"
 )
 _SHAPE = re.compile(
-    r"(?<![\w.+-])(?:(?:\+|00)[1-9]\d{0,2}[ .-]?(?:\(0\)[ .-]?)?(?:\(?\d{1,4}\)?[ .-]?){2,5}\d{2,4}"
+    r"(?<![\w.+-])(?<!\d/)(?:(?:\+|00)[1-9]\d{0,2}[ .-]?(?:\(0\)[ .-]?)?(?:\(?\d{1,4}\)?[ .-]?){2,5}\d{2,4}"
     r"|(?:\+?1[-. ]|001[-. ])?(?:\(\d{3}\) ?|[2-9]\d\d[-.])\d{3}[-.]\d{4})"
     r"(?:\s?(?:x|ext\.?\s?)\d{1,6})?(?![\w-]|[.,]\d)"
 )
 # National forms: a trunk prefix and groups, "030 1234567", "(030) 123 45 67", "06 12 34 56 78".
-_NATIONAL = re.compile(r"(?<![\w.,+/#-])\(?0\d{1,5}\)?(?:[ ./-]{1,2}\d{1,8}){1,5}(?!\w|[.,/-]\d)")
+_NATIONAL = re.compile(r"(?<![\w.,+/#-])\(?0\d{1,5}\)?(?:[ ./-]{1,3}\d{1,8}){1,5}(?!\w|[.,/-]\d)")
 # "His number is 612 345 678", "le numéro de Paul est 06 …": a person's number, in digits of any plan.
 _PERSONS = re.compile(
     r"\b(?:[Nn]umber|[Nn]ummer|[Nn]um[ée]ro|[Nn]úmero|[Nn]umero)\s(?:of|von|de|di|do|da|del|van)\s"
@@ -93,7 +96,7 @@ def phones(text: SearchText) -> Iterator[Span]:
             _SERVICE.fullmatch(number)
             or followed_by_unit(text.text, end)
             or is_labelled_otherwise(text.text, start, end)
-            or begins_example(text.text, start)
+            or not is_no_sample(text.text, start)
             or len(set(filter(str.isdigit, number))) < 3  # 000-000-0000
         ):
             yield start, end

@@ -13,12 +13,12 @@ from ragtrace.text.item_search import SearchText, Span, count_digits, is_example
 
 _SECRET_WORDS = ("secret", "token", "client", "auth", "key", "credential", "bearer", "access_id", "access id", "jwt")
 # What a key is for: "the API key for staging is …".
-_KEY_OF = r"(?:\s(?:for|of|für|von)\s[^\n.:=,;]{1,40}?(?=\s?[:=]|\sis\b|\sist\b))"
+_KEY_OF = r"(?:\s(?:for|of|für|von)\s[^\n.:=,;]{1,40}?(?=\s?[:=]|\sis\b|\sist\b|\slautet\b))"
 # Tried before the pattern below, which is slow: the words must be followed by something that is no plain word. A name
 # of at most 40 characters may lead up to them.
 _ASSIGNMENT_NEXT = re.compile(
     rf"(?:[_ .-]?id)?[\w.-]{{0,30}}[\"'`]?{_KEY_OF}?\s{{0,3}}"
-    r"(?:(?:=>|:=|[=:,]|is\b|ist\b|to\b)\s{0,3}(?:bearer\s)?[\"'`]{0,3}|"
+    r"(?:(?:=>|:=|[=:,]|is\b|ist\b|lautet\b|to\b)\s{0,3}(?:bearer\s)?[\"'`]{0,3}|"
     r"[\"'`]?(?=[\w-]{20}))"
     r"[^\s\"'`<>{}()\[\],;\d!@#$%^&*]{0,200}[\d!@#$%^&*]",
     re.I,
@@ -30,7 +30,7 @@ _ASSIGNMENT = re.compile(
     r"(?<=[a-z][_-])client[_-]?id|access[_ .-]?id|auth(?!ors?(?![a-z]))(?:orization)?|jwt|"
     r"(?:api|access|private|signing|encryption|license)[_ .-]?key|credential|bearer|"
     r"(?<![A-Za-z])key)(?!word|board|note|stroke|chain|frame|stone|ring|pad)[\w.-]{0,20})"
-    rf"[\"'`]?(?P<whose>{_KEY_OF})?\s{{0,3}}(?:(?:=>|:=|[:=]|\bis\b|\bist\b|\bto\b|"
+    rf"[\"'`]?(?P<whose>{_KEY_OF})?\s{{0,3}}(?:(?:=>|:=|[:=]|\bis\b|\b(?:ist|lautet)\b|\bto\b|"
     r"(?P<comma>,))\s{0,3}(?:bearer\s)?[\"'`]{0,3}(?P<value>[^\s\"'`<>{}()\[\],;]{6,200})"
     r"|\s{1,3}[\"'`]?(?P<bare>[A-Za-z0-9_-]{20,200})(?![\w-]))"
 )
@@ -39,6 +39,7 @@ _OPEN_NAME = re.compile(
     r"(?i)public|publish|"
     r"(?:length|len|size|(?<!ac)count|limit|type|name|url|uri|host|endpoint|path|(?<!pro)file|dir|format|"
     r"version|expiry|"
+    r"timeout|interval|ttl|lifetime|duration|seconds|minutes|hours|days|attempts|retries|policy|enabled|required|rotation|"
     r"hash|checksum|fingerprint|etag|digest|field|column|index|prefix|pattern|vault|manager|store|arn|key[_-]?id)$"
 )
 # Keys and tokens that open nothing.
@@ -170,10 +171,16 @@ _PASSWORD_MARKS = (
     "パスワード",
     "비밀번호",
 )
+# In Romance languages an adjective follows its noun: "la password temporanea è …".
+_QUALITY = (
+    r"(?:temporal|temporaire|temporane[oa]|tempor[áa]ri[oa]|provisoire|provisional|provvisori[oa]|provis[óo]ri[oa]|"
+    r"actuelle?|actual|attuale|atual|initiale?|inicial|iniziale|nouveau|nuev[oa]|nuov[oa]|nov[oa]|"
+    r"predeterminad[oa]|predefinit[oa]|par défaut|por defecto|maestr[oa]|mestra)"
+)
 _PASSWORD = re.compile(
     rf"(?i)(?P<name>\b\w{{0,30}}?(?:(?:{PASSWORD_NAMES})\w{{0,20}}|_pass\b))[\"'`]?\s{{0,3}}"
-    r"(?P<whose>(?:for|of|für|zum|zur|vom|von|du|de|des|pour|para|del|per|do|da|van|voor|"
-    r"to)\s[^\n.:=,;]{1,40}?\s{0,2})?"
+    r"(?P<whose>(?:for|of|at|fürs?|bei|beim|im|chez|zum|zur|vom|von|du|de|des|pour|para|del|per|do|da|van|voor|"
+    rf"to)\s[^\n.:=,;]{{1,40}}?\s{{0,2}}|{_QUALITY}\s{{0,2}})?"
     r"(?P<link>=>|:=|[:=：]|(?:(?:is|was|has\sbeen|have\sbeen)\s(?:now\s)?)?(?:changed|set|reset|updated)\sto\b\s?:?|"
     r"wurde\sauf\b|(?:is|was|ist|lautet|heißt|est|es|è|é|to)\b\s?[:：]?|是|为|為|は|"
     r"(?<=[^\W\d])\s(?=\S{0,40}\d)|(?=\s?[\"“„«]\w))\s{0,3}"
@@ -215,7 +222,7 @@ _CODE = re.compile(
 
 # What code reads a password from, names of a password, and addresses.
 _REFERENCE = re.compile(
-    r"(?i)[a-z_]*pass(?:word|wort|phrase|wd)[a-z_]*[?}]*|string\?|[a-z_]+\}+|[a-z]{2,10}://[^@]*|"
+    r"(?i)[a-z_]*pass(?:word|wort|phrase|wd)[a-z_]*[?}]*|string\?|n?(?:var)?(?:char|binary)\d+|[a-z_]+\}+|[a-z]{2,10}://[^@]*|"
     r"(?:self|this|req|request|form|user|config|conf|settings|props|state|args|params|body|data|ctx|context|"
     r"options|opts|env|sys|event|cls|input|model|faker|fake|credentials|creds|account|values)\.[a-z_][\w.\[\]]*"
 )
@@ -288,7 +295,8 @@ def _without_accents(word: str) -> str:
 
 # --- codes ------------------------------------------------------------------------------------------------------------
 
-_CODE_FORM = r"[\"'`•*-]?\s{0,2}(?=[\w-]*\d)[A-Za-z0-9]{4,8}(?:[ -](?=[\w-]*\d)[A-Za-z0-9]{4,8}){0,9}[\"'`]?(?!\w)"
+# Groups behind a dash may have no digit: they belong to the code.
+_CODE_FORM = r"[\"'`•*-]?\s{0,2}(?=[\w-]*\d)[A-Za-z0-9]{4,8}(?:(?:-| (?=[\w-]*\d))[A-Za-z0-9]{4,8}){0,9}[\"'`]?(?!\w)"
 _CODES = re.compile(
     r"(?i)(?:\b(?:recovery|backup|rescue|scratch|emergency)[\s-]?(?:codes?|keys?)|"
     r"wiederherstellungs(?:codes?|schlüssel)|"
@@ -331,17 +339,26 @@ _PIN_MARKS = (
     "code:",
     "code for",
     "code ist",
+    "code lautet",
     "code est",
+    "code de",
+    "código de",
+    "codice di",
     "code es",
     "code =",
     "one-time",
     "one time",
 )
+# A district has a PIN code, too: it is its postal code.
+_DISTRICT = r"(?:(?:the|this|your|my)\s)?(?:area|city|town|village|district|locality|place|region|post)\b"
 _PIN = re.compile(
     r"(?:\bPIN(?:[\s-]?[Cc]ode)?|\bpin[\s-]code|\bTAN|\bOTP|\bCVV2?|\bCVC2?|(?i:\b(?:one[\s-]time|"
     r"verification|security|access|door|alarm|"
-    r"unlock|authentication|2fa|login|bestätigungs|sicherheits|zugangs)[\s-]?(?:code|password|pin)))"
-    r"(?:\s(?:for|of|für|to|de)\s[^\n.:=,;\d]{1,40}?)?\s{0,2}(?:[:=]|(?:is|ist|lautet|est|es|è|"
+    r"unlock|authentication|2fa|login|bestätigungs|sicherheits|zugangs|verificatie|beveiligings|toegangs)[\s-]?"
+    r"(?:code|password|pin)|code\sde\s(?:vérification|sécurité|connexion)|"
+    r"código\sde\s(?:verificación|seguridad|acceso|verificação|segurança|acesso)|"
+    r"codice\sdi\s(?:verifica|sicurezza|accesso)))"
+    rf"(?:\s(?:for|of|fürs?|der|des|vom|zum|zur|to|de|del|della|da|do|van)\s(?!{_DISTRICT})[^\n.:=,;\d]{{1,40}}?)?\s{{0,2}}(?:[:=]|(?:is|ist|lautet|est|es|è|"
     r"é)\b|(?<=OTP)(?=\s\d{6}\b)|(?<=PIN.code)(?=\s\d{4}\b))\s{0,2}[\"'`]?(?P<pin>\d{3,8})\b"
     r"(?!\s?(?:digits?|stell|zeichen|characters?|numbers?|minutes?|seconds?|chiffres|dígitos|cifre)|[.,-]\d)"
 )

@@ -11,6 +11,7 @@ from functools import partial
 
 from ragtrace.text.door_codes import door_codes
 from ragtrace.text.item_checks import (
+    has_key_text,
     is_basic_login,
     is_mixed,
     is_no_example,
@@ -47,7 +48,7 @@ _PREFIXES = (
     r"xai-|gsk_|pplx-|sgp_|ATATT3|ATCTT3|ATBB|cio_|nfp_|vault:v\d:|whsec_|rzp_live_|sk_prod_|FLWSECK_(?:TEST|PROD)-|"
     r"dckr_[po]at_|dp\.(?:ct|st|sa|scim|audit)\.|sq[pua]_|sbp_|tskey-|ya29\.|tvly-|tkn\.v1_|bkua_|ak_live_|aio_|odt_|"
     r"sm_[ps]at_|cmVmd|AKCp|csk-|fw_|nvapi-|sk_[a-f0-9]{8}|lsv2_(?:pt|sk)_|pcsk_|jina_|apify_api_|e2b_|fc-|"
-    r"SSWS |GR1348941|NF-|oy2"
+    r"SSWS |GR1348941|NF-|oy2|EAA[MC](?=[A-Za-z0-9]{40})"
 )
 _ANY_KEY = "sk|pk|rk|ghp|gho|ghs|glpat|xox[abp]|AKIA|ASIA|AIza|hf|npm"
 _JWT = r"(?<![A-Za-z0-9-])ey[A-Za-z0-9_-]{12,2000}\.ey[A-Za-z0-9_/\\-]{10,4000}\.[A-Za-z0-9_/\\-]{10,2000}"
@@ -75,7 +76,7 @@ _BASIC_LOGIN = r"(?i)\bbasic\s[A-Za-z0-9+/]{8,200}={0,2}(?![\w+/=])"
 _COMMAND_LOGIN = r"(?<=[\s\"'`])(?:-u|--user)[ =][\"']?[\w.@\\-]{1,60}:[^\s\"'`:$<{]{3,80}"
 
 SECRET_KINDS: tuple[Kind, ...] = (
-    secret("private_key", _KEY_START, None, "PRIVATE KEY", "[private_key]"),
+    secret("private_key", _KEY_START, has_key_text, "PRIVATE KEY", "[private_key]"),
     secret("private_key", _WHOLE_KEY, None, "PRIVATE KEY", "[private_key]", reported=False),
     secret("certificate", _CERTIFICATE_START, None, "CERTIFICATE", "[certificate]"),
     secret("certificate", _WHOLE_CERTIFICATE, None, "CERTIFICATE", "[certificate]", reported=False),

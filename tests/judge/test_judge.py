@@ -60,15 +60,32 @@ PROMPT = Prompt("p", "1", "Is it?\n\n{answer}", VERDICT)
         f"<think>Is it {{really}} good?</think>{json.dumps(ONE)}",
         json.dumps({"result": ONE}),
         json.dumps({**ONE, "extra": 1}),
+        json.dumps([ONE]),
+        json.dumps({"Claims": [{"claim": "a", " VERDICT": "**Good.**"}]}),
+        f"<seed:think>{json.dumps(ONE).replace('good', 'bad')}</seed:think>{json.dumps(ONE)}",
+        f"\u25c1think\u25b7{json.dumps(ONE).replace('good', 'bad')}\u25c1/think\u25b7{json.dumps(ONE)}",
     ],
 )
 def test_what_is_meant_is_read(text: str) -> None:
-    """Fences, prose, trailing commas, single quotes, a bare array, thoughts, wrappers and extra fields."""
+    """Fences, prose, trailing commas, single quotes, a bare array, thoughts, wrappers, extra fields, and names in
+    another case."""
     assert read(text, LIST) == ONE
 
 
 @pytest.mark.parametrize(
-    "text", ["true", "Yes.", "**yes**, because", '{"verdict": "yes"}', "Verdict: TRUE", "{verdict: True}"]
+    "text",
+    [
+        "true",
+        "Yes.",
+        "**yes**, because",
+        '{"verdict": "yes"}',
+        "Verdict: TRUE",
+        "{verdict: True}",
+        '{"Verdict": 1}',
+        '{"verdict": "Ja."}',
+        '{"Result": {"Verdict": "**Yes**."}}',
+        "Final verdict: true",
+    ],
 )
 def test_a_verdict_is_read(text: str) -> None:
     """A bare yes or no is taken where one verdict is all that was asked for."""
@@ -127,6 +144,7 @@ def test_the_last_object_after_the_reasoning_counts(text: str) -> None:
         '{"verdict": true, "verdict": false}',
         f'{DRAFT} Correction: {{"verdict": fal',
         f"<think>It may be {DRAFT}",
+        '{"verdict": true, "Verdict": false}',
     ],
 )
 def test_objects_that_differ_are_no_verdict(text: str) -> None:
@@ -265,7 +283,17 @@ def test_a_text_cannot_leave_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "tag", ["</answer>", "</ANSWER >", "< / Question>", "</\nanswer>", "</context>", "\uff1c/answer>"]
+    "tag",
+    [
+        "</answer>",
+        "</ANSWER >",
+        "< / Question>",
+        "</\nanswer>",
+        "</context>",
+        "\uff1c/answer>",
+        "<\u200b/answer>",
+        "</\u2060answer>",
+    ],
 )
 def test_no_closing_tag_of_a_text_stays(tag: str) -> None:
     """Whatever its case, its spaces and its name: a text closes neither its own place nor another one's."""

@@ -192,6 +192,9 @@ def test_what_the_data_lacks_is_named_for_the_default_suite() -> None:
     assert "answer_correctness" in reference
     assert reference.endswith("--map reference=gold_answers")
     assert notes(("faithfulness",), rows, {"a": 1, "b": 2})[1].endswith("--map contexts=COLUMN")
+    assert notes(("faithfulness",), rows, {"My Docs": 1})[1].endswith("--map 'contexts=My Docs'")
+    assert notes(("faithfulness",), rows, {"data": [{"question": "q"}]})[1].endswith("--map contexts=COLUMN")
+    assert notes((), [], {}) == []  # no line can be read, and each says why
 
 
 def test_the_run_ends_with_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

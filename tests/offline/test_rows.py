@@ -10,7 +10,7 @@ import pytest
 
 from ragtrace.errors import DataError
 from ragtrace.offline.readers import records
-from ragtrace.offline.rows import row_of
+from ragtrace.offline.rows import Row, read, row_of
 from ragtrace.records import INPUTS, has_input
 
 PIPELINE = {"ragtrace.startup", "ragtrace.online.pipeline", "ragtrace.tracing.recorder"}
@@ -61,3 +61,66 @@ def test_a_number_that_no_float_holds_is_an_error_of_its_row() -> None:
     """An integer of 400 digits in `duration`."""
     with pytest.raises(ValueError, match="duration is too large"):
         row_of({"answer": "yes", "duration": 10**400}, 1)
+
+
+def _contexts(path: Path) -> list[list[str]]:
+    return [
+        [document.content for document in item.trace.documents] if isinstance(item, Row) else [str(item)]
+        for item in read(path)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'question;answer;contexts\nQ?;A, and b.;["one", "two"]\n'),
+        ("b.csv", "Question,Answer,Retrieved Contexts\nQ?,A.,\"['one', 'two']\"\n"),
+        ("c.jsonl", '{"question": "Q?", "answer": "A.", "contexts": "[\\"one\\", \\"two\\"]"}\n'),
+        ("d.jsonl", '{"question": "Q?", "docs": 1, "documents": [{"page_content": "one"}, {"text": "two"}]}\n'),
+        ("f.csv", "question,answer,contexts\nQ?,A.,\"['one' 'two']\"\n"),
+        ("g.csv", 'question;answer;"contexts, all, of it";contexts\nQ?;A;x;"[\'one\'\n ""two""]"\n'),
+        ("h.tsv", "question, asked, once\tanswer, a, b\tcontexts\nQ?\tA.\t['one', 'two']\n"),
+        ("i.json", '\n[\n {"question": "Q?", "contexts": ["one", "two"]}\n]\n'),
+        ("e.tsv", "question\tanswer\tcontexts\nQ?\tA.\t['one', 'two']\n"),
+    ],
+)
+def test_chunks_are_read_in_the_forms_in_which_tools_write_them(tmp_path: Path, name: str, content: str) -> None:
+    """Semicolons, names in another case, lists of JSON, Python and numpy in a text, objects of other libraries."""
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    assert _contexts(path) == [["one", "two"]]
+
+
+@pytest.mark.parametrize("text", ["[1] The notice period", "[1, 2]", "['one', 2]", '["one', "[]x", "['a' + 'b']"])
+def test_a_text_in_brackets_that_is_no_list_of_chunks_is_one_chunk(text: str) -> None:
+    """A citation, numbers, a list that breaks off, code."""
+    assert [document.content for document in row_of({"contexts": text}, 1).trace.documents] == [text]
+
+
+def test_an_exact_name_goes_before_one_in_another_case() -> None:
+    """Where a file has both, the column whose name is the field's. Ids and numbers have their own names alone."""
+    row = row_of({"Answer": "gold", "response": "live", "QUERY": "q", "ID": "7", "Duration": "3 min"}, 1)
+    assert (row.trace.answer, row.trace.query, row.id, row.duration) == ("live", "q", 1, None)
+
+
+def test_a_chunk_without_a_text_names_its_keys() -> None:
+    """So that the reader sees which one has the text."""
+    with pytest.raises(ValueError, match="it has chunk, source"):
+        row_of({"contexts": [{"chunk": "one", "source": "a.pdf"}]}, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.xlsx", b"PK\x03\x04rest", "an Excel workbook"),
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", "an Excel workbook"),
+        ("a.csv", "question,answer\n".encode("utf-16"), "UTF-16"),
+        ("a.jsonl", b"PAR1rest", "a name that ends with .parquet"),
+    ],
+)
+def test_a_file_in_another_form_is_named(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    """One line, which says what to do."""
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=words):
+        list(read(path))

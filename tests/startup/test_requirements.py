@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,3 +77,71 @@ def test_named_models_have_their_own_packages(name: str, settings: dict[str, Any
 def test_what_is_installed_is_not_missing() -> None:
     """Here the default suite has all that it needs."""
     assert not requirements.missing([plugins.load(name) for name in plugins.DEFAULT_SUITE], Settings())
+
+
+def _folder(path: Path, *names: str, **config: Any) -> str:
+    path.mkdir(exist_ok=True)
+    (path / "config.json").write_text(json.dumps({"model_type": "bert", **config}))
+    for name in names:
+        (path / name).touch()
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("names", "config", "words"),
+    [
+        ((), {}, "has no weights"),
+        (("training_args.bin",), {}, "has no weights"),
+        (("model.safetensors",), {}, "has no tokenizer"),
+        (("model.safetensors", "tokenizer.json"), {"architectures": ["BertModel"]}, "is a BertModel, which was not"),
+        (("model.safetensors", "vocab.txt"), {"architectures": ["BertForMaskedLM"]}, "is a BertForMaskedLM, which"),
+        (("model.safetensors", "tokenizer.json"), {"architectures": ["BertForSequenceClassification"]}, ""),
+        (("pytorch_model.bin", "spiece.model"), {"architectures": ["T5ForConditionalGeneration"]}, ""),
+        (("model.safetensors",), {"model_type": "HHEMv2", "architectures": ["HHEMv2ForSequenceClassification"]}, ""),
+    ],
+)
+def test_a_models_folder_is_looked_at_before_the_start(
+    tmp_path: Path, names: tuple[str, ...], config: dict[str, Any], words: str
+) -> None:
+    """What it lacks is said; a model without a head for pairs would give random scores."""
+    folder = _folder(tmp_path / "model", *names, **config)
+    for setting, name in (
+        ("entailment_model", "hallucination_cross_encoder"),
+        ("similarity_model", "answer_relevance"),
+    ):
+        problem = requirements.wrong_model([plugins.load(name)], Settings(**{setting: folder}))
+        assert problem.startswith(f"{setting} names {folder!r}, which {words}" if words else "")
+        assert bool(problem) == bool(words)
+    assert not requirements.wrong_model([plugins.load("pii_leakage")], Settings(entailment_model=folder))
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("/nowhere/model", "is not a folder"),
+        ("./models/mine", "is not a folder"),
+        ("models/lettuce/large", "is not a folder"),
+        ("a b/c", "is neither a folder nor the name of a model"),
+        (__file__, "is a file"),
+        ("vectara/hallucination_evaluation_model", ""),
+        ("my-model", ""),
+    ],
+)
+def test_a_name_is_a_folder_or_one_of_the_hub(model: str, words: str) -> None:
+    """For each setting that names a model, where one of the evaluators uses it."""
+    for setting, value, name in (
+        ("entailment_model", model, "hallucination_cross_encoder"),
+        ("similarity_model", model, "answer_similarity"),
+        ("pii_engine", f"gliner:{model}", "pii_leakage"),
+        ("likelihood_model", model, "perplexity"),
+    ):
+        problem = requirements.wrong_model([plugins.load(name)], Settings(**{setting: value}))
+        assert bool(problem) == bool(words)
+        assert words in problem
+
+
+def test_init_refuses_a_model_that_is_not_there(tmp_path: Path) -> None:
+    """In one line, before anything starts."""
+    pytest.importorskip("sentence_transformers")
+    with pytest.raises(SettingError, match=r"^similarity_model names '.*', which has no config.json that can be read$"):
+        ragtrace.init(evaluators=["answer_relevance"], similarity_model=str(tmp_path), prometheus_port=-1)

@@ -1,4 +1,4 @@
-"""A value in Markdown, a table, JSON or XML is found and masked as in "label: value", at its place in the text."""
+"""A value in Markdown, a table, CSV, JSON or XML is found and masked as in "label: value", at its place in the text."""
 
 # ruff: noqa: RUF001 dashes are what is tested
 from __future__ import annotations
@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from ragtrace.text.csv_rows import csv_rows
 from ragtrace.text.decoded_text import DecodedText
 from ragtrace.text.layout_views import laid_out
 from ragtrace.text.personal_data import find_personal_data, find_secrets
@@ -152,10 +153,31 @@ def test_prose_has_no_view() -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["*", "**", "`", "_", "|", "|a|1|\n", "| - |\n", "<", "<a ", "<td>1", "<b><c>", '"a":1', "a_b='1", "\n- a - 1"],
+    [
+        "*",
+        "**",
+        "`",
+        "_",
+        "|",
+        "|a|1|\n",
+        "| - |\n",
+        "<",
+        "<a ",
+        "<td>1",
+        "<b><c>",
+        '"a":1',
+        "a_b='1",
+        "\n- a - 1",
+        "a,b\n",
+        "a,1\n",
+        "ab;1",
+        "social security number,1\n",
+        "ssn,pin,dob\n1,2,3\n\n",
+    ],
 )
 def test_views_grow_with_the_text(unit: str) -> None:
     """Repeated marks do not make a view that is much longer than its text."""
     text = (unit * 200_000)[:200_000]
-    view = laid_out(DecodedText(text, []))
-    assert view is None or len(view.text) < 6 * len(text)
+    for layout in (laid_out, csv_rows):
+        view = layout(DecodedText(text, []))
+        assert view is None or len(view.text) < 6 * len(text)

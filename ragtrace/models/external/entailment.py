@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from ragtrace.models.external.libraries import EXTRA, clean, is_local, package
 from ragtrace.models.external.minicheck import CausalMiniCheck, Seq2SeqMiniCheck
 from ragtrace.models.external.pair_models import CrossEncoder, Hhem
 from ragtrace.models.external.token_models import TokenClassifier
+from ragtrace.models.model_folders import architectures, read_config
 
 HHEM = "vectara/hallucination_evaluation_model"
 _OWN_CODE = frozenset({"internlm2"})
@@ -24,14 +24,14 @@ EntailmentModel = CrossEncoder | Hhem | Seq2SeqMiniCheck | CausalMiniCheck | Tok
 
 def _load(name: str) -> EntailmentModel:
     config = {"model_type": "HHEM"} if name == HHEM else _config(name)
-    kind, architectures = str(config.get("model_type")), [str(a) for a in config.get("architectures") or ()]
+    kind, classes = str(config.get("model_type")), architectures(config)
     if kind.startswith("HHEM"):
         return Hhem(name)
-    if any(a.endswith("ForTokenClassification") for a in architectures):
+    if any(c.endswith("ForTokenClassification") for c in classes):
         return TokenClassifier(name)
     if config.get("is_encoder_decoder"):
         return Seq2SeqMiniCheck(name)
-    if any(a.endswith("ForCausalLM") for a in architectures):
+    if any(c.endswith("ForCausalLM") for c in classes):
         return CausalMiniCheck(name, trust=kind in _OWN_CODE)
     return CrossEncoder(name, f"entailment_model {name!r}")
 
@@ -39,10 +39,7 @@ def _load(name: str) -> EntailmentModel:
 def _config(name: str) -> dict[str, Any]:
     """Reads the model's configuration without running its code; {} if it has none."""
     if is_local(name):
-        with contextlib.suppress(OSError, ValueError):
-            config = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
-            return config if isinstance(config, dict) else {}
-        return {}
+        return read_config(Path(name))
     transformers = package("transformers", EXTRA, f"entailment_model {name!r}")
     with contextlib.suppress(Exception):  # the code that loads it reports a failure
         return dict(transformers.PretrainedConfig.get_config_dict(name)[0])

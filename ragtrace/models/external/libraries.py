@@ -12,6 +12,8 @@ from ragtrace.errors import MissingExtraError, ModelError
 
 EXTRA = "sentence-transformers"
 """The extra of ragtrace-otel that brings transformers, torch and sentence-transformers."""
+_LONGEST_REASON = 300
+"""Characters of a library's error: some are pages."""
 RUN = 8
 """Pairs or texts that a model is given at once."""
 
@@ -42,7 +44,8 @@ def load_errors(what: str) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(f"{what} cannot be loaded: {error}") from error
+        reason = " ".join(str(error).split())[:_LONGEST_REASON]
+        raise ModelError(f"{what} cannot be loaded: {reason}") from error
 
 
 def device() -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ragtrace.errors import ModelError
 from ragtrace.lazy import Lazy
 from ragtrace.models.external.libraries import RUN, clean, is_local, load_errors, package
+from ragtrace.models.model_folders import folder_problem, headless
 
 _SUPPORTS = re.compile(r"entail(?:ment|ed|s)?|support(?:ed|s)?|consistent|grounded|factual|yes|true")
 
@@ -22,9 +23,13 @@ class CrossEncoder:
     def __init__(self, name: str, purpose: str) -> None:
         """Raises MissingExtraError without the library, ModelError if there is no such model here or on the hub."""
         sentence_transformers = package("sentence_transformers", "sentence-transformers", purpose)
+        if problem := folder_problem(name):
+            raise ModelError(f"the cross-encoder {name!r} {problem}")
         with load_errors(f"the cross-encoder {name!r}"):
             self._model = sentence_transformers.CrossEncoder(name, local_files_only=is_local(name))
         self._config = getattr(self._model, "config", None) or self._model.model.config
+        if problem := headless(getattr(self._config, "architectures", None) or ()):
+            raise ModelError(f"the cross-encoder {name!r} {problem}")
         self.labels = int(self._config.num_labels)
         # The second name is that of releases before 6.
         longest = getattr(self._model, "max_seq_length", None) or getattr(self._model, "max_length", None)
