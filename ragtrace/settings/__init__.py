@@ -13,7 +13,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ragtrace.settings.section import PREFIX, Section
-from ragtrace.settings.value_forms import check_budget_url, check_engine, check_regions, evaluator_shares, prices
+from ragtrace.settings.value_forms import (
+    check_address,
+    check_budget_url,
+    check_engine,
+    check_regions,
+    evaluator_shares,
+    prices,
+)
 
 __all__ = [
     "PHONE_REGIONS",
@@ -310,6 +317,9 @@ _SECTION = Section(
         "model_prices": prices,
         "phone_regions": check_regions,
         "judge_budget_url": check_budget_url,
+        "judge_api_base": check_address,
+        "otlp_endpoint": check_address,
+        "transport": check_address,
     },
     foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_WORKER_", "RAGTRACE_CONFIG"),
 )

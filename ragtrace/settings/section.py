@@ -128,7 +128,7 @@ def _table(path: Path, table: str) -> Mapping[str, Any]:
 
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits, deep nesting
         raise SettingError(f"the settings file {path} cannot be read: {error}") from error
     inner: Any = content.get("ragtrace", content)
     if not isinstance(inner, dict):
@@ -170,9 +170,21 @@ def _number(kind: type[int] | type[float]) -> Callable[[Any, str], Any]:
 def _text(value: Any, where: str) -> str:
     if isinstance(value, bool):  # capture_content = true
         return str(value).lower()
-    if isinstance(value, (str, os.PathLike)):
-        return os.fspath(value)
-    raise SettingError(f"{where} is {value!r}; give a text")
+    if not isinstance(value, (str, os.PathLike)):
+        raise SettingError(f"{where} is {value!r}; give a text")
+    text = os.fspath(value)
+    if not isinstance(text, str) or not _is_sendable(text):
+        raise SettingError(f"{where} holds NUL or bytes that are no UTF-8; give a text")  # not quoted: it may be a key
+    return text
+
+
+def _is_sendable(text: str) -> bool:
+    """Whether files, protocols and other processes take the text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, as the environment gives bytes of another encoding
+        return False
+    return "\0" not in text
 
 
 def _names(value: Any, where: str) -> tuple[Any, ...]:

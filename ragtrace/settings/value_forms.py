@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from ragtrace.errors import SettingError
 
@@ -69,8 +70,22 @@ def check_engine(name: str, where: str) -> None:
         raise SettingError(f"{where} is {name!r}; give presidio or gliner:NAME")
 
 
+def check_address(address: str, where: str) -> None:
+    """Raise SettingError for what is no address of a server: of http and https a URL, of others anything that can be
+    read, e.g. HOST:PORT or a broker's address."""
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        is_valid = bool(parts.hostname) or parts.scheme not in ("http", "https")
+        is_valid = is_valid and ("," in parts.netloc or parts.port != 0)  # a broker may have several servers
+    except ValueError:
+        is_valid = False
+    if not is_valid:  # not quoted: it may hold a password
+        raise SettingError(f"{where} is no address of a server; give one like http://localhost:4318")
+
+
 def check_budget_url(url: str, where: str) -> None:
     """Raise SettingError for an address that is not one of a Redis server."""
+    check_address(url, where)
     if url and not re.match(r"(?:rediss?|unix)://.", url):  # not quoted: it may hold a password
         raise SettingError(
             f"{where} is not the address of a Redis server; give redis://USER:PASSWORD@HOST:PORT/DATABASE#BUDGET, with "
