@@ -41,7 +41,8 @@ def _spans() -> st.SearchStrategy[Any]:
         lambda span, attributes: {
             "resourceSpans": [{"scopeSpans": [{"spans": [{**span, "attributes": attributes}]}]}]
         },
-        st.dictionaries(st.sampled_from(["traceId", "spanId", "startTimeUnixNano", "name", "events"]), JSON, max_size=5),
+        st.dictionaries(st.sampled_from(["traceId", "spanId", "startTimeUnixNano", "name", "events"]), JSON,
+                        max_size=5),
         st.lists(st.fixed_dictionaries({"key": TEXT, "value": st.dictionaries(
             st.sampled_from(["stringValue", "intValue", "kvlistValue", "arrayValue", "doubleValue"]), JSON, max_size=1
         )}), max_size=3),

@@ -19,7 +19,7 @@ from ragtrace.tracing.plain_values import chunk_text, documents_of, field_of, me
 from ragtrace.tracing.provider_replies import finish_reason, token_counts, write_counts
 from ragtrace.tracing.reaper import reaper
 from ragtrace.tracing.recorder import Recorder
-from ragtrace.tracing.reply_streams import ReplyManager, ReplyStream, is_stream
+from ragtrace.tracing.reply_streams import is_stream, substitute_manager, substitute_stream
 from ragtrace.tracing.request import Run
 
 _QUERY_NAMES = ("messages", "query", "question", "prompt", "text", "input", "message")
@@ -129,10 +129,10 @@ class FunctionCall:
     def _returned(self, result: Any) -> Any:
         if is_stream(result):
             self.begin_stream()
-            return ReplyStream(result, self)
+            return substitute_stream(result, self)
         if type(result).__name__.endswith(_MANAGERS):
             self.begin_stream()
-            return ReplyManager(result, self)
+            return substitute_manager(result, self)
         self.finish(result)
         return result
 
@@ -153,9 +153,9 @@ class FunctionCall:
         `text_stream`, take them from `_iterator`."""
         inner = getattr(stream, "_iterator", None)
         if is_stream(inner):
-            stream._iterator = ReplyStream(inner, self)
+            stream._iterator = substitute_stream(inner, self)
         elif is_stream(stream):
-            return ReplyStream(stream, self)
+            return substitute_stream(stream, self)
         else:
             self.finish(None)  # e.g. a response that the application reads itself
         return stream
