@@ -53,7 +53,7 @@ class Settings:
     """Deployment environment: `deployment.environment.name` and the label `env`. Empty for the one in the same
     resource, and `dev` without it."""
 
-    evaluators: tuple[str, ...] = ()
+    evaluators: tuple[Any, ...] = ()
     """Names, entry points or `module:attribute`; empty for the default suite. `{name = NAME, sample = SHARE}`, or as
     text `NAME=SHARE`, has an evaluator evaluate this share (above 0, at most 1) of the requests that are evaluated:
     `["toxicity", {name = "faithfulness_judge", sample = 0.01}]` in the file and in code, and in the environment

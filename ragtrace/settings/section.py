@@ -187,7 +187,7 @@ def _is_sendable(text: str) -> bool:
     return "\0" not in text
 
 
-def _names(value: Any, where: str) -> tuple[Any, ...]:
+def _items(value: Any, where: str) -> tuple[Any, ...]:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     if isinstance(value, (list, tuple, frozenset)):
@@ -195,10 +195,18 @@ def _names(value: Any, where: str) -> tuple[Any, ...]:
     raise SettingError(f"{where} is {value!r}; give a list of names")
 
 
+def _names(value: Any, where: str) -> tuple[str, ...]:
+    items = _items(value, where)
+    for item in items:
+        if not isinstance(item, str):
+            raise SettingError(f"{where} has {item!r}; give a list of texts")
+    return tuple(_text(item, where) for item in items)
+
+
 def _mapping(value: Any, where: str) -> dict[str, str]:
     if isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values()):
         return dict(value)
-    pairs = [item.rpartition("=") for item in _names(value, where) if isinstance(item, str)]
+    pairs = [item.rpartition("=") for item in _names(value, where)]
     if not pairs or not all(key and text for key, _, text in pairs):
         raise SettingError(f"{where} is {value!r}; give KEY=VALUE, comma-separated")
     return {key: text for key, _, text in pairs}
@@ -209,6 +217,7 @@ _CONVERTERS: Mapping[Any, Callable[[Any, str], Any]] = {
     int: _number(int),
     float: _number(float),
     str: _text,
+    tuple[Any, ...]: _items,
     tuple[str, ...]: _names,
     frozenset[str]: lambda value, where: frozenset(_names(value, where)),
     Mapping[str, str]: _mapping,

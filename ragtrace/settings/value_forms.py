@@ -19,7 +19,7 @@ def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple
     """
     by_model: dict[str, tuple[float, float]] = {}
     for item in items:
-        name, _, both = str(item).rpartition("=")
+        name, _, both = item.rpartition("=")
         model = name.strip()
         try:
             input_price, output_price = (float(part) for part in both.split("/"))
@@ -74,6 +74,7 @@ def check_address(address: str, where: str) -> None:
     """Raise SettingError for what is no address of a server: of http and https a URL, of others anything that can be
     read, e.g. HOST:PORT or a broker's address."""
     try:
+        urlsplit(address)  # as those read it who expect a scheme
         parts = urlsplit(address if "://" in address else f"//{address}")
         is_valid = bool(parts.hostname) or parts.scheme not in ("http", "https")
         is_valid = is_valid and ("," in parts.netloc or parts.port != 0)  # a broker may have several servers
@@ -96,5 +97,5 @@ def check_budget_url(url: str, where: str) -> None:
 def check_regions(regions: Sequence[str], where: str) -> None:
     """Raise SettingError for anything but codes of two capital letters."""
     for region in regions:
-        if not isinstance(region, str) or not re.fullmatch("[A-Z]{2}", region):
+        if not re.fullmatch("[A-Z]{2}", region):
             raise SettingError(f"{where} has {region!r}; give ISO 3166 codes of two capital letters, e.g. US,DE")

@@ -661,6 +661,7 @@ def test_the_console_reads_its_tables_of_the_settings_file(tmp_path: Path) -> No
     ("table", "message"),
     [
         ('[console]\nunmasked_roles = ["root"]', "no role 'root'"),
+        ('[console]\nunmasked_roles = [["admin"]]', "a list of texts"),
         ("[console]\nprot = 1", "did you mean port"),
         ('[console.oidc]\nclient_secret = "x"', "RAGTRACE_CONSOLE_OIDC_CLIENT_SECRET"),
         ("[console]\nport = 70000", "from 0 to 65535"),
