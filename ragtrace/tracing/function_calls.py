@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from ragtrace.tracing.plain_values import chunk_text, documents_of, field_of, me
 from ragtrace.tracing.provider_replies import finish_reason, token_counts, write_counts
 from ragtrace.tracing.reaper import reaper
 from ragtrace.tracing.recorder import Recorder
-from ragtrace.tracing.reply_streams import is_stream, substitute_manager, substitute_stream
+from ragtrace.tracing.reply_streams import is_coroutine, is_stream, substitute_manager, substitute_stream
 from ragtrace.tracing.request import Run
 
 _QUERY_NAMES = ("messages", "query", "question", "prompt", "text", "input", "message")
@@ -104,7 +103,7 @@ class FunctionCall:
         """Call the function; returns its result, or a stream that reads it where it is one."""
         with self._as_current():
             result = function(*args, **kwargs)
-        if inspect.iscoroutine(result):
+        if is_coroutine(result):
             return self.awaited(result)
         return self._returned(result)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any, Protocol
@@ -29,6 +30,14 @@ class StreamReader(Protocol):
 def is_stream(value: Any) -> bool:
     """Whether this gives pieces, one after the other. Never raises: it runs between the application and its result."""
     return _has_method(value, "__next__") or _has_method(value, "__anext__")
+
+
+def is_coroutine(value: Any) -> bool:
+    """Whether this is awaited for the result. Never raises, as above."""
+    try:
+        return inspect.iscoroutine(value)
+    except Exception:  # noqa: BLE001 a proxy asks for the class of an object that is not there
+        return False
 
 
 def substitute_stream(inner: Any, call: StreamReader) -> Any:

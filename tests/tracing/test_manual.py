@@ -495,6 +495,23 @@ def test_hostile_objects_never_raise(by_hand: Recorded, caplog: pytest.LogCaptur
     assert by_hand.traces[0].answer == "For 24 months."
 
 
+class Unbound:
+    """A proxy outside of its context, e.g. of a web framework's: even its class cannot be asked for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("outside of a request")
+
+
+@pytest.mark.parametrize("decorate", [ragtrace.retriever, ragtrace.generation, ragtrace.tool])
+def test_a_proxy_outside_of_its_context_is_returned(
+    by_hand: Recorded, decorate: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a function returns reaches the application, whatever it is."""
+    unbound = Unbound()
+    assert decorate(lambda _: unbound)("q") is unbound
+    caplog.clear()
+
+
 def test_without_init_everything_works_and_records_nothing() -> None:
     """Without `init` the functions do their work, and nothing is recorded."""
     assert manual.active_recorder() is None
