@@ -159,10 +159,8 @@ def sendable(value: object, limit: int = 1_000_000) -> str:
 
     A lone surrogate makes protobuf refuse the whole batch, and databases behind many backends refuse NUL.
     """
-    if not isinstance(value, str):
+    if type(value) is not str:
         value = _as_text(value)
-    elif type(value) is not str:  # e.g. LangChain's `TextAccessor`; encoders take plain strings alone
-        value = "".join((value,))
     if len(value) > limit:
         value = f"{value[:limit]}… [{len(value) - limit} characters cut]"
     if not value.isascii():
@@ -181,6 +179,8 @@ def identity_of(value: object) -> str:
 
 def _as_text(value: object) -> str:
     try:
+        if isinstance(value, str):  # e.g. LangChain's `TextAccessor`; encoders take plain strings alone
+            return "".join((value,)) if issubclass(type(value), str) else str(value)  # else a proxy of one
         plain = value if isinstance(value, (dict, list, tuple)) else _plain_of(value)
         if plain is None:
             return str(value)

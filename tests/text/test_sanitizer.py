@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.text.redaction import mask_pii
+from ragtrace.text.sanitizer import Sanitizer, sendable
 
 SECRET = "MARKED-7f3a9c"
 
@@ -102,3 +104,26 @@ def test_keys_within_an_attribute_and_numbers_of_other_classes_are_redacted() ->
     assert digits.attributes(attributes) == {
         "user": {"[hidden]": {"[hidden]": 1}}, "card": "[number]", "cards": ("[number]",), "share": 0.5, "on": True,
     }  # fmt: skip
+
+
+class Proxy:
+    """It has the class of what it stands for, e.g. a web framework's user name."""
+
+    def __init__(self, value: str | None) -> None:
+        self.value = value
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        if self.value is None:
+            raise RuntimeError("outside of a request")
+        return type(self.value)
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+def test_a_proxy_is_a_text() -> None:
+    """Also one whose class cannot be asked for."""
+    assert sendable(Proxy("ada@acme.io")) == "ada@acme.io"
+    assert Sanitizer(mask_pii).text(Proxy("ada@acme.io")) == "[email]"
+    assert sendable(Proxy(None)) == "<Proxy>"

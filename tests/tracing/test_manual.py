@@ -512,6 +512,16 @@ def test_a_proxy_outside_of_its_context_is_returned(
     caplog.clear()
 
 
+def test_a_proxy_outside_of_its_context_costs_itself(by_hand: Recorded) -> None:
+    """Wherever it stands, the request is recorded with all else."""
+    unbound: Any = Unbound()
+    with ragtrace.request("q", tags=unbound, metadata=unbound, session_id=unbound) as request:
+        request.retrieved([unbound, "24 months."])
+        request.answered("For 24 months.", model=unbound)
+    (trace,) = by_hand.traces
+    assert (trace.query, trace.answer, trace.documents[-1].content) == ("q", "For 24 months.", "24 months.")
+
+
 def test_without_init_everything_works_and_records_nothing() -> None:
     """Without `init` the functions do their work, and nothing is recorded."""
     assert manual.active_recorder() is None
