@@ -235,8 +235,8 @@ def _plain_of(value: object) -> Any:
 
 
 def _decoded(value: bytes) -> str:
-    """Bytes of UTF-8 as their text. For others, e.g. an image's, their number stands: whether a value is in them cannot
-    be seen."""
+    """Bytes of UTF-8 as their text. For others, e.g. an image's, their number: whether a value is in them cannot be
+    seen."""
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -53,7 +53,7 @@ def substitute_manager(inner: Any, call: StreamReader) -> Any:
 
 def _substitute(inner: Any, call: StreamReader, methods: type) -> Any:
     """It has only those methods that the object has, too: frameworks ask whether a stream is asynchronous."""
-    names = frozenset(name for name in _methods_of(methods) if _has_method(inner, name))
+    names = frozenset(name for name in _names_of(methods) if _has_method(inner, name))
     return _class_with(methods, names)(inner, call)
 
 
@@ -63,14 +63,13 @@ def _has_method(value: Any, name: str) -> bool:
 
 
 @lru_cache
-def _methods_of(methods: type) -> dict[str, Any]:
-    return {name: getattr(methods, name) for name in dir(methods) if name not in dir(_Substitute)}
+def _names_of(methods: type) -> frozenset[str]:
+    return frozenset(dir(methods)).difference(dir(_Substitute))
 
 
 @lru_cache
 def _class_with(methods: type, names: frozenset[str]) -> type[_Substitute]:
-    chosen = {name: value for name, value in _methods_of(methods).items() if name in names}
-    return type("ReplyStream", (_Substitute,), chosen)
+    return type("ReplyStream", (_Substitute,), {name: getattr(methods, name) for name in names})
 
 
 class _Substitute:
