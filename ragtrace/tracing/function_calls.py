@@ -301,8 +301,8 @@ def _is_node(item: Any) -> bool:
 
 
 def _read_reply(recorder: Recorder, run: Run, result: Any) -> None:
-    if (response := getattr(result, "http_response", None)) is not None and hasattr(result, "parse"):
-        if not getattr(response, "is_closed", False):
+    if (response := field_of(result, "http_response")) is not None and hasattr(result, "parse"):
+        if not field_of(response, "is_closed"):
             return  # a stream that the application has not read yet
         result = result.parse()  # of a client's raw response, which keeps what it has parsed
     message = reply_of(result)

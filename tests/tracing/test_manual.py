@@ -522,6 +522,20 @@ def test_a_proxy_outside_of_its_context_costs_itself(by_hand: Recorded) -> None:
     assert (trace.query, trace.answer, trace.documents[-1].content) == ("q", "For 24 months.", "24 months.")
 
 
+def test_a_reply_whose_attributes_raise_is_no_failure(by_hand: Recorded) -> None:
+    """There is nothing in it to record."""
+
+    class Closed:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
+    before = failures.count
+    with ragtrace.request("q") as request:
+        ragtrace.generation(lambda _: Closed())("q")
+        request.answered("24 months.")
+    assert (by_hand.traces[0].answer, failures.count) == ("24 months.", before)
+
+
 def test_without_init_everything_works_and_records_nothing() -> None:
     """Without `init` the functions do their work, and nothing is recorded."""
     assert manual.active_recorder() is None
