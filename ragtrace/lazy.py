@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from ragtrace.background import after_fork
@@ -57,7 +58,8 @@ class Lazy(Generic[T]):
 
 class Recent(Generic[T]):
     """The latest results by the texts that they were computed from: evaluators that need the same one share it. Keeps
-    digests of the texts, not the texts. Safe to use from threads."""
+    digests of the texts, not the texts. Safe to use from threads, and without a lock: redaction uses it in the
+    application's threads, where a finalizer may end a request in the middle of another one."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -66,23 +68,20 @@ class Recent(Generic[T]):
 
     def _reset(self) -> None:
         self._results: OrderedDict[bytes, T] = OrderedDict()
-        self._lock = threading.Lock()
 
     def get(self, texts: Iterable[str], compute: Callable[[], T]) -> T:
         """The result for these texts, computed if it is not among the latest."""
         digest = hashlib.blake2b(digest_size=16)
         for text in texts:
             digest.update(text.encode("utf-8", "replace") + b"\0")
-        key = digest.digest()
-        with self._lock:
-            if key in self._results:
-                self._results.move_to_end(key)
-                return self._results[key]
-        result = compute()
-        with self._lock:
-            self._results[key] = result
-            while len(self._results) > self._size:
-                self._results.popitem(last=False)
+        key, results = digest.digest(), self._results
+        with suppress(KeyError):
+            results.move_to_end(key)
+            return results[key]
+        result = results[key] = compute()
+        with suppress(KeyError):  # another thread was faster
+            while len(results) > self._size:
+                results.popitem(last=False)
         return result
 
 

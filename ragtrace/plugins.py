@@ -159,7 +159,7 @@ def resolve(target: str, setting: str) -> Any:
     module_name, _, attribute = target.partition(":")
     try:
         value: Any = importlib.import_module(module_name)
-    except ImportError as error:
+    except (ImportError, ValueError, TypeError) as error:  # also an empty and a relative name
         raise SettingError(f"{setting}: {target!r}: the module {module_name!r} cannot be imported: {error}") from error
     for part in attribute.split("."):
         if not part or not hasattr(value, part):

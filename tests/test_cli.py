@@ -125,6 +125,10 @@ def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("RAGTRACE_OTLP_ENDPOINT", "http://127.0.0.1:9")
     assert main(["doctor"]) == 2
     assert "does not answer" in capsys.readouterr().out
+    monkeypatch.delenv("RAGTRACE_OTLP_ENDPOINT")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::1:4318")
+    assert main(["doctor"]) == 2
+    assert "http://[::1:4318 does not answer (Invalid IPv6 URL)" in capsys.readouterr().out
     monkeypatch.setenv("RAGTRACE_SAMPLE", "2")
     assert main(["doctor"]) == 2
     assert "RAGTRACE_SAMPLE is '2'" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -92,3 +93,29 @@ def test_a_thread_that_cannot_be_started_is_tried_again(monkeypatch: pytest.Monk
 
 def _no_thread(thread: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
+
+
+class _AtItsEnd:
+    """Runs something in a finalizer."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action = action
+
+    def __del__(self) -> None:
+        self._action()
+
+
+def test_a_finalizer_may_ask_for_a_result_while_its_thread_does() -> None:
+    """Redaction remembers its results in the application's threads, where a finalizer may end a request at any time."""
+    recent: Recent[object] = Recent(2)
+    results: list[object] = []
+
+    def ask() -> None:
+        for number in range(5):
+            recent.get((str(number),), lambda: _AtItsEnd(lambda: results.append(recent.get(("a",), lambda: 7))))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert set(results) == {7}

@@ -60,9 +60,20 @@ def test_the_file_is_found_in_the_working_directory(tmp_path: Path, monkeypatch:
         ({"model_prices": ["gpt=1/-2"]}, {}, ("'gpt=1/-2'", "million tokens")),
         ({"model_prices": ["=1/2"]}, {}, ("'=1/2'", "model=INPUT/OUTPUT")),
         ({"model_prices": ["a=1/nan"]}, {}, ("'a=1/nan'", "US dollars")),
-        ({"model_prices": [3]}, {}, ("has 3", "model=INPUT/OUTPUT")),
-        ({"phone_regions": [3, "DE"]}, {}, ("has 3", "two capital letters")),
+        ({"model_prices": [3]}, {}, ("has 3", "a list of texts")),
+        ({"phone_regions": [3, "DE"]}, {}, ("has 3", "a list of texts")),
         ({}, {"RAGTRACE_MODEL_PRICES": "a=1/2,a=3/4"}, ("RAGTRACE_MODEL_PRICES has 'a' twice", "one price")),
+        ({"otlp_endpoint": "http://[::1:4318"}, {}, ("otlp_endpoint is no address", "http://localhost:4318")),
+        ({"otlp_endpoint": "https://:4318"}, {}, ("otlp_endpoint is no address",)),
+        ({"otlp_endpoint": "collector:port"}, {}, ("otlp_endpoint is no address",)),
+        ({"judge_api_base": "http://h:99999/v1"}, {}, ("judge_api_base is no address",)),
+        ({}, {"RAGTRACE_TRANSPORT": "nats://["}, ("RAGTRACE_TRANSPORT is no address",)),
+        ({"judge_budget_url": "redis://["}, {}, ("judge_budget_url is no address",)),
+        ({"app": "a\0b"}, {}, ("app holds NUL",)),
+        ({"otlp_endpoint": "//["}, {}, ("otlp_endpoint is no address",)),
+        ({"otlp_endpoint": "[//"}, {}, ("otlp_endpoint is no address",)),
+        ({"capture_tags": ["plan", ["tier"]]}, {}, ("capture_tags has ['tier']", "a list of texts")),
+        ({}, {"RAGTRACE_APP": "caf\udce9"}, ("RAGTRACE_APP holds NUL or bytes that are no UTF-8",)),
     ],
 )
 def test_a_wrong_setting_names_itself_its_value_and_what_is_right(
@@ -73,6 +84,22 @@ def test_a_wrong_setting_names_itself_its_value_and_what_is_right(
         load(arguments, environ)
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "http://[::1]:4318/v1/traces", "collector:4317", "unix:///run/c.sock", "nats://a:1,b:2/s", "kafka://a,b/s"],
+)
+def test_addresses_of_every_form_are_taken(address: str) -> None:
+    """Collectors by URL, host or socket, and brokers with several servers."""
+    assert load({"otlp_endpoint": address}, {}).otlp_endpoint == address
+
+
+def test_a_password_in_a_wrong_address_is_not_shown() -> None:
+    """Messages reach logs."""
+    with pytest.raises(SettingError) as caught:
+        load({"transport": "nats://ada:s3\u2100cret@host:4222/s"}, {})
+    assert "cret" not in str(caught.value)
 
 
 def test_evaluators_have_shares(tmp_path: Path) -> None:
@@ -94,13 +121,15 @@ def test_prices_by_model() -> None:
     assert prices(used.model_prices) == {"openai/gpt-4o-mini": (0.15, 0.60), "size=large": (0.0, 10.0)}
 
 
-def test_a_broken_file_is_named(tmp_path: Path) -> None:
-    """A file that is no TOML, or is not there, is an error with its path."""
-    broken = tmp_path / "ragtrace.toml"
-    broken.write_text("app = ")
-    for path in (broken, tmp_path / "absent.toml"):
-        with pytest.raises(SettingError, match=path.name):
-            load(environ={}, file=path)
+@pytest.mark.parametrize("content", [None, "app = ", "app = " + "[" * 5_000, "sample = " + "1" * 5_000])
+def test_a_broken_file_is_named(tmp_path: Path, content: str | None) -> None:
+    """A file that is no TOML, is nested without end, has a number of 5,000 digits, or is not there, is an error with
+    its path."""
+    file = tmp_path / "ragtrace.toml"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(SettingError, match=file.name):
+        load(environ={}, file=file)
 
 
 def test_an_environment_shared_with_others_is_no_error(caplog: pytest.LogCaptureFixture) -> None:

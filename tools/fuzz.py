@@ -1,12 +1,13 @@
 """Feeds odd values to everything that reads what others wrote, for a while:  python tools/fuzz.py [--minutes 60]
 
-Targets: readers of files (rows, labels, journals, calibrations, results), settings (arguments, environment, file),
-replies of a judge, callbacks of LangChain and components of LlamaIndex with odd objects, requests recorded by hand,
-spans of other libraries, evaluators, redaction, the store, the console's API (schemathesis), and what a worker receives
-(`--only worker`). Every target has its share of the time. An exception that is not one of the errors that the target
-documents is a crash, and so is a failure that ragtrace only counts, because the request would lose data. Prints the
-number of examples of each target, and each crash once, with its place and an example; the exit code is 1 if there is
-one. `--only WORD` runs some targets alone.
+Targets: readers of files (rows, Parquet, spans of several tools, labels, journals, calibrations, results), settings
+(arguments, environment, files, addresses, keys), replies of a judge and of its batches, callbacks of LangChain and
+components of LlamaIndex with odd objects, requests recorded by hand, spans of other libraries, evaluators, redaction,
+the store, the console's API (schemathesis), and what a worker receives (`--only worker`), also from a broker. Every
+target has its share of the time. An exception that is not one of the errors that the target documents is a crash, and
+so is a failure that ragtrace only counts, because the request would lose data, and an example that takes 20 s of
+processor time or 500 MB. Prints the number of examples of each target, and each crash once, with its place and an
+example; the exit code is 1 if there is one. `--only WORD` runs some targets alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import contextlib
 import dataclasses
 import logging
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -29,11 +31,16 @@ import hypothesis
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from fuzz_spans import SPAN_GROUPS
 from fuzz_targets import GROUPS, Target
 from fuzz_worker import worker_targets
 
 _SLOW = 20.0
 """Processor seconds of one example that count as a crash. Sixteen evaluators read up to 50,000 characters in one."""
+
+
+_GROWTH = 500_000_000
+"""Bytes by which the process may grow in one example."""
 
 
 class _TimeOverError(KeyboardInterrupt):
@@ -68,6 +75,11 @@ class Findings:
         self.crashes[name, place] = (count + 1, shown)
 
 
+def _memory() -> int:
+    """The most bytes that this process has had in memory."""
+    return 1_024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def attack(name: str, target: Target, seconds: float, findings: Findings) -> None:
     """Feed one target for so long."""
     strategy, use, allowed = target
@@ -86,7 +98,7 @@ def attack(name: str, target: Target, seconds: float, findings: Findings) -> Non
         if time.monotonic() > until:
             raise _TimeOverError
         findings.examples[name] += 1
-        started = time.process_time()
+        started, memory = time.process_time(), _memory()
         try:
             use(example)
         except allowed:
@@ -95,6 +107,8 @@ def attack(name: str, target: Target, seconds: float, findings: Findings) -> Non
             findings.note(name, error, example)
         if time.process_time() - started > _SLOW:
             findings.note(name, TimeoutError(f"more than {_SLOW:g} s"), example)
+        if _memory() > memory + _GROWTH:
+            findings.note(name, MemoryError(f"more than {_GROWTH} bytes"), example)
 
     with contextlib.suppress(_TimeOverError):
         while True:
@@ -113,14 +127,18 @@ def main() -> None:
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         targets = [
-            pair for group in (*GROUPS, worker_targets) for pair in group(Path(folder)) if options.only in pair[0]
+            pair
+            for group in (*GROUPS, *SPAN_GROUPS, worker_targets)
+            for pair in group(Path(folder))
+            if options.only in pair[0]
         ]
         rounds = max(1, int(options.minutes / (len(targets) * 0.25)))
         share = options.minutes * 60 / len(targets) / rounds
         for _ in range(rounds):
             for name, target in targets:
                 attack(name, target, share, findings)
-                print(f"{findings.examples[name]:9} examples of {name}", file=sys.stderr, flush=True)
+                megabytes = _memory() // 1_000_000
+                print(f"{findings.examples[name]:9} examples of {name}, {megabytes} MB", file=sys.stderr, flush=True)
     print(f"\n{(time.monotonic() - started) / 60:.1f} minutes, {sum(findings.examples.values())} examples")
     for name, count in findings.examples.items():
         crashes = [shown for (where, _), shown in findings.crashes.items() if where == name]

@@ -44,15 +44,14 @@ class _Endpoint(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def _worker() -> Any:
-    """A worker that ends traces soon, redacts what passes, and runs until the process ends."""
+def _worker_of(own: dict[str, Any]) -> Any:
+    """A worker that redacts what passes, and runs until the process ends. `own` are its own settings."""
     from ragtrace.settings import load
     from ragtrace.worker.service import Worker
     from ragtrace.worker.worker_settings import load_worker
 
     endpoint = ThreadingHTTPServer(("127.0.0.1", 0), _Endpoint)
     threading.Thread(target=endpoint.serve_forever, daemon=True).start()
-    own = {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0", "quiet_seconds": 0.05, "longest_seconds": 0.5}
     settings = load(
         {
             "otlp_endpoint": f"http://127.0.0.1:{endpoint.server_port}",
@@ -66,6 +65,11 @@ def _worker() -> Any:
     worker.start()
     atexit.register(worker.stop, 1.0)
     return worker
+
+
+def _worker() -> Any:
+    """A worker that receives spans and ends traces soon."""
+    return _worker_of({"grpc": "127.0.0.1:0", "http": "127.0.0.1:0", "quiet_seconds": 0.05, "longest_seconds": 0.5})
 
 
 def _write(target: Any, attributes: dict[str, Any]) -> None:

@@ -29,15 +29,19 @@ def message_of(message: Any, finish_reason: str | None = None) -> ModelMessage:
     fields = getattr(message, "__dict__", None)
     if fields is None or "content" not in fields:
         return ModelMessage("user", message if isinstance(message, str) else sendable(message))
-    kind, content, name = fields.get("type", "user"), fields["content"], fields.get("name")
-    role = fields.get("role") or ROLES.get(kind, kind)
-    if fields.get("tool_call_id") is not None:
-        return ModelMessage(role, [ToolResultPart(result_content(content), str(fields["tool_call_id"]))], name)
-    extra = fields.get("additional_kwargs")
-    calls = fields.get("tool_calls") or fields.get("invalid_tool_calls")
-    if isinstance(content, str) and not extra and not calls:
-        return ModelMessage(role, content, name, finish_reason)
-    return ModelMessage(role, _content(message, content, extra), name, finish_reason)
+    role, content = "user", fields["content"]
+    try:
+        kind, name = fields.get("type", "user"), fields.get("name")
+        role = fields.get("role") or ROLES.get(kind, kind)
+        if fields.get("tool_call_id") is not None:
+            return ModelMessage(role, [ToolResultPart(result_content(content), str(fields["tool_call_id"]))], name)
+        extra = fields.get("additional_kwargs")
+        calls = fields.get("tool_calls") or fields.get("invalid_tool_calls")
+        if isinstance(content, str) and not extra and not calls:
+            return ModelMessage(role, content, name, finish_reason)
+        return ModelMessage(role, _content(message, content, extra), name, finish_reason)
+    except Exception:  # noqa: BLE001 an application's object that raises costs its own message alone
+        return ModelMessage(role, sendable(content), finish_reason=finish_reason)
 
 
 def _content(message: Any, content: Any, extra: Any) -> str | list[Part]:

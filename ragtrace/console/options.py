@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from ragtrace.errors import SettingError
 from ragtrace.review.policy import Policy
 from ragtrace.settings.section import Section, is_loopback
+from ragtrace.settings.value_forms import check_address
 
 ROLES = ("viewer", "reviewer", "admin")
 """Each may all that those before it may."""
@@ -101,6 +102,7 @@ def _check_roles(roles: Iterable[str], where: str) -> None:
 
 
 def _check_issuer(issuer: str, where: str) -> None:
+    check_address(issuer, where)
     parts = urlsplit(issuer)
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
         raise SettingError(f"{where} is {issuer!r}; give an https:// address")
@@ -121,7 +123,7 @@ _CONSOLE = Section(
     table="console",
     prefix="RAGTRACE_CONSOLE_",
     bounds={"port": (0, 65_535), "idle_hours": (0.0, math.inf), "session_hours": (0.0, math.inf)},
-    checks={"unmasked_roles": _check_roles},
+    checks={"unmasked_roles": _check_roles, "url": check_address},
     foreign=("RAGTRACE_CONSOLE_OIDC_", "RAGTRACE_CONSOLE_REVIEW_", "RAGTRACE_CONSOLE_WEBHOOK"),
 )
 

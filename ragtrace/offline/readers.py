@@ -165,11 +165,21 @@ def _parquet(path: Path) -> Iterator[Record]:
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=256):
-                for fields in batch.to_pylist():
+                for fields in _plain_rows(batch):
                     number += 1
                     yield number, fields
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _plain_rows(batch: Any) -> list[Mapping[str, Any] | ValueError]:
+    """The rows of a batch; a ValueError for one with a value that Python does not have, e.g. a time after year 9999."""
+    try:
+        return list(batch.to_pylist())
+    except (ValueError, OverflowError) as error:
+        if batch.num_rows == 1:
+            return [ValueError(f"a value cannot be read: {error}")]
+    return [row for i in range(batch.num_rows) for row in _plain_rows(batch.slice(i, 1))]
 
 
 def _dataset(path: Path) -> Iterator[Record]:

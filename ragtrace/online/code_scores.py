@@ -51,7 +51,7 @@ class CodeScores:
         after_fork(self._reset)
 
     def _reset(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may give a score while its thread has the lock
         self._requests: dict[int, _Request] = {}
         self._waiting: dict[int, _Waiting] = {}
         self._count = 0
@@ -99,7 +99,7 @@ class CodeScores:
                 is_free = request is not None and (self._flushing or not request[3])
                 if is_free or self._closing or waiting.until <= now:
                     due.append((trace_id, self._pop(trace_id)))
-            soonest = min((waiting.until for waiting in self._waiting.values()), default=math.inf)
+            soonest = min((waiting.until for waiting in list(self._waiting.values())), default=math.inf)
         for trace_id, scores in due:
             self._deliver(Evaluation(self._trace(trace_id), tuple(scores), is_late=True))
         return None if soonest == math.inf else max(0.0, soonest - now)

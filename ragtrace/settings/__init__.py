@@ -13,7 +13,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ragtrace.settings.section import PREFIX, Section
-from ragtrace.settings.value_forms import check_budget_url, check_engine, check_regions, evaluator_shares, prices
+from ragtrace.settings.value_forms import (
+    check_address,
+    check_budget_url,
+    check_engine,
+    check_regions,
+    evaluator_shares,
+    prices,
+)
 
 __all__ = [
     "PHONE_REGIONS",
@@ -46,7 +53,7 @@ class Settings:
     """Deployment environment: `deployment.environment.name` and the label `env`. Empty for the one in the same
     resource, and `dev` without it."""
 
-    evaluators: tuple[str, ...] = ()
+    evaluators: tuple[Any, ...] = ()
     """Names, entry points or `module:attribute`; empty for the default suite. `{name = NAME, sample = SHARE}`, or as
     text `NAME=SHARE`, has an evaluator evaluate this share (above 0, at most 1) of the requests that are evaluated:
     `["toxicity", {name = "faithfulness_judge", sample = 0.01}]` in the file and in code, and in the environment
@@ -310,6 +317,9 @@ _SECTION = Section(
         "model_prices": prices,
         "phone_regions": check_regions,
         "judge_budget_url": check_budget_url,
+        "judge_api_base": check_address,
+        "otlp_endpoint": check_address,
+        "transport": check_address,
     },
     foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_WORKER_", "RAGTRACE_CONFIG"),
 )

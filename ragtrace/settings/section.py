@@ -128,7 +128,7 @@ def _table(path: Path, table: str) -> Mapping[str, Any]:
 
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits, deep nesting
         raise SettingError(f"the settings file {path} cannot be read: {error}") from error
     inner: Any = content.get("ragtrace", content)
     if not isinstance(inner, dict):
@@ -170,12 +170,24 @@ def _number(kind: type[int] | type[float]) -> Callable[[Any, str], Any]:
 def _text(value: Any, where: str) -> str:
     if isinstance(value, bool):  # capture_content = true
         return str(value).lower()
-    if isinstance(value, (str, os.PathLike)):
-        return os.fspath(value)
-    raise SettingError(f"{where} is {value!r}; give a text")
+    if not isinstance(value, (str, os.PathLike)):
+        raise SettingError(f"{where} is {value!r}; give a text")
+    text = os.fspath(value)
+    if not isinstance(text, str) or not _is_sendable(text):
+        raise SettingError(f"{where} holds NUL or bytes that are no UTF-8; give a text")  # not quoted: it may be a key
+    return text
 
 
-def _names(value: Any, where: str) -> tuple[Any, ...]:
+def _is_sendable(text: str) -> bool:
+    """Whether files, protocols and other processes take the text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, as the environment gives bytes of another encoding
+        return False
+    return "\0" not in text
+
+
+def _items(value: Any, where: str) -> tuple[Any, ...]:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     if isinstance(value, (list, tuple, frozenset)):
@@ -183,10 +195,18 @@ def _names(value: Any, where: str) -> tuple[Any, ...]:
     raise SettingError(f"{where} is {value!r}; give a list of names")
 
 
+def _names(value: Any, where: str) -> tuple[str, ...]:
+    items = _items(value, where)
+    for item in items:
+        if not isinstance(item, str):
+            raise SettingError(f"{where} has {item!r}; give a list of texts")
+    return tuple(_text(item, where) for item in items)
+
+
 def _mapping(value: Any, where: str) -> dict[str, str]:
     if isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values()):
         return dict(value)
-    pairs = [item.rpartition("=") for item in _names(value, where) if isinstance(item, str)]
+    pairs = [item.rpartition("=") for item in _names(value, where)]
     if not pairs or not all(key and text for key, _, text in pairs):
         raise SettingError(f"{where} is {value!r}; give KEY=VALUE, comma-separated")
     return {key: text for key, _, text in pairs}
@@ -197,6 +217,7 @@ _CONVERTERS: Mapping[Any, Callable[[Any, str], Any]] = {
     int: _number(int),
     float: _number(float),
     str: _text,
+    tuple[Any, ...]: _items,
     tuple[str, ...]: _names,
     frozenset[str]: lambda value, where: frozenset(_names(value, where)),
     Mapping[str, str]: _mapping,

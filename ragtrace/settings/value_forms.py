@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from ragtrace.errors import SettingError
 
@@ -18,7 +19,7 @@ def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple
     """
     by_model: dict[str, tuple[float, float]] = {}
     for item in items:
-        name, _, both = str(item).rpartition("=")
+        name, _, both = item.rpartition("=")
         model = name.strip()
         try:
             input_price, output_price = (float(part) for part in both.split("/"))
@@ -69,8 +70,23 @@ def check_engine(name: str, where: str) -> None:
         raise SettingError(f"{where} is {name!r}; give presidio or gliner:NAME")
 
 
+def check_address(address: str, where: str) -> None:
+    """Raise SettingError for what is no address of a server: of http and https a URL, of others anything that can be
+    read, e.g. HOST:PORT or a broker's address."""
+    try:
+        urlsplit(address)  # as those read it who expect a scheme
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        is_valid = bool(parts.hostname) or parts.scheme not in ("http", "https")
+        is_valid = is_valid and ("," in parts.netloc or parts.port != 0)  # a broker may have several servers
+    except ValueError:
+        is_valid = False
+    if not is_valid:  # not quoted: it may hold a password
+        raise SettingError(f"{where} is no address of a server; give one like http://localhost:4318")
+
+
 def check_budget_url(url: str, where: str) -> None:
     """Raise SettingError for an address that is not one of a Redis server."""
+    check_address(url, where)
     if url and not re.match(r"(?:rediss?|unix)://.", url):  # not quoted: it may hold a password
         raise SettingError(
             f"{where} is not the address of a Redis server; give redis://USER:PASSWORD@HOST:PORT/DATABASE#BUDGET, with "
@@ -81,5 +97,5 @@ def check_budget_url(url: str, where: str) -> None:
 def check_regions(regions: Sequence[str], where: str) -> None:
     """Raise SettingError for anything but codes of two capital letters."""
     for region in regions:
-        if not isinstance(region, str) or not re.fullmatch("[A-Z]{2}", region):
+        if not re.fullmatch("[A-Z]{2}", region):
             raise SettingError(f"{where} has {region!r}; give ISO 3166 codes of two capital letters, e.g. US,DE")

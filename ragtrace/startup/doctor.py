@@ -182,8 +182,8 @@ def _endpoint(settings: Settings) -> Finding:
     endpoint = settings.otlp_endpoint or next(filter(None, map(os.environ.get, variables)), "")
     if not endpoint:
         return Finding("OTLP endpoint", "absent", "is not configured; set otlp_endpoint or OTEL_EXPORTER_OTLP_ENDPOINT")
-    parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
     try:
+        parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
         port = parts.port or {"https": 443}.get(parts.scheme, 4317 if settings.otlp_protocol == "grpc" else 4318)
         with socket.create_connection((parts.hostname or "localhost", port), timeout=2.0):
             return Finding("OTLP endpoint", "ok", f"{endpoint} accepts connections")

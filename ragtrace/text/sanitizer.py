@@ -76,7 +76,7 @@ class Sanitizer:
                 return value  # nearly every text: there is nothing to clean
             return sendable(value, limit)
         # Redaction comes before the cut: a secret that is cut in two is no longer recognised.
-        whole = sendable(value)
+        whole = sendable(value).replace("�", "")  # the marks that stand for NUL would hide values of UTF-16
         try:
             redacted = sendable(self.redact(whole[: limit + _MARGIN]))
         except Exception as error:  # noqa: BLE001 the application's function; what it could not redact does not leave
@@ -94,7 +94,7 @@ class Sanitizer:
         return sendable(self.identify(sendable(value)), limit)
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """Span or event attributes with every text in their values redacted. Keys are ours and stay."""
+        """Span or event attributes with every text in their values redacted. Their own names stay."""
         if self.redact is None:
             return dict(attributes)
         return {key: self._attribute(value) for key, value in attributes.items()}
@@ -109,10 +109,10 @@ class Sanitizer:
             )
             return tuple(map(str, items)) if is_changed else items  # the items of one attribute have one type
         if isinstance(value, Mapping):
-            return {key: self._attribute(item) for key, item in value.items()}
-        if isinstance(value, bytes):
-            return self.text(value.decode("utf-8", "replace"))
-        is_whole = type(value) is int or (type(value) is float and value.is_integer())
+            return {self.text(key): self._attribute(item) for key, item in value.items()}
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return self.text(value)
+        is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
         return self._number(value) if is_whole and abs(value) >= _LONG_NUMBER else value
 
     def _number(self, value: float) -> float | str:
@@ -159,10 +159,8 @@ def sendable(value: object, limit: int = 1_000_000) -> str:
 
     A lone surrogate makes protobuf refuse the whole batch, and databases behind many backends refuse NUL.
     """
-    if not isinstance(value, str):
+    if type(value) is not str:
         value = _as_text(value)
-    elif type(value) is not str:  # e.g. LangChain's `TextAccessor`; encoders take plain strings alone
-        value = "".join((value,))
     if len(value) > limit:
         value = f"{value[:limit]}... [{len(value) - limit} characters cut]"
     if not value.isascii():
@@ -181,6 +179,8 @@ def identity_of(value: object) -> str:
 
 def _as_text(value: object) -> str:
     try:
+        if isinstance(value, str):  # e.g. LangChain's `TextAccessor`; encoders take plain strings alone
+            return "".join((value,)) if issubclass(type(value), str) else str(value)  # else a proxy of one
         plain = value if isinstance(value, (dict, list, tuple)) else _plain_of(value)
         if plain is None:
             return str(value)
@@ -216,10 +216,12 @@ def fields_of(value: object) -> dict[str, Any] | None:
 
 def _plain_of(value: object) -> Any:
     """The fields of a dataclass or a pydantic object, or the value of a root model; the value of an enumeration, the
-    items of a set or a deque, a time in ISO format; None for other values."""
+    items of a set or a deque, a time in ISO format, bytes as a text; None for other values."""
     kind = type(value)
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _decoded(bytes(value))
     if isinstance(value, (set, frozenset, deque)):
         return list(value)
     if isinstance(value, (datetime.date, datetime.time)):
@@ -230,6 +232,15 @@ def _plain_of(value: object) -> Any:
         return None
     dump = getattr(value, "model_dump", None) or getattr(value, "dict", None)  # pydantic 1 has the second alone
     return dump() if callable(dump) else None
+
+
+def _decoded(value: bytes) -> str:
+    """Bytes of UTF-8 as their text. For others, e.g. an image's, their number: whether a value is in them cannot be
+    seen."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"<{len(value)} bytes>"
 
 
 def _fallback(value: object) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from ragtrace.tracing.plain_values import chunk_text, documents_of, field_of, me
 from ragtrace.tracing.provider_replies import finish_reason, token_counts, write_counts
 from ragtrace.tracing.reaper import reaper
 from ragtrace.tracing.recorder import Recorder
-from ragtrace.tracing.reply_streams import ReplyManager, ReplyStream, is_stream
+from ragtrace.tracing.reply_streams import is_coroutine, is_stream, substitute_manager, substitute_stream
 from ragtrace.tracing.request import Run
 
 _QUERY_NAMES = ("messages", "query", "question", "prompt", "text", "input", "message")
@@ -104,7 +103,7 @@ class FunctionCall:
         """Call the function; returns its result, or a stream that reads it where it is one."""
         with self._as_current():
             result = function(*args, **kwargs)
-        if inspect.iscoroutine(result):
+        if is_coroutine(result):
             return self.awaited(result)
         return self._returned(result)
 
@@ -129,10 +128,10 @@ class FunctionCall:
     def _returned(self, result: Any) -> Any:
         if is_stream(result):
             self.begin_stream()
-            return ReplyStream(result, self)
+            return substitute_stream(result, self)
         if type(result).__name__.endswith(_MANAGERS):
             self.begin_stream()
-            return ReplyManager(result, self)
+            return substitute_manager(result, self)
         self.finish(result)
         return result
 
@@ -153,9 +152,9 @@ class FunctionCall:
         `text_stream`, take them from `_iterator`."""
         inner = getattr(stream, "_iterator", None)
         if is_stream(inner):
-            stream._iterator = ReplyStream(inner, self)
+            stream._iterator = substitute_stream(inner, self)
         elif is_stream(stream):
-            return ReplyStream(stream, self)
+            return substitute_stream(stream, self)
         else:
             self.finish(None)  # e.g. a response that the application reads itself
         return stream
@@ -302,8 +301,8 @@ def _is_node(item: Any) -> bool:
 
 
 def _read_reply(recorder: Recorder, run: Run, result: Any) -> None:
-    if (response := getattr(result, "http_response", None)) is not None and hasattr(result, "parse"):
-        if not getattr(response, "is_closed", False):
+    if (response := field_of(result, "http_response")) is not None and hasattr(result, "parse"):
+        if not field_of(response, "is_closed"):
             return  # a stream that the application has not read yet
         result = result.parse()  # of a client's raw response, which keeps what it has parsed
     message = reply_of(result)

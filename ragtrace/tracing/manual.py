@@ -229,9 +229,9 @@ def _identity(value: object) -> str | None:
 
 
 def _labels(tags: object) -> list[str]:
-    if isinstance(tags, str):
-        return [identity_of(tags)]
     try:
+        if isinstance(tags, str):
+            return [identity_of(tags)]
         return [identity_of(tag) for tag in tags] if isinstance(tags, Iterable) else []
     except Exception:  # noqa: BLE001 an application's object: the request is recorded without tags
         return []

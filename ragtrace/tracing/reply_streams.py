@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Any, Protocol
 
 
@@ -27,10 +29,47 @@ class StreamReader(Protocol):
 
 def is_stream(value: Any) -> bool:
     """Whether this gives pieces, one after the other. Never raises: it runs between the application and its result."""
+    return _has_method(value, "__next__") or _has_method(value, "__anext__")
+
+
+def is_coroutine(value: Any) -> bool:
+    """Whether this is awaited for the result. Never raises, as above."""
     try:
-        return hasattr(value, "__next__") or hasattr(value, "__anext__")
-    except Exception:  # noqa: BLE001 an object whose attributes raise, e.g. a proxy of what is closed
+        return inspect.iscoroutine(value)
+    except Exception:  # noqa: BLE001 a proxy asks for the class of an object that is not there
         return False
+
+
+def substitute_stream(inner: Any, call: StreamReader) -> Any:
+    """What takes the place of a stream, e.g. of a client's: reads it with the consumer."""
+    return _substitute(inner, call, _StreamMethods)
+
+
+def substitute_manager(inner: Any, call: StreamReader) -> Any:
+    """What takes the place of a manager whose stream begins where it is entered: Anthropic's `messages.stream`,
+    OpenAI's `chat.completions.stream` and `responses.stream`."""
+    return _substitute(inner, call, _ManagerMethods)
+
+
+def _substitute(inner: Any, call: StreamReader, methods: type) -> Any:
+    """It has only those methods that the object has, too: frameworks ask whether a stream is asynchronous."""
+    names = frozenset(name for name in _names_of(methods) if _has_method(inner, name))
+    return _class_with(methods, names)(inner, call)
+
+
+def _has_method(value: Any, name: str) -> bool:
+    """Whether the object's class has it, where Python looks for operators. An attribute of a proxy could raise."""
+    return next((vars(kind)[name] for kind in type(value).__mro__ if name in vars(kind)), None) is not None
+
+
+@lru_cache
+def _names_of(methods: type) -> frozenset[str]:
+    return frozenset(dir(methods)).difference(dir(_Substitute))
+
+
+@lru_cache
+def _class_with(methods: type, names: frozenset[str]) -> type[_Substitute]:
+    return type("ReplyStream", (_Substitute,), {name: getattr(methods, name) for name in names})
 
 
 class _Substitute:
@@ -45,7 +84,46 @@ class _Substitute:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # the application may ask for the client's class
-        return type(self._inner)
+        return self._inner.__class__
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_inner", "_call"):
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    # What the application sets is the object's own: a cursor has a row factory.
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._inner, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._inner, name)
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # a copy is one of the object
+        return self._inner.__reduce_ex__(protocol)
+
+    def _step(self, step: Callable[[Any], Any], value: Any = None) -> Any:
+        call = self._call
+        return step(value) if call is None else call.step(step, value)
+
+    async def _astep(self, step: Callable[[Any], Awaitable[Any]], value: Any = None) -> Any:
+        call = self._call
+        return await (step(value) if call is None else call.astep(step, value))
+
+    def _drop(self) -> None:
+        call = getattr(self, "_call", None)
+        object.__setattr__(self, "_call", None)
+        if call is not None:
+            call.drop()
+
+    __del__ = _drop
+
+
+class _Methods(_Substitute):
+    """What both substitutes may have."""
 
     def __exit__(self, *exception: Any) -> Any:
         self._drop()
@@ -54,19 +132,6 @@ class _Substitute:
     async def __aexit__(self, *exception: Any) -> Any:
         self._drop()
         return await self._inner.__aexit__(*exception)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_inner", "_call"):
-            raise AttributeError(name)
-        return getattr(self._inner, name)
-
-    # What the application sets, or asks with an operator, is the object's own: a cursor has rows and a row factory.
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._inner, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(self._inner, name)
 
     def __len__(self) -> int:
         return len(self._inner)
@@ -80,44 +145,41 @@ class _Substitute:
     def __contains__(self, item: Any) -> bool:
         return item in self._inner
 
-    def __repr__(self) -> str:
-        return repr(self._inner)
 
-    def _drop(self) -> None:
-        call = getattr(self, "_call", None)
-        object.__setattr__(self, "_call", None)
-        if call is not None:
-            call.drop()
-
-    __del__ = _drop
-
-
-class ReplyStream(_Substitute):
-    """In place of a stream, e.g. of a client's: reads it with the consumer."""
-
-    def __iter__(self) -> ReplyStream:
+class _StreamMethods(_Methods):
+    def __iter__(self) -> Any:
         return self
 
     def __next__(self) -> Any:
-        call = self._call
-        if call is None:
-            return next(self._inner)
-        return call.step(lambda _: next(self._inner), None)
+        return self._step(lambda _: next(self._inner))
 
-    def __aiter__(self) -> ReplyStream:
+    def send(self, value: Any) -> Any:
+        """The next piece of a generator, which reads a value."""
+        return self._step(self._inner.send, value)
+
+    def throw(self, *error: Any) -> Any:
+        """The next piece of a generator, which handles an exception."""
+        return self._step(lambda _: self._inner.throw(*error))
+
+    def __aiter__(self) -> Any:
         return self
 
-    async def __anext__(self) -> Any:
-        call = self._call
-        if call is None:
-            return await self._inner.__anext__()
-        return await call.astep(lambda _: self._inner.__anext__(), None)
+    def __anext__(self) -> Any:
+        return self._astep(lambda _: self._inner.__anext__())
 
-    def __enter__(self) -> ReplyStream:
+    def asend(self, value: Any) -> Any:
+        """The next piece of an asynchronous generator, which reads a value."""
+        return self._astep(self._inner.asend, value)
+
+    def athrow(self, *error: Any) -> Any:
+        """The next piece of an asynchronous generator, which handles an exception."""
+        return self._astep(lambda _: self._inner.athrow(*error))
+
+    def __enter__(self) -> Any:
         self._inner.__enter__()
         return self
 
-    async def __aenter__(self) -> ReplyStream:
+    async def __aenter__(self) -> Any:
         await self._inner.__aenter__()
         return self
 
@@ -132,10 +194,7 @@ class ReplyStream(_Substitute):
         return self._inner.aclose()
 
 
-class ReplyManager(_Substitute):
-    """In place of a manager whose stream begins where it is entered: Anthropic's `messages.stream`, OpenAI's
-    `chat.completions.stream` and `responses.stream`."""
-
+class _ManagerMethods(_Methods):
     def __enter__(self) -> Any:
         call = self._call
         return self._inner.__enter__() if call is None else call.enter(self._inner.__enter__)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ragtrace.errors import SettingError
+from ragtrace.settings.value_forms import check_address
 
 SCHEMES = ("nats", "redis", "rediss", "kafka", "memory")
 _DEFAULT_STREAM = "ragtrace"
@@ -44,6 +45,7 @@ def is_transport(url: str) -> bool:
 
 def parse_address(url: str, where: str = "the address") -> TransportAddress:
     """The parts of `SCHEME://[USER:PASSWORD@]HOST:PORT[,HOST:PORT]/STREAM[?OPTION=VALUE]`. Raises SettingError."""
+    check_address(url, where)
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise SettingError(

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.settings import Settings
 from ragtrace.settings.section import is_loopback
+from ragtrace.settings.value_forms import check_address
 from ragtrace.startup.init import start_evaluation
 from ragtrace.startup.runtime import Runtime
 from ragtrace.text.sanitizer import Sanitizer
@@ -107,6 +108,9 @@ class Worker:
             )
         for name in ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
             endpoint = settings.otlp_endpoint or os.environ.get(name, "")
+            check_address(endpoint, name)
+            if is_transport(endpoint):
+                return
             parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
             for own in filter(None, (self.options.grpc, self.options.http)):
                 host, port = split_address(own)

@@ -626,11 +626,19 @@ def test_settings_of_sign_in_are_whole_or_absent() -> None:
     for missing in whole:
         with pytest.raises(SettingError, match=missing):
             load_oidc({key: value for key, value in whole.items() if key != missing})
-    for key, value in (("ISSUER", "http://id.example.org"), ("ROLES", "x=root"), ("ROLES", "admin"), ("ISSUR", "x")):
+    for key, value in (
+        ("ISSUER", "http://id.example.org"),
+        ("ISSUER", "https://["),
+        ("ROLES", "x=root"),
+        ("ROLES", "admin"),
+        ("ISSUR", "x"),
+    ):
         with pytest.raises(SettingError, match=name + key):
             load_oidc({**whole, name + key: value})
     with pytest.raises(SettingError):
         load_console({"unmasked_roles": "admin,root"}, {})
+    with pytest.raises(SettingError, match="url is no address"):
+        load_console({"url": "https://[logs"}, {})
 
 
 def test_the_console_reads_its_tables_of_the_settings_file(tmp_path: Path) -> None:
@@ -653,6 +661,7 @@ def test_the_console_reads_its_tables_of_the_settings_file(tmp_path: Path) -> No
     ("table", "message"),
     [
         ('[console]\nunmasked_roles = ["root"]', "no role 'root'"),
+        ('[console]\nunmasked_roles = [["admin"]]', "a list of texts"),
         ("[console]\nprot = 1", "did you mean port"),
         ('[console.oidc]\nclient_secret = "x"', "RAGTRACE_CONSOLE_OIDC_CLIENT_SECRET"),
         ("[console]\nport = 70000", "from 0 to 65535"),

@@ -81,6 +81,8 @@ def test_a_text_that_cannot_be_redacted_is_not_sent(judging: Callable[..., Judge
         ({"redact": "metadata_only"}, "set judge_redact to what it may read"),
         ({"judge_redact": "everything"}, "judge_redact is 'everything'; give one of off, pii"),
         ({"judge_redact": "no_such_module:f"}, "cannot be imported"),
+        ({"judge_redact": ":f"}, "cannot be imported"),
+        ({"judge_redact": ".relative:f"}, "cannot be imported"),
         ({"judge_redact": f"{__name__}:TEXT"}, "not a function"),
     ],
 )

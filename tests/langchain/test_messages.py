@@ -17,7 +17,7 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
 from opentelemetry.sdk._logs import LoggerProvider
@@ -25,7 +25,7 @@ from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogR
 
 from ragtrace.tracing.content import ContentPolicy
 from ragtrace_langchain import RagtraceCallbackHandler
-from ragtrace_langchain.chat_messages import message_of
+from ragtrace_langchain.chat_messages import message_of, replies_of
 from tests.conftest import Recorded
 from tests.genai_schemas import violations
 
@@ -398,3 +398,22 @@ def test_the_same_messages_as_an_event(recorded: Recorded) -> None:
 def test_chunks_are_messages_of_the_assistant() -> None:
     """The chunk that a stream is added up to has the assistant's role."""
     assert message_of(AIMessageChunk(content="Four.")).role == "assistant"
+
+
+class Hostile:
+    """An application's object that cannot be asked for its truth or its text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __bool__ = __len__ = __iter__ = __eq__ = __hash__ = __str__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("field", ["content", "additional_kwargs", "tool_calls", "role"])
+def test_a_message_that_cannot_be_read_costs_no_other(field: str) -> None:
+    """It is named by its class where its content cannot be read; the other choices are kept."""
+    bad = AIMessage.model_construct(**{"content": "bad", "additional_kwargs": {}, "type": "ai", field: Hostile()})
+    generations = [ChatGeneration.model_construct(message=message) for message in (bad, AIMessage(content="two years"))]
+    first, second = replies_of(LLMResult.model_construct(generations=[generations]))
+    assert first.text == ("<Hostile>" if field == "content" else "bad")
+    assert (second.role, second.text) == ("assistant", "two years")

@@ -124,3 +124,34 @@ def test_a_file_in_another_form_is_named(tmp_path: Path, name: str, content: byt
     path.write_bytes(content)
     with pytest.raises(DataError, match=words):
         list(read(path))
+
+
+def test_a_value_that_python_does_not_have_costs_its_row(tmp_path: Path) -> None:
+    """A time after the year 9999 in Parquet: the other rows are read."""
+    import pyarrow
+    import pyarrow.parquet
+
+    times = pyarrow.array([0, 2**40, 0], pyarrow.timestamp("s"))
+    pyarrow.parquet.write_table(pyarrow.table({"answer": ["a", "b", "c"], "time": times}), tmp_path / "a.parquet")
+    first, second, third = (fields for _, fields in records(tmp_path / "a.parquet"))
+    assert isinstance(first, dict)
+    assert isinstance(third, dict)
+    assert (first["answer"], third["answer"]) == ("a", "c")
+    assert isinstance(second, ValueError)
+    assert "a value cannot be read" in str(second)
+
+
+def test_parquet_with_broken_bytes_is_one_clear_error(tmp_path: Path) -> None:
+    """Names of columns, and texts, that are no UTF-8."""
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"answer": ["plain"]}), path, compression="none")
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"answer", b"answ\xffr"))
+    with pytest.raises(DataError, match=r"a\.parquet"):
+        list(records(path))
+    path.write_bytes(content.replace(b"plain", b"pl\xffin"))
+    ((_, fields),) = records(path)
+    assert isinstance(fields, ValueError)

@@ -190,6 +190,16 @@ def test_an_answer_that_cannot_be_read_is_asked_again(monkeypatch: pytest.Monkey
     assert len(_rows("s.db")) == COUNT
 
 
+def test_a_line_that_cannot_be_read(server: BatchServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of brackets without end in the provider's file of replies costs none of the others."""
+    keep = server.keep
+    broken = b"[" * 100_000 + b"\n"
+    monkeypatch.setattr(server, "keep", lambda text: keep(broken + text if b'"response"' in text else text))
+    _fill("s.db")
+    assert main(_command("s.db", "--judge-batch", "b.sqlite", evaluators="sexism")) == 0
+    assert len(_rows("s.db")) == COUNT
+
+
 def test_a_provider_without_batches(server: BatchServer, capsys: pytest.CaptureFixture[str]) -> None:
     """A server without batches, and a provider whose batches have another form, end the command with one line that
     says what to do; nothing is asked."""

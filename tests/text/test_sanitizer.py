@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.text.redaction import mask_pii
+from ragtrace.text.sanitizer import Sanitizer, sendable
 
 SECRET = "MARKED-7f3a9c"
 
@@ -65,3 +67,63 @@ def test_an_exception_is_redacted_with_its_causes() -> None:
 def test_a_redaction_that_fails_lets_nothing_out(value: object) -> None:
     """An exception in the application's function replaces the text by a mark, and is not raised."""
     assert Sanitizer(lambda text: 1 // 0 and text).text(value) == "[redaction failed]"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (f"请{SECRET}谢谢".encode(), "请[hidden]谢谢"),
+        (bytearray(SECRET.encode()), "[hidden]"),
+        (memoryview(SECRET.encode()), "[hidden]"),
+        (SECRET.encode("utf-16-le"), "[hidden]"),
+        ("\0".join(SECRET), "[hidden]"),
+        (f"ä{SECRET}".encode("latin-1"), "<"),
+        ({SECRET.encode(): [SECRET.encode()]}, '{"[hidden]": ["[hidden]"]}'),
+    ],
+)
+def test_no_value_hides_in_bytes(value: object, text: str) -> None:
+    """Bytes are read as a text, also with NUL between the letters; of those that are none only their number leaves."""
+    out = Sanitizer(hide)
+    assert out.text(value).startswith(text)
+    assert "MARK" not in out.text(value)
+    assert "MARK" not in out.json({"metadata": value})
+    assert "MARK" not in json.dumps(out.attributes({"attribute": value}))
+
+
+def test_bytes_that_are_a_text_are_read_without_redaction() -> None:
+    """A tool that returns what it read from a file or a socket."""
+    assert Sanitizer().text("größer".encode()) == "größer"
+    assert Sanitizer().text(b"\x89PNG\xff") == "<5 bytes>"
+
+
+def test_keys_within_an_attribute_and_numbers_of_other_classes_are_redacted() -> None:
+    """An attribute's own name stays; what is inside of its value is the application's."""
+    digits = Sanitizer(lambda text: "[number]" if text == "4111111111111111" else hide(text))
+    card = type("Number", (float,), {})(4111111111111111.0)  # as numpy's float64
+    attributes = {"user": {SECRET: {SECRET: 1}}, "card": card, "cards": [card], "share": 0.5, "on": True}
+    assert digits.attributes(attributes) == {
+        "user": {"[hidden]": {"[hidden]": 1}}, "card": "[number]", "cards": ("[number]",), "share": 0.5, "on": True,
+    }  # fmt: skip
+
+
+class Proxy:
+    """It has the class of what it stands for, e.g. a web framework's user name."""
+
+    def __init__(self, value: str | None) -> None:
+        self.value = value
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        if self.value is None:
+            raise RuntimeError("outside of a request")
+        return type(self.value)
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+def test_a_proxy_is_a_text() -> None:
+    """Also one whose class cannot be asked for."""
+    assert sendable(Proxy("ada@acme.io")) == "ada@acme.io"
+    assert Sanitizer(mask_pii).text(Proxy("ada@acme.io")) == "[email]"
+    assert sendable(Proxy(None)) == "<Proxy>"

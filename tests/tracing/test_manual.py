@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import inspect
+import pickle
 import threading
 import time
-from collections import UserDict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections import UserDict, abc
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +26,10 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from opentelemetry import trace as otel
 from opentelemetry.instrumentation.utils import suppress_instrumentation
+from starlette.applications import Starlette
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
 
 import ragtrace
 from ragtrace import semconv
@@ -507,6 +514,47 @@ def test_hostile_objects_never_raise(by_hand: Recorded, caplog: pytest.LogCaptur
     assert by_hand.traces[0].answer == "For 24 months."
 
 
+class Unbound:
+    """A proxy outside of its context, e.g. of a web framework's: even its class cannot be asked for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("outside of a request")
+
+
+@pytest.mark.parametrize("decorate", [ragtrace.retriever, ragtrace.generation, ragtrace.tool])
+def test_a_proxy_outside_of_its_context_is_returned(
+    by_hand: Recorded, decorate: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a function returns reaches the application, whatever it is."""
+    unbound = Unbound()
+    assert decorate(lambda _: unbound)("q") is unbound
+    caplog.clear()
+
+
+def test_a_proxy_outside_of_its_context_costs_itself(by_hand: Recorded) -> None:
+    """Wherever it stands, the request is recorded with all else."""
+    unbound: Any = Unbound()
+    with ragtrace.request("q", tags=unbound, metadata=unbound, session_id=unbound) as request:
+        request.retrieved([unbound, "24 months."])
+        request.answered("For 24 months.", model=unbound)
+    (trace,) = by_hand.traces
+    assert (trace.query, trace.answer, trace.documents[-1].content) == ("q", "For 24 months.", "24 months.")
+
+
+def test_a_reply_whose_attributes_raise_is_no_failure(by_hand: Recorded) -> None:
+    """There is nothing in it to record."""
+
+    class Closed:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
+    before = failures.count
+    with ragtrace.request("q") as request:
+        ragtrace.generation(lambda _: Closed())("q")
+        request.answered("24 months.")
+    assert (by_hand.traces[0].answer, failures.count) == ("24 months.", before)
+
+
 def test_without_init_everything_works_and_records_nothing() -> None:
     """Without `init` the functions do their work, and nothing is recorded."""
     assert manual.active_recorder() is None
@@ -550,6 +598,120 @@ class Cursor:
 
     def __getitem__(self, place: int) -> str:
         return self.rows[place]
+
+
+class PlainStream:
+    """A client's stream that has nothing but pieces."""
+
+    def __init__(self) -> None:
+        self.pieces = iter(["two ", "years"])
+
+    def __iter__(self) -> PlainStream:
+        return self
+
+    def __next__(self) -> str:
+        return next(self.pieces)
+
+
+class PlainAsyncStream:
+    """The asynchronous one."""
+
+    def __init__(self) -> None:
+        self.pieces = iter(["two ", "years"])
+
+    def __aiter__(self) -> PlainAsyncStream:
+        return self
+
+    async def __anext__(self) -> str:
+        try:
+            return next(self.pieces)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+
+_KINDS = (
+    abc.Iterable, abc.Iterator, abc.AsyncIterable, abc.AsyncIterator, abc.Generator, abc.Sized, abc.Container,
+    abc.Collection, AbstractContextManager, AbstractAsyncContextManager,
+)  # fmt: skip
+_STREAMS = (PlainStream, PlainAsyncStream, Cursor, lambda: (text for text in ("two ", "years")))
+
+
+@pytest.mark.parametrize("make", _STREAMS)
+def test_a_stream_is_of_the_kinds_that_it_was(by_hand: Recorded, make: Callable[[], Any]) -> None:
+    """Frameworks ask whether a stream is asynchronous, has a length or is a manager."""
+    plain, traced = make(), ragtrace.generation(make)()
+    for kind in _KINDS:
+        assert isinstance(traced, kind) is isinstance(plain, kind), kind
+    for name in ("__len__", "__aiter__", "__iter__", "__anext__", "__enter__", "__aexit__", "close", "aclose"):
+        assert hasattr(traced, name) is hasattr(plain, name), name
+
+
+@pytest.mark.parametrize("make", [PlainStream, PlainAsyncStream])
+def test_a_web_framework_sends_a_stream(by_hand: Recorded, make: Callable[[], Any]) -> None:
+    """Starlette and FastAPI iterate over a stream in threads, unless it is asynchronous."""
+    answer = ragtrace.generation(make)
+
+    async def page(request: Any) -> StreamingResponse:
+        return StreamingResponse(answer())
+
+    with TestClient(Starlette(routes=[Route("/", page)])) as client:
+        assert client.get("/").text == "two years"
+    (trace,) = by_hand.traces
+    assert trace.answer == "two years"
+
+
+class Proxy:
+    """What a library puts in the place of a stream: the attributes are the stream's, the operators are its own."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.inner)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def test_a_proxy_of_a_stream_can_be_read(by_hand: Recorded) -> None:
+    """It is no iterator, though it has the iterator's attributes."""
+    assert list(ragtrace.generation(lambda: Proxy(PlainStream()))()) == ["two ", "years"]
+
+
+def test_what_is_sent_to_a_stream_reaches_it(by_hand: Recorded) -> None:
+    """A generator that a function returns is read whichever way its pieces are asked for."""
+
+    def pieces() -> Generator[str, str, None]:
+        heard = yield "two "
+        try:
+            yield heard
+        except ValueError:
+            yield " or three"
+
+    async def later() -> AsyncGenerator[str, str]:
+        heard = yield "two "
+        try:
+            yield heard
+        except ValueError:
+            yield " or three"
+
+    async def read() -> list[str]:
+        stream = ragtrace.generation(lambda question: later())("q")
+        read = [await anext(stream), await stream.asend("years"), await stream.athrow(ValueError())]
+        return read + [piece async for piece in stream]
+
+    stream = ragtrace.generation(lambda question: pieces())("q")
+    assert [next(stream), stream.send("years"), stream.throw(ValueError()), *stream] == ["two ", "years", " or three"]
+    assert asyncio.run(read()) == ["two ", "years", " or three"]
+    assert [trace.answer for trace in by_hand.traces] == ["two years or three"] * 2
+
+
+def test_a_copy_of_a_cursor_is_a_cursor(by_hand: Recorded) -> None:
+    """Caches copy and write what a function returns."""
+    cursor = ragtrace.retriever(Cursor)()
+    for copied in (copy.copy(cursor), pickle.loads(pickle.dumps(cursor))):
+        assert type(copied) is Cursor
+        assert list(copied) == cursor.rows
 
 
 def test_a_cursor_stays_a_cursor(by_hand: Recorded) -> None:

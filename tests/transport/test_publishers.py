@@ -246,14 +246,19 @@ def test_a_password_that_changes_holds_nothing_up(
     gc.collect()  # while the warnings of connections that are open still are ignored
 
 
-def test_a_wrong_address_is_an_error_at_the_start() -> None:
+def test_a_wrong_address_is_an_error_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """An address without a host, one of an unknown broker, and two brokers for one worker are refused
     with what to write instead."""
     with pytest.raises(SettingError, match="nats://localhost:4222/ragtrace"):
         load_worker({"source": "amqp://localhost"})
+    with pytest.raises(SettingError, match="no address of a server"):
+        load_worker({"source": "nats://[::1/stream"})
     with pytest.raises(SettingError, match="needs a host"):
         load_worker({"source": "nats:///stream"})
     with pytest.raises(SettingError, match="set spans = false of"):
         Worker(load_worker({"spans": False, "http": "127.0.0.1:0"}), load({"otlp_endpoint": "memory://here/two"}))
     with pytest.raises(SettingError, match="give an OTLP endpoint"):
         Worker(load_worker({"source": "memory://here/one"}), load({"otlp_endpoint": "memory://here/two"}))
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::1:4318")
+    with pytest.raises(SettingError, match="OTEL_EXPORTER_OTLP_ENDPOINT is no address"):
+        Worker(load_worker({"http": "127.0.0.1:0"}), load({}))
