@@ -44,7 +44,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "refusal": (
         None,
         "refusal.npz",
-        "dfbbca96b84e81d976c808e2b8ebca002f4bae63e0da3acee579b3e12814c898",
+        "cc049b3628baba41c8638fc39a8b3813e97bd20259597448026155737112def0",
     ),
     "word_vectors": (
         None,
