@@ -413,7 +413,13 @@ No.
 Only employees can use {t}.
 The data are not sufficient evidence for a recall, the agency ruled.
 Scientists do not know why whales sing.
-It is unclear who owned the painting before the war, the museum said.""",
+It is unclear who owned the painting before the war, the museum said.
+The forms are not available in Spanish.
+The files must not be sent by post.
+You do not have to give any details.
+There is no data roaming on ferries.
+The information sheet is not printed any more.
+The lease does not allow subletting.""",
     "de": """Geöffnete Ware kann nicht zurückgegeben werden.
 Haustiere sind nicht erlaubt.
 Das ist nicht im Preis enthalten.
@@ -453,7 +459,14 @@ Die Kamera hat keinen Zoom.
 Vor {n} Uhr ist kein Einlass möglich.
 Rückfragen sind nicht nötig.
 Der Artikel ist derzeit nicht lieferbar.
-Anhänger dürfen dort nicht parken.""",
+Anhänger dürfen dort nicht parken.
+Der Pachtvertrag lässt keine Untervermietung zu.
+Die Formulare sind nicht auf Englisch erhältlich.
+Der Bericht wurde nicht unterschrieben.
+Auskünfte über Kunden werden nicht erteilt.
+Die Garantie schließt keine Akkus ein.
+Wir können die Rate nicht stunden.
+Das gilt nicht für {t}.""",
     "fr": """Les articles ouverts ne peuvent pas être retournés.
 Les animaux ne sont pas admis.
 Ce n'est pas compris dans le prix.
@@ -492,7 +505,14 @@ Personne ne peut entrer avant {n} heures.
 Le contrat ne peut pas être cédé.
 Vous ne pouvez pas cumuler deux remises.
 Elle n'est pas étanche.
-Rien n'est facturé à l'avance.""",
+Rien n'est facturé à l'avance.
+Le bail n'autorise aucune sous-location.
+Les formulaires ne sont pas disponibles en anglais.
+Le rapport n'a pas été signé.
+La garantie n'inclut pas les batteries.
+Nous ne pouvons pas différer le paiement.
+Le statut n'admet aucun retard.
+Cela ne vaut pas pour {t}.""",
     "es": """Los artículos abiertos no se pueden devolver.
 No se admiten mascotas.
 No está incluido en el precio.
@@ -531,7 +551,16 @@ Nadie puede entrar antes de las {n}.
 No, el contrato no se puede ceder.
 No se pueden acumular dos descuentos.
 No es sumergible.
-No se cobra nada por adelantado.""",
+No se cobra nada por adelantado.
+El alquiler no permite subarrendar.
+Los formularios no están disponibles en inglés.
+El informe no fue firmado.
+La garantía no incluye las baterías.
+No podemos aplazar el pago.
+El reglamento no admite retrasos.
+No tenemos tienda en el centro.
+No hace falta enviar recibos.
+Esto no se aplica a {t}.""",
     "it": """Gli articoli aperti non possono essere restituiti.
 Gli animali non sono ammessi.
 Non è incluso nel prezzo.
@@ -570,7 +599,17 @@ L'articolo non è in vendita al momento.
 Nessuno può entrare prima delle {n}.
 Non si possono cumulare due sconti.
 Non è subacqueo.
-Non si paga nulla in anticipo.""",
+Non si paga nulla in anticipo.
+L'affitto non permette di subaffittare.
+I moduli non sono disponibili in inglese.
+Il rapporto non è stato firmato.
+La garanzia non include le batterie.
+Non possiamo rinviare il pagamento.
+Lo statuto non ammette ritardi.
+Non abbiamo un negozio in centro.
+Non servono ricevute.
+Non è adatto alle donne in gravidanza.
+Questo non vale per {t}.""",
     "pt": """Os artigos abertos não podem ser devolvidos.
 Não são permitidos animais.
 Não está incluído no preço.
@@ -609,7 +648,16 @@ Ninguém pode entrar antes das {n}.
 Não se podem acumular dois descontos.
 Não é submersível.
 Nada é cobrado antecipadamente.
-O quarto não tem varanda.""",
+O quarto não tem varanda.
+O arrendamento não permite subalugar.
+Os formulários não estão disponíveis em inglês.
+O relatório não foi assinado.
+A garantia não abrange as baterias.
+Não podemos adiar o pagamento.
+O regulamento não admite atrasos.
+Não temos loja no centro.
+Não é preciso enviar recibos.
+Isto não se aplica a {t}.""",
     "nl": """Geopende artikelen kunnen niet worden teruggestuurd.
 Huisdieren zijn niet toegestaan.
 Dat is niet bij de prijs inbegrepen.
@@ -648,7 +696,15 @@ Niemand mag voor {n} uur naar binnen.
 Twee kortingen kunnen niet worden gecombineerd.
 Het is niet waterproof.
 Er wordt niets vooraf in rekening gebracht.
-U hoeft niets te doen.""",
+U hoeft niets te doen.
+De huur staat geen onderverhuur toe.
+De formulieren zijn niet in het Engels verkrijgbaar.
+Het rapport is niet ondertekend.
+De garantie omvat geen accu's.
+Wij kunnen de betaling niet uitstellen.
+Wij hebben geen winkel in het centrum.
+Bonnetjes zijn niet nodig.
+Dit geldt niet voor {t}.""",
     "zh": """开封的商品不能退货。
 不允许携带宠物。
 价格中不包含此项。
@@ -687,7 +743,16 @@ U hoeft niets te doen.""",
 两个优惠不能同时使用。
 手表不防水。
 不预先收费。
-没有收据不能报销。""",
+没有收据不能报销。
+租约不允许转租。
+表格没有英文版。
+报告没有签字。
+保修不包括电池。
+我们不能延期付款。
+规定不允许迟到。
+我们没有市中心的门店。
+不需要寄送收据。
+这不适用于{t}。""",
     "ja": """開封済みの商品は返品できません。
 ペットは同伴できません。
 料金には含まれていません。
@@ -726,7 +791,16 @@ U hoeft niets te doen.""",
 二つの割引を併用することはできません。
 時計は防水ではありません。
 前払いは必要ありません。
-追加の費用は発生しません。""",
+追加の費用は発生しません。
+賃貸では転貸は認められていません。
+用紙の英語版はありません。
+報告書は署名されていません。
+保証に電池は含まれません。
+支払いの延期はできません。
+規則では遅刻は認められません。
+市内に店舗はありません。
+領収書を送る必要はありません。
+{t}には適用されません。""",
 }
 
 

@@ -44,7 +44,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "refusal": (
         None,
         "refusal.npz",
-        "cc049b3628baba41c8638fc39a8b3813e97bd20259597448026155737112def0",
+        "43e1dda1f806547e24adeec26907a22c734f57f26148fc23e6e7764ba1f21fe0",
     ),
     "word_vectors": (
         None,
