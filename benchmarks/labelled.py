@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -149,7 +148,7 @@ def other_words(_folder: Path) -> Examples:
     """Questions with a chunk that answers in other words, with one near the subject that does not answer, and with the
     right one of the next question in the language; `other_words.txt` beside this file was written for ragtrace."""
     written = Path(__file__).with_name("other_words.txt").read_text(encoding="utf-8").splitlines()
-    cases = [re.split(r" (?<!\\)\| ", line) for line in written if not line.startswith("#")]
+    cases = [line.split(" | ") for line in written if not line.startswith("#")]
     for place, (language, question, right, wrong) in enumerate(cases):
         after = cases[place + 1 :] + cases[:place]
         foreign = next((chunk for other, _, chunk, _ in after if other == language), wrong)

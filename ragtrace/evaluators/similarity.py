@@ -91,10 +91,10 @@ def _answer_to_query(traces: Sequence[Trace], settings: Settings) -> list[Any]:
 def _names_subject(answer: str) -> bool:
     """Whether an answer has enough words; two signs of a script without spaces count as one that carries meaning."""
     text = answer[:_READ_WORDS]
-    unspaced = len(_UNSPACED.findall(text))
-    spaced = _UNSPACED.sub(" ", text).lower()
-    meaning = sum(word not in FUNCTION_WORDS for word in _WORD.findall(spaced))
-    return meaning + unspaced // 2 > _FEW_WORDS or len(spaced.split()) > _FEW_IN_ALL
+    signs = len(_UNSPACED.findall(text))
+    others = _UNSPACED.sub(" ", text).lower()
+    meaning = sum(word not in FUNCTION_WORDS for word in _WORD.findall(others)) + signs // 2
+    return meaning > _FEW_WORDS or len(others.split()) > _FEW_IN_ALL
 
 
 def _by_named_model(trace: Trace, model: str) -> Any:
@@ -110,8 +110,8 @@ def _relevance_of_answer(check: Evaluator, value: Any, model: str) -> float | Sc
     """The score for an answer's mean or highest cosine, which is None where it has too few words."""
     if value is None:
         return Score(check.name, label=NOT_APPLICABLE, explanation="the answer has too few words to tell its subject")
-    clipped = _clipped(value, -1.0)
-    return Score(check.name, value=clipped, explanation=f"by {model}") if model else clipped
+    cosine = _clipped(value, -1.0)
+    return Score(check.name, value=cosine, explanation=f"by {model}") if model else cosine
 
 
 @evaluator(
@@ -227,7 +227,7 @@ def _encoded_in_place(trace: Trace, settings: Settings) -> list[float]:
 _SOFT = f"{_H2O}, Context Relevancy Evaluator (Soft Recall and Precision)"
 
 
-@evaluator(needs={"query", "documents"}, version="4", threshold=0.19, method="model", batch=True, source=_SOFT)
+@evaluator(needs={"query", "documents"}, version="4", threshold=0.17, method="model", batch=True, source=_SOFT)
 def context_relevancy_recall(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
     """Maximum over the chunks of S(query, chunk): a third the cosine of the query and the chunk's nearest sentence, two
     thirds the share of the query's words that the chunk holds, rare words weighing more; at least 0.6 of the cosine,
