@@ -144,6 +144,30 @@ def swapped(of_set: list[Row]) -> Examples:
             break
 
 
+def other_words(_folder: Path) -> Examples:
+    """Questions with a chunk that answers in other words, with one near the subject that does not answer, and with the
+    right one of the next question in the language; `other_words.txt` beside this file was written for ragtrace."""
+    written = Path(__file__).with_name("other_words.txt").read_text(encoding="utf-8").splitlines()
+    cases = [line.split(" | ") for line in written if not line.startswith("#")]
+    for place, (language, question, right, wrong) in enumerate(cases):
+        after = cases[place + 1 :] + cases[:place]
+        foreign = next((chunk for other, _, chunk, _ in after if other == language), wrong)
+        for good, chunk in ((True, right), (False, wrong), (False, foreign)):
+            text = chunk.replace(r"\|", "|").replace(r"\n", "\n")
+            yield Example(question, good, trace({"query": question, "contexts": [text], "answer": ""}))
+
+
+def exchanges(with_chunks: bool) -> Callable[[Path], Examples]:
+    """Questions and faithful answers of assistants, with their own question and with another's: those with chunks, and
+    the lists, tables and code without. `exchanges.jsonl` beside this file was written for ragtrace."""
+
+    def read(_folder: Path) -> Examples:
+        written = [{"id": str(n), **row} for n, row in enumerate(rows(Path(__file__).parent, "exchanges"))]
+        return swapped([row for row in written if bool(row["contexts"]) == with_chunks])
+
+    return read
+
+
 def handmade(name: str, evaluator: str = "", categories: tuple[str, ...] = ()) -> Callable[[Path], Examples]:
     """A hand-written set whose bad rows have `fail` or `refuse`; of one evaluator, and of some categories."""
 
@@ -172,6 +196,9 @@ SETS: Mapping[str, Callable[[Path], Examples]] = {
     "own and foreign chunks": own_and_foreign,
     "msmarco_hardneg": labelled("msmarco_hardneg"),
     "wice_context": labelled("wice_context"),
+    "handmade other words": other_words,
+    "handmade exchanges": exchanges(with_chunks=True),
+    "handmade lists and code": exchanges(with_chunks=False),
     "ragtruth_refusal": ragtruth_refusals,
     "handmade refusal": handmade("refusal"),
     "handmade full_refusal": handmade("rag", categories=("full_refusal",)),

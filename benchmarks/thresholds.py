@@ -46,7 +46,11 @@ _STEPS = 100
 _PER_SOURCE = 3
 
 _GROUNDING = "ragtruth_dev QA, ragtruth_dev Summary, ragtruth_dev Data2txt, qags_cnndm, wice, begin, handmade grounding"
-_CHUNKS = "own and foreign chunks, msmarco_hardneg, wice_context, handmade questions"
+_CHUNKS = (
+    "own and foreign chunks, msmarco_hardneg, wice_context, handmade questions, handmade other words, "
+    "handmade exchanges"
+)
+_ANSWERS = "qa_swap, handmade questions, handmade exchanges, handmade lists and code"
 _TOXIC = "openai_moderation, surge_toxicity, xstest_prompts, handmade toxicity, ragtruth answers, handmade answers"
 # HateCheck labels hate: insults of individuals and abuse of objects are among its rows without it.
 _LOOPS = "loop_synth, ragtruth answers, handmade answers"
@@ -57,8 +61,8 @@ EVIDENCE: Mapping[str, str] = {
     "hallucination_cross_encoder": _GROUNDING,
     "groundedness_lexical": _GROUNDING,
     "answer_correctness": "ragtruth references",
-    "answer_relevance": "qa_swap, handmade questions",
-    "answer_relevance_max": "qa_swap, handmade questions",
+    "answer_relevance": _ANSWERS,
+    "answer_relevance_max": _ANSWERS,
     "context_relevancy": _CHUNKS,
     "context_relevancy_recall": _CHUNKS,
     "context_relevancy_precision": _CHUNKS,

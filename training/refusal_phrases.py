@@ -142,7 +142,22 @@ Die Dokumente enthalten dazu keine Angaben.
 Dazu darf ich keine Auskunft geben.
 Keine Angabe.
 Keine Antwort gefunden.
-Hierzu findet sich im Handbuch nichts.""",
+Hierzu findet sich im Handbuch nichts.
+Der Text macht dazu keine Aussage.
+Zu {t} äußert sich das Dokument nicht.
+Das wird im Text nicht erwähnt.
+Das lässt sich den Quellen nicht entnehmen.
+Mir fehlen die Angaben, um das zu beantworten.
+Ich fürchte, da muss ich passen.
+Da bin ich überfragt.
+Dazu möchte ich mich nicht äußern.
+Das liegt außerhalb meines Wissens.
+Ich bin nicht befugt, über {t} zu sprechen.
+Hierauf habe ich leider keine Antwort.
+Entschuldigung, das kann ich nicht.
+Damit kann ich nicht dienen.
+Nichts gefunden.
+Es tut mir leid, hier komme ich nicht weiter.""",
     "fr": """Je ne sais pas.
 Je n'ai trouvé aucune information sur {t}.
 Je ne peux pas répondre à cette question.
@@ -154,7 +169,21 @@ Aucune réponse trouvée.
 Rien dans le manuel ne concerne {t}.
 Désolé, cette information n'est pas disponible.
 Cela dépasse mes compétences.
-Cette question sort de mon domaine.""",
+Cette question sort de mon domaine.
+Le texte ne dit rien à ce propos.
+Le document ne parle pas de {t}.
+Le passage ne donne pas cette précision.
+Les extraits n'indiquent pas la réponse.
+Il n'est fait aucune mention de {t}.
+Ce point n'est pas abordé.
+Rien n'est dit sur {t}.
+Je regrette, je n'ai pas d'éléments pour répondre.
+J'ai bien peur de ne pas savoir.
+Je n'en sais rien.
+Je ne souhaite pas m'exprimer sur {t}.
+Je n'ai pas le droit de parler de {t}.
+Navré, mais cela m'est impossible.
+Je ne saurais le dire.""",
     "es": """No lo sé.
 No he encontrado información sobre {t}.
 No puedo responder a esa pregunta.
@@ -166,7 +195,21 @@ No se encontró respuesta.
 Nada en el manual trata sobre {t}.
 Esa información no está disponible.
 Eso queda fuera de mi alcance.
-No tengo permitido hablar de {t}.""",
+No tengo permitido hablar de {t}.
+El texto no dice nada al respecto.
+El documento no habla de {t}.
+El fragmento no aclara este punto.
+Las fuentes no indican la respuesta.
+No se hace mención de {t}.
+Ese punto no se trata.
+Me faltan datos para responder.
+Me temo que no lo sé.
+Ni idea.
+No quiero pronunciarme sobre {t}.
+No me está permitido comentar {t}.
+Disculpe, pero eso no me es posible.
+No sabría decirle.
+Nada se dice sobre {t}.""",
     "it": """Non lo so.
 Non ho trovato informazioni su {t}.
 Non posso rispondere a questa domanda.
@@ -178,7 +221,21 @@ Nessuna risposta trovata.
 Nel manuale non c'è nulla su {t}.
 Questa informazione non è disponibile.
 Questo va oltre le mie competenze.
-Mi dispiace, non posso parlare di {t}.""",
+Mi dispiace, non posso parlare di {t}.
+Il testo non dice nulla al riguardo.
+Il documento non parla di {t}.
+Il brano non chiarisce questo punto.
+Le fonti non indicano la risposta.
+Non si fa menzione di {t}.
+Questo punto non viene trattato.
+Mi mancano i dati per rispondere.
+Temo di non saperlo.
+Non ne ho idea.
+Preferirei non parlare di {t}.
+Non mi è permesso commentare {t}.
+Mi spiace, ma non mi è possibile.
+Non saprei dire.
+Nulla è indicato su {t}.""",
     "pt": """Não sei.
 Não encontrei informações sobre {t}.
 Não posso responder a essa pergunta.
@@ -190,7 +247,21 @@ Nenhuma resposta encontrada.
 Nada no manual trata de {t}.
 Essa informação não está disponível.
 Isso está fora do meu alcance.
-Desculpe, não posso falar sobre {t}.""",
+Desculpe, não posso falar sobre {t}.
+O texto não diz nada a esse respeito.
+O documento não fala sobre {t}.
+O trecho não esclarece este ponto.
+As fontes não indicam a resposta.
+Não é feita menção a {t}.
+Este ponto não é abordado.
+Faltam-me dados para responder.
+Receio não saber.
+Não faço ideia.
+Prefiro não comentar {t}.
+Não me é permitido falar sobre {t}.
+Lamento, mas não me é possível.
+Não saberia dizer.
+Nada é dito sobre {t}.""",
     "nl": """Dat weet ik niet.
 Ik heb geen informatie over {t} gevonden.
 Ik kan deze vraag niet beantwoorden.
@@ -202,7 +273,21 @@ Geen antwoord gevonden.
 In de handleiding staat niets over {t}.
 Deze informatie is niet beschikbaar.
 Dat valt buiten mijn kennis.
-Het spijt me, daar mag ik niets over zeggen.""",
+Het spijt me, daar mag ik niets over zeggen.
+De tekst zegt hier niets over.
+Het document gaat niet in op {t}.
+De passage maakt dit niet duidelijk.
+De bronnen geven geen antwoord.
+Er wordt geen melding gemaakt van {t}.
+Dit punt wordt niet behandeld.
+Ik mis de gegevens om dit te beantwoorden.
+Ik vrees dat ik het niet weet.
+Geen idee.
+Ik wil me niet uitlaten over {t}.
+Ik mag niet praten over {t}.
+Sorry, maar dat kan ik niet.
+Dat zou ik niet kunnen zeggen.
+Hier kom ik helaas niet uit.""",
     "zh": """我不知道。
 抱歉,我无法回答这个问题。
 文档中没有提到{t}。
@@ -214,7 +299,21 @@ Het spijt me, daar mag ik niets over zeggen.""",
 根据现有资料无法确定。
 手册没有说明{t}。
 很遗憾,找不到答案。
-我不能讨论{t}。""",
+我不能讨论{t}。
+文本没有对此作出说明。
+文件未涉及{t}。
+这段话没有讲清楚这一点。
+来源中找不到答案。
+文中并未提及{t}。
+我缺少回答所需的资料。
+恐怕我不知道。
+我不太清楚。
+我不想对{t}发表意见。
+我无权谈论{t}。
+抱歉,这个我做不到。
+很遗憾,我帮不上您。
+我答不上来。
+这一点没有写明。""",
     "ja": """わかりません。
 申し訳ありませんが、お答えできません。
 資料には{t}についての記載がありません。
@@ -226,7 +325,21 @@ Het spijt me, daar mag ik niets over zeggen.""",
 情報が不足しています。
 {t}についてはお話しできません。
 該当する情報はありません。
-それは私の知識の範囲外です。""",
+それは私の知識の範囲外です。
+本文では触れられていません。
+文書は{t}について述べていません。
+この箇所からは読み取れません。
+資料に答えは見当たりません。
+{t}についての言及はありません。
+お答えするための情報がございません。
+残念ながら存じません。
+ちょっと分かりかねます。
+{t}についての発言は控えます。
+{t}について話すことは許されていません。
+すみませんが、それはできかねます。
+ご期待に沿えず申し訳ございません。
+私には判断しかねます。
+何も書かれていません。""",
 }
 
 ANSWERS = {
@@ -300,7 +413,13 @@ No.
 Only employees can use {t}.
 The data are not sufficient evidence for a recall, the agency ruled.
 Scientists do not know why whales sing.
-It is unclear who owned the painting before the war, the museum said.""",
+It is unclear who owned the painting before the war, the museum said.
+The forms are not available in Spanish.
+The files must not be sent by post.
+You do not have to give any details.
+There is no data roaming on ferries.
+The information sheet is not printed any more.
+The lease does not allow subletting.""",
     "de": """Geöffnete Ware kann nicht zurückgegeben werden.
 Haustiere sind nicht erlaubt.
 Das ist nicht im Preis enthalten.
@@ -310,7 +429,44 @@ Es gibt keine Rabatte für Studenten.
 Leider endet die Frist nach {n} Tagen.
 Es tut mir leid, das zu hören.
 Die Garantie beträgt {n} Monate.
-Ohne Ausweis kann niemand eintreten.""",
+Ohne Ausweis kann niemand eintreten.
+Der Tarif enthält kein Datenvolumen im Ausland.
+Für {t} gibt es keine Frist.
+Das Formular muss nicht unterschrieben werden.
+Der Schlüssel kann nicht nachgemacht werden.
+Die Folie lässt sich nicht wieder ablösen.
+Mitarbeiter dürfen private Geräte nicht anschließen.
+Man braucht keinen Termin.
+Sie benötigen dafür kein Visum.
+Sie können {t} nicht online ändern.
+Es gibt im Haus keine Küche.
+In der Filiale gibt es leider keinen Geldautomaten.
+Es besteht keine Pflicht zur Anmeldung.
+Auf gebrauchte Geräte wird keine Gewährleistung gegeben.
+Der Kurs findet im August nicht statt.
+Das Ticket gilt nicht im Fernverkehr.
+Ein Umtausch ist ausgeschlossen.
+Die Kosten werden nicht erstattet.
+Nein, der Mietwagen darf nicht ins Ausland gefahren werden.
+Das Mittel wirkt nicht gegen Viren.
+Die Tabletten sollten nicht mit Milch eingenommen werden.
+Der Preis enthält keine Mehrwertsteuer.
+Die Datei darf nicht größer als {n} MB sein.
+Wir nehmen keine Schecks an.
+Wir haben montags nicht geöffnet.
+Der Stecker passt nicht in britische Dosen.
+Die Kamera hat keinen Zoom.
+Vor {n} Uhr ist kein Einlass möglich.
+Rückfragen sind nicht nötig.
+Der Artikel ist derzeit nicht lieferbar.
+Anhänger dürfen dort nicht parken.
+Der Pachtvertrag lässt keine Untervermietung zu.
+Die Formulare sind nicht auf Englisch erhältlich.
+Der Bericht wurde nicht unterschrieben.
+Auskünfte über Kunden werden nicht erteilt.
+Die Garantie schließt keine Akkus ein.
+Wir können die Rate nicht stunden.
+Das gilt nicht für {t}.""",
     "fr": """Les articles ouverts ne peuvent pas être retournés.
 Les animaux ne sont pas admis.
 Ce n'est pas compris dans le prix.
@@ -319,7 +475,44 @@ Non, une prolongation n'est pas possible.
 Il n'y a pas de remise pour les étudiants.
 Malheureusement, le délai expire après {n} jours.
 La garantie est de {n} mois.
-Sans badge, personne ne peut entrer.""",
+Sans badge, personne ne peut entrer.
+Le forfait n'inclut pas de données à l'étranger.
+Il n'y a pas de délai pour {t}.
+Le formulaire n'a pas besoin d'être signé.
+La clé ne peut pas être reproduite.
+Les salariés ne doivent pas brancher d'appareils privés.
+Il ne faut pas de rendez-vous.
+Vous n'avez pas besoin de visa.
+Vous ne pouvez pas modifier {t} en ligne.
+Il n'y a pas de cuisine dans l'immeuble.
+L'agence n'a malheureusement pas de distributeur.
+Aucune inscription n'est nécessaire.
+Les appareils d'occasion ne sont pas garantis.
+Le cours n'a pas lieu en août.
+Le billet n'est pas valable dans les trains rapides.
+Les frais ne sont pas remboursés.
+Non, la voiture ne doit pas quitter le pays.
+Ce produit n'agit pas contre les virus.
+Les comprimés ne doivent pas être pris avec du lait.
+Le prix ne comprend pas la TVA.
+Le fichier ne doit pas dépasser {n} Mo.
+Nous n'acceptons pas les chèques.
+Nous ne sommes pas ouverts le lundi.
+L'appareil photo n'a pas de zoom.
+Le nom ne doit pas contenir de chiffres.
+L'article n'est pas livrable actuellement.
+Personne ne peut entrer avant {n} heures.
+Le contrat ne peut pas être cédé.
+Vous ne pouvez pas cumuler deux remises.
+Elle n'est pas étanche.
+Rien n'est facturé à l'avance.
+Le bail n'autorise aucune sous-location.
+Les formulaires ne sont pas disponibles en anglais.
+Le rapport n'a pas été signé.
+La garantie n'inclut pas les batteries.
+Nous ne pouvons pas différer le paiement.
+Le statut n'admet aucun retard.
+Cela ne vaut pas pour {t}.""",
     "es": """Los artículos abiertos no se pueden devolver.
 No se admiten mascotas.
 No está incluido en el precio.
@@ -328,7 +521,46 @@ No, no es posible ampliarla.
 No hay descuentos para estudiantes.
 Lamentablemente, el plazo termina a los {n} días.
 La garantía es de {n} meses.
-Sin tarjeta no puede entrar nadie.""",
+Sin tarjeta no puede entrar nadie.
+La tarifa no incluye datos en el extranjero.
+No hay plazo para {t}.
+El formulario no tiene que firmarse.
+La llave no se puede copiar.
+Los empleados no deben conectar aparatos privados.
+No se necesita cita.
+No necesita visado.
+No puede modificar {t} por internet.
+No hay cocina en el edificio.
+La oficina no tiene cajero.
+No es obligatorio inscribirse.
+Los aparatos usados no tienen garantía.
+El curso no se celebra en agosto.
+El billete no vale en trenes rápidos.
+Los gastos no se reembolsan.
+No, el coche no puede salir del país.
+Este producto no actúa contra los virus.
+Las pastillas no deben tomarse con leche.
+El precio no incluye el IVA.
+El archivo no puede superar los {n} MB.
+No aceptamos cheques.
+No abrimos los lunes.
+La cámara no tiene zoom.
+El nombre no puede llevar cifras.
+El artículo no está en venta actualmente.
+Nadie puede entrar antes de las {n}.
+No, el contrato no se puede ceder.
+No se pueden acumular dos descuentos.
+No es sumergible.
+No se cobra nada por adelantado.
+El alquiler no permite subarrendar.
+Los formularios no están disponibles en inglés.
+El informe no fue firmado.
+La garantía no incluye las baterías.
+No podemos aplazar el pago.
+El reglamento no admite retrasos.
+No tenemos tienda en el centro.
+No hace falta enviar recibos.
+Esto no se aplica a {t}.""",
     "it": """Gli articoli aperti non possono essere restituiti.
 Gli animali non sono ammessi.
 Non è incluso nel prezzo.
@@ -337,7 +569,47 @@ No, non è possibile prolungarla.
 Non ci sono sconti per gli studenti.
 Purtroppo il termine scade dopo {n} giorni.
 La garanzia è di {n} mesi.
-Senza tessera non può entrare nessuno.""",
+Senza tessera non può entrare nessuno.
+La tariffa non include dati all'estero.
+Non c'è una scadenza per {t}.
+Il modulo non deve essere firmato.
+La chiave non può essere copiata.
+I dipendenti non devono collegare apparecchi privati.
+Non serve un appuntamento.
+Non ha bisogno del visto.
+Non può modificare {t} online.
+Nell'edificio non c'è una cucina.
+La filiale non ha uno sportello automatico.
+Non è obbligatorio iscriversi.
+Gli apparecchi usati non hanno garanzia.
+Il corso non si tiene in agosto.
+Il biglietto non vale sui treni veloci.
+Le spese non vengono rimborsate.
+No, l'auto non può uscire dal paese.
+Questo prodotto non agisce contro i virus.
+Le compresse non vanno prese con il latte.
+Il prezzo non comprende l'IVA.
+La polizza non copre i furti.
+Il file non può superare {n} MB.
+Non accettiamo assegni.
+Non apriamo il lunedì.
+La fotocamera non ha lo zoom.
+Il nome non può contenere cifre.
+L'articolo non è in vendita al momento.
+Nessuno può entrare prima delle {n}.
+Non si possono cumulare due sconti.
+Non è subacqueo.
+Non si paga nulla in anticipo.
+L'affitto non permette di subaffittare.
+I moduli non sono disponibili in inglese.
+Il rapporto non è stato firmato.
+La garanzia non include le batterie.
+Non possiamo rinviare il pagamento.
+Lo statuto non ammette ritardi.
+Non abbiamo un negozio in centro.
+Non servono ricevute.
+Non è adatto alle donne in gravidanza.
+Questo non vale per {t}.""",
     "pt": """Os artigos abertos não podem ser devolvidos.
 Não são permitidos animais.
 Não está incluído no preço.
@@ -346,7 +618,46 @@ Não, não é possível prolongar.
 Não há descontos para estudantes.
 Infelizmente, o prazo termina após {n} dias.
 A garantia é de {n} meses.
-Sem cartão ninguém pode entrar.""",
+Sem cartão ninguém pode entrar.
+O tarifário não inclui dados no estrangeiro.
+Não há prazo para {t}.
+O formulário não precisa de ser assinado.
+A chave não pode ser copiada.
+Os funcionários não devem ligar aparelhos privados.
+Não é preciso marcar hora.
+Não precisa de visto.
+Não pode alterar {t} pela internet.
+O edifício não tem cozinha.
+A agência não tem caixa automática.
+Não é obrigatório inscrever-se.
+Os aparelhos usados não têm garantia.
+O curso não se realiza em agosto.
+O bilhete não é válido nos comboios rápidos.
+As despesas não são reembolsadas.
+Não, o carro não pode sair do país.
+Este produto não atua contra vírus.
+Os comprimidos não devem ser tomados com leite.
+O preço não inclui o IVA.
+O ficheiro não pode exceder {n} MB.
+Não aceitamos cheques.
+Não abrimos à segunda-feira.
+A câmara não tem zoom.
+O nome não pode ter algarismos.
+O artigo não está à venda de momento.
+Ninguém pode entrar antes das {n}.
+Não se podem acumular dois descontos.
+Não é submersível.
+Nada é cobrado antecipadamente.
+O quarto não tem varanda.
+O arrendamento não permite subalugar.
+Os formulários não estão disponíveis em inglês.
+O relatório não foi assinado.
+A garantia não abrange as baterias.
+Não podemos adiar o pagamento.
+O regulamento não admite atrasos.
+Não temos loja no centro.
+Não é preciso enviar recibos.
+Isto não se aplica a {t}.""",
     "nl": """Geopende artikelen kunnen niet worden teruggestuurd.
 Huisdieren zijn niet toegestaan.
 Dat is niet bij de prijs inbegrepen.
@@ -355,7 +666,45 @@ Nee, verlengen is niet mogelijk.
 Er zijn geen kortingen voor studenten.
 Helaas eindigt de termijn na {n} dagen.
 De garantie is {n} maanden.
-Zonder pas kan niemand naar binnen.""",
+Zonder pas kan niemand naar binnen.
+Het tarief bevat geen data in het buitenland.
+Er is geen termijn voor {t}.
+Het formulier hoeft niet te worden ondertekend.
+De sleutel kan niet worden nagemaakt.
+Medewerkers mogen geen eigen apparaten aansluiten.
+Een afspraak is niet nodig.
+U heeft geen visum nodig.
+U kunt {t} niet online wijzigen.
+Er is geen keuken in het gebouw.
+Het filiaal heeft helaas geen geldautomaat.
+U hoeft zich niet aan te melden.
+Op gebruikte apparaten zit geen garantie.
+De cursus gaat in augustus niet door.
+Het kaartje is niet geldig in sneltreinen.
+De kosten worden niet vergoed.
+Nee, de auto mag het land niet uit.
+Dit middel werkt niet tegen virussen.
+De tabletten mogen niet met melk worden ingenomen.
+De prijs is zonder btw.
+Het bestand mag niet groter zijn dan {n} MB.
+Wij nemen geen cheques aan.
+Wij zijn maandag niet open.
+De camera heeft geen zoom.
+De naam mag geen cijfers bevatten.
+Het artikel is momenteel niet leverbaar.
+Niemand mag voor {n} uur naar binnen.
+Twee kortingen kunnen niet worden gecombineerd.
+Het is niet waterproof.
+Er wordt niets vooraf in rekening gebracht.
+U hoeft niets te doen.
+De huur staat geen onderverhuur toe.
+De formulieren zijn niet in het Engels verkrijgbaar.
+Het rapport is niet ondertekend.
+De garantie omvat geen accu's.
+Wij kunnen de betaling niet uitstellen.
+Wij hebben geen winkel in het centrum.
+Bonnetjes zijn niet nodig.
+Dit geldt niet voor {t}.""",
     "zh": """开封的商品不能退货。
 不允许携带宠物。
 价格中不包含此项。
@@ -364,7 +713,46 @@ Zonder pas kan niemand naar binnen.""",
 学生没有折扣。
 很遗憾,期限在{n}天后结束。
 保修期为{n}个月。
-没有证件不能进入。""",
+没有证件不能进入。
+套餐不包含境外流量。
+{t}没有期限。
+表格不需要签名。
+钥匙不能复制。
+员工不得连接私人设备。
+不需要预约。
+您不需要签证。
+您不能在网上更改{t}。
+大楼里没有厨房。
+分行没有自动取款机。
+不必登记。
+二手设备没有保修。
+课程八月不举行。
+此票不适用于快车。
+费用不予报销。
+租来的车不能开出国境。
+这种药对病毒无效。
+药片不能与牛奶同服。
+价格不含税。
+文件不能超过{n}兆。
+我们不接受支票。
+我们星期一不营业。
+相机没有变焦功能。
+名称不能含有数字。
+商品目前缺货。
+{n}点之前不能入场。
+两个优惠不能同时使用。
+手表不防水。
+不预先收费。
+没有收据不能报销。
+租约不允许转租。
+表格没有英文版。
+报告没有签字。
+保修不包括电池。
+我们不能延期付款。
+规定不允许迟到。
+我们没有市中心的门店。
+不需要寄送收据。
+这不适用于{t}。""",
     "ja": """開封済みの商品は返品できません。
 ペットは同伴できません。
 料金には含まれていません。
@@ -373,7 +761,46 @@ Zonder pas kan niemand naar binnen.""",
 学生割引はありません。
 残念ながら期限は{n}日で終了します。
 保証期間は{n}か月です。
-社員証がないと入れません。""",
+社員証がないと入れません。
+料金に海外データ通信は含まれません。
+{t}に期限はありません。
+用紙への署名は必要ありません。
+鍵は複製できません。
+従業員は私物の機器を接続してはいけません。
+予約は不要です。
+ビザは必要ありません。
+{t}はオンラインで変更できません。
+建物に台所はありません。
+支店にATMはありません。
+登録する必要はありません。
+中古品に保証は付きません。
+講座は八月には開かれません。
+この切符は特急では使えません。
+費用は払い戻されません。
+車で国外に出ることはできません。
+この薬はウイルスには効きません。
+錠剤は牛乳と一緒に飲まないでください。
+価格に税は含まれていません。
+ファイルは{n}MBを超えることはできません。
+小切手は受け付けておりません。
+月曜日は営業しておりません。
+カメラにズーム機能はありません。
+名前に数字を使うことはできません。
+商品は現在販売されていません。
+{n}時前には入場できません。
+二つの割引を併用することはできません。
+時計は防水ではありません。
+前払いは必要ありません。
+追加の費用は発生しません。
+賃貸では転貸は認められていません。
+用紙の英語版はありません。
+報告書は署名されていません。
+保証に電池は含まれません。
+支払いの延期はできません。
+規則では遅刻は認められません。
+市内に店舗はありません。
+領収書を送る必要はありません。
+{t}には適用されません。""",
 }
 
 

@@ -44,7 +44,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "refusal": (
         None,
         "refusal.npz",
-        "dfbbca96b84e81d976c808e2b8ebca002f4bae63e0da3acee579b3e12814c898",
+        "43e1dda1f806547e24adeec26907a22c734f57f26148fc23e6e7764ba1f21fe0",
     ),
     "word_vectors": (
         None,

@@ -96,16 +96,23 @@ _ABOUT_TEXTS = re.compile(
     r"requires)\b",
     re.I,
 )
-_VERB = re.compile(
+_SURE_VERB = (
     r"\b(?:is|are|was|were|be|been|has|have|had|do|does|did|can|could|will|would|may|might|must|should|shall|cannot"
     r"|wrote|made|took|went|gave|came|became|began|built|bought|found|got|held|kept|knew|led|left|lost|met|paid|"
     r"ran|said"
-    r"|saw|sent|sold|spoke|told|thought|won|grew|drew|fell|rose"
-    r"|[a-z]{3,}(?:ed|es|s|ing))\b"
+    r"|saw|sent|sold|spoke|told|thought|won|grew|drew|fell|rose)\b"
 )
+_VERB = re.compile(rf"{_SURE_VERB}|\b[a-z]{{3,}}(?:ed|es|s|ing)\b")
+_TITLE = re.compile(r"(?:#{1,6} |\*\*[^*]+\*\*:?\W*\Z)")
+_NO_TITLE = re.compile(rf"{_SURE_VERB}|[.!?]\W*\Z")
 _DIGIT = re.compile(r"\d")
 _CONTACT = re.compile(r"[\d@]|://|www\.")
 _WORDS = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+_EMPHASIS = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]*`|(?<![\w*])(?P<stars>\*{1,3})(?=[^\s*])(?P<inner>[^*\n]{1,300})(?<=\S)(?P=stars)(?![\w*])",
+    re.S,
+)
+"""Code, which keeps its stars, or words between stars."""
 _MIN_WORDS = 3
 _MAX_PIECES = 5_000
 """Word pieces of claims that are read, estimated: those of 25,000 characters of English."""
@@ -173,11 +180,17 @@ def read(answer: str, limit: int = 400) -> AnswerParts:
             parts.extend(_of_sentence(sentence, stated, span))
             sentence = stated
         pieces.append(sentence)
-    text = "".join([*pieces, marked[last:]])
+    text = _EMPHASIS.sub(_without_stars, "".join([*pieces, marked[last:]]))
     final = tuple(_within_limits(text, _without_redirects(text, parts), limit))
     complete = not marked[last:].strip() and (not parts or (bool(final) and final[-1].end == parts[-1].end))
     end = len(text) if complete else final[-1].end if final else 0
     return AnswerParts(_blank_text(text[:end], final) + " " * (len(text) - end), final, complete)
+
+
+def _without_stars(match: re.Match[str]) -> str:
+    """Bold and italic words with spaces in place of their stars: the models take stars for something new."""
+    inner, blank = match["inner"], " " * len(match["stars"] or "")
+    return match.group() if inner is None else f"{blank}{inner}{blank}"
 
 
 def statements(answer: str, limit: int = 400) -> list[Statement]:
@@ -327,7 +340,8 @@ def _states_number(clause: str) -> bool:
 def _is_heading(sentence: str) -> bool:
     rest = _NUMBERING.sub("", sentence[:READ])
     marked = sentence.lstrip("0123456789.) ").startswith(("#", "**"))
-    return marked and len(_WORD.findall(rest)) <= 6 and not _VERB.search(rest) and not _DIGIT.search(rest)
+    verb = _NO_TITLE if _TITLE.match(sentence) else _VERB  # "Opening hours" has no verb
+    return marked and len(_WORD.findall(rest)) <= 6 and not verb.search(rest) and not _DIGIT.search(rest)
 
 
 def _parts(sentence: str) -> list[tuple[int, int]]:

@@ -77,6 +77,7 @@ _COURTESY = re.compile(
     r"afternoon|"
     r"evening|day)\b|\bthat'?s a (?:very |really )?(?:good|great) (?:question|point)\b"
     r"|\b(?:have|enjoy) (?:an?|your|the) (?:\w+ )?(?:day|weekend|evening|time|trip|stay|one)\b"
+    rf"|^\W*all the best(?: (?:for|with|on|in)\b{_UP_TO_CLAUSE}|(?= *(?:[,.!\n]|$)))"
     r"|\b(?:got it|understood|good ?bye|no problem|happy to help|glad (?:i could|to) help|best (?:regards|wishes)|"
     r"kind regards|sincerely|cheers|take care|no worries|my pleasure|see you)\b"
     r"|\bi(?:'m| am) (?:just |only )?(?:an? )?(?:ai|virtual|digital|"

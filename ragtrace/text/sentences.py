@@ -94,6 +94,34 @@ def prose(text: str, limit: int = 2_000) -> list[Span]:
     return [s for s in split(text, limit) if _says_something(text[s.start : s.end])]
 
 
+_LIST_MARK = re.compile(r"[ \t]*(?:[-*•+\u2013]\s|\(?\d{1,3}[.)]\s|\|)")
+_CLOSED = re.compile(r"[.!?…。！？][\"'”’»)\]*_]*\s*\Z")
+_SHORT_LINE = 80
+_PASSAGE = 400
+
+
+def passages(text: str, limit: int = 2_000) -> list[Span]:
+    """The sentences that say something, where the lines of a list or a table are one with the line that announces them:
+    a line alone names no subject. Up to 400 characters are joined. Of a text that is only code, its beginning."""
+    pieces: list[Span] = []
+    is_open = False
+    for span in split(text, limit):
+        begin, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.start)
+        is_entry = _is_entry(text[begin : end if end >= 0 else None])
+        if is_entry and is_open and span.end - pieces[-1].start <= _PASSAGE:
+            pieces[-1] = Span(pieces[-1].start, span.end)
+        else:
+            pieces.append(span)
+        is_open = is_entry or text[span.start : span.end].rstrip("*_ ").endswith((":", "\uff1a"))
+    prose_like = [s for s in pieces if _says_something(text[s.start : s.end])]
+    return prose_like or [Span(s.start, min(s.end, s.start + _PASSAGE)) for s in pieces[:1]]
+
+
+def _is_entry(line: str) -> bool:
+    """Whether a line is marked as a list's or a table's, or is short and ends without a sentence's end."""
+    return _LIST_MARK.match(line) is not None or (len(line) <= _SHORT_LINE and not _CLOSED.search(line))
+
+
 _WORD = re.compile(r"[^\W_]{2,}|[぀-ヿ㐀-鿿가-힯]")
 
 

@@ -149,6 +149,40 @@ def test_answer_relevance() -> None:
     assert score("answer_relevance_max", query=QUERY, answer=ANSWER).value == pytest.approx(max(cosines), abs=1e-5)
 
 
+@pytest.mark.parametrize("name", ["answer_relevance", "answer_relevance_max"])
+def test_a_list_answers_as_a_whole(name: str) -> None:
+    """Its entries alone are far from the question; together with the line before them they are near."""
+    answer = "For the warranty you need:\n- the receipt\n- a photo\n- the serial number"
+    found = score(name, query="What do I need for the warranty of the pump?", answer=answer)
+    assert found.label == "pass"
+    assert found.value == pytest.approx(cosine("What do I need for the warranty of the pump?", answer), abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["answer_relevance", "answer_relevance_max"])
+@pytest.mark.parametrize("answer", ["24 months.", "Yes, on a leash.", "Maria Lopez", "保修两年"])
+def test_a_few_words_name_no_subject(name: str, answer: str) -> None:
+    """They may answer any question, so there is no verdict; a sentence has one."""
+    found = score(name, query=QUERY, answer=answer)
+    assert (found.value, found.label) == (None, "not_applicable")
+    assert score(name, query=QUERY, answer="The pump has a warranty of 24 months.").label == "pass"
+    assert score(name, query=QUERY, answer="Bananas are yellow fruits that grow in bunches.").label == "fail"
+
+
+@pytest.mark.parametrize(
+    ("query", "chunk"),
+    [
+        ("Can I bring my cat along?", "Pets are welcome in all rooms of the hotel."),
+        ("How do I get my money back?", "Refunds are paid to the credit card within a week."),
+        ("Will I be paid when I am ill?", "The employer continues to pay wages during sickness."),
+    ],
+)
+def test_a_chunk_in_other_words_is_relevant(query: str, chunk: str) -> None:
+    """It holds hardly a word of the question; a chunk of another subject still fails."""
+    assert score("context_relevancy_recall", query=query, documents=[chunk]).label == "pass"
+    foreign = "Basalt is a dark volcanic rock."
+    assert score("context_relevancy_recall", query=query, documents=[foreign]).label == "fail"
+
+
 def test_context_relevancy() -> None:
     """Per chunk the best sentence; then the best chunk (recall) and the mean of chunks (precision)."""
     fields: dict[str, Any] = {"query": QUERY, "documents": CHUNKS}
@@ -357,6 +391,32 @@ def test_an_answer_is_a_refusal_only_where_nothing_is_claimed(answer: str) -> No
     if answer.isascii():
         assert (found["groundedness"].label == "refusal") == declines
     assert (cause(trace, list(found.values())) in ("right_refusal", "wrong_refusal")) == declines
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Die Terrasse darf nicht beheizt werden.",
+        "Das Abo enthält keine Filme in 4K.",
+        "Le balcon ne doit pas être vitré.",
+        "L'abonnement n'inclut pas les films récents.",
+        "No se puede cubrir la terraza.",
+        "La suscripción no incluye películas nuevas.",
+        "Il balcone non può essere chiuso.",
+        "L'abbonamento non include i film nuovi.",
+        "A varanda não pode ser fechada.",
+        "A assinatura não inclui filmes novos.",
+        "Het balkon mag niet worden afgesloten.",
+        "Het abonnement bevat geen nieuwe films.",
+        "阳台不能封闭。",
+        "会员不包含新电影。",
+        "ベランダを閉め切ることはできません。",
+        "会員料金に新作映画は含まれません。",
+    ],
+)
+def test_a_negated_fact_is_no_refusal(answer: str) -> None:
+    """In the languages whose refusals are recognised."""
+    assert not is_refusal(answer)
 
 
 # --- everything ----------------------------------------------------------------------------------

@@ -43,7 +43,8 @@ def test_the_names_of_columns_claim_nothing(rule: str) -> None:
         ("Apologies for the confusion: the fee is 15 euros.", "the fee is 15 euros."),
         ("I apologize for the delay, but your order ships on Monday.", "your order ships on Monday."),
         ("The answer is: 42 kilometres.", "42 kilometres."),
-        ("**Refund: 90 days**", "**Refund: 90 days**"),
+        ("**Refund: 90 days**", "Refund: 90 days"),
+        ("All the best rooms face the sea.", "All the best rooms face the sea."),
         ("Great Britain left the union.", "Great Britain left the union."),
         ("Good batteries last five years.", "Good batteries last five years."),
         ("Thank you notes are free of charge.", "Thank you notes are free of charge."),
@@ -278,3 +279,35 @@ def test_a_reading_keeps_every_place(answer: str) -> None:
     for statement in reading.statements:
         assert last <= statement.start < statement.end <= len(answer)
         last = statement.end
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("The fee is **15 euros**.", "The fee is   15 euros  ."),
+        ("*Open* the ***lid***", " Open  the    lid   "),
+        ("Compute 2 * 3 * 4 or a*b*c.", "Compute 2 * 3 * 4 or a*b*c."),
+        ("Use `**kwargs` and **names**.", "Use `**kwargs` and   names  ."),
+    ],
+)
+def test_the_models_read_no_stars(answer: str, text: str) -> None:
+    """Bold and italic words lose their stars and keep their places; code and products keep theirs."""
+    assert read(answer).text == text
+
+
+@pytest.mark.parametrize("answer", ["## Opening hours", "**Opening hours**", "**Missing items:**"])
+def test_a_short_title_claims_nothing(answer: str) -> None:
+    """A word that ends like a verb makes no title a claim."""
+    assert claimed(f"{answer}\n- The shop opens at 9 am.") == ["- The shop opens at 9 am."]
+
+
+def test_a_bold_sentence_claims() -> None:
+    """Where it has a verb or ends like a sentence."""
+    assert claimed("**Dogs are welcome**") == ["Dogs are welcome"]
+    assert claimed("**Smoking allowed.**") == ["Smoking allowed."]
+
+
+def test_good_wishes_claim_nothing() -> None:
+    """At the end of a letter, with or without what they are for."""
+    assert claimed("The desk opens at 9 am. All the best for your new role!") == ["The desk opens at 9 am."]
+    assert claimed("The desk opens at 9 am. All the best,") == ["The desk opens at 9 am."]

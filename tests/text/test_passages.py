@@ -1,0 +1,52 @@
+"""An answer's pieces whose relevance is measured: sentences, and lists and tables as one."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.text.sentences import passages
+
+
+def pieces(text: str) -> list[str]:
+    """The passages' texts."""
+    return [text[s.start : s.end] for s in passages(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You need for the passport:\n- two photos\n- the old passport\n- a form",
+        "1. Open the lid.\n2. Lift the filter.\n3. Rinse it.",
+        "| Size | Price |\n|---|---|\n| small | 4 EUR |\n| large | 6 EUR |",
+        "Anna Berg\nCarlo Conti\nDana Novak",
+        "Monday: 9 to 17\nSaturday: 10 to 14",
+    ],
+)
+def test_a_list_is_one_passage(text: str) -> None:
+    """Its lines name no subject alone; the line that announces them belongs to it."""
+    assert pieces(text) == [text]
+
+
+def test_sentences_stay_apart() -> None:
+    """Prose, and prose beside a list, is cut into sentences."""
+    assert pieces("The lid is blue. The filter is white.") == ["The lid is blue.", "The filter is white."]
+    text = "The filter is white.\nYou need:\n- a brush\n- warm water\n\nThe lid is blue and needs no care at all."
+    assert pieces(text) == [
+        "The filter is white.",
+        "You need:\n- a brush\n- warm water",
+        "The lid is blue and needs no care at all.",
+    ]
+
+
+def test_a_long_list_is_cut() -> None:
+    """At most 400 characters are joined."""
+    entries = pieces("\n".join(f"- entry {i} of the long list of spare parts" for i in range(40)))
+    assert 1 < len(entries) < 40
+    assert max(map(len, entries)) <= 400
+
+
+def test_only_code() -> None:
+    """Where nothing is prose there is one passage; of nothing there is none."""
+    assert len(pieces("```python\nx = 3\n```")) == 1
+    assert max(map(len, pieces("```\n" + "x = [1, 2];" * 200 + "\n```"))) <= 400
+    assert pieces("") == []
