@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from ragtrace.models.answer_features import logit
+from ragtrace.models.changed_slots import ChangedSlots
 from ragtrace.models.closest_passage import stems
 from ragtrace.text.quantities import missing, quantities
 from ragtrace.text.reversals import ContextWording
@@ -76,6 +77,7 @@ class ContextFacts:
         self._stems = [stems(sentence) for sentence in self._sentences]
         self.numbers = ContextNumbers((*texts, query))
         self.wording = ContextWording((*texts, query), self.numbers.by_text)
+        self.slots = ChangedSlots(texts)
         self.stems = stems(query).union(*self._stems)
         self.part = min(1.0, _WHOLE / max(1, sum(map(len, texts))))
 

@@ -12,6 +12,7 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from ragtrace.text.quantities import Quantity, StatedNumber, same, stated_numbers
+from ragtrace.text.worked_out import Sums
 
 _READ = 400
 """Numbers of the answer and of each chunk that are read, and quantities of the whole context that are compared."""
@@ -29,13 +30,14 @@ class ConvertedAnswer(NamedTuple):
 
 
 def in_units_of_context(
-    answer: str, statements: Sequence[tuple[int, int]], chunks: Sequence[str]
+    answer: str, statements: Sequence[tuple[int, int]], chunks: Sequence[str], query: str = ""
 ) -> ConvertedAnswer | None:
     """The answer with each quantity of a statement in the writing of the context's equal one; None where none differs.
     `statements` are characters (start, end), in order. The time is linear in the lengths and in the number of
     quantities, each of which is compared with at most 400 of the context."""
-    if all(n.quantity.kind in _PLAIN for n in _numbers(answer)):
+    if next(stated_numbers(answer), None) is None:
         return None
+    sums = Sums(query, chunks)
     comparable = (
         (n, chunk[n.start : n.unit_end]) for chunk in chunks for n in _numbers(chunk) if n.quantity.kind not in _PLAIN
     )
@@ -47,7 +49,8 @@ def in_units_of_context(
     for start, end in statements:
         pieces.append(answer[at:start])
         length += start - at
-        text = _converted(answer[start:end], of_context)
+        statement = _with_operands(answer[start:end], sums)
+        text = _converted(statement or answer[start:end], of_context) or statement
         changed.append(text is not None)
         pieces.append(answer[start:end] if text is None else text)
         places.append((length, length + len(pieces[-1])))
@@ -68,6 +71,16 @@ def _converted(statement: str, of_context: Sequence[tuple[StatedNumber, str]]) -
         if equal and not any(n.value == number.value for n, _ in equal):
             pieces += (statement[at : number.start], equal[0][1])
             at = number.unit_end
+    return "".join((*pieces, statement[at:])) if pieces else None
+
+
+def _with_operands(statement: str, sums: Sums) -> str | None:
+    """The statement with what its results were worked out from; None where nothing was."""
+    pieces: list[str] = []
+    at = 0
+    for result in sums.results_in(statement):
+        pieces += (statement[at : result.start], result.written)
+        at = result.end
     return "".join((*pieces, statement[at:])) if pieces else None
 
 
