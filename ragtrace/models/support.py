@@ -24,7 +24,6 @@ from ragtrace.models.answer_features import (
     content_words,
     context_surface,
     lexical,
-    logit,
     nearness,
     surface,
 )
@@ -33,7 +32,6 @@ from ragtrace.models.claim_features import ContextFacts, claim_features
 from ragtrace.models.closest_passage import Segments
 from ragtrace.models.embedding import open_session
 from ragtrace.text.converted_quantities import in_units_of_context
-from ragtrace.text.polar_answers import is_yes, polar_claims
 from ragtrace.text.sentences import Span
 
 if TYPE_CHECKING:
@@ -54,10 +52,8 @@ _DOUBT = 3.0
 answers (without QAGS, whose contexts were cut) 0.8 % of the good ones and 8 % of the bad ones have such a number
 (`benchmarks/claim_marks.py`); the other features have a part of it already."""
 _REVERSED = -2.0
-"""The highest log-odds of a claim with a reversed change. Of the answers of dev and of the training sets 22 have one,
-and none of these is good."""
-_POLAR = 1.5
-"""How much the difference between a question affirmed and denied counts."""
+"""The highest log-odds of a claim with a reversed change or the opposite of a word. Of the answers of dev and of the
+training sets 22 have the one and about 50 the other, and none of these is good."""
 _PIECE = 0.35
 """Probability from which a piece is pointed at as unsupported; from dev, for the spans' F1."""
 
@@ -130,29 +126,7 @@ class SupportModel:
 
     def assess(self, questions: Sequence[Question]) -> list[AnswerSupport | None]:
         """Assess answers against their chunks. None where the statements or the chunks hold no word."""
-        return [self._assess_polar(q) for q in questions]
-
-    def _assess_polar(self, question: Question) -> AnswerSupport | None:
-        """Assess an answer; of a bare "Yes." or "No.", what it claims is compared with its contrary."""
-        support = self._assess_in_units(question)
-        answers = [is_yes(question.answer[a:b]) for a, b in question.statements]
-        if support is None or not question.compare or all(a is None for a in answers):
-            return support
-        polar = polar_claims(question.query)
-        if polar is None:
-            return support
-        affirmed = len(polar.affirmed)
-        text = f"{polar.affirmed} {polar.denied}"
-        both = self._assess(replace(question, answer=text, statements=[(0, affirmed), (affirmed + 1, len(text))]))
-        if both is None:
-            return support
-        yes, no = (logit(s.supported) for s in both.statements)
-        lead = _sigmoid(_POLAR * (yes - no))
-        statements = [
-            old if answer is None else _with_support(old, lead if answer else 1 - lead)
-            for old, answer in zip(support.statements, answers, strict=True)
-        ]
-        return replace(support, statements=tuple(statements))
+        return [self._assess_in_units(q) for q in questions]
 
     def _assess_in_units(self, question: Question) -> AnswerSupport | None:
         """Assess an answer as it is, and where it converts quantities also in the units of its context: of a statement
@@ -182,15 +156,13 @@ class SupportModel:
             facts = ContextFacts(question.chunks, question.query)
             claims = compare(question, facts, measured.statements[:, 0])
             texts = [question.answer[a:b] for a, b in question.statements]
-            changes = [facts.wording.reversed_change_in(text) for text in texts]
+            changes = [facts.wording.reversed_change_in(text) or facts.opposites.opposite_in(text) for text in texts]
             doubts = [facts.numbers.unstated_in(text) or facts.wording.reversed_word_in(text) for text in texts]
             odds = claims @ weights["claim"][:-1] + weights["claim"][-1]
-            slots = [facts.slots.changed_slot_in(text) for text in texts]
             odds -= _DOUBT * np.array([span is not None for span in doubts])
             odds = np.where([span is not None for span in changes], np.minimum(odds, _REVERSED), odds)
-            odds = np.where([span is not None for span in slots], np.minimum(odds - _DOUBT, -1.0), odds)
             supported = _sigmoid(odds)
-            marks = [change or doubt or slot for change, doubt, slot in zip(changes, doubts, slots, strict=True)]
+            marks = [change or doubt for change, doubt in zip(changes, doubts, strict=True)]
             bad = measured.statements[:, 1:].copy()
             bad *= (1 - supported)[:, None] / np.maximum(bad.sum(1, keepdims=True), 1e-6)
         else:
@@ -360,17 +332,6 @@ def compare(question: Question, facts: ContextFacts, supported: NDArray[np.float
     comparisons[trusted_most] = compare_claims(pairs)
     rows = zip(texts, supported, comparisons, strict=True)
     return np.stack([claim_features(text, facts, p, comparison) for text, p, comparison in rows])
-
-
-def _with_support(statement: StatementSupport, supported: float) -> StatementSupport:
-    """The same statement with another probability of being supported."""
-    share = (1 - supported) / max(1 - statement.supported, 1e-6)
-    return replace(
-        statement,
-        supported=float(supported),
-        unsupported=float(statement.unsupported * share),
-        contradicted=float(statement.contradicted * share),
-    )
 
 
 Place = tuple[int | None, int | None, int | None]

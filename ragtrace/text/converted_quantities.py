@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from ragtrace.text.quantities import Quantity, StatedNumber, same, stated_numbers
-from ragtrace.text.worked_out import Sums
+from ragtrace.text.worked_out import WorkedOut
 
 _READ = 400
 """Numbers of the answer and of each chunk that are read, and quantities of the whole context that are compared."""
@@ -32,16 +32,17 @@ class ConvertedAnswer(NamedTuple):
 def in_units_of_context(
     answer: str, statements: Sequence[tuple[int, int]], chunks: Sequence[str], query: str = ""
 ) -> ConvertedAnswer | None:
-    """The answer with each quantity of a statement in the writing of the context's equal one; None where none differs.
+    """The answer with each quantity of a statement in the writing of the context's equal one, and each result in the
+    writing of what it was worked out from; None where there is none of both.
     `statements` are characters (start, end), in order. The time is linear in the lengths and in the number of
     quantities, each of which is compared with at most 400 of the context."""
-    if next(stated_numbers(answer), None) is None:
+    if all(n.quantity.kind in _PLAIN for n in _numbers(answer)):
         return None
-    sums = Sums(query, chunks)
     comparable = (
         (n, chunk[n.start : n.unit_end]) for chunk in chunks for n in _numbers(chunk) if n.quantity.kind not in _PLAIN
     )
     of_context = list(islice(comparable, _READ))
+    worked_out = WorkedOut(query, chunks)
     pieces: list[str] = []
     places: list[tuple[int, int]] = []
     changed: list[bool] = []
@@ -49,8 +50,8 @@ def in_units_of_context(
     for start, end in statements:
         pieces.append(answer[at:start])
         length += start - at
-        statement = _with_operands(answer[start:end], sums)
-        text = _converted(statement or answer[start:end], of_context) or statement
+        own = worked_out.with_operands(answer[start:end])
+        text = _converted(own or answer[start:end], of_context) or own
         changed.append(text is not None)
         pieces.append(answer[start:end] if text is None else text)
         places.append((length, length + len(pieces[-1])))
@@ -71,16 +72,6 @@ def _converted(statement: str, of_context: Sequence[tuple[StatedNumber, str]]) -
         if equal and not any(n.value == number.value for n, _ in equal):
             pieces += (statement[at : number.start], equal[0][1])
             at = number.unit_end
-    return "".join((*pieces, statement[at:])) if pieces else None
-
-
-def _with_operands(statement: str, sums: Sums) -> str | None:
-    """The statement with what its results were worked out from; None where nothing was."""
-    pieces: list[str] = []
-    at = 0
-    for result in sums.results_in(statement):
-        pieces += (statement[at : result.start], result.written)
-        at = result.end
     return "".join((*pieces, statement[at:])) if pieces else None
 
 

@@ -48,12 +48,12 @@ _FROM = re.compile(rf"\bfrom{_ABOUT}$", re.I)
 _TO = re.compile(rf"[^.;\d]{{0,40}}\bto{_ABOUT}", re.I)
 _DOWN = re.compile(
     r"\b(?:f[ae]ll(?:s|ing|en)?|drop(?:s|ped|ping)?|declin(?:e|es|ed|ing)|decreas(?:e|es|ed|ing)|shr[aiu]nk|slid"
-    r"|plunged|sank|los(?:t|es?|ing)|lower(?:ed|s)|reduc(?:e|es|ed|ing)|down|slipped|tumbled)\b",
+    r"|plunged|sank|lower(?:ed|s)|reduc(?:e|es|ed|ing)|down|slipped|tumbled)\b",
     re.I,
 )
 _UP = re.compile(
     r"\b(?:r[io]se(?:s|n)?|rising|increas(?:e|es|ed|ing)|gr[eo]w(?:s|n|ing)?|climb(?:s|ed|ing)?|jump(?:s|ed|ing)?"
-    r"|rais(?:e|es|ed|ing)|up|gain(?:s|ed|ing)?|soared|surged)\b",
+    r"|rais(?:e|es|ed|ing)|up|soared|surged)\b",
     re.I,
 )
 _BY = re.compile(rf"\bby{_ABOUT}$", re.I)

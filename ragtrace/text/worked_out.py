@@ -1,215 +1,167 @@
 """Results that an answer works out from its context: "three months cost 60 EUR" where a month costs 20 EUR.
 
-The context does not have such a number, and the models take it for an invention. Where it follows from what the context
-says of the same things, the claim is read with the number that it was worked out from.
+The context does not have such a number, and the models take it for an invention. Where it follows from amounts of the
+context, the claim is read with the amount that it was worked out from.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import islice, product
-from typing import NamedTuple
+from functools import cached_property
+from itertools import combinations, islice, product
 
-from ragtrace.text.clauses import Clause, Slot, context_clauses
-from ragtrace.text.quantities import Quantity, StatedNumber, same, stated_numbers
+from ragtrace.text.quantities import StatedNumber, same, stated_numbers
+from ragtrace.text.sentences import split
 
-_OPERANDS = 24
-"""Amounts of the context that may be operands of a result."""
-_FACTORS = 8
-_READ = 20
-"""Numbers of a statement that are read."""
-_DAY, _HALF_DAY, _MONTHS = 1440.0, 720.0, 12.0
-_MINUTE, _DAY_SECONDS = 60.0, 86400.0
+_READ = 400
+"""Sentences of a chunk that are read, and amounts of a context that may be operands."""
+_READ_OF_STATEMENT = 20
+_OPERANDS = 6
+"""Amounts of one kind from which a result may be worked out. From many of them any number follows by chance."""
+_FACTORS = 4
+_STEPS = 3
+"""How many results of a statement may follow from each other."""
+_LARGEST_FACTOR = 1_000
+_ATTEMPTS = 200
+"""Numbers of an answer that are taken for results at most."""
+_NO_AMOUNTS = frozenset({"number", "clock", "temperature", "percent", "time", "months"})
+_COUNTS = frozenset({"number", "time", "months"})
 _SUM = re.compile(
-    r"\b(?:total|together|altogether|sum|combined|plus|in all|both|includ|overall|add(?:ed|ing)?\b|and\b)|\+", re.I
+    r"\b(?:total|together|sum|combined|plus|in all|both|overall|add(?:ed|ing|s)?|altogether|namely)\b|\+", re.I
 )
 _DIFFERENCE = re.compile(
-    r"\b(?:more|less|fewer|cheaper|dearer|higher|lower|differ\w*|sav\w+|remain\w*|rest|left|longer|shorter|older|younger|"
-    r"later|earlier|after|before|lighter|heavier|instead|reduc\w+|discount\w*|as|takes?|took|lasts?|open|gap|extra|rose|fell|"
-    r"bigger|larger|smaller|margin|between|were|was|apart)\b|-|\u2212",
+    r"\b(?:more|less|cheaper|dearer|higher|lower|differ\w*|sav\w+|remain\w*|rest|left|longer|shorter|older|younger|lighter"
+    r"|heavier|balance|reduc\w+|discount\w*|extra|bigger|larger|smaller|above|below|instead|gap)\b",
     re.I,
 )
 _YEAR = re.compile(r"\b(?:years?|annual(?:ly)?|yearly)\b", re.I)
-_NO_RESULTS = frozenset({"clock", "temperature"})
-_AND = re.compile(r"\s*(?:and|,)?\s*")
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_TWICE = re.compile(r"\b(?:twice|double|both)\b", re.I)
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_STEM = 5
+_EMPTY = frozenset(
+    re.findall(r"\w+", "the and for are was were with you your from that this have has does much many what how")
+)
+
+Operand = tuple[StatedNumber, str]
+"""An amount, and how the context writes it."""
 
 
-class Operand(NamedTuple):
-    """An amount, a year, a date or a time of the context, and how it is written there."""
-
-    kind: str
-    value: float
-    written: str
-
-
-class Result(NamedTuple):
-    """A number of a statement, at text[start:end], and how the context writes what it was worked out from."""
-
-    start: int
-    end: int
-    written: str
-
-
-class Sums:
+class WorkedOut:
     """What can be worked out from a context for a question."""
 
     def __init__(self, query: str, chunks: Sequence[str]) -> None:
         self._query = query
-        self._numbers_asked = list(islice(stated_numbers(query), _FACTORS))
-        self._clauses = [(_words(clause), chunk, clause) for chunk, clause in context_clauses(tuple(chunks)).clauses]
-        self._asked = _stems(query)
+        self._asked = list(islice(stated_numbers(query), _FACTORS))
+        self._stems = _stems(query)
+        self._chunks = chunks
         self._earlier: list[Operand] = []
+        self._attempts = 0
 
-    def results_in(self, statement: str) -> list[Result]:
-        """The numbers of a statement that are worked out. Statements are asked about in their order: the results of one
-        may be operands of the next."""
-        numbers = list(islice(_joined(statement), _READ))
-        own = [Operand(n.quantity.kind, n.quantity.value, statement[n.start : n.unit_end]) for n in numbers]
-        context = self._operands(_stems(statement) | self._asked)
-        results: list[Result] = []
-        for place, number in enumerate(numbers):
-            if number.quantity.kind in _NO_RESULTS or any(_equals(o, number.quantity) for o in context) or any(
-                same(n.quantity, number.quantity) for n in self._numbers_asked
-            ):
-                continue
-            others = [o for i, o in enumerate(own) if i != place]
-            operand = self._operand_of(number.quantity, statement, [*context, *self._earlier], others)
-            if operand is not None:
-                results.append(Result(number.start, number.unit_end, operand.written))
-                kind, value = number.quantity.kind, number.quantity.value
-                self._earlier = [*self._earlier[-_OPERANDS:], Operand(kind, value, operand.written)]
-        return results
+    @cached_property
+    def _operands(self) -> dict[str, list[tuple[StatedNumber, str, frozenset[str]]]]:
+        """The amounts of the context by their kinds, how they are written, and the words of their sentences."""
+        operands = defaultdict(list)
+        for number, written, stems in islice(_operands(self._chunks), _READ):
+            operands[number.quantity.kind].append((number, written, stems))
+        return operands
 
-    def _operands(self, stems: frozenset[str]) -> list[Operand]:
-        """The numbers of the clauses that share a word or a name with a statement or its question."""
-        sharing = [(len(words & stems), chunk, c) for words, chunk, c in self._clauses if words & stems]
-        sharing.sort(key=lambda each: -each[0])
-        operands = (operand for _, chunk, clause in sharing for slot in clause.slots for operand in _operand(chunk, slot))
-        return list(islice(operands, _OPERANDS))
+    def with_operands(self, statement: str) -> str | None:
+        """The statement with what its results were worked out from, in their place; None where it has no results, or
+        amounts that do not follow. Statements are asked about in their order: the results of one may be operands of the
+        next."""
+        numbers = list(islice(stated_numbers(statement), _READ_OF_STATEMENT))
+        amounts = [n for n in numbers if n.quantity.kind not in _NO_AMOUNTS]
+        known = {n: written for n in amounts if (written := self._stated(n)) is not None}
+        results: list[StatedNumber] = []
+        for _ in range(_STEPS):
+            for number in amounts:
+                if number in known or self._attempts >= _ATTEMPTS:
+                    continue
+                self._attempts += 1
+                if (operand := self._operand_of(number, statement, numbers, known)) is not None:
+                    known[number] = operand
+                    results.append(number)
+        if not results or len(known) < len(amounts):
+            return None
+        self._earlier = [*self._earlier, *((number, known[number]) for number in results)][-_OPERANDS:]
+        pieces: list[str] = []
+        at = 0
+        for number in sorted(results):
+            pieces += (statement[at : number.start], known[number])
+            at = number.unit_end
+        return "".join((*pieces, statement[at:]))
+
+    def _stated(self, number: StatedNumber) -> str | None:
+        """How the context writes an amount, or the question does, or what an earlier result was worked out from."""
+        operands = ((o, written) for o, written, _ in self._operands.get(number.quantity.kind, ()))
+        asked = ((n, self._query[n.start : n.unit_end]) for n in self._asked)
+        everywhere = (*operands, *self._earlier, *asked)
+        return next((written for o, written in everywhere if same(o.quantity, number.quantity)), None)
 
     def _operand_of(
-        self, result: Quantity, statement: str, context: Sequence[Operand], own: Sequence[Operand]
-    ) -> Operand | None:
-        """The operand of the context from which a result follows, if it follows."""
-        asked = [Operand(n.quantity.kind, n.value, "") for n in self._numbers_asked]
-        factors = {_own_value(o) for o in (*own, *asked)} | ({_MONTHS} if _YEAR.search(statement + self._query) else set())
-        factors = set(islice((f for f in sorted(factors) if 2 <= f <= 1000), _FACTORS))
-        alike = [o for o in context if o.kind == result.kind]
-        for o, factor in product(alike, factors):
-            if _near(o.value * factor, result.value):
-                return o
-        amounts = [*alike, *(o for o in own if o.kind == result.kind), *(o for o in asked if o.kind == result.kind)]
-        percents = [o for o in (*context, *own, *asked) if o.kind == "percent"]
-        for p, o in product(percents, amounts):
-            part = o.value * p.value / 100
-            if any(_near(v, result.value) for v in (part, o.value - part, o.value + part)):
-                return next((x for x in (o, p) if x in context), None)
-        return self._by_two(result, statement, context, amounts, factors)
-
-    def _by_two(
-        self,
-        result: Quantity,
-        statement: str,
-        context: Sequence[Operand],
-        amounts: Sequence[Operand],
-        factors: set[float],
-    ) -> Operand | None:
-        pairs = [(a, b) for i, a in enumerate(amounts) for b in amounts[i + 1 :] if (a in context or b in context)]
-        if _SUM.search(statement):
-            for a, b in pairs:
-                for f, g in product({1.0, *factors}, repeat=2):
-                    if _near(f * a.value + g * b.value, result.value):
-                        return a if a in context else b
-        if _DIFFERENCE.search(statement):
-            for a, b in (*pairs, *_times(result, context)):
-                if any(_near(abs(v), result.value) for v in _spans(a, b, result)):
-                    return a if a in context else b
+        self, result: StatedNumber, statement: str, numbers: Sequence[StatedNumber], known: dict[StatedNumber, str]
+    ) -> str | None:
+        """How an amount is written from which a result follows."""
+        value, kind = result.quantity.value, result.quantity.kind
+        own = [(n, written) for n, written in known.items() if n.quantity.kind == kind][:_OPERANDS]
+        pool = [*own, *self._closest(statement, kind)]
+        others = [n for n in numbers if n is not result]
+        factors = self._factors(statement, others)
+        percents = (n.value for n in (*others, *self._asked, *self._percents()) if n.quantity.kind == "percent")
+        shares = [share / 100 for share in islice(percents, _FACTORS)]
+        multiples = (*factors, *(1 / f for f in factors), *shares, *(1 - s for s in shares), *(1 + s for s in shares))
+        for (operand, written), multiple in product(pool, multiples):
+            if _near(operand.quantity.value * multiple, value):
+                return written
+        # A statement that names its operands is taken at its word.
+        pairs = combinations(own, 2) if len(own) > 1 else product(own, pool) if own else combinations(pool, 2)
+        is_sum, is_difference = (own or cue.search(statement) for cue in (_SUM, _DIFFERENCE))
+        for (one, written), (other, _) in pairs:
+            a, b = one.quantity.value, other.quantity.value
+            if same(one.quantity, other.quantity):
+                continue
+            if is_difference and _near(abs(a - b), value):
+                return written
+            if is_sum and any(_near(f * a + g * b, value) for f, g in product((1.0, *factors), repeat=2)):
+                return written
         return None
 
+    def _closest(self, statement: str, kind: str) -> list[Operand]:
+        """The amounts of a kind in the sentences with most words of a statement and its question."""
+        stems = self._stems | _stems(statement)
+        ranked = [(-len(words & stems), o, written) for o, written, words in self._operands.get(kind, ())]
+        alike = sorted((each for each in ranked if each[0]), key=lambda each: each[0])
+        earlier = (each for each in self._earlier if each[0].quantity.kind == kind)
+        return [*((o, written) for _, o, written in alike[:_OPERANDS]), *earlier]
 
-def _times(result: Quantity, context: Sequence[Operand]) -> list[tuple[Operand, Operand]]:
-    """Pairs of years, dates or clock times between which a duration may lie."""
-    if result.kind not in ("months", "time", "number"):
-        return []
-    marks = [o for o in context if o.kind in ("year", "date", "clock")]
-    return [(a, b) for i, a in enumerate(marks) for b in marks[i + 1 :] if a.kind == b.kind]
+    def _percents(self) -> Iterator[StatedNumber]:
+        return (o for o, _, _ in self._operands.get("percent", ()))
 
-
-def _spans(a: Operand, b: Operand, result: Quantity) -> Iterator[float]:
-    """What lies between two operands, in the result's unit."""
-    distance = b.value - a.value
-    if a.kind == "year":
-        yield distance * (_MONTHS if result.kind == "months" else 1)
-    elif a.kind == "date":
-        yield distance * (_DAY_SECONDS if result.kind == "time" else 1)
-    elif a.kind == "clock":
-        yield from (_MINUTE * ((sign * distance) % _DAY) for sign in (1, -1))
-    else:
-        yield distance
+    def _factors(self, statement: str, numbers: Sequence[StatedNumber]) -> list[float]:
+        """How often an amount may count: three for three months, twelve for a year."""
+        counts = (n.value for n in (*numbers, *self._asked) if n.quantity.kind in _COUNTS)
+        factors = (value for value in counts if 2 <= value <= _LARGEST_FACTOR)
+        text = f"{statement} {self._query}"
+        extra = [12.0] * (_YEAR.search(text) is not None) + [2.0] * (_TWICE.search(text) is not None)
+        return list(dict.fromkeys((*extra, *factors)))[:_FACTORS]
 
 
-def _own_value(operand: Operand) -> float:
-    """How often a quantity counts as a factor: three for three months."""
-    match = next(stated_numbers(operand.written), None) if operand.written else None
-    return match.value if match is not None else operand.value
+def _operands(chunks: Sequence[str]) -> Iterator[tuple[StatedNumber, str, frozenset[str]]]:
+    for chunk in chunks:
+        for span in islice(split(chunk), _READ):
+            sentence = chunk[span.start : span.end]
+            numbers = islice(stated_numbers(sentence), _READ_OF_STATEMENT)
+            amounts = [n for n in numbers if n.quantity.kind not in _NO_AMOUNTS or n.quantity.kind == "percent"]
+            stems = _stems(sentence) if amounts else frozenset[str]()
+            yield from ((n, sentence[n.start : n.unit_end], stems) for n in amounts)
 
 
-def _operand(chunk: str, slot: Slot) -> Iterator[Operand]:
-    written = chunk[slot.start : slot.end]
-    if slot.quantity is not None and slot.kind.startswith("amount"):
-        yield Operand(slot.quantity.kind, slot.quantity.value, written)
-    elif slot.kind == "year":
-        yield Operand("year", float(str(slot.value)), written)
-    elif slot.kind == "date":
-        month, day = slot.value  # type: ignore[misc]
-        yield Operand("date", _DAYS[month] + day, written)
-
-
-_DAYS = dict(
-    zip(
-        "january february march april may june july august september october november december".split(),
-        (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334),
-        strict=True,
-    )
-)
-"""Days of a year before each month."""
-
-
-def _joined(statement: str) -> Iterator[StatedNumber]:
-    """The numbers of a statement; "11 hours and 35 minutes" is one."""
-    last: StatedNumber | None = None
-    for number in stated_numbers(statement):
-        is_rest = (
-            last is not None
-            and last.quantity.kind == number.quantity.kind == "time"
-            and number.quantity.value < last.quantity.value
-            and _AND.fullmatch(statement, last.unit_end, number.start)
-        )
-        if last is not None and is_rest:
-            value = Quantity(last.quantity.value + number.quantity.value, "time")
-            last = last._replace(quantity=value, unit_end=number.unit_end)
-            continue
-        if last is not None:
-            yield last
-        last = number
-    if last is not None:
-        yield last
-
-
-def _equals(operand: Operand, quantity: Quantity) -> bool:
-    return same(Quantity(operand.value, operand.kind), quantity)
-
-
-def _near(a: float, b: float) -> bool:
-    return abs(a - b) <= 0.001 * abs(b) and b != 0
-
-
-def _words(clause: Clause) -> frozenset[str]:
-    names = (s.value for s in (*clause.slots, *clause.shared_slots) if s.kind == "name")
-    return clause.words | clause.shared | {word[:5] for name in names for word in name}  # type: ignore[attr-defined]
+def _near(one: float, other: float) -> bool:
+    return abs(one - other) <= 0.001 * abs(other) and other != 0
 
 
 def _stems(text: str) -> frozenset[str]:
-    return frozenset(match.group().lower()[:5] for match in _WORD.finditer(text[:2_000]))
+    words = (match.group().lower() for match in islice(_WORD.finditer(text), _READ))
+    return frozenset(word[:_STEM] for word in words if word not in _EMPTY)
