@@ -35,7 +35,8 @@ _MARKER = re.compile(
     rf"\b(?:(?P<lower>at least|not? (?:{_LESS}) than|(?:a )?minimum(?: \w+)? of|(?<!no )(?<!not )(?:{_MORE}) than"
     rf"|over|above|(?<!not )exceed(?:s|ing)?)|(?P<lower_behind>(?:or|and) (?:{_MORE}|above|over|upwards?))"
     rf"|(?P<upper>at (?:the )?most|not? (?:{_MORE}) than|(?:a )?maximum(?: \w+)? of|up to"
-    rf"|(?<!no )(?<!not )(?:{_LESS}) than|under|below|not exceed(?:ing)?|within)|(?P<upper_behind>(?:or|and) (?:{_LESS}|below|under))"
+    rf"|(?<!no )(?<!not )(?:{_LESS}) than|under|below|not exceed(?:ing)?|within)"
+    rf"|(?P<upper_behind>(?:or|and) (?:{_LESS}|below|under))"
     r"|(?P<before>before|prior to)|(?P<after>after|once(?! (?:a|per|every)\b))"
     r"|(?P<must>must|ha(?:s|ve) to|(?:is|are) (?:required|obliged) to)"
     r"|(?P<may>may|can|could|might|(?:is|are) (?:free|allowed|advised|encouraged) to)"
@@ -77,9 +78,9 @@ _EMPTY = frozenset(
     re.findall(
         r"\w+",
         "a an the and or but if then than so as at by for from in into of on onto to with is are was were be been "
-        "being am do does did have has had will would can could may might must shall should it its this that these those "
-        "he she they him their his her i we you our your my me us which who when there here all some each every yes no "
-        "not also get s t any",
+        "being am do does did have has had will would can could may might must shall should it its this that these "
+        "those he she they him their his her i we you our your my me us which who when there here all some each every "
+        "yes no not also get s t any",
     )
 )
 
@@ -137,9 +138,8 @@ class Opposites:
             if any(m.about == marker.about and m.value in _OPPOSITES[marker.value] for m in own):
                 continue
             others = self._markers.get(marker.about, ())
-            if all(other.value != marker.value for other, _ in others) and any(
-                _is_opposite(marker, *o) for o in others
-            ):
+            is_stated = any(o.value == marker.value and (marker.about or _is_among(marker, s)) for o, s in others)
+            if not is_stated and any(_is_opposite(marker, other, sentence) for other, sentence in others):
                 return marker.start, marker.end
         return None
 
@@ -151,6 +151,11 @@ def _is_opposite(marker: Marker, other: Marker, sentence: Sentence) -> bool:
     # "Before noon it costs 5 EUR, and 8 EUR after" has both. Of limits each has its own amount.
     if marker.value not in _LIMITS and marker.value in sentence.values:
         return False
+    return _is_among(marker, sentence)
+
+
+def _is_among(marker: Marker, sentence: Sentence) -> bool:
+    """Whether a sentence has the words around a claim's marker."""
     return len(marker.stems - sentence.stems) <= len(marker.stems) // _WORDS_PER_OTHER
 
 

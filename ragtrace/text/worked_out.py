@@ -24,8 +24,10 @@ _FACTORS = 4
 _STEPS = 3
 """How many results of a statement may follow from each other."""
 _LARGEST_FACTOR = 1_000
-_ATTEMPTS = 200
-"""Numbers of an answer that are taken for results at most."""
+_RESULTS = 4
+"""Of a statement with more amounts that its context does not have, none is worked out."""
+_ATTEMPTS = 100
+"""Of an answer."""
 _NO_AMOUNTS = frozenset({"number", "clock", "temperature", "percent", "time", "months"})
 _COUNTS = frozenset({"number", "time", "months"})
 _SUM = re.compile(
@@ -39,6 +41,7 @@ _DIFFERENCE = re.compile(
 _YEAR = re.compile(r"\b(?:years?|annual(?:ly)?|yearly)\b", re.I)
 _TWICE = re.compile(r"\b(?:twice|double|both)\b", re.I)
 _WORD = re.compile(r"[^\W\d_]{3,}")
+_DIGIT = re.compile(r"\d")
 _STEM = 5
 _EMPTY = frozenset(
     re.findall(r"\w+", "the and for are was were with you your from that this have has does much many what how")
@@ -75,6 +78,8 @@ class WorkedOut:
         amounts = [n for n in numbers if n.quantity.kind not in _NO_AMOUNTS]
         known = {n: written for n in amounts if (written := self._stated(n)) is not None}
         results: list[StatedNumber] = []
+        if len(amounts) - len(known) > _RESULTS:
+            return None
         for _ in range(_STEPS):
             for number in amounts:
                 if number in known or self._attempts >= _ATTEMPTS:
@@ -154,6 +159,8 @@ def _operands(chunks: Sequence[str]) -> Iterator[tuple[StatedNumber, str, frozen
             sentence = chunk[span.start : span.end]
             numbers = islice(stated_numbers(sentence), _READ_OF_STATEMENT)
             amounts = [n for n in numbers if n.quantity.kind not in _NO_AMOUNTS or n.quantity.kind == "percent"]
+            # "Thousands of euros" is no amount.
+            amounts = [n for n in amounts if _DIGIT.search(sentence, n.start, n.end)]
             stems = _stems(sentence) if amounts else frozenset[str]()
             yield from ((n, sentence[n.start : n.unit_end], stems) for n in amounts)
 

@@ -305,6 +305,22 @@ def test_a_place_that_says_the_reverse(right: str, wrong: str, words: str) -> No
     assert words in (failed.explanation or "")
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("Members may bring at most two guests a month.", "Members may bring at least two guests a month.", "at least"),
+        ("Two guests pay 18 EUR a day.", "Two guests pay 19 EUR a day.", "19"),
+    ],
+)
+def test_limits_and_results(right: str, wrong: str, words: str) -> None:
+    """A limit that is turned round fails, and a sum that does not follow; the right ones pass."""
+    chunks = ("Members may bring up to two guests a month. Each guest pays 9 EUR a day.",)
+    assert score("groundedness", right, chunks=chunks).label == "pass"
+    failed = score("groundedness", wrong, chunks=chunks)
+    assert failed.label == "fail"
+    assert words in (failed.explanation or "")
+
+
 def test_context_recall_judges_the_reference() -> None:
     """Claims of the reference that the context holds count; another context lowers the share."""
     fields: dict[str, Any] = {"reference": GOOD}
