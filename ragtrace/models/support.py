@@ -53,7 +53,7 @@ answers (without QAGS, whose contexts were cut) 0.8 % of the good ones and 8 % o
 (`benchmarks/claim_marks.py`); the other features have a part of it already."""
 _REVERSED = -2.0
 """The highest log-odds of a claim with a reversed change or the opposite of a word. Of the answers of dev and of the
-training sets 22 have the one and about 50 the other, and none of these is good."""
+training sets nearly all that have one are bad (docs/models/groundedness.md)."""
 _PIECE = 0.35
 """Probability from which a piece is pointed at as unsupported; from dev, for the spans' F1."""
 

@@ -93,7 +93,7 @@ class Marker(NamedTuple):
     value: str
     """A group of _MARKER."""
     about: str
-    """The amount of a limit; of others the next word; empty where there is none."""
+    """The amount of a limit; of others the next word; empty where it is missing."""
     stems: frozenset[str]
     """Of the words around it and what it is about."""
     is_denied: bool
