@@ -3,8 +3,9 @@
     python benchmarks/claim_marks.py --data FOLDER [--limit 6000]
 
 For each labelled set below dev/ and train/ground/ of the folder (at most `--limit` rows, drawn by lot), the number of
-good and of bad answers with a number that the context does not hold, a word that the context has negated, and a change
-that runs the other way (`ragtrace/text/unstated_numbers.py`, `ragtrace/text/reversals.py`). Prints the sets that have
+good and of bad answers with a number that the context does not hold, a word that the context has negated, a change that
+runs the other way, and a word of which the context has the opposite (`unstated_numbers.py`, `reversals.py` and
+`opposites.py` in `ragtrace/text`). Prints the sets that have
 such answers, and the sums. The figures are those of docs/models/groundedness.md.
 """
 
@@ -17,6 +18,7 @@ from pathlib import Path
 from labelled import Row, rows
 
 from ragtrace.evaluators.refusals import read_answer
+from ragtrace.text.opposites import Opposites
 from ragtrace.text.reversals import ContextWording
 from ragtrace.text.unstated_numbers import ContextNumbers
 
@@ -32,7 +34,12 @@ def _marks(row: Row) -> set[str]:
     wording = ContextWording(texts, numbers.by_text)
     reading = read_answer(row["answer"])
     claims = [reading.text[each.start : each.end] for each in reading.statements if each.kind == "claim"]
-    checks = {"number": numbers.unstated_in, "word": wording.reversed_word_in, "change": wording.reversed_change_in}
+    checks = {
+        "number": numbers.unstated_in,
+        "word": wording.reversed_word_in,
+        "change": wording.reversed_change_in,
+        "opposite": Opposites(row["contexts"]).opposite_in,
+    }
     return {name for name, check in checks.items() if any(map(check, claims))}
 
 

@@ -162,7 +162,7 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
         threshold=threshold,
         direction=direction,
         method="model",
-        version="9",
+        version="10",
         source=source,
     )
 

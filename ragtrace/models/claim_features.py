@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ragtrace.models.answer_features import logit
 from ragtrace.models.closest_passage import stems
+from ragtrace.text.opposites import Opposites
 from ragtrace.text.quantities import missing, quantities
 from ragtrace.text.reversals import ContextWording
 from ragtrace.text.sentences import split
@@ -76,6 +77,7 @@ class ContextFacts:
         self._stems = [stems(sentence) for sentence in self._sentences]
         self.numbers = ContextNumbers((*texts, query))
         self.wording = ContextWording((*texts, query), self.numbers.by_text)
+        self.opposites = Opposites(texts)
         self.stems = stems(query).union(*self._stems)
         self.part = min(1.0, _WHOLE / max(1, sum(map(len, texts))))
 

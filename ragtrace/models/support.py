@@ -52,8 +52,8 @@ _DOUBT = 3.0
 answers (without QAGS, whose contexts were cut) 0.8 % of the good ones and 8 % of the bad ones have such a number
 (`benchmarks/claim_marks.py`); the other features have a part of it already."""
 _REVERSED = -2.0
-"""The highest log-odds of a claim with a reversed change. Of the answers of dev and of the training sets 22 have one,
-and none of these is good."""
+"""The highest log-odds of a claim with a reversed change or the opposite of a word. Of the answers of dev and of the
+training sets nearly all that have one are bad (docs/models/groundedness.md)."""
 _PIECE = 0.35
 """Probability from which a piece is pointed at as unsupported; from dev, for the spans' F1."""
 
@@ -156,7 +156,7 @@ class SupportModel:
             facts = ContextFacts(question.chunks, question.query)
             claims = compare(question, facts, measured.statements[:, 0])
             texts = [question.answer[a:b] for a, b in question.statements]
-            changes = [facts.wording.reversed_change_in(text) for text in texts]
+            changes = [facts.wording.reversed_change_in(text) or facts.opposites.opposite_in(text) for text in texts]
             doubts = [facts.numbers.unstated_in(text) or facts.wording.reversed_word_in(text) for text in texts]
             odds = claims @ weights["claim"][:-1] + weights["claim"][-1]
             odds -= _DOUBT * np.array([span is not None for span in doubts])

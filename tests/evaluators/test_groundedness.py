@@ -305,6 +305,22 @@ def test_a_place_that_says_the_reverse(right: str, wrong: str, words: str) -> No
     assert words in (failed.explanation or "")
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("Members may bring at most two guests a month.", "Members may bring at least two guests a month.", "at least"),
+        ("Sign the form before the first visit.", "Sign the form after the first visit.", "after"),
+    ],
+)
+def test_the_opposite_of_a_word(right: str, wrong: str, words: str) -> None:
+    """A limit or an order in time that is turned round fails; the right one passes."""
+    chunks = ("Members may bring up to two guests a month. Sign the form before the first visit.",)
+    assert score("groundedness", right, chunks=chunks).label == "pass"
+    failed = score("groundedness", wrong, chunks=chunks)
+    assert failed.label == "fail"
+    assert words in (failed.explanation or "")
+
+
 def test_context_recall_judges_the_reference() -> None:
     """Claims of the reference that the context holds count; another context lowers the share."""
     fields: dict[str, Any] = {"reference": GOOD}
