@@ -14,7 +14,7 @@ _RECORD = Path(__file__).parents[2] / "benchmarks" / "thresholds.json"
 RECORD: dict[str, dict[str, Any]] = json.loads(_RECORD.read_text(encoding="utf-8"))
 CHANGING = frozenset({"faithfulness", "groundedness", "refusal"})
 """`faithfulness` and `groundedness` keep a verdict at the threshold where 5 % of the good rows fail, although it finds
-less than half of the bad ones, until the model that is in training replaces theirs. For `refusal` the sets have too few
+less than half of the bad ones, until a model that finds more replaces theirs. For `refusal` the sets have too few
 answers that only look like refusals: the rule gives 0.3 there, where "I can't recommend it enough" would be one."""
 HOW = "run benchmarks/thresholds.py --data FOLDER --only {0}, and set what it prints"
 
