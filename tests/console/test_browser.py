@@ -527,6 +527,7 @@ def test_undo(browser: Any, waiting: Store) -> None:
         page.keyboard.press("2")
         page.keyboard.press("Enter")
         another(page, first)
+        settled(page)
         stored = waiting.get(first)
         assert stored is not None
         assert list(verdicts(waiting)[stored.id].values()) == ["fail"]

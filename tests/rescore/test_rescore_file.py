@@ -210,7 +210,7 @@ GOOD = json.dumps(_otlp(golden_spans("langchain-openinference")["chain"]))
         ('{"resourceSpans": []}', "is empty: it holds no spans"),
         ('{"a": 1}', "line 1: the object has the fields a; expected ragtrace's spans_file, OTLP in JSON, Phoenix's"),
         (_line(a=1) + "\n" + _line(b=1), "is not ragtrace's spans_file, OTLP in JSON, Phoenix's spans"),
-        ("not JSON", "line 1: Expecting value"),
+        ("not JSON", "line 1: the line is not JSON: Expecting value"),
         ('{"resourceSpans": [{"scopeSpans": 3}]}', "line 1: the body is no ExportTraceServiceRequest in JSON"),
         ('{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "x"}]}]}]}', "line 1: a span has no valid trace id"),
         (
