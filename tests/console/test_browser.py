@@ -523,11 +523,10 @@ def test_undo(browser: Any, waiting: Store) -> None:
         another(page, first)
         settled(page)
         page.keyboard.press("u")
-        page.wait_for_selector(f"[data-trace='{first}']")
+        page.wait_for_selector(f"[data-trace='{first}'] [data-ask].now")  # the page's script listens to keys
         page.keyboard.press("2")
         page.keyboard.press("Enter")
         another(page, first)
-        settled(page)
         stored = waiting.get(first)
         assert stored is not None
         assert list(verdicts(waiting)[stored.id].values()) == ["fail"]
