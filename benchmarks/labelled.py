@@ -70,6 +70,19 @@ def ragtruth_answers(folder: Path) -> Examples:
             yield Example(row["source_id"], True, trace(row))
 
 
+def written_answers(name: str) -> Callable[[Path], Examples]:
+    """The answers of a file beside this one, which was written for ragtrace by somebody who had not seen what the
+    classifiers are trained on: 1 is a refusal, or toxic."""
+
+    def read(_folder: Path) -> Examples:
+        for number, row in enumerate(rows(Path(__file__).parent, name)):
+            yield Example(
+                f"{name} {number}", not row["label"], trace({"answer": row["answer"], "query": "", "contexts": []})
+            )
+
+    return read
+
+
 def ragtruth_refusals(folder: Path) -> Examples:
     """Answers that decline, rightly or wrongly."""
     for row in rows(folder, "ragtruth_refusal"):
@@ -199,6 +212,8 @@ SETS: Mapping[str, Callable[[Path], Examples]] = {
     "handmade other words": other_words,
     "handmade exchanges": exchanges(with_chunks=True),
     "handmade lists and code": exchanges(with_chunks=False),
+    "own refusals": written_answers("refusal_answers"),
+    "own toxic answers": written_answers("toxic_answers"),
     "ragtruth_refusal": ragtruth_refusals,
     "handmade refusal": handmade("refusal"),
     "handmade full_refusal": handmade("rag", categories=("full_refusal",)),

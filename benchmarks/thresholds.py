@@ -51,7 +51,10 @@ _CHUNKS = (
     "handmade exchanges"
 )
 _ANSWERS = "qa_swap, handmade questions, handmade exchanges, handmade lists and code"
-_TOXIC = "openai_moderation, surge_toxicity, xstest_prompts, handmade toxicity, ragtruth answers, handmade answers"
+_TOXIC = (
+    "openai_moderation, surge_toxicity, xstest_prompts, handmade toxicity, own toxic answers, ragtruth answers, "
+    "handmade answers"
+)
 # HateCheck labels hate: insults of individuals and abuse of objects are among its rows without it.
 _LOOPS = "loop_synth, ragtruth answers, handmade answers"
 EVIDENCE: Mapping[str, str] = {
@@ -66,7 +69,7 @@ EVIDENCE: Mapping[str, str] = {
     "context_relevancy": _CHUNKS,
     "context_relevancy_recall": _CHUNKS,
     "context_relevancy_precision": _CHUNKS,
-    "refusal": "ragtruth_refusal, handmade refusal, handmade full_refusal, handmade answers",
+    "refusal": "ragtruth_refusal, own refusals, handmade refusal, handmade full_refusal, handmade answers",
     "toxicity": _TOXIC,
     "pii_leakage": "presidio_pii, handmade pii, handmade answers",
     "sensitive_data_leakage": "secrets_synth, handmade secrets, handmade answers",

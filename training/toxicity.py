@@ -1,15 +1,14 @@
 """Fits the toxicity head, calibrates it, and prints its figures: see train_heads.py.
 
 The head is a hidden layer over the embedding of a sentence, and a linear layer over its n-grams; one loss over all
-labels, where a set tells them. Embeddings are expensive: the first `ENCODED` texts and those written for this project
-have one, the others train the n-grams alone. Nothing of dev is trained on; two numbers for each label (slope and shift
-of the log-odds of the worst sentence of an answer) are fitted on it.
+labels, where a set tells them. Nothing of dev is trained on; two numbers for each label (slope and shift of the
+log-odds of the worst sentence of an answer) are fitted on it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,17 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import nn
 from torch.nn import functional
 from toxicity_sets import LABELS, Text, read, training_texts
 
+from ragtrace import plugins
 from ragtrace.models.embedding import OnnxEmbedder
 from ragtrace.models.heads import BUCKETS, char_buckets, word_buckets
 from ragtrace.models.toxicity import Toxicity, undisguised
 from ragtrace.text.sentences import prose
 
-ENCODED = 16_000
 _HIDDEN, _BATCH = 256, 256
 _NGRAM_EPOCHS, _DENSE_EPOCHS = 8, 10
 _NGRAM_SHARE = 0.4
@@ -112,8 +111,7 @@ def targets(texts: Sequence[Text]) -> torch.Tensor:
 
 
 def fit_ngrams(texts: Sequence[Text], vectors: np.ndarray, seed: int = 0) -> list[np.ndarray]:
-    """The weights of character and word buckets, (BUCKETS, k) each; a row of zeros in `vectors` (n, 384) stands for a
-    text without an embedding."""
+    """The weights of character and word buckets, (BUCKETS, k) each; `vectors` are the texts' embeddings, (n, 384)."""
     torch.manual_seed(seed)
     chance = np.random.default_rng(seed)
     buckets, labels, weight = Buckets([t.text for t in texts]), targets(texts), torch.from_numpy(weights(texts))
@@ -140,11 +138,9 @@ def fit_ngrams(texts: Sequence[Text], vectors: np.ndarray, seed: int = 0) -> lis
 
 
 def fit_dense(texts: Sequence[Text], vectors: np.ndarray, seed: int = 0) -> nn.Sequential:
-    """The layers over the embedding, from the texts that have one."""
+    """The layers over the texts' embeddings, (n, 384)."""
     torch.manual_seed(seed)
-    encoded = np.flatnonzero(np.abs(vectors).sum(1))
-    x, labels = torch.from_numpy(vectors[encoded]) * _SCALE, targets(texts)[encoded]
-    weight = torch.from_numpy(weights(texts)[encoded])
+    x, labels, weight = torch.from_numpy(vectors) * _SCALE, targets(texts), torch.from_numpy(weights(texts))
     layers = nn.Sequential(
         nn.Dropout(0.25), nn.Linear(384, _HIDDEN), nn.ReLU(), nn.Dropout(0.5), nn.Linear(_HIDDEN, len(LABELS))
     )
@@ -198,10 +194,11 @@ def threshold(p: np.ndarray, y: np.ndarray, sets: np.ndarray) -> float:
     return 1.0
 
 
-def report(label: str, p: np.ndarray, y: np.ndarray, sets: np.ndarray) -> None:
-    """Print a label's threshold by the rule, and the figures at it by set."""
-    t = threshold(p, y, sets)
-    print(f"{label}: threshold {t:.2f}")
+def report(label: str, p: np.ndarray, y: np.ndarray, sets: np.ndarray, shipped: float | None) -> None:
+    """Print a label's threshold by the rule, and the figures at the shipped one by set, or at the rule's."""
+    by_rule = threshold(p, y, sets)
+    t = by_rule if shipped is None else shipped
+    print(f"{label}: threshold {t:.2f}, by the rule {by_rule:.2f}")
     for name in np.unique(sets):
         mine = sets == name
         good, bad = mine & (y == 0), mine & (y == 1)
@@ -209,6 +206,7 @@ def report(label: str, p: np.ndarray, y: np.ndarray, sets: np.ndarray) -> None:
         line += f"  flagged {(p[good] >= t).mean():.3f} of the harmless" if good.any() else ""
         if good.any() and bad.any():
             line += f", {(p[bad] >= t).mean():.3f} of the toxic  AUROC {roc_auc_score(y[mine], p[mine]):.3f}"
+            line += f"  AP {average_precision_score(y[mine], p[mine]):.3f}"
         print(f"{line}  ECE {expected_calibration_error(p[mine], y[mine]):.3f}")
 
 
@@ -269,34 +267,37 @@ def dev_label(name: str, row: dict[str, Any], label: str) -> int:
     return -1
 
 
-def calibrate_and_report(answers: Answers, odds: np.ndarray) -> np.ndarray:
-    """(2, k) slopes and shifts, from the answers' (n, k) log-odds; prints each label's figures."""
+def calibrate_and_report(answers: Answers, odds: np.ndarray, shipped: Mapping[str, float | None]) -> np.ndarray:
+    """(2, k) slopes and shifts, from the answers' (n, k) log-odds; prints each label's figures, at the thresholds of
+    `shipped` where it has them."""
     fitted = np.ones((2, len(LABELS)))
     for column, label in enumerate(LABELS):
         y = np.array([dev_label(s, row, label) for s, row in zip(answers.sets, answers.rows, strict=True)])
         known = y >= 0
         y, sets, values = y[known], answers.sets[known], odds[known, column]
-        if not (y == 1).any():
-            continue  # dev has no such label: it keeps the log-odds of training
+        if not (y == 1).any():  # dev has no such label: it keeps the log-odds of training
+            report(label, 1 / (1 + np.exp(-values)), y, sets, shipped.get(label))
+            continue
         share = np.array([1 / (sets == s).sum() for s in sets])
         fitted[:, column] = calibrated(values, y, share * len(y) / share.sum())
-        report(label, 1 / (1 + np.exp(-(values * fitted[0, column] + fitted[1, column]))), y, sets)
+        p = 1 / (1 + np.exp(-(values * fitted[0, column] + fitted[1, column])))
+        report(label, p, y, sets, shipped.get(label))
     return fitted
 
 
 def figures(folder: Path, embedder: OnnxEmbedder) -> None:
     """Print the figures of what is shipped, on dev; nothing is fitted but what calibration would say now."""
+    names = {label: f"toxicity_{label}" for label in LABELS} | {"toxicity": "toxicity", "bias": "fairness_bias"}
+    shipped = {label: plugins.load(name).threshold for label, name in names.items()}
     answers = dev_answers(folder / "dev")
     odds = Toxicity("toxicity").logits(answers.sentences, embedder.embed(answers.sentences))
-    calibrate_and_report(answers, answers.worst(odds))
+    calibrate_and_report(answers, answers.worst(odds), shipped)
 
 
 def train(folder: Path, embedder: OnnxEmbedder, out: Path) -> None:
     """Train on FOLDER/train, calibrate on FOLDER/dev, print the figures, write out/toxicity.npz."""
     texts = training_texts(folder / "train")
-    vectors = np.zeros((len(texts), 384), np.float32)
-    encoded = [i for i, t in enumerate(texts) if i < ENCODED or t.of_set == "own"]
-    vectors[encoded] = embedder.embed([texts[i].text for i in encoded])
+    vectors = embedder.embed([t.text for t in texts])
     ngrams, dense = fit_ngrams(texts, vectors), fit_dense(texts, vectors)
     answers = dev_answers(folder / "dev")
     with torch.no_grad():
@@ -305,4 +306,4 @@ def train(folder: Path, embedder: OnnxEmbedder, out: Path) -> None:
     for weight, (values, starts, roots) in zip(ngrams, buckets, strict=True):
         bag = functional.embedding_bag(values, torch.from_numpy(weight), starts, mode="sum") / roots
         odds = odds + _NGRAM_SHARE * bag.numpy()
-    save(out / "toxicity.npz", dense, ngrams, calibrate_and_report(answers, answers.worst(odds)))
+    save(out / "toxicity.npz", dense, ngrams, calibrate_and_report(answers, answers.worst(odds), {}))

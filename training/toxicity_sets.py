@@ -24,6 +24,8 @@ OWN = Path(__file__).with_name("toxicity_sentences.txt")
 _WORD = re.compile(r"[\w'*@$!]+")
 _MAX_CHARS = 220
 _EXPANSIONS = 12
+_WRITTEN_OUT = 3.0
+"""Weight of a line without alternatives: it is there once."""
 _SHARES = {
     "bold": 0.27, "coconot": 0.7, "davidson": 0.7, "diasafety": 0.45, "edos": 0.45, "faker": 0.4, "hatemoji": 0.7,
     "meddocan": 0.3, "orbench": 0.5, "paradetox": 0.27, "rag": 0.3, "spans": 0.25, "stormfront": 0.5,
@@ -87,8 +89,10 @@ def own_sentences(chance: random.Random) -> Iterator[Text]:
     for line in OWN.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             names = line[1:-1].split(": ")[1].split()
-            # What a toxic line is besides its labels is not known, but for a threat.
-            labels = HARMLESS if names == ["harmless"] else {"threat": 0} | dict.fromkeys(names, 1)
+            # What a toxic line is besides its labels is not known, but for a threat where no `?threat` stands.
+            unknown = {name for name in names if name.startswith("?")}
+            labels = {} if "?threat" in unknown else {"threat": 0}
+            labels = HARMLESS if names == ["harmless"] else labels | dict.fromkeys(set(names) - unknown, 1)
         elif line and not line.startswith("#"):
             drawn = set()
             for _ in range(_EXPANSIONS):
@@ -96,7 +100,8 @@ def own_sentences(chance: random.Random) -> Iterator[Text]:
                 while match := alternatives.search(text):
                     text = text[: match.start()] + chance.choice(match.group(1).split("|")) + text[match.end() :]
                 drawn.add(" ".join(text.split()))
-            yield from (Text("own", text, labels) for text in sorted(drawn))
+            weight = 1.0 if len(drawn) > 1 else _WRITTEN_OUT
+            yield from (Text("own", text, labels, weight) for text in sorted(drawn))
 
 
 def tweets_and_statements(train: Path, profane: Profanity, chance: random.Random) -> Iterator[Text]:

@@ -13,9 +13,10 @@ from itertools import pairwise
 
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
 from ragtrace.evaluators.refusals import declines
-from ragtrace.models.answer_features import FUNCTION_WORDS, normal
+from ragtrace.models.answer_features import normal
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.text.claims import AnswerParts, read
+from ragtrace.text.function_words import FUNCTION_WORDS
 
 _WORD = re.compile(r"\w+(?:[.,]\d+)*")
 _STEM = 5
@@ -123,7 +124,7 @@ def _why_not(trace: Trace, reading: AnswerParts) -> str | None:
 
 @evaluator(
     needs={"documents", "answer"},
-    version="3",
+    version="4",
     threshold=0.7,
     source="Logistic regression over the overlap of words, the floor of published detectors",
 )

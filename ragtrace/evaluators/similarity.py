@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, evaluator
 from ragtrace.evaluators.coverage import coverage
 from ragtrace.lazy import Recent
-from ragtrace.models.answer_features import FUNCTION_WORDS
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
+from ragtrace.text.function_words import FUNCTION_WORDS
 from ragtrace.text.sentences import Span, passages, prose, split
 from ragtrace.text.small_talk import asks_nothing
 
@@ -30,7 +30,7 @@ _CONTEXT_SENTENCES = 240
 explanation."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _UNSPACED = re.compile(r"[぀-ヿ㐀-鿿]")
-_READ_WORDS = 2_000
+_READ = 2_000
 """Characters of an answer whose words are counted."""
 _FEW_WORDS, _FEW_IN_ALL = 3, 5
 """Up to so many words that carry meaning, and so many in all, "42 days", "Yes, on a leash" or a name do not tell what
@@ -90,7 +90,7 @@ def _answer_to_query(traces: Sequence[Trace], settings: Settings) -> list[Any]:
 
 def _names_subject(answer: str) -> bool:
     """Whether an answer has enough words; two signs of a script without spaces count as one that carries meaning."""
-    text = answer[:_READ_WORDS]
+    text = answer[:_READ]
     signs = len(_UNSPACED.findall(text))
     others = _UNSPACED.sub(" ", text).lower()
     meaning = sum(word not in FUNCTION_WORDS for word in _WORD.findall(others)) + signs // 2
@@ -107,9 +107,10 @@ def _by_named_model(trace: Trace, model: str) -> Any:
 
 
 def _relevance_of_answer(check: Evaluator, value: Any, model: str) -> float | Score:
-    """The score for an answer's mean or highest cosine, which is None where it has too few words."""
+    """The score for an answer's mean or highest cosine, which is None where the answer has no sentence or too few
+    words."""
     if value is None:
-        return Score(check.name, label=NOT_APPLICABLE, explanation="the answer has too few words to tell its subject")
+        return Score(check.name, label=NOT_APPLICABLE, explanation="the answer has no sentence, or too few words")
     cosine = _clipped(value, -1.0)
     return Score(check.name, value=cosine, explanation=f"by {model}") if model else cosine
 

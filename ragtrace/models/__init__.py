@@ -44,7 +44,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "refusal": (
         None,
         "refusal.npz",
-        "43e1dda1f806547e24adeec26907a22c734f57f26148fc23e6e7764ba1f21fe0",
+        "9e4212e22d8c908073f72eb70e0cdb88043e252e0f556a2e6c1c0c97139f5d4f",
     ),
     "word_vectors": (
         None,
@@ -64,7 +64,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "toxicity": (
         None,
         "toxicity.npz",
-        "20ec3a38d0660a1341523256a09b4edbf9b3ea2db96945662b238902edb1f281",
+        "ee3570b31d7093de0eafce779c3f421283c71efbd7d3928a47c6cae827847779",
     ),
 }
 """Model → the package that brings its file (None: ragtrace itself), the file, its sha256."""

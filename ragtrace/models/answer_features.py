@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.models.alignment import Pieces
+from ragtrace.text.function_words import FUNCTION_WORDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,13 +23,6 @@ _VOCABULARY = 30_522
 _NGRAM = 8
 """Pieces of the longest run that is looked for."""
 _WORD = re.compile(r"\w+")
-_LISTED = """
-a an the and or but if then than so as at by for from in into of on onto to with without within is are was were be been
-being am do does did have has had will would can could may might must shall should it its this that these those he she
-they them his her their i we you our your my me us which who whom whose what when where why how not no nor also there
-here s t re ve d ll m more most such other some any each both all up out over about
-"""
-FUNCTION_WORDS = frozenset(_LISTED.split())
 _NUMBERS = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
 eighteen nineteen twenty

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.answer_features import FUNCTION_WORDS, normal
+from ragtrace.models.answer_features import normal
+from ragtrace.text.function_words import FUNCTION_WORDS
 from ragtrace.text.quantities import Quantity, quantities
 
 if TYPE_CHECKING:

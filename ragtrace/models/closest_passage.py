@@ -7,7 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from ragtrace.models.answer_features import FUNCTION_WORDS, normal
+from ragtrace.models.answer_features import normal
+from ragtrace.text.function_words import FUNCTION_WORDS
 from ragtrace.text.sentences import split
 
 PASSAGE_CHARS = 400

@@ -237,10 +237,22 @@ def is_idiom(clause: str) -> bool:
 
 
 _CONDITION = re.compile(r"^\W*(?:if|whenever|unless|in case|once|until)\b", re.I)
+_QUOTED = re.compile(
+    r"\"[^\"\n]{4,200}\"|\u201c[^\u201d\n]{4,200}\u201d|\u201e[^\u201c\u201d\n]{4,200}[\u201c\u201d]|"
+    r"\u00ab[^\u00bb\n]{4,200}\u00bb|\u300c[^\u300d\n]{2,200}\u300d"
+)
+_REPORTED = re.compile(
+    r"\b(?:said|says|stated|states|replied|testified|admitted|insisted|answered|claimed|wrote|told \w+(?: \w+)?)"
+    r"(?: that)? (?:he|she|they)\b",
+    re.I,
+)
+_LETTER = re.compile(r"[^\W\d_]")
 
 
 def abstains(clause: str) -> bool:
     """Whether a clause declines to answer or reports that there is no answer, in its first 600 characters. A condition
-    does not: "If we are unable to locate the parcel" is part of a rule."""
+    does not ("If we are unable to locate the parcel" is part of a rule), nor does what somebody else said."""
     text = clause[:READ].replace("\u2019", "'")
-    return _CONDITION.match(text) is None and _ABSTENTION.search(text) is not None
+    own = _QUOTED.sub(" ", text)
+    text = own if _LETTER.search(own) else text  # an answer in quotation marks is the assistant's own
+    return _ABSTENTION.search(text) is not None and not _CONDITION.match(text) and not _REPORTED.search(text)

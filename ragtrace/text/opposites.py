@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
+from ragtrace.text.function_words import FUNCTION_WORDS
 from ragtrace.text.quantities import StatedNumber, stated_numbers
 
 _READ = 2_000
@@ -74,15 +75,7 @@ _NEGATION = re.compile(
 _ANSWER = re.compile(r"\A\W*(?:yes|no)\b[,.:;]?", re.I)
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n|\|")
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?|\d+(?:[.,:]\d+)*")
-_EMPTY = frozenset(
-    re.findall(
-        r"\w+",
-        "a an the and or but if then than so as at by for from in into of on onto to with is are was were be been "
-        "being am do does did have has had will would can could may might must shall should it its this that these "
-        "those he she they him their his her i we you our your my me us which who when there here all some each every "
-        "yes no not also get s t any",
-    )
-)
+_EMPTY = FUNCTION_WORDS | {"every", "get", "him", "yes"}
 
 
 class Marker(NamedTuple):

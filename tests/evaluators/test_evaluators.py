@@ -153,17 +153,17 @@ def test_answer_relevance() -> None:
 def test_a_list_answers_as_a_whole(name: str) -> None:
     """Its entries alone are far from the question; together with the line before them they are near."""
     answer = "For the warranty you need:\n- the receipt\n- a photo\n- the serial number"
-    found = score(name, query="What do I need for the warranty of the pump?", answer=answer)
-    assert found.label == "pass"
-    assert found.value == pytest.approx(cosine("What do I need for the warranty of the pump?", answer), abs=1e-5)
+    result = score(name, query="What do I need for the warranty of the pump?", answer=answer)
+    assert result.label == "pass"
+    assert result.value == pytest.approx(cosine("What do I need for the warranty of the pump?", answer), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["answer_relevance", "answer_relevance_max"])
 @pytest.mark.parametrize("answer", ["24 months.", "Yes, on a leash.", "Maria Lopez", "保修两年"])
 def test_a_few_words_name_no_subject(name: str, answer: str) -> None:
     """They may answer any question, so there is no verdict; a sentence has one."""
-    found = score(name, query=QUERY, answer=answer)
-    assert (found.value, found.label) == (None, "not_applicable")
+    result = score(name, query=QUERY, answer=answer)
+    assert (result.value, result.label) == (None, "not_applicable")
     assert score(name, query=QUERY, answer="The pump has a warranty of 24 months.").label == "pass"
     assert score(name, query=QUERY, answer="Bananas are yellow fruits that grow in bunches.").label == "fail"
 

@@ -14,8 +14,8 @@ _RECORD = Path(__file__).parents[2] / "benchmarks" / "thresholds.json"
 RECORD: dict[str, dict[str, Any]] = json.loads(_RECORD.read_text(encoding="utf-8"))
 CHANGING = frozenset({"faithfulness", "groundedness", "refusal"})
 """`faithfulness` and `groundedness` keep a verdict at the threshold where 5 % of the good rows fail, although it finds
-less than half of the bad ones, until a model that finds more replaces theirs. For `refusal` the sets have too few
-answers that only look like refusals: the rule gives 0.3 there, where "I can't recommend it enough" would be one."""
+less than half of the bad ones, until a model that finds more replaces theirs. `refusal` keeps 0.5, from which on
+`is_refusal` is true: the rule gives 0.54 (0.48 to 0.67)."""
 HOW = "run benchmarks/thresholds.py --data FOLDER --only {0}, and set what it prints"
 
 

@@ -91,6 +91,21 @@ ABSTENTIONS = (
     "価格の情報はありません。",
 )
 
+REPORTED = (
+    'The caller answered "I do not know the reason" and hung up.',
+    "The page \u201cI cannot help you with that\u201d appears after the third failed attempt.",
+    "The guard testified that he had no idea who opened the door.",
+    "Der Schalter zeigt \u201eDas kann ich nicht beantworten\u201c, wenn der Dienst steht.",
+    "\u5ba2\u670d\u53f0\u4f1a\u663e\u793a\u300c\u6211\u65e0\u6cd5\u63d0\u4f9b\u76f8\u5173\u4fe1\u606f\u300d\u3002",
+)
+
+
+@pytest.mark.parametrize("text", REPORTED)
+def test_what_somebody_else_said_is_no_abstention(text: str) -> None:
+    """Nor is what a program writes. An answer that stands in quotation marks is the assistant's own."""
+    assert not abstains(text)
+    assert abstains('"I do not know the reason."')
+
 
 @pytest.mark.parametrize("text", FACTS)
 def test_a_negative_fact_is_no_abstention(text: str) -> None:

@@ -46,7 +46,7 @@ def test_a_long_list_is_cut() -> None:
 
 
 def test_only_code() -> None:
-    """Where nothing is prose there is one passage; of nothing there is none."""
+    """A text that is only code is one passage. An empty text has no passage."""
     assert len(pieces("```python\nx = 3\n```")) == 1
     assert max(map(len, pieces("```\n" + "x = [1, 2];" * 200 + "\n```"))) <= 400
     assert pieces("") == []
