@@ -28,7 +28,11 @@ SDK = "ragtrace, SDK's processor"
 ENCODER = f"{SDK}, use_encoder"
 """The same, with an exporter that was given to `ragtrace_otlp.use_encoder`."""
 EVALUATING = "ragtrace with evaluation"
-OURS = ("none", "by hand", "ragtrace", SDK, ENCODER, EVALUATING)
+BUSY = "none, beside a busy process"
+"""No tracing, while another process keeps one processor busy, as the evaluating process does: what of a duration is the
+machine's."""
+UNTRACED = ("none", BUSY)
+OURS = (*UNTRACED, "by hand", "ragtrace", SDK, ENCODER, EVALUATING)
 
 
 def set_environment(content: str) -> None:
@@ -44,7 +48,7 @@ class Encoded:
     bytes = 0
 
     def __init__(self, library: str) -> None:
-        if library == "none":
+        if library in UNTRACED:
             return
         from opentelemetry.exporter.otlp.proto.common import trace_encoder
 
@@ -88,7 +92,7 @@ def _own_processor(exporter: Encoded) -> Any:
 
 def make_provider(library: str, exporter: Encoded) -> Any:
     """Returns the application's tracer provider, or None without tracing."""
-    if library == "none":
+    if library in UNTRACED:
         return None
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
@@ -131,7 +135,7 @@ def _innermost(processors: Any) -> list[Any]:
 
 def instrument(framework: str, library: str, provider: Any, content: str, exporter: Encoded) -> None:
     """Switches a library on. `framework` is `langchain`, which includes LangGraph, or `llama_index`."""
-    if library in {"none", "by hand"}:
+    if library in {*UNTRACED, "by hand"}:
         return
     if library.startswith("ragtrace"):
         _ragtrace(framework, provider, library == EVALUATING, content == "full")

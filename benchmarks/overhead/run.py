@@ -8,7 +8,8 @@ differences and, in brackets, the lowest and the highest. Peers are installed in
 `--peers` when they are not there yet, which the minutes do not include.
 
 `ragtrace` exports as it sets itself up: its own batches and encoder. `ragtrace, SDK's processor` exports through the
-SDK's batch processor and encoder, as all others do. `ragtrace with evaluation` samples and evaluates, too.
+SDK's batch processor and encoder, as all others do. `ragtrace with evaluation` samples and evaluates, too. `none,
+beside a busy process` is the untraced application while another process computes, as the one that evaluates does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from libraries import OURS, PEERS
+from libraries import OURS, PEERS, UNTRACED
 from processes import python_of, run_app
 
 from applications import APPLICATIONS
@@ -76,12 +77,12 @@ def _cells(rounds: Rounds, library: str) -> list[str]:
     added = [each[library]["cpu_us"] - each["none"]["cpu_us"] for each in rounds]
     ratios = [
         f"{statistics.median(added) / _median(r[peer]['cpu_us'] - r['none']['cpu_us'] for r in rounds):.2f}"
-        if peer in rounds[0] and library != "none"
+        if peer in rounds[0] and library not in UNTRACED
         else ""
         for peer in ("openinference", "opentelemetry")
     ]
     growth = f"{_median(each[library]['memory_mib'] - each['none']['memory_mib'] for each in rounds):+,.0f}"
-    cost = "" if library == "none" else f"{statistics.median(added):,.0f} ({min(added):,.0f} to {max(added):,.0f})"
+    cost = "" if library in UNTRACED else f"{statistics.median(added):,.0f} ({min(added):,.0f} to {max(added):,.0f})"
     ends = (middle("memory_mib") if library == "none" else growth, middle("bytes"), middle("start_ms"))
     return [f"{rounds[0][library]['spans']:g}", cost, *ratios, middle("p50_us"), middle("p99_us"), *ends]
 
