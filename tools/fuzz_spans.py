@@ -153,7 +153,7 @@ def setting_file_targets(folder: Path) -> Iterator[tuple[str, Target]]:
 
 def message_targets(folder: Path) -> Iterator[tuple[str, Target]]:
     """Messages of a broker, through a worker: each one is evaluated or a dead letter."""
-    from fuzz_worker import _messages, _worker_of
+    from fuzz_worker import otlp_messages, worker_of
 
     from ragtrace.transport import message as parts
     from ragtrace.transport.address import parse_address
@@ -167,12 +167,12 @@ def message_targets(folder: Path) -> Iterator[tuple[str, Target]]:
                          parts.HEADER_CONTENT, "x"]),
         st.one_of(st.sampled_from(["1", "0.5", "nan", "store", "2026-11-23"]), TEXT), max_size=3,
     )  # fmt: skip
-    payloads = st.one_of(_messages().map(lambda m: bytes(m.SerializeToString())), st.binary(max_size=60))
+    payloads = st.one_of(otlp_messages().map(lambda m: bytes(m.SerializeToString())), st.binary(max_size=60))
     names = st.one_of(st.sampled_from(["0" * 32, "a" * 32, ""]), TEXT)
 
     def publish(example: tuple[str, bytes, dict[str, str]]) -> None:
         if not started:
-            started.append(_worker_of({"source": url, "visibility_seconds": 5.0}))
+            started.append(worker_of({"source": url, "visibility_seconds": 5.0}))
         key, payload, more = example
         try:
             key.encode()

@@ -44,7 +44,7 @@ class _Endpoint(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def _worker_of(own: dict[str, Any]) -> Any:
+def worker_of(own: dict[str, Any]) -> Any:
     """A worker that redacts what passes, and runs until the process ends. `own` are its own settings."""
     from ragtrace.settings import load
     from ragtrace.worker.service import Worker
@@ -69,7 +69,7 @@ def _worker_of(own: dict[str, Any]) -> Any:
 
 def _worker() -> Any:
     """A worker that receives spans and ends traces soon."""
-    return _worker_of({"grpc": "127.0.0.1:0", "http": "127.0.0.1:0", "quiet_seconds": 0.05, "longest_seconds": 0.5})
+    return worker_of({"grpc": "127.0.0.1:0", "http": "127.0.0.1:0", "quiet_seconds": 0.05, "longest_seconds": 0.5})
 
 
 def _write(target: Any, attributes: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ def _write(target: Any, attributes: dict[str, Any]) -> None:
             write_attributes(target, {name: value})
 
 
-def _messages() -> st.SearchStrategy[Any]:
+def otlp_messages() -> st.SearchStrategy[Any]:
     """Messages of spans with few ids, so that parents are missing, doubled and in circles, and with odd times."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -197,7 +197,7 @@ class _Attacked:
 
 def worker_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
     """What a worker receives."""
-    attacked, messages = _Attacked(), _messages()
+    attacked, messages = _Attacked(), otlp_messages()
     pieces = st.one_of(st.sampled_from([*_HEADS, *_LINES]), st.binary(max_size=40))
     ports = st.sampled_from(["http_port", "grpc_port"])
     yield "worker: bodies", (_bodies(messages), attacked.take, ())

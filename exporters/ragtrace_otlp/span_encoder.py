@@ -1,7 +1,7 @@
 """Encodes spans for OTLP: writes the bytes of `ExportTraceServiceRequest` from the spans, without a message.
 
 The SDK's encoder builds each part and then copies it into the part around it, down to the texts: six copies of each
-text, and fifteen times the work. The bytes here are the same; `tests/otlp/test_span_encoder.py` compares them.
+text. The bytes here are the same; `tests/otlp/test_span_encoder.py` compares them.
 """
 
 from __future__ import annotations

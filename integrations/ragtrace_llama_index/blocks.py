@@ -36,17 +36,21 @@ def messages_of(messages: Any) -> list[ModelMessage]:
 
 def message_of(message: Any, finish_reason: str | None = None) -> ModelMessage:
     """Converts a message. Most are text alone, which costs no more than its role."""
-    role = getattr(message, "role", "user")
-    role = str(getattr(role, "value", role))
-    role = {"human": "user", "chatbot": "assistant", "model": "assistant"}.get(role, role)
-    extra = getattr(message, "additional_kwargs", None) or {}
-    name = extra.get("name")
-    name = name if isinstance(name, str) else None
-    parts = _parts(message, extra)
-    if role in {"tool", "function"}:
-        identity = extra.get("tool_call_id")
-        return ModelMessage(role, [ToolResultPart(_single_text(parts), str(identity or "") or None)], name)
-    return ModelMessage(role, _single_text(parts), name, finish_reason)
+    role = "user"
+    try:
+        role = getattr(message, "role", role)
+        role = str(getattr(role, "value", role))
+        role = {"human": "user", "chatbot": "assistant", "model": "assistant"}.get(role, role)
+        extra = getattr(message, "additional_kwargs", None) or {}
+        name = extra.get("name")
+        name = name if isinstance(name, str) else None
+        parts = _parts(message, extra)
+        if role in {"tool", "function"}:
+            identity = extra.get("tool_call_id")
+            return ModelMessage(role, [ToolResultPart(_single_text(parts), str(identity or "") or None)], name)
+        return ModelMessage(role, _single_text(parts), name, finish_reason)
+    except Exception:  # noqa: BLE001 an application's object that raises costs its own message alone
+        return ModelMessage(role if isinstance(role, str) else "user", sendable(message), finish_reason=finish_reason)
 
 
 def _single_text(parts: list[Part]) -> str | list[Part]:

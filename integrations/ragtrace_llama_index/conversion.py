@@ -392,5 +392,5 @@ def embedding_size(result: Any) -> int | None:
         if isinstance(result, Mapping) or isinstance(result[0], Mapping):
             return None
         return len(result[0]) if hasattr(result[0], "__len__") else len(result)
-    except (IndexError, KeyError, TypeError):
+    except Exception:  # noqa: BLE001 no sequence, an empty one, or an application's object whose methods raise
         return None

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragtrace.judge.replies import Schema
+from ragtrace.text.decoded_text import INVISIBLE
 
 Message = dict[str, str]
 
 FIELD_CHARS = 60_000
 """Characters of one field of a prompt at most; what is beyond is left out, and said."""
-_BLANKS = r"[\s\u00ad\u034f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*"
+_BLANKS = rf"[\s{INVISIBLE}]*"
 _CLOSING = re.compile(rf"[<\uff1c\ufe64\u3008\u2039\u27e8]{_BLANKS}[/\uff0f\u2044\u2215\u29f8]{_BLANKS}(?=\w)")
 """The beginning of a closing tag, in all the forms that a model may read as one."""
 _PLACE = re.compile(r"\{(\w+)\}")

@@ -71,10 +71,10 @@ def check_engine(name: str, where: str) -> None:
 
 
 def check_address(address: str, where: str) -> None:
-    """Raise SettingError for what is no address of a server: of http and https a URL, of others anything that can be
-    read, e.g. HOST:PORT or a broker's address."""
+    """Raise SettingError for what is no address of a server: a URL of http or https without a host, and any other text
+    (HOST:PORT, a broker's address) that cannot be read as an address, or has the port 0."""
     try:
-        urlsplit(address)  # as those read it who expect a scheme
+        urlsplit(address)  # its readers do not all add the "//"
         parts = urlsplit(address if "://" in address else f"//{address}")
         is_valid = bool(parts.hostname) or parts.scheme not in ("http", "https")
         is_valid = is_valid and ("," in parts.netloc or parts.port != 0)  # a broker may have several servers

@@ -16,11 +16,12 @@ from urllib.parse import unquote
 
 _ROUNDS = 3
 """Decodings of one text: JSON in a URL in JSON."""
-# Marks that show nothing: soft hyphens, zero-width spaces and joiners, directions, variations, accents of their own.
-_INVISIBLE = (
+INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\u0300-\u036f\u0489\u20d0-\u20f0\U000e0001\U000e0020-\U000e007f\U000e0100-\U000e01ef"
 )
+"""Marks that show nothing, for a class of a pattern: soft hyphens, zero-width spaces and joiners, directions,
+variations, accents of their own."""
 _VALUE = r"[\w@.+:/=-]"
 _TAGS = "b|em|font|hl|i|mark|s|small|span|strong|sub|sup|u|wbr"
 """Tags inside of a line, as those with which a search marks its words."""
@@ -33,10 +34,10 @@ _HIDDEN = re.compile(
     r"|(?P<entity>&(?:amp;)*(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"
     r"|(?P<line>\\+[nrt](?=[\w@.+:/=-]|[ \t]+\d)|(?<=[\w@.+:/= -])<br ?/?>)"
     r"|(?<=\w)\\+(?P<mark>[!-/:-@\[\]-`{-~])"
-    rf"|(?P<nothing>[{_INVISIBLE}]+|(?:(?<={_VALUE})|(?<=\d ))</?(?:{_TAGS})(?:\s[^<>]{{0,80}})?>(?={_VALUE}| \d)"
+    rf"|(?P<nothing>[{INVISIBLE}]+|(?:(?<={_VALUE})|(?<=\d ))</?(?:{_TAGS})(?:\s[^<>]{{0,80}})?>(?={_VALUE}| \d)"
     rf"|(?<={_VALUE})(?:\*{{2,3}}|~~|`)(?={_VALUE})|(?<=\d )\*\*(?=\d)|(?<=\d)\*\*(?= \d))"
 )
-_MARK = re.compile(rf"[\\%&*~`<{_INVISIBLE}]")
+_MARK = re.compile(rf"[\\%&*~`<{INVISIBLE}]")
 """What an escape begins with: a search for it costs little in a text without one."""
 _PLUS = re.compile(r"(?<=\w)\+(?=\w)")
 _ESCAPED_URL = re.compile(r"%[0-9a-fA-F]{2}")

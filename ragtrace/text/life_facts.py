@@ -93,15 +93,15 @@ _HOME_MARKS = (
     "住所",
 )
 
-_TITLE = (
+TITLE = (
     r"(?:(?:Mrs?|Ms|Miss|Dr|Herrn?|Frau|Mme|Sra?|Sig|Sig\.?ra|Mevr|Dhr)\.?|M\.|[Ss]eñora?|[Ss]ignora?|[Ss]enhora?|"
     r"Monsieur|Madame|[Mm]evrouw|[Mm]eneer|[Dd]e heer)"
 )
 _NAME = (
-    rf"(?:{_TITLE}\s(?:[A-ZÀ-Ý][\w'’-]+\s){{0,2}}[A-ZÀ-Ý][\w'’-]+|"
+    rf"(?:{TITLE}\s(?:[A-ZÀ-Ý][\w'’-]+\s){{0,2}}[A-ZÀ-Ý][\w'’-]+|"
     r"[A-ZÀ-Ý][\w'’-]+\s(?:[A-ZÀ-Ý]\.\s)?[A-ZÀ-Ý][\w'’-]+)"
 )
-_TITLED = rf"(?:{_TITLE}\s(?:[A-ZÀ-Ý][\w'’-]+\s){{0,2}}[A-ZÀ-Ý][\w'’-]+)"
+_TITLED = rf"(?:{TITLE}\s(?:[A-ZÀ-Ý][\w'’-]+\s){{0,2}}[A-ZÀ-Ý][\w'’-]+)"
 _ILLNESS = (
     r"[\w' -]{3,48}?(?=[.,;:!?)\n]|\s(?:in|on|since|and|im|am|seit|und|en|el|le|depuis|et|y|nel|e|em|"
     r"sinds)\s|\Z)"

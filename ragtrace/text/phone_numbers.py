@@ -13,6 +13,7 @@ from ragtrace.text.item_search import (
     is_labelled_otherwise,
     is_no_sample,
 )
+from ragtrace.text.life_facts import TITLE
 
 _MAX_LOOKUPS = 400
 """Numbers of one text that are looked up in numbering plans, once for each region: prose has fewer."""
@@ -28,14 +29,13 @@ PHONE_LABELS = (
     r"telefone|telem[óo]vel|telefoon|mobiel|gsm|lig(?:ue|ar)(?: para)?|tfno|tlfn?o?|telf|puhelin|"
     r"telefonnummer|тел(?:ефон)?"
 )
-_TITLE = r"(?:mrs?|ms|dr|herrn?|frau|mme|m|sra?|señora?|signora?|senhora?|monsieur|madame|mevrouw|meneer)\.?"
 # Where the text says that a phone number follows, its shape is enough: many real ones follow no numbering plan.
 _LABELLED = re.compile(
     rf"(?i)(?:\b(?:{PHONE_LABELS})(?:s?nummer|s?nr)?|电话|手机|電話|携帯|전화|휴대폰)"
     r"(?:\s?(?:numbers?|no|nr|num(?:éro|ero)?|número|me|us|him|her|them|back|the office))?"
     r"(?:(?:\s[^\W\d][\w.'’-]{0,20}){1,4}(?=\s(?:is|at|on|ist|unter|est|es|al|è|é|"
     r"op)\s[\w ]{0,4}\+?\(?\d[\d ().\-/]{7})|"
-    rf"(?:\s(?:al|a|le|la|o|den|die|de)(?:\sla)?)?\s{_TITLE}(?:\s[^\W\d][\w'’-]{{0,20}}){{1,2}}(?=:))?\.?\s{{0,2}}"
+    rf"(?:\s(?:al|a|le|la|o|den|die|de)(?:\sla)?)?\s{TITLE}(?:\s[^\W\d][\w'’-]{{0,20}}){{1,2}}(?=:))?\.?\s{{0,2}}"
     r"(?:[:=#：]|\b(?:is|at|on|ist|lautet|est(?: le)?|es(?: el)?|al|au|unter|è|é(?: o)?|op|onder)\b|是|号码|"
     r"号)?\s{0,2}[:：]?\s{0,2}"
     r"(?P<number>\+?\(?\d[\d ().\-/]{5,19}\d(?:\s?(?:x|ext\.?)\s?\d{1,6})?)(?![\w-]|[.,]\d)"

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 
 from ragtrace import semconv
 from ragtrace.records import Document
-from ragtrace.tracing.request import MODEL_CALLS, Run
+from ragtrace.tracing.request import MODEL_CALLS, NO_CONTEXT, Run
 
 FRAGMENTS = frozenset(
     {
@@ -56,6 +56,20 @@ def note(root: Run) -> None:
         root.request.fragments = _latest.get()
     elif root.operation in _HOLD_DOCUMENTS:
         _latest.set((*_latest.get(), root)[-_MAX_FRAGMENTS:])
+
+
+def release(root: Run) -> None:
+    """Lets go of what a request that has ended holds. Its runs and its lists refer to each other, and so do its spans
+    and the contexts that were made for them: without this, all its texts would wait for the garbage collector, which
+    would come more often. What a fragment retrieved stays (see `note`)."""
+    request = root.request
+    for run in (root, *(run for run, _ in request.finished)):
+        if run.place is not None:
+            run.place.latest = NO_CONTEXT
+    request.finished.clear()
+    if root.operation not in _HOLD_DOCUMENTS:
+        for runs in (request.retrieved, request.model_calls, request.tool_calls):
+            runs.clear()
 
 
 def shown_documents(root: Run) -> tuple[Document, ...]:

@@ -291,17 +291,24 @@ def _read_documents(_recorder: Recorder, run: Run, result: Any) -> None:
 def _read_tool_result(_recorder: Recorder, run: Run, result: Any) -> None:
     run.answer = None if result is None else sendable(result)
     items = result if isinstance(result, (list, tuple)) else [result]
-    if items and all(isinstance(item, Document) or hasattr(item, "page_content") or _is_node(item) for item in items):
+    if items and all(map(_is_document, items)):
         run.documents = documents_of(items)
         run.request.passed.append((len(run.request.model_calls), run.documents))
 
 
-def _is_node(item: Any) -> bool:
-    return hasattr(item, "node") and hasattr(item, "score")
+def _is_document(item: Any) -> bool:
+    return isinstance(item, Document) or _has(item, "page_content") or _has(item, "node", "score")
+
+
+def _has(item: Any, *names: str) -> bool:
+    try:
+        return all(hasattr(item, name) for name in names)
+    except Exception:  # noqa: BLE001 an application's object whose attributes raise
+        return False
 
 
 def _read_reply(recorder: Recorder, run: Run, result: Any) -> None:
-    if (response := field_of(result, "http_response")) is not None and hasattr(result, "parse"):
+    if (response := field_of(result, "http_response")) is not None and _has(result, "parse"):
         if not field_of(response, "is_closed"):
             return  # a stream that the application has not read yet
         result = result.parse()  # of a client's raw response, which keeps what it has parsed

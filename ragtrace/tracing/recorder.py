@@ -31,8 +31,8 @@ from ragtrace.tracing.content import ContentPolicy
 from ragtrace.tracing.context_values import Provenance, describe
 from ragtrace.tracing.failures import failures
 from ragtrace.tracing.finish import complete, trace_of
-from ragtrace.tracing.fragments import FRAGMENTS, is_request, note
-from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, agent_of, release
+from ragtrace.tracing.fragments import FRAGMENTS, is_request, note, release
+from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, agent_of
 from ragtrace.tracing.span_writer import write_attributes
 
 _log = logging.getLogger(__name__)

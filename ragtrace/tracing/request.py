@@ -16,7 +16,6 @@ from ragtrace.tracing.content import Attributes
 from ragtrace.tracing.model_messages import ModelMessage, PromptTemplate, ToolDefinition
 
 MODEL_CALLS = frozenset({semconv.OP_CHAT, semconv.OP_TEXT})
-_ANSWERING = frozenset({semconv.OP_WORKFLOW, semconv.OP_AGENT})
 MAX_STEPS = 200
 """Tool calls of a request that its trace lists."""
 
@@ -119,7 +118,8 @@ class Request:
     ended: bool = False
 
 
-_NO_CONTEXT: tuple[Context | None, Context] = (None, Context())
+NO_CONTEXT: tuple[Context | None, Context] = (None, Context())
+"""What a place holds before its run is attached, and after its request."""
 
 
 class Place:
@@ -135,7 +135,7 @@ class Place:
         self._run = weakref.ref(run)
         self.span_context: SpanContext = run.span.get_span_context()
         self.outside: Span = run.request.outside
-        self.latest: tuple[Context | None, Context] = _NO_CONTEXT
+        self.latest: tuple[Context | None, Context] = NO_CONTEXT
         """A context, and the one that was made of it with the run's span as its current span: the steps of a chain all
         start from the same one."""
 
@@ -144,17 +144,3 @@ class Place:
         """The run, as long as its request is open."""
         run = self._run()
         return run if run is not None and not run.request.ended else None
-
-
-def release(root: Run) -> None:
-    """Lets go of what a request that has ended holds. Its runs and its lists refer to each other, and so do its spans
-    and the contexts that were made for them: without this, all its texts would wait for the garbage collector, which
-    would come more often. What a fragment retrieved stays, for the model that is called after it."""
-    request = root.request
-    for run in (root, *(run for run, _ in request.finished)):
-        if run.place is not None:
-            run.place.latest = _NO_CONTEXT
-    request.finished.clear()
-    if root.operation in MODEL_CALLS or root.operation in _ANSWERING:
-        for runs in (request.retrieved, request.model_calls, request.tool_calls):
-            runs.clear()

@@ -110,7 +110,7 @@ class Worker:
             endpoint = settings.otlp_endpoint or os.environ.get(name, "")
             check_address(endpoint, name)
             if is_transport(endpoint):
-                return
+                continue
             parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
             for own in filter(None, (self.options.grpc, self.options.http)):
                 host, port = split_address(own)

@@ -16,6 +16,8 @@ from pydantic import BaseModel
 from ragtrace.tracing.content_blocks import parts_of
 from ragtrace.tracing.model_messages import TextPart
 from ragtrace.tracing.provider_replies import finish_reason, token_counts
+from ragtrace_llama_index.blocks import messages_of
+from ragtrace_llama_index.conversion import embedding_size
 from tests.conftest import Recorded
 from tests.llama_index.cases import ANSWER, QUESTION, Caller, Speaker
 
@@ -215,6 +217,10 @@ def test_parts_that_cannot_be_read() -> None:
         reply = {"message": odd, "choices": [odd], "usage": {"prompt_tokens": 3, "total_tokens": 5}}
         assert token_counts(reply)["gen_ai.usage.input_tokens"] == 3
         assert parts_of([odd, {"type": "text", "text": "hello"}]) == [TextPart("hello")]
+        unreadable, readable = messages_of([odd, ChatMessage(role="assistant", content="hello")])
+        assert unreadable.role == "user"
+        assert (readable.role, readable.content) == ("assistant", "hello")
+        assert embedding_size([odd]) is None
 
 
 def test_usage_apart_from_the_reply(instrumented: Recorded) -> None:

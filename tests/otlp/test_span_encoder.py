@@ -25,7 +25,9 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
+from ragtrace_otlp import wire
 from ragtrace_otlp.span_encoder import encode_spans, message_of, use_encoder
+from ragtrace_otlp.wire import attributes_field
 
 VALUES: dict[str, Any] = {
     "text": "Öl für die Pumpe",
@@ -102,6 +104,20 @@ def test_what_cannot_be_encoded_is_left_to_the_sdk(caplog: pytest.LogCaptureFixt
     spans = [ReadableSpan("odd", context=context, resource=Resource({}), attributes=odd, start_time=1, end_time=2)]
     assert [a.key for a in message_of(spans).resource_spans[0].scope_spans[0].spans[0].attributes] == ["text"]
     assert "ragtrace: spans are encoded by OpenTelemetry's encoder" in caplog.messages
+
+
+def test_bytes_of_recurring_attributes_are_bounded() -> None:
+    """Ids and names that come once each do not fill the memory, and equal values of other types keep their type."""
+    for i in range(10_000):
+        attributes_field(b"\x4a", {f"key{i}": f"user {i}", "number": i})
+    assert len(wire._attributes) <= wire._MAX_ENTRIES
+    assert len(wire._names) <= wire._MAX_ENTRIES
+    context, resource = SpanContext(1, 2, is_remote=False), Resource({})
+    spans = [
+        ReadableSpan("s", context=context, resource=resource, attributes={"key": value}, start_time=1, end_time=2)
+        for value in (1, True, 1.0, "1", 0, False, 0.0)
+    ]
+    assert encode_spans(spans).SerializeToString() == trace_encoder.encode_spans(spans).SerializeToString()
 
 
 @pytest.mark.parametrize("kind", [HttpExporter, GrpcExporter])

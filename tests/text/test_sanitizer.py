@@ -107,7 +107,7 @@ def test_keys_within_an_attribute_and_numbers_of_other_classes_are_redacted() ->
 
 
 class Proxy:
-    """It has the class of what it stands for, e.g. a web framework's user name."""
+    """A proxy of a text, e.g. of a web framework's user name, has the class `str` without being one."""
 
     def __init__(self, value: str | None) -> None:
         self.value = value

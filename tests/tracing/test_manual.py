@@ -510,6 +510,8 @@ def test_hostile_objects_never_raise(by_hand: Recorded, caplog: pytest.LogCaptur
     assert ragtrace.retriever(lambda _: hostile)("q") is hostile
     assert ragtrace.generation(lambda _: hostile)("q") is hostile
     caplog.clear()
+    assert ragtrace.tool(lambda _: hostile)("q") is hostile
+    assert not caplog.records
     assert [document.content for document in by_hand.traces[0].documents] == ["24 months."]
     assert by_hand.traces[0].answer == "For 24 months."
 
@@ -532,7 +534,7 @@ def test_a_proxy_outside_of_its_context_is_returned(
 
 
 def test_a_proxy_outside_of_its_context_costs_itself(by_hand: Recorded) -> None:
-    """Wherever it stands, the request is recorded with all else."""
+    """The proxy is left out. The request is recorded with its other texts."""
     unbound: Any = Unbound()
     with ragtrace.request("q", tags=unbound, metadata=unbound, session_id=unbound) as request:
         request.retrieved([unbound, "24 months."])
