@@ -211,7 +211,7 @@ válida segura obligatoria débil fuerte larga corta aquí il lo suo tuo non tro
 lunga corta qui o os seu sua não muito vazia errada correta forte fraca het uw je een niet te leeg onjuist juist
 ongeldig geldig verplicht geheim sterk zwak lang kort hier verlopen missing expiring pending loading coming working
 being likely stored required optional generated encrypted hashed shared user admin's yours ours theirs there see
-please enter type choose use via minlength maxlength char str random nil undefined
+up-to-date please enter type choose use via minlength maxlength char str random nil undefined
 """
 _NO_PASSWORDS = frozenset(_NO_PASSWORD_WORDS.split())
 _CODE = re.compile(
