@@ -101,7 +101,7 @@ _AUTHENTICATOR_MARKS = (
 _SETUP_KEY = re.compile(
     r"(?i)(?<!\w)(?P<name>set-?\s?up[\s-](?:key|code)|(?:totp|otp|2fa|mfa|authenticator)[\s-](?:set-?up[\s-])?(?:key|secret|seed|code)|"
     r"(?:manual|secret)(?:[\s-](?:entry|set-?up))?[\s-](?:key|code)|"
-    r"(?:einrichtungs|konfigurations|totp-|2fa-)schlüssel|clé\s(?:de\sconfiguration|secrète|totp|manuelle)|"
+    r"(?:einrichtungs|konfigurations|geheim|totp-|2fa-)schlüssel|clé\s(?:de\sconfiguration|secrète|totp|manuelle)|"
     r"clave\s(?:de\sconfiguración|secreta|manual|totp)|chiave\s(?:di\sconfigurazione|segreta|di\simpostazione|totp)|"
     r"chave\s(?:de\sconfiguração|secreta|totp)|(?:instel|configuratie|totp-)sleutel|"
     r"(?:konfigurations|inställnings|installations)nyckeln?|(?:konfigurations|opsætnings)nøglen?|"
@@ -215,7 +215,7 @@ def _is_community(lower: str, match: re.Match[str], value: str) -> bool:
     if "snmp" not in lower[max(0, match.start() - 120) : first] + lower[last : last + 120]:
         return False
     if match["name"]:
-        return is_drawn(value)
+        return is_drawn(value) and not value.lower().startswith(("v1", "v2", "v3"))
     is_placeholder = (value.isalpha() and value.isupper()) or value.startswith(("$", "%", "-"))
     return value.lower() not in _DEFAULT_COMMUNITIES and not is_placeholder and is_no_example(value)
 

@@ -61,6 +61,11 @@ _OPENS_WITH = re.compile(
     r"(?:(?:PIN|pin)(?:[\s-]?code|kod|kode)?|passcode|(?:Zahlen|Tür|Alarm)?code|código|codice|kod(?:en|em)?|kode(?:n)?|kódu|koodi)\s{0,2}"
     r"(?:[:=]\s?)?[\"'`*]{0,2}(?P<code>\d{4,8})(?!\w|[.,/-]\d|-)"
 )
+# "disarm it with 4471", "the safe opens with 88-12-43"
+_UNLOCKED_WITH = re.compile(
+    r"(?i)(?<!\w)(?:(?:disarm|unlock)(?:ed|s)?(?:\s\w{1,12}){0,3}?\swith\s[\"'`*]{0,2}(?P<code>\d{4,8})|"
+    r"opens?(?:\s\w{1,12}){0,3}?\swith\s[\"'`*]{0,2}(?P<dial>\d{1,2}(?:-\d{1,2}){2,3}))(?!\w|[.,/-]\d|-)"
+)
 _OPENED = re.compile(
     r"(?i)alarm|disarm|\blarm|hälyt|\b(?:\w{1,5}door|door|gate|garage|vault|keypad|locker|lock ?box|key ?box|unlock\w*|"
     r"entrance|(?:the|a|your|our|her|his) safe)s?\b|\b\w{0,12}tür\b|\btor(?:e|es)?\b|tresor|schließfach|schranke|"
@@ -73,7 +78,7 @@ _OFFER = re.compile(
 )
 _MEANS = re.compile(
     r"(?i)[\"'`*]{0,2}\s(?:means|indicates|signals|stands|appears|reports|shows|occurs|bedeutet|steht|zeigt|signifie|indique|"
-    r"significa|indica|betekent|betyder|oznacza|znamená|tarkoittaa)\b"
+    r"of|significa|indica|betekent|betyder|oznacza|znamená|tarkoittaa)\b"
 )
 # Codes that open nothing.
 _OTHER_CODE = re.compile(
@@ -100,6 +105,11 @@ def door_codes(text: SearchText) -> Iterator[Span]:
         for match in _OPENS_WITH.finditer(text.text, start, end):
             if _opens(text.text, match) and _is_code(text.text, match):
                 yield match.span("code")
+    for start, end in text.around(("disarm", "unlock", " open"), 8, 60):
+        for match in _UNLOCKED_WITH.finditer(text.text, start, end):
+            group = "code" if match["code"] else "dial"
+            if _opens(text.text, match) and _is_code(text.text, match, group):
+                yield match.span(group)
 
 
 def _opens(text: str, match: re.Match[str]) -> bool:
@@ -109,11 +119,11 @@ def _opens(text: str, match: re.Match[str]) -> bool:
     return not is_other and _OPENED.search(text, *place) is not None
 
 
-def _is_code(text: str, match: re.Match[str]) -> bool:
-    first, last = match.span("code")
+def _is_code(text: str, match: re.Match[str], group: str = "code") -> bool:
+    first, last = match.span(group)
     before = max(0, match.start() - 30)
     return (
-        len(set(match["code"])) > 1
+        len(set(match[group])) > 1
         and not _OTHER_CODE.search(text, before, match.start())
         and not is_example(text, before, first)
         and not followed_by_unit(text, last)

@@ -71,7 +71,7 @@ _BETWEEN = r"(?:\s[^\s.:;=!?,()<>{}\"“”„«»]{1,30}){0,9}?"
 _QUOTED = r"(?P<quote>[\"'`«„“‘]{1,2})(?P<phrase>[^\n\"'`«»„“”‘’]{4,80})[\"'`»“”’]"
 _VALUE = rf"(?:{_QUOTED}|\*{{0,2}}(?P<value>[^\s\"'`<>(){{}}\[\],;«»“”„|*][^\s\"'`<>(){{}}\[\],;«»“”„|]{{4,80}}))"
 _ANNOUNCED = [
-    re.compile(rf"(?i)(?:{names})(?!\w){_NO_PASSWORD_NEXT}{_BETWEEN}(?:\s(?:{links})|\s?[:：])\s{{1,2}}:?\s?{_VALUE}")
+    re.compile(rf"(?i)(?:{names})(?!\w){_NO_PASSWORD_NEXT}{_BETWEEN}(?:\s(?:{links})|\s?[:：=])\s{{1,2}}:?\s?{_VALUE}")
     for names, links in _NAMES
 ]
 # "log in with the pass phrase 'marble otter gravel'": nothing between the name and the quotes
@@ -80,6 +80,9 @@ _LOGIN_BEFORE = re.compile(
     r"(?i)(?<!\w)(?:log(?:ged|s)?[\s-]?in|sign(?:ed|s)?[\s-]?in|user(?:name)?|account|accepts?|benutzer\w*|anmeld\w*|konto|utente|"
     r"usuario|utilisateur|utilizador|usuário|identifiant|gebruiker\w*|användar\w*|bruger\w*|bruker\w*|użytkownik\w*|"
     r"uživatel\w*|käyttäj\w*)\b[^\n.;]{0,60}\Z"
+)
+_MESSAGE = re.compile(
+    r"(?i)\b(?:errors?|message|fields?|labels?|options?|parameters?|arguments?|columns?|keys|strings?)\b"
 )
 # "accepts the password WORD", with nothing behind it
 _ACCEPTED = re.compile(
@@ -129,7 +132,7 @@ _CODE = (
 )
 _OF = r"(?:for|of|to|für|zum|vom|von|des|de|du|del|della|di|do|da|para|pour|per|van|voor|till|til|av|k|ke)"
 _WIRELESS_CODE = re.compile(
-    rf"(?i)(?<!\w)(?:{_CODE}\s{_OF}\s(?:[^\s.:;=!?,]{{1,20}}\s){{0,3}}?{_WIRELESS}|{_WIRELESS}[\s-]?{_CODE})(?!\w)"
+    rf"(?i)(?<!\w)(?:{_CODE}\s(?:{_OF}\s(?:[^\s.:;=!?,]{{1,20}}\s){{0,3}}?)?{_WIRELESS}|{_WIRELESS}[\s-]?{_CODE})(?!\w)"
     rf"(?:\s[^\s.:;=!?,()]{{1,30}}){{0,6}}?(?:\s(?:is|ist|lautet|est|es|è|é|är|er|on|to|je|jest)|\s?[:=])\s{{1,2}}{_VALUE}"
 )
 _CHAIN = re.compile(r"[^\W\d_]{2,}(?:[-_.][^\W\d_]{2,}){2,}")
@@ -138,6 +141,7 @@ _SENTENCE_WORDS = """
 the a an is are was be been of to by at in on and or not no must should can could may your you it its this that with for
 from well too as all then if please enter has have incorrect invalid wrong required error field
 der die das ist sind nicht und oder bitte le les est et ou sont el los es y son il lo gli sono o os são het een en niet
+dans la sur au aux du des por para nel nella sul sulla auf dem den im am bei unter op bij på av
 """
 _PLAIN_WORDS = frozenset(_SENTENCE_WORDS.split())
 
@@ -264,8 +268,10 @@ def _is_bare_phrase(text: str, match: re.Match[str]) -> bool:
     phrase = match["phrase"].strip()
     if _is_phrase(phrase):
         return True
+    before = max(0, match.start() - 80), match.start()
     is_plain_word = len(phrase) >= 6 and phrase.isalpha() and is_password(phrase, quoted=True, ends=True)
-    return is_plain_word and _LOGIN_BEFORE.search(text, max(0, match.start() - 80), match.start()) is not None
+    is_message = _MESSAGE.search(text, *before) is not None
+    return is_plain_word and not is_message and _LOGIN_BEFORE.search(text, *before) is not None
 
 
 def _is_word_chain(value: str) -> bool:

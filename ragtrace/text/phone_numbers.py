@@ -37,6 +37,8 @@ _LABELLED = re.compile(
     r"op)\s[\w ]{0,4}\+?\(?\d[\d ().\-/]{7})|"
     # "El teléfono particular de la paciente Nuria Belmonte es …"
     r"(?:\s[^\W\d][\w'’-]{0,20}){1,9}(?=\s(?:is|ist|lautet|est|es|è|é|är|er|to|je)\s\+?\(?\d[\d ().\-/]{7})|"
+    r"\.?(?:\s[^\W\d][\w'’-]{0,20}){0,2}\s(?:of|de|del|von|van|di|do|da|du|till|til|av)(?:\s[\w'’.-]{1,20}){0,2}"
+    r"\s(?-i:[A-ZÀ-Ý])[\w'’-]{1,20}(?=:)|"
     rf"(?:\s(?:al|a|le|la|o|den|die|de)(?:\sla)?)?\s{TITLE}(?:\s[^\W\d][\w'’-]{{0,20}}){{1,2}}(?=:))?\.?\s{{0,2}}"
     r"(?:[:=#：]|\b(?:is|at|on|ist|lautet|est(?: le)?|es(?: el)?|al|au|unter|è|é(?: o)?|op|onder|är|er|to|je)\b|是|"
     r"号码|号)?\s{0,2}[:：]?\s{0,2}"
@@ -71,7 +73,7 @@ _SERVICE = re.compile(
 )
 # Who answers is a firm or an office, not a person.
 _SWITCHBOARD = re.compile(
-    r"(?i)(?<!\w)(?:switchboard|(?:telefon|notruf|leit|ruf)?zentrale|zentralnummer|centralita|centralino|central\s(?:telefónica|telefônica)|"
+    r"(?i)(?<!\w)(?:switchboard|\w{1,12}hotline|(?:telefon|notruf|leit|ruf)?zentrale|zentralnummer|centralita|centralino|central\s(?:telefónica|telefônica)|"
     r"standard(?=\s(?:téléphonique|de|du|est|d['’])\b)|telefooncentrale|växeln?|växelnummer|omstilling(?:en)?|sentralbord(?:et)?|hovednummer(?:et)?|"
     r"centrala|vaihde|vaihteen\w*|ústředn[ay]|hotline|helpline|help\sline|info(?:line|linia|linka)|kundtjänst(?:en)?|kundeservice|"
     r"kundesenter(?:et)?|asiakaspalvelu\w*|klantenservice|kundenservice|kundendienst|customer\s(?:service|care|line|support)|"
@@ -81,7 +83,7 @@ _SWITCHBOARD = re.compile(
     r"(?P<rest>[^.!?;\n]{0,60})\Z"
 )
 _OWN_LINE = re.compile(
-    rf"(?i:handy|mobil\w*|móvil|cell\w*|portable|privat\w*|home|colleague|\b(?:his|her|my|sein\w*|ihr\w*)\b)|"
+    rf"(?i:durchwahl|direct|extension|handy|mobil\w*|móvil|cell\w*|portable|privat\w*|home|colleague|\b(?:his|her|my|sein\w*|ihr\w*)\b)|"
     rf"\b{TITLE}\s|(?<![.!?]\s)\b[A-ZÀ-Ý][a-zà-ÿ]+\s[A-ZÀ-Ý][a-zà-ÿ]+(?=\s|,|'|:)"
 )
 _TRACKING = re.compile(

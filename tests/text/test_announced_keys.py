@@ -20,6 +20,8 @@ HEX = "9f3b7c1d5e8a2046b8d0f1e3c5a79614" + "28b6d4f0e2c8a19375b3d1f7e9c0a284"
         ("Ouvrez le portail avec le code 5082.", "5082"),
         ("La puerta del almacén se abre con el código 90317.", "90317"),
         ("Dörrkoden är 5521.", "5521"),
+        ("Nobody is in: unlock the garage with 4471 please.", "4471"),
+        ("The safe in the office opens with 88-12-43.", "88-12-43"),
         ("Dørkoden er 4478.", "4478"),
         ("Kod do bramy to 7719.", "7719"),
         ("Ovikoodi on 8823.", "8823"),
@@ -99,6 +101,8 @@ def test_an_announced_key_is_found_and_masked(text: str, item: str) -> None:
     [
         # PINs and codes of doors, alarms and safes
         "The panel shows alarm with code 4417 means low battery.",
+        "with code 2021 of the building regulations for the door",
+        "The gate opens with 4471 guests.",
         "Use code 20256 for a discount at the door.",
         "Open the ticket with code 4417.",
         "The door has fault code 4417.",

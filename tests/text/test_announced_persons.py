@@ -12,6 +12,9 @@ from ragtrace.text.personal_data import find_masks, find_personal_data
     ("text", "item"),
     [
         # phones
+        ("Tel. particular de Ana Prats: 612 488 903", "612 488 903"),
+        ("Ask Herr Kolb at the Zentrale, Durchwahl 0711 5329174", "0711 5329174"),
+        ("Adres: mevrouw Smit, Kerklaan 5, 1012 AB Amsterdam", "Kerklaan 5, 1012 AB Amsterdam"),
         ("El móvil del nuevo inquilino del segundo piso es 687 304 912.", "687 304 912"),
         ("El teléfono de la hija de la paciente es 612 488 903.", "612 488 903"),
         ("Le téléphone personnel de la fille de Madame Roche est 06 41 22 90 87.", "06 41 22 90 87"),
@@ -114,6 +117,7 @@ def test_what_belongs_to_a_person_is_found_and_masked(text: str, item: str) -> N
         "leverantorsfakturor@acme.se",
         "asiakaspalvelu@acme.fi",
         # switchboards
+        "Servicehotline: 0711 5329174",
         "Växeln har nummer 08-508 270 00.",
         "Die Telefonzentrale erreichen Sie unter 030 22446688.",
         "Le standard est joignable au 01 44 55 66 77.",
