@@ -144,11 +144,14 @@ def setup_keys(text: SearchText) -> Iterator[Span]:
                 yield match.span("value")
 
 
+_NO_VOWEL = re.compile(r"[B-DF-HJ-NP-TV-XZ2-7]{4}")
+
+
 def is_totp_key(text: str) -> bool:
     """Whether a text is a random key in Base32 (RFC 4648)."""
     key = re.sub(r"[ =-]", "", text)
     # Small words of four letters are Base32, too.
-    has_digits = count_digits(key) >= 2
+    has_digits = count_digits(key) >= 2 or any(map(_NO_VOWEL.fullmatch, re.split(r"[ -]", text)))
     return (
         re.fullmatch(r"(?i)[a-z2-7]{16,128}", key) is not None
         and (has_digits or (key.isupper() and " " not in text.strip() and "-" not in text))
@@ -182,6 +185,7 @@ _LINK = r"(?:\s?[:=]\s?|\s(?:is|ist|lautet|est|es|è|é|är|er|to)\s|\s(?=[\"'`]
 _COMMUNITY = re.compile(
     r"(?i)(?<!\w)(?:"
     rf"(?P<name>communit(?:y|é|à)(?:[\s-](?:strings?|names?|zeichenfolge|name))?|comunidad|comunità|communauté)"
+    rf"(?:\s\([^()\n]{{1,20}}\))?"
     rf"(?:\s(?:of|for|on|der|des|für|de|du|del|della|van|voor)(?:\s[^\s.:;,=]{{1,20}}){{1,4}}?)?{_LINK}|"
     r"snmp-server\scommunity\s|r[ow]community6?\s|com2sec\s\S{1,30}\s\S{1,30}\s|"
     r"snmp(?:bulk)?(?:walk|get|getnext|set)\s[^\n;|]{0,60}?-c\s?)"

@@ -55,7 +55,7 @@ _BEFORE = re.compile(
 )
 # "disarmed with PIN 740916", "mit dem Code 4417 öffnen", "avec le code 4417": what it opens is near.
 _OPENS_WITH = re.compile(
-    r"(?i)(?<!\w)(?:with|using|by|via|enter|entering|type|key\sin|use|press|mit|durch|avec|con|com|met|med|tast|s|z|pomocí|"
+    r"(?i)(?<!\w)(?:with|using|by|via|enter|entering|type|key\sin|use|press|takes|accepts|requires|mit|durch|avec|con|com|met|med|tast|s|z|pomocí|"
     r"koodilla|vpište|wpisz|tippe|tippen\ssie|tapez|composez|introduzca|marque|digita|digiti|digite|toets|voer|slå|knappa\sin)\s"
     r"(?:(?:the|a|der|dem|den|die|le|el|la|il|lo|o|de|het|her|his|your|our|their|ihre[rm]?|seine[rm]?|su|votre|kódem|kodem|koden)\s)?"
     r"(?:(?:PIN|pin)(?:[\s-]?code|kod|kode)?|passcode|(?:Zahlen|Tür|Alarm)?code|código|codice|kod(?:en|em)?|kode(?:n)?|kódu|koodi)\s{0,2}"
@@ -74,7 +74,7 @@ _OPENED = re.compile(
     r"\bboks|drzwi|\bbram[aęykie]\b|domofon|\bsejf|\bovi\b|\boven avat|dveř|\bbrán|trezor|\bsim[ -]?(?:card|karte)"
 )
 _OFFER = re.compile(
-    r"(?i)discount|promo|coupon|voucher|rabatt|gutschein|remise|descuento|sconto|korting|newsletter|\boff\b"
+    r"(?i)discount|promo|coupon|voucher|rabatt|gutschein|remise|descuento|sconto|korting|newsletter|invoice|rechnung|factuur|factura|facture|fattura|\boff\b"
 )
 _MEANS = re.compile(
     r"(?i)[\"'`*]{0,2}\s(?:means|indicates|signals|stands|appears|reports|shows|occurs|bedeutet|steht|zeigt|signifie|indique|"

@@ -235,6 +235,16 @@ _DEFAULT_PASSWORD = re.compile(
 _OWN_HOST = re.compile(r"(?i)localhost|127\.[\d.]+|0\.0\.0\.0|host\.docker\.internal")
 
 
+def is_default_password(text: str) -> bool:
+    """Whether a password is one that images and manuals come with."""
+    return _DEFAULT_PASSWORD.fullmatch(text) is not None
+
+
+def is_command_login(text: str) -> bool:
+    """Whether an option `-u user:password` holds a password that is neither an example nor a default."""
+    return is_no_example(text) and not is_default_password(text.partition(":")[2].rstrip(".,"))
+
+
 def is_url_password(text: str) -> bool:
     """Whether a URL holds a password that is no placeholder, no default and not the name of the user. A plain word
     opens nothing on the reader's own machine."""
@@ -244,7 +254,7 @@ def is_url_password(text: str) -> bool:
     password = login["password"]
     return (
         password.lower() != login["user"].lower()
-        and _DEFAULT_PASSWORD.fullmatch(password) is None
+        and not is_default_password(password)
         and not (password.isalpha() and _OWN_HOST.fullmatch(login["host"]))
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ragtrace.text.item_checks import is_default_password
 from ragtrace.text.item_search import SearchText, Span, is_example, is_test_behind
 from ragtrace.text.login_phrases import is_address, is_drawn, is_refused
 from ragtrace.text.secret_assignments import is_call, is_password
@@ -81,9 +82,13 @@ _LOGIN_BEFORE = re.compile(
     r"usuario|utilisateur|utilizador|usuário|identifiant|gebruiker\w*|användar\w*|bruger\w*|bruker\w*|użytkownik\w*|"
     r"uživatel\w*|käyttäj\w*)\b[^\n.;]{0,60}\Z"
 )
-_MESSAGE = re.compile(
-    r"(?i)\b(?:errors?|message|fields?|labels?|options?|parameters?|arguments?|columns?|keys|strings?)\b"
+_LOGIN_BEHIND = re.compile(
+    r"(?i)[^\n.;]{0,25}\b(?:user(?:name)?|login|account|benutzer\w*|konto|utente|usuario)\s[\"'`«„“‘]"
 )
+_MESSAGE = re.compile(
+    r"(?i)\b(?:errors?|message|fields?|labels?|options?|parameters?|arguments?|columns?|keys|strings?|forms?|attributes?)\b"
+)
+_ENDS = re.compile(r"[.!?]?(?:\s*(?:[,;.!?)\n]|\Z)|\s(?:and|but|for|und|aber|et|y|e|en|och|og|i|a|ja)\b)")
 # "accepts the password WORD", with nothing behind it
 _ACCEPTED = re.compile(
     r"(?i)(?<!\w)(?:accepts?|takes|(?:un)?locks?\swith|opens?\swith|protected\s(?:with|by)|encrypted\swith|"
@@ -103,7 +108,7 @@ _SET = re.compile(
 _NAME_NEAR = re.compile(rf"(?i)(?:{_ANY_NAME})")
 # "ssh …, and when it asks, type …"
 _ASKS = (
-    r"(?:asks?|asked|asking|prompts?|prompted|fragt|gefragt|verlangt|demandé?e?|invite|pida|pide|solicite|pregunte|chiede|"
+    r"(?:asks?|asked|asking|prompt(?:s|ed)?|fragt|gefragt|verlangt|demandé?e?|invite|pida|pide|solicite|pregunte|chiede|"
     r"chiesta|richiede|richiest[ao]|pedir|pede|solicitar|solicitad[ao]|vraagt|gevraagd|frågar|spør(?:ger)?|poprosi|"
     r"zapyta|kysyy|požádá|zeptá)"
 )
@@ -113,7 +118,7 @@ _TYPE = (
     r"tast\sinn|wpisz|podaj|kirjoita|syötä|zadejte|napište)"
 )
 _PROMPTED = re.compile(
-    rf"(?i)(?<!\w){_ASKS}\b(?P<what>[^\n.;]{{0,40}}?)[,\s]\s?(?:(?:then|just|simply|dann|dan)\s)?{_TYPE}\s"
+    rf"(?i)(?<!\w){_ASKS}\b(?P<what>[^\n.]{{0,40}}?)[,;\s]\s?(?:(?:then|just|simply|dann|dan)\s)?{_TYPE}\s"
     rf"(?:(?:in|then|dann|dan|alors|luego|poi)\s)?{_VALUE}"
 )
 _LOGIN_CONTEXT = re.compile(
@@ -252,7 +257,12 @@ def _is_value(match: re.Match[str]) -> bool:
     if phrase is None:
         value = match["value"].rstrip(".!?:*")
         return (is_drawn(value) and not is_address(value)) or _is_word_chain(value)
-    return _is_phrase(phrase) or (" " not in phrase.strip() and is_password(phrase.strip(), quoted=True, ends=True))
+    return _is_phrase(phrase) or (
+        " " not in phrase.strip()
+        and _ENDS.match(match.string, match.end()) is not None
+        and not is_default_password(phrase.strip())
+        and is_password(phrase.strip(), quoted=True, ends=True)
+    )
 
 
 def _is_phrase(phrase: str) -> bool:
@@ -264,14 +274,15 @@ def _is_phrase(phrase: str) -> bool:
 
 
 def _is_bare_phrase(text: str, match: re.Match[str]) -> bool:
-    """A plain word in quotes behind the name counts where a login is before it."""
+    """A plain word in quotes behind the name counts where a login is beside it."""
     phrase = match["phrase"].strip()
     if _is_phrase(phrase):
         return True
     before = max(0, match.start() - 80), match.start()
     is_plain_word = len(phrase) >= 6 and phrase.isalpha() and is_password(phrase, quoted=True, ends=True)
+    has_login = _LOGIN_BEFORE.search(text, *before) or _LOGIN_BEHIND.match(text, match.end())
     is_message = _MESSAGE.search(text, *before) is not None
-    return is_plain_word and not is_message and _LOGIN_BEFORE.search(text, *before) is not None
+    return is_plain_word and not is_message and not is_default_password(phrase) and has_login is not None
 
 
 def _is_word_chain(value: str) -> bool:

@@ -22,6 +22,7 @@ from ragtrace.text.door_codes import door_codes
 from ragtrace.text.item_checks import (
     has_key_text,
     is_basic_login,
+    is_command_login,
     is_mixed,
     is_no_example,
     is_slack_token,
@@ -134,7 +135,8 @@ SECRET_KINDS: tuple[Kind, ...] = (
            parts="long_words", reported=False),
     secret("url_password", _URL_PASSWORD, is_url_password, "://", "[url_password]"),
     secret("basic_login", _BASIC_LOGIN, is_basic_login, "asic ASIC", "[password]"),
-    secret("command_login", _COMMAND_LOGIN, is_no_example, "-u --user", "[password]"),
+    secret("command_login", _COMMAND_LOGIN, is_command_login, "-u --user", "[password]"),
+    secret("command_login", _COMMAND_LOGIN, None, "-u --user", "[password]", reported=False),
     secret("password_hash", r"\$(?:2[abxy]?|[156y]|argon2(?:id|[id]))\$[^\s\"'`]{8,400}", None, "$", "[password_hash]",
            reported=False),
     Kind("secret", "assigned_secret", "[secret]", search=announced_passwords),

@@ -34,6 +34,7 @@ from ragtrace.text.personal_data import find_masks, find_secrets
         ("Benutzer „kasse“ und Passwort „lindenblatt“ am Terminal.", "lindenblatt"),
         ("The account is 'ward3' with the password 'riverbend'.", "riverbend"),
         ('The pass phrase for the backup disk is "violet hammer winter moss".', "violet hammer winter moss"),
+        ("Use the password 'maplecreek' with the user 'guest'.", "maplecreek"),
         # a plain word behind a verb
         ("The lift terminal accepts the password bluekettlegarden.", "bluekettlegarden"),
         ("The archive is protected with the password ironlemonriver.", "ironlemonriver"),
@@ -103,6 +104,8 @@ def test_a_password_in_a_sentence_is_found_and_masked(text: str, item: str) -> N
         "The parameter password 'string' is optional.",
         'The password "required" mark is red.',
         "Choose a pass phrase 'of several words'.",
+        "username: 'guest', password: 'guest' by default",
+        "In the login form, user and password `autocomplete` are off.",
         # a plain word behind a verb
         "The console accepts the password automatically.",
         "The form accepts the password requirements.",
