@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ragtrace.text.markup import CLOSE, OPEN, REASONING_TAG
+
 Schema = Mapping[str, Any]
 
-_REASONING = r"think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis"
-# Some models write ◁think▷ or <seed:think>.
-_OPEN, _CLOSE = r"[<\[◁]", r"[>\]▷]"
 _THOUGHT = re.compile(
-    rf"^\s*{_OPEN}(?P<tag>(?:\w{{1,12}}:)?(?:{_REASONING})){_CLOSE}(?P<thought>.*?)(?:{_OPEN}/(?P=tag){_CLOSE}|\Z)",
-    re.S | re.I,
+    rf"^\s*{OPEN}(?P<tag>{REASONING_TAG}){CLOSE}(?P<thought>.*?)(?:{OPEN}/(?P=tag){CLOSE}|\Z)", re.S | re.I
 )
-_THOUGHT_END = re.compile(rf"{_OPEN}/(?:\w{{1,12}}:)?(?:{_REASONING}){_CLOSE}|<\|channel\|>final<\|message\|>", re.I)
+_THOUGHT_END = re.compile(rf"{OPEN}/{REASONING_TAG}{CLOSE}|<\|channel\|>final<\|message\|>", re.I)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.S)
 _BROKEN = re.compile(r"\{\s*[\"'}]|\[\s*[\[{\"'\d]")
 """How JSON begins that is more than a bracket of prose."""
