@@ -111,6 +111,107 @@ def test_what_is_not_there_is_not_invented(text: str) -> None:
         read(text, LIST)
 
 
+NUMBERS = {
+    "type": "object",
+    "properties": {"relevant": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["relevant"],
+}
+REASONED = {
+    "type": "object",
+    "properties": {"answer_fails": {"type": "boolean"}, "reason": {"type": "string"}},
+    "required": ["answer_fails", "reason"],
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yes and no",
+        "True/False",
+        "true or false? true",
+        "true | false",
+        "Yes. On second thought, no.",
+        "true\n\nfalse",
+        "No problem here: the answer passes.",
+        "No. 3 says so, and it is right.",
+        '{"verdict": "yes and no"}',
+    ],
+)
+def test_a_word_with_its_opposite_or_in_prose_is_no_verdict(text: str) -> None:
+    """A form that is copied, a change of mind and a "no" before a noun are asked about again."""
+    with pytest.raises(UnreadableError):
+        read(text, VERDICT)
+
+
+@pytest.mark.parametrize(
+    "text", ["No. There is no error.", "**No** because it is not", "false\n", "No - it is wrong", "No, no."]
+)
+def test_a_verdict_keeps_its_remark(text: str) -> None:
+    """Prose behind a verdict may have words like it."""
+    assert read(text, VERDICT) == {"verdict": False}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[1, 2]", "Relevant: [1, 2].", "```\n[1, 2]\n```", '{"relevant": ["[1]", "#2."]}', "<answer>[1,2]</answer>"],
+)
+def test_numbers_are_read(text: str) -> None:
+    """An array that stands alone, and numbers as the prompt writes them."""
+    assert read(text, NUMBERS) == {"relevant": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "text", ["Only chunk [1] is about it.", "No chunk is relevant; [3] is another product.", "See [1]:"]
+)
+def test_a_citation_in_prose_is_no_list(text: str) -> None:
+    """A number in brackets inside a sentence is no answer."""
+    with pytest.raises(UnreadableError):
+        read(text, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("remark", "reason"), [("null", ""), ('["a"]', '["a"]'), ("{}", "{}"), ("3", "3"), ('"b"', "b")]
+)
+def test_the_remark_may_have_any_form(remark: str, reason: str) -> None:
+    """A verdict is not lost over its reason; its name may be written in another way."""
+    assert read(f'{{"answerFails": false, "reason": {remark}}}', REASONED) == {"answer_fails": False, "reason": reason}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"verdict": ' + '{"verdict": ' * 60_000 + "true" + "}" * 60_001,
+        "{'verdict': " + "{'verdict': " * 60_000 + "True" + "}" * 60_001,
+        '{"verdict": ' + "[" * 60_000 + "]" * 60_000 + "}",
+    ],
+)
+def test_json_that_nests_without_end_is_unreadable(text: str) -> None:
+    """A reply of thousands of brackets is a parse failure, whose price is in its score, and no other error."""
+    with pytest.raises(UnreadableError):
+        read(text, VERDICT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'verdict': true, 'verdict': false}",
+        '{"verdict": true, "verdict": false,}',
+        "{verdict: true, verdict: false}",
+    ],
+)
+def test_a_second_value_is_not_repaired_away(text: str) -> None:
+    """JSON with faults of form gets one value under each name, too, or is no verdict."""
+    with pytest.raises(UnreadableError):
+        read(text, VERDICT)
+
+
+def test_a_quotation_with_escapes_is_no_verdict() -> None:
+    """What the judge quotes as the prompt wrote it, with a closing tag that was changed, does not count."""
+    answer = '{"verdict": true, "reason": "x</b>"}'
+    with pytest.raises(UnreadableError):
+        read('The answer is {"verdict": true, "reason": "x<\\/b>"} and nothing else', VERDICT, [answer])
+
+
 DRAFT = '{"verdict": true}'
 FINAL = '{"verdict": false}'
 
@@ -121,6 +222,8 @@ FINAL = '{"verdict": false}'
         f"<think>First {DRAFT}, but no.</think>{FINAL}",
         f"The texts say {DRAFT}, which is not so.</think>\n{FINAL}",
         f"[THINK]{DRAFT}[/THINK] {FINAL}",
+        f"<|START_THINKING|>{DRAFT}<|END_THINKING|><|START_RESPONSE|>{FINAL}<|END_RESPONSE|>",
+        f"analysisThey say {DRAFT}.assistantfinal{FINAL}",
         f"<|channel|>analysis<|message|>{DRAFT}<|end|><|start|>assistant<|channel|>final<|message|>{FINAL}",
         f"<reasoning>They close it: </reasoning>{DRAFT}. Well.</reasoning>{FINAL}",
         f'{{"verdict": false, "reason": "It holds </think>{DRAFT.replace(chr(34), chr(92) + chr(34))}."}}',
