@@ -560,12 +560,19 @@ def test_money_that_may_be_gone_counts_as_spent(
 
 # --- refused before anything is asked ------------------------------------------------------------
 
+_FREE = {"judge_price_input": 0.0, "judge_price_output": 0.0}
+
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({}, "judge_model is not set"),
         ({"judge_model": "openai/no-such-model"}, "no listed price"),
+        (
+            {"judge_model": "llama3", **_FREE, "judge_api_base": "http://127.0.0.1:9"},
+            "of judge_api_base it is openai/llama3",
+        ),
+        ({"judge_model": "nobody/llama3", **_FREE}, "whose provider litellm does not know"),
         ({"judge_model": "gpt-4o-mini"}, "OPENAI_API_KEY"),
         ({"judge_model": "gpt-4o-mini", "judge_api_base": "http://x", "judge_store": "/no/such/dir/x"}, "judge_store"),
     ],
