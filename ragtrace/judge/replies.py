@@ -50,8 +50,9 @@ def read(text: str, schema: Schema, quotable: Iterable[str] = ()) -> dict[str, A
     """The object that a text holds, valid under a JSON schema of an object.
 
     Takes code fences, prose around it, trailing commas, single quotes, Python's constants, a bare array where the
-    schema has one list and the array stands alone, a bare yes or no where it has one verdict, and numbers and verdicts
-    written as texts. A text that breaks off inside the JSON is not completed: half a list would be half a score.
+    schema has one list and no sentence is around it, a bare yes or no where it has one verdict, and numbers and
+    verdicts written as texts. A text that breaks off inside the JSON is not completed: half a list would be half a
+    score.
 
     The model's reasoning is not read. After it, the last complete object counts; objects with different contents (a
     draft and its correction, a quotation and a verdict) are no verdict. `quotable` are the texts of the prompt: an

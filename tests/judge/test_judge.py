@@ -627,6 +627,7 @@ def scripted() -> Callable[..., ScriptedJudge]:
 
 
 BAD = JudgeError("parse_failure", "unreadable", Usage(10, 1, 0.5))
+LATE = JudgeError("judge_timeout", "no answer in 5 s", Usage(10, 1, 0.5))
 
 
 @pytest.mark.parametrize(
@@ -636,18 +637,23 @@ BAD = JudgeError("parse_failure", "unreadable", Usage(10, 1, 0.5))
         ([BAD, False, False], 1.0, "0 of 2 votes"),
         ([True, BAD, False, True], 0.0, "2 of 3 votes"),
         ([BAD, BAD, False], 1.0, "0 of 1 votes"),
+        ([True, True, LATE], 0.0, "2 of 2 votes"),
+        ([False, LATE], 1.0, "0 of 1 votes"),
     ],
 )
 def test_the_majority_of_the_readable_votes_decides(
     scripted: Callable[..., ScriptedJudge], votes: list[Any], value: float, words: str
 ) -> None:
-    """One unreadable vote loses nothing but its price; where the others are divided, one more is asked for."""
-    answers = [v if v is BAD else {"answer_fails": v, "context_fails": False, "reason": "r"} for v in votes]
+    """One unreadable vote, or one without a reply, loses nothing but its price; where the others are divided, one more
+    is asked for."""
+    answers = [
+        v if isinstance(v, JudgeError) else {"answer_fails": v, "context_fails": False, "reason": "r"} for v in votes
+    ]
     scripted(critic_toxic_context=answers)
     ((score,),) = run(plugins.load("critic_toxic"), [make_trace()])
     assert (score.value, score.error) == (value, None)
     assert words in (score.explanation or "")
-    assert score.cost == pytest.approx(sum(0.5 if v is BAD else 0.001 for v in votes))
+    assert score.cost == pytest.approx(sum(0.5 if isinstance(v, JudgeError) else 0.001 for v in votes))
 
 
 def test_votes_of_which_none_can_be_read(scripted: Callable[..., ScriptedJudge]) -> None:
@@ -655,6 +661,9 @@ def test_votes_of_which_none_can_be_read(scripted: Callable[..., ScriptedJudge])
     scripted(critic_toxic_context=BAD)
     ((score,),) = run(plugins.load("critic_toxic"), [make_trace()])
     assert (score.value, score.error, score.cost) == (None, "parse_failure", 1.5)
+    scripted(critic_toxic_context=[BAD, LATE])
+    ((score,),) = run(plugins.load("critic_toxic"), [make_trace()])
+    assert (score.value, score.error, score.cost) == (None, "judge_timeout", 1.0)
 
 
 def test_a_contradiction_in_one_reply_is_marked(scripted: Callable[..., ScriptedJudge]) -> None:
