@@ -29,6 +29,7 @@ unfortunately regrettably however course sorry apologies und aber mais pero per�
 """
 _EMPTY_WORDS = frozenset(_EMPTY.split())
 _LEFT_OVER = re.compile(r"\A(?:[\s,;:.!?\u2013—]|and\b|but\b)*")
+_COLON = re.compile(r"[:;]\s+")
 _LEAD_IN = re.compile(r"[:\uff1a]\W*$")
 _HERE_IS = re.compile(
     r"^\W*(?:here(?:'s| is| are)|below (?:is|are)|the following (?:is|are))\b[^.,;:\d]{0,120}\W*$", re.I
@@ -55,6 +56,13 @@ _TURN = re.compile(
     r"|\s+(?:but|however|although|whereas)\s+|\s[\u2013—-]\s|(?:，|、|,)(?:但|但是|不过|然而)|が、"
 )
 """Where a sentence that abstains may turn to what it does state."""
+_CONCEDES = re.compile(
+    r"^\W*(?:while|whilst|although|though|even (?:though|if)|since|because|obwohl|auch wenn|bien que|aunque|sebbene|"
+    r"anche se|embora|hoewel|ook al)\b",
+    re.I,
+)
+"""The beginning of a sentence that states something after a comma: "Although I found no fee, it is 20 euros"."""
+_COMMA = re.compile(rf"{_TURN.pattern}|,\s+")
 _PERSONAL = re.compile(
     r"^\W*(?:(?:so|and|but|therefore|thus) )*(?:i|we)(?:'\w+)? |^\W*(?:please|feel free|try|consider|only|nor|or)\b"
     r"|\b(?:your|this|the) (?:question|query|request)\b",
@@ -295,7 +303,8 @@ def _turns(clause: str) -> Iterator[Statement]:
     """A clause that abstains: it, and what it turns to state."""
     start = 0
     pieces: list[Statement] = []
-    for turn in (*_TURN.finditer(clause), None):
+    turns = _COMMA if _CONCEDES.match(clause) else _TURN
+    for turn in (*turns.finditer(clause), None):
         end = turn.start() if turn is not None else len(clause)
         piece = clause[start:end]
         content = _OPINION.sub("", piece, count=1)
@@ -341,7 +350,8 @@ def _is_about_texts(clause: str) -> bool:
 
 def _avoids(clause: str) -> bool:
     """Whether a clause only says what the speaker will or cannot do."""
-    return _AVOIDS.match(clause) is not None and not _OPINES.match(clause) and not _CONTACT.search(clause)
+    says = _OPINES.match(clause) or _CONTACT.search(clause) or any(map(_is_complete, _COLON.split(clause)[1:]))
+    return not says and _AVOIDS.match(clause) is not None
 
 
 def _blank_text(text: str, parts: Sequence[Statement]) -> str:

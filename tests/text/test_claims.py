@@ -328,6 +328,13 @@ def test_good_wishes_claim_nothing() -> None:
         ("Nothing in the contract prevents you from leaving.", "Nothing in the contract prevents you from leaving."),
         ("Nothing is written to disk before the commit.", "Nothing is written to disk before the commit."),
         ("We have no information desk.", "We have no information desk."),
+        ("While the documents don't state it, the fee is likely 20 euros.", "the fee is likely 20 euros."),
+        (
+            "Although I couldn't find the fee, the tax, or the rent, other plans cost 20 euros.",
+            "other plans cost 20 euros.",
+        ),
+        ("Aunque no lo sé, la tarifa es de 20 euros.", "la tarifa es de 20 euros."),
+        ("I don't know, so I will answer from memory: the capital is Canberra.", "the capital is Canberra."),
     ],
 )
 def test_a_careful_statement_is_a_claim(answer: str, claim: str) -> None:
@@ -343,6 +350,10 @@ def test_a_careful_statement_is_a_claim(answer: str, claim: str) -> None:
         "I'm not able to answer that, but I can tell you about our opening hours.",
         "Nothing in the contract mentions pets.",
         "Nothing is written about pets.",
+        "While I understand your question, I cannot answer it.",
+        "Since the documents do not mention the fee, I can't help you with this.",
+        "Because the context does not mention this, you should contact the support team.",
+        "I don't know, so I will do this: ask a colleague.",
     ],
 )
 def test_an_opinion_without_a_fact_claims_nothing(answer: str) -> None:
