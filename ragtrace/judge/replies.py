@@ -186,8 +186,8 @@ def _repaired(text: str) -> Any:
         raise UnreadableError("its JSON is broken") from None
     if not isinstance(value, (dict, list)) or not value:
         raise UnreadableError("its JSON is broken")
-    known = set(names)
-    if sum(name in known for name in _MEMBER.findall(text)) > len(names):
+    fields = set(names)
+    if sum(name in fields for name in _MEMBER.findall(text)) > len(names):
         raise UnreadableError("its JSON is broken, and may give a name two values")
     return value
 
