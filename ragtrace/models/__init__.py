@@ -64,7 +64,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "toxicity": (
         None,
         "toxicity.npz",
-        "ee3570b31d7093de0eafce779c3f421283c71efbd7d3928a47c6cae827847779",
+        "a1e2a154c64206c8ba59ffb24364f4bc467d2d53659ef4f6e00abe617a9668a6",
     ),
 }
 """Model → the package that brings its file (None: ragtrace itself), the file, its sha256."""
