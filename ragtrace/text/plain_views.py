@@ -17,7 +17,8 @@ _NEIGHBOUR = re.compile(
 )
 """A letter of another script that touches what may be a value."""
 _EDGE = re.compile(r"\b_+(?=[0-9A-Za-z+])|(?<=[0-9A-Za-z=])_+\b")
-_WITH_DIGITS = re.compile(r"[\w:.+-]*\d[\w:.+-]*")
+_WORD = re.compile(r"[\w:.+-]+")
+_DIGIT = re.compile(r"\d")
 # Letters of other scripts that look like Latin ones, each before its Latin letter (Unicode's table of confusables).
 _PAIRS = """
 аa сc еe ԁd һh іi јj кk мm оo рp ԛq ѕs тt υu νv вb хx уy ԝw ωw αa γy εe ιi κk οo ρp τt χx
@@ -46,13 +47,17 @@ def plain_views(text: str) -> list[str]:
         view = _EDGE.sub(lambda match: " " * len(match[0]), view)
     if view != text:
         views.append(view)
-    if "_" in view and (spread := _WITH_DIGITS.sub(lambda match: match[0].replace("_", " "), view)) != view:
+    if "_" in view and (spread := _WORD.sub(_spread, view)) != view:
         views.append(spread)
     if not text.isascii() and _LOOK_ALIKE.search(text):
         latin = _MIXED.sub(_in_latin, text)
         if latin != text:
             views.append(latin)
     return views
+
+
+def _spread(word: re.Match[str]) -> str:
+    return word[0].replace("_", " ") if "_" in word[0] and _DIGIT.search(word[0]) else word[0]
 
 
 def _in_latin(word: re.Match[str]) -> str:
