@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from ragtrace.records import Feedback, Score
+from ragtrace.records import Feedback, Score, bounded
 from ragtrace.startup.runtime import current
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}\Z")
@@ -37,7 +37,7 @@ def score(
         if value is not None and number is None:
             return False
         text = None if explanation is None else str(explanation)
-        return runtime.score(int(own, 16), Score(title, number, word, text))
+        return runtime.score(int(own, 16), bounded(Score(title, number, word, text)))
     except Exception:  # noqa: BLE001 the application's thread, and whatever it gives
         return False
 
