@@ -33,7 +33,7 @@ from ragtrace.tracing.failures import failures
 from ragtrace.tracing.finish import complete, trace_of
 from ragtrace.tracing.fragments import FRAGMENTS, is_request, note, release
 from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, agent_of
-from ragtrace.tracing.span_writer import write_attributes
+from ragtrace.tracing.span_writer import redact_written, write_attributes
 
 _log = logging.getLogger(__name__)
 _CLIENT = frozenset({semconv.OP_RETRIEVAL, semconv.OP_EMBEDDINGS, semconv.OP_CHAT, semconv.OP_TEXT, semconv.OP_RERANK})
@@ -138,7 +138,7 @@ class Recorder:
         if isinstance(above, Run):
             # Below a root that the application's sampler dropped, its empty span serves for all.
             span = self._span(title, operation, started, current.below(above)) if above.recording else above.span
-            run = Run(key, above.request, above, span, operation, name, started, above.recording, owner=owner)
+            run = Run(key, above.request, above, span, operation, name, started, above.recording, title, owner=owner)
             if agent := agent_of(above):
                 run.attributes[semconv.AGENT_NAME] = agent
         else:
@@ -161,7 +161,7 @@ class Recorder:
         if not recording and self._own_consumer is None and _consumer is None:
             self._runs[key] = _SUPPRESSED
             return None
-        run = Run(key, Request(outside=outside), None, span, operation, name, started, recording, owner=owner)
+        run = Run(key, Request(outside=outside), None, span, operation, name, started, recording, title, owner=owner)
         self._roots[key] = run
         note(run)
         return run
@@ -301,6 +301,7 @@ class Recorder:
     ) -> None:
         if run.recording:
             try:
+                redact_written(run.span, run.title, self.capture.sanitizer)
                 write_attributes(run.span, span_attributes(self.capture, run, cancelled))
                 if error is not None:
                     mark_failed(run.span, error, self.capture)
