@@ -139,10 +139,16 @@ INPUTS = ("query", "documents", "answer", "reference", "constraints", "steps")
 def has_input(trace: Trace, name: str) -> bool:
     """True if the trace has this input and it is not empty. White space alone is empty, and so are documents of which
     only ids and scores are known: OpenTelemetry's own libraries write no texts."""
-    value = getattr(trace, name)
-    if name == "documents":
-        return has_text(trace.documents)
-    return bool(value.strip()) if isinstance(value, str) else bool(value)
+    return has_text(trace.documents) if name == "documents" else is_filled(getattr(trace, name))
+
+
+def is_filled(value: object) -> bool:
+    """True for a value that is not empty. White space alone is empty, and an object without a truth value, e.g. an
+    array of numpy, is not."""
+    try:
+        return not value.isspace() and bool(value) if isinstance(value, str) else bool(value)
+    except Exception:  # noqa: BLE001 an application's object
+        return True
 
 
 def has_text(documents: Sequence[Document]) -> bool:

@@ -7,6 +7,7 @@ import re
 
 from ragtrace.records import Feedback, Score, bounded
 from ragtrace.startup.runtime import current
+from ragtrace.text.sanitizer import sendable
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}\Z")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_]+")
@@ -96,5 +97,5 @@ def _number(value: object) -> float | None:
 
 
 def _words(value: object) -> str | None:
-    text = "" if value is None else str(value).strip()
+    text = "" if value is None else sendable(value).strip()
     return text or None

@@ -43,7 +43,7 @@ def test_what_is_masked(text: str, masked: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "beginning, piece", [("", "_"), ("", "ghp_"), ("", "\\"), ("", "\u202e\\"), ("1", "\t"), ("", "x@y.de4\n")]
+    ("beginning", "piece"), [("", "_"), ("", "ghp_"), ("", "\\"), ("", "\u202e\\"), ("1", "\t"), ("", "x@y.de4\n")]
 )
 def test_a_long_run_is_read_once(beginning: str, piece: str) -> None:
     """A text of 200,000 characters that repeats one piece is masked like any other: reading the rest again from each
