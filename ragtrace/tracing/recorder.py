@@ -9,7 +9,6 @@ the run around it: what one framework calls in another is one request.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 import weakref
@@ -23,6 +22,7 @@ from opentelemetry.trace import Span, SpanKind
 
 from ragtrace import semconv
 from ragtrace._version import __version__
+from ragtrace.errors import log_failure
 from ragtrace.records import Trace
 from ragtrace.sampling import Decision
 from ragtrace.tracing import current, timing
@@ -35,7 +35,6 @@ from ragtrace.tracing.fragments import FRAGMENTS, is_request, note, release
 from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, agent_of
 from ragtrace.tracing.span_writer import redact_written, write_attributes
 
-_log = logging.getLogger(__name__)
 _CLIENT = frozenset({semconv.OP_RETRIEVAL, semconv.OP_EMBEDDINGS, semconv.OP_CHAT, semconv.OP_TEXT, semconv.OP_RERANK})
 _EXPIRE = 900.0
 """Seconds after which a request whose end never came is ended."""
@@ -347,7 +346,7 @@ class Recorder:
         self.failures += 1
         failures.count += 1
         if self.failures == 1:
-            _log.warning("ragtrace: %s failed; further failures are only counted", where, exc_info=True)
+            log_failure(__name__, "ragtrace: %s failed; further failures are only counted", where)
         if key is not None:
             with contextlib.suppress(Exception):
                 self.end(key)

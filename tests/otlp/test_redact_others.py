@@ -15,6 +15,7 @@ from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlag
 
 import ragtrace
 from ragtrace.errors import SettingError
+from ragtrace.records import Evaluation
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_otlp import attach
@@ -186,3 +187,29 @@ def test_a_library_whose_name_begins_like_ours_is_another_library() -> None:
         span.set_attribute("mail", SECRET)
     (ended,) = exporter.get_finished_spans()
     assert dict(ended.attributes or {}) == {"mail": "[email]"}
+
+
+class Quoting:
+    """A user's object whose text cannot be read, with a reason that quotes it."""
+
+    def __call__(self, evaluation: Evaluation) -> None:
+        raise ValueError(f"cannot send {evaluation.trace.query}")
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError(f"{SECRET} has no {name}")
+
+
+@pytest.mark.process
+def test_what_is_logged_of_a_failure_is_redacted(caplog: pytest.LogCaptureFixture) -> None:
+    """The traceback of a sink and of an object of the application names the lines, and quotes no user; handlers get no
+    frames, whose variables some of them send elsewhere."""
+    runtime = ragtrace.init(prometheus_port=-1, evaluators=[], redact="pii", sinks=[Quoting()], sample_per_second=0)
+    with ragtrace.request(f"I am {SECRET}") as request:
+        request.retrieved(Quoting())
+        request.answered("Hello.")
+    runtime.close(10)
+    assert "the sink Quoting failed" in caplog.text
+    assert "cannot send I am [email]" in caplog.text
+    assert "in __call__" in caplog.text
+    assert "jane" not in caplog.text
+    assert not any(record.exc_info for record in caplog.records if record.name.startswith("ragtrace"))
