@@ -75,10 +75,8 @@ def written_answers(name: str) -> Callable[[Path], Examples]:
     classifiers are trained on: 1 is a refusal, or toxic."""
 
     def read(_folder: Path) -> Examples:
-        for number, row in enumerate(rows(Path(__file__).parent, name)):
-            yield Example(
-                f"{name} {number}", not row["label"], trace({"answer": row["answer"], "query": "", "contexts": []})
-            )
+        for row in _beside(name):
+            yield Example(row["id"], not row["label"], trace({"answer": row["answer"], "query": "", "contexts": []}))
 
     return read
 
@@ -175,10 +173,28 @@ def exchanges(with_chunks: bool) -> Callable[[Path], Examples]:
     the lists, tables and code without. `exchanges.jsonl` beside this file was written for ragtrace."""
 
     def read(_folder: Path) -> Examples:
-        written = [{"id": str(n), **row} for n, row in enumerate(rows(Path(__file__).parent, "exchanges"))]
-        return swapped([row for row in written if bool(row["contexts"]) == with_chunks])
+        return swapped([row for row in _beside("exchanges") if bool(row["contexts"]) == with_chunks])
 
     return read
+
+
+def _beside(name: str) -> list[Row]:
+    """The rows of a file beside this one, which was written for ragtrace."""
+    return [{"id": f"{name} {number}", **row} for number, row in enumerate(rows(Path(__file__).parent, name))]
+
+
+def grounded_exchanges(_folder: Path) -> Examples:
+    """The faithful answers of `exchanges.jsonl` that have chunks."""
+    for row in _beside("exchanges"):
+        if row["contexts"]:
+            yield Example(_topic(row), True, trace(row))
+
+
+def changed_answers(_folder: Path) -> Examples:
+    """Faithful answers, and the same ones with one thing changed. `grounding_answers.jsonl` was written by somebody who
+    had seen neither the evaluators nor what they are trained on."""
+    for row in _beside("grounding_answers"):
+        yield Example(_topic(row), row["expect"] == "pass", trace(row))
 
 
 def handmade(name: str, evaluator: str = "", categories: tuple[str, ...] = ()) -> Callable[[Path], Examples]:
@@ -210,6 +226,8 @@ SETS: Mapping[str, Callable[[Path], Examples]] = {
     "msmarco_hardneg": labelled("msmarco_hardneg"),
     "wice_context": labelled("wice_context"),
     "handmade other words": other_words,
+    "handmade grounded exchanges": grounded_exchanges,
+    "handmade changed answers": changed_answers,
     "handmade exchanges": exchanges(with_chunks=True),
     "handmade lists and code": exchanges(with_chunks=False),
     "own refusals": written_answers("refusal_answers"),

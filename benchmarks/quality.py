@@ -357,12 +357,17 @@ JUDGES = ("groundedness", "faithfulness", "groundedness_lexical")
 def minimal_pairs(folder: Path, limit: int) -> None:
     """Hand-written answers, faithful ones and those with one thing changed, by kind: how many get the right verdict."""
     print("## One thing changed\n\nRight verdicts at the shipped thresholds, by kind of answer:\n")
-    written = [r for name in ("rag", "rag_long_pairs", "negation_pairs") for r in rows(folder / "handmade", name)]
-    judged = [r for r in written if r["expect"] in ("pass", "fail")]
+    by_kind([r for name in ("rag", "rag_long_pairs", "negation_pairs") for r in rows(folder / "handmade", name)])
+    print("Answers of `benchmarks/grounding_answers.jsonl`:\n")
+    by_kind(rows(Path(__file__).parent, "grounding_answers"))
+
+
+def by_kind(written: list[Row]) -> None:
+    """Print how many answers get the right verdict, by kind, and how many faithful ones pass the default suite."""
     right: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     failing: Counter[str] = Counter()
     passed = 0
-    for row in judged:
+    for row in (r for r in written if r["expect"] in ("pass", "fail")):
         kind = (row["expect"], str(row["category"]))
         labels = {name: run(plugins.load(name), [trace(row)])[0][0].label for name in JUDGES}
         for total in (kind, (row["expect"], "all")):

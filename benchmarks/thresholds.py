@@ -45,7 +45,10 @@ _DRAWS = 300
 _STEPS = 100
 _PER_SOURCE = 3
 
-_GROUNDING = "ragtruth_dev QA, ragtruth_dev Summary, ragtruth_dev Data2txt, qags_cnndm, wice, begin, handmade grounding"
+_GROUNDING = (
+    "ragtruth_dev QA, ragtruth_dev Summary, ragtruth_dev Data2txt, qags_cnndm, wice, begin, handmade grounding, "
+    "handmade grounded exchanges, handmade changed answers"
+)
 _CHUNKS = (
     "own and foreign chunks, msmarco_hardneg, wice_context, handmade questions, handmade other words, "
     "handmade exchanges"

@@ -163,9 +163,9 @@ def marked(explanation: str | None, doubtful: Sequence[str]) -> str | None:
 
 
 def readable(ask: Callable[[int], Answer], samples: Iterable[int]) -> Iterator[Answer]:
-    """The answers of independent samples; those that cannot be read are left out. Raises JudgeError where the judge
-    cannot be asked, and for the last sample where none can be read. Where answers wait for a batch, all samples are
-    asked before that is raised."""
+    """The answers of independent samples; those that cannot be read are left out, and a judge that cannot be asked is
+    not asked on. Raises JudgeError where none was read: that of the judge, or of the last sample. Where answers wait
+    for a batch, all samples are asked before that is raised."""
     is_any = False
     unreadable: JudgeError | None = None
     pending: JudgeError | None = None
@@ -177,6 +177,8 @@ def readable(ask: Callable[[int], Answer], samples: Iterable[int]) -> Iterator[A
                 pending = error
             elif error.reason == PARSE_FAILURE:
                 unreadable = error
+            elif is_any:
+                break  # what was answered, and paid for, counts
             else:
                 raise
             continue

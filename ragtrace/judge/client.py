@@ -77,6 +77,7 @@ class Judge:
         self._settings = settings
         self._sanitizer = prompt_sanitizer(settings)
         self._prices = litellm_setup.prices(self._litellm, settings)
+        litellm_setup.check_provider(self._litellm, settings)
         self._key = litellm_setup.key(self._litellm, settings)
         self.store = store or _ledger(settings)
         self.concurrency = settings.judge_concurrency

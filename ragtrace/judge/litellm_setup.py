@@ -1,4 +1,4 @@
-"""Loads litellm when the judge is used, and returns the prices and the key of a model."""
+"""Loads litellm when the judge is used, checks a model's name, and returns its prices and its key."""
 
 from __future__ import annotations
 
@@ -51,6 +51,19 @@ def prices(litellm: Any, settings: Settings) -> tuple[float, float]:
         )
     each = [g / 1e6 if g >= 0 else float(f or 0) for g, f in zip(configured, listed_prices, strict=True)]
     return each[0], each[1]
+
+
+def check_provider(litellm: Any, settings: Settings) -> None:
+    """Raises SettingError for a model whose provider litellm does not know: each request would be refused."""
+    model = settings.judge_model
+    try:
+        litellm.get_llm_provider(model, api_base=settings.judge_api_base or None)
+    except Exception as error:
+        own = f"; for the server of judge_api_base it is openai/{model}" if settings.judge_api_base else ""
+        raise SettingError(
+            f"judge_model is {model!r}, whose provider litellm does not know; write PROVIDER/MODEL, e.g. "
+            f"openai/gpt-4o-mini{own}"
+        ) from error
 
 
 def key(litellm: Any, settings: Settings) -> str | None:

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from ragtrace.text.markup import CLOSE, OPEN, REASONING_TAG
 
 Schema = Mapping[str, Any]
 
-_REASONING = r"think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis"
-# Some models write ◁think▷ or <seed:think>.
-_OPEN, _CLOSE = r"[<\[◁]", r"[>\]▷]"
 _THOUGHT = re.compile(
-    rf"^\s*{_OPEN}(?P<tag>(?:\w{{1,12}}:)?(?:{_REASONING})){_CLOSE}(?P<thought>.*?)(?:{_OPEN}/(?P=tag){_CLOSE}|\Z)",
-    re.S | re.I,
+    rf"^\s*{OPEN}(?P<tag>{REASONING_TAG}){CLOSE}(?P<thought>.*?)(?:{OPEN}/(?P=tag){CLOSE}|\Z)", re.S | re.I
 )
-_THOUGHT_END = re.compile(rf"{_OPEN}/(?:\w{{1,12}}:)?(?:{_REASONING}){_CLOSE}|<\|channel\|>final<\|message\|>", re.I)
+_THOUGHT_END = re.compile(
+    rf"{OPEN}/{REASONING_TAG}{CLOSE}|<\|END_THINKING\|>|<\|channel\|>final<\|message\|>|assistantfinal(?=\W)", re.I
+)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.S)
 _BROKEN = re.compile(r"\{\s*[\"'}]|\[\s*[\[{\"'\d]")
 """How JSON begins that is more than a bracket of prose."""
-_SPACE = re.compile(r"\s+")
+_MEMBER = re.compile(r"[{,]\s*[\"'“]?(\w+)[\"'”]?\s*:")
+"""The name of a value in an object, where the quotes may be missing."""
+_SPACE = re.compile(r"[\s\\]+")
+"""What a model may change in what it quotes: white space, and the backslashes of an escape."""
 _WORDS = dict.fromkeys(("yes", "true", "1", "ja", "oui", "sí", "si", "sim"), True)
 _WORDS |= dict.fromkeys(("no", "false", "0", "nein", "non", "não", "nee"), False)
-_DECORATION = " \t\r\n*_`\"'"
+_DECORATION = re.compile(r"\A(?:_|[^\w+-])+|[\W_]+\Z")
 """What a model puts around a verdict: `"**Supported.**"`."""
-_BARE = re.compile(r"^(?:_|[^\w{\[])*(?:(?:final\W+)?(?:verdict|answer|result)\W+)?(yes|no|true|false)\b", re.I)
+_NUMBER = re.compile(r"[^\w+-]*([+-]?\d{1,6})\W*")
+_BARE_WORD = (
+    r"(yes|no|true|false)\b(?!\. ?\d)"
+    r"(?=[*_`\"']*\s*(?:$|[.,;:!)\n\u2013\u2014-]|(?:because|since|as|it|the|this|that|there|they)\b))"
+)
+"""A verdict that is a word of its own: not that of "no problem", "yes and no" and "true/false"."""
+_BARE = re.compile(rf"^(?:_|[^\w{{\[])*(?:(?:final\W+)?(?:verdict|answer|result)\W+)?{_BARE_WORD}", re.I)
+_LATER = re.compile(rf"[\n.,;:!?][\s*_\"']*{_BARE_WORD}", re.I)
 _REMARK = "reason"
 """The one field that a verdict does without."""
+_DASHES = re.compile(r"[\W_]+")
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -39,8 +50,9 @@ def read(text: str, schema: Schema, quotable: Iterable[str] = ()) -> dict[str, A
     """The object that a text holds, valid under a JSON schema of an object.
 
     Takes code fences, prose around it, trailing commas, single quotes, Python's constants, a bare array where the
-    schema has one list, a bare yes or no where it has one verdict, and numbers and verdicts written as texts. A text
-    that breaks off inside the JSON is not completed: half a list would be half a score.
+    schema has one list and no sentence is around it, a bare yes or no where it has one verdict, and numbers and
+    verdicts written as texts. A text that breaks off inside the JSON is not completed: half a list would be half a
+    score.
 
     The model's reasoning is not read. After it, the last complete object counts; objects with different contents (a
     draft and its correction, a quotation and a verdict) are no verdict. `quotable` are the texts of the prompt: an
@@ -52,13 +64,15 @@ def read(text: str, schema: Schema, quotable: Iterable[str] = ()) -> dict[str, A
     objects: list[dict[str, Any]] = []
     arrays: list[dict[str, Any]] = []
     for candidate in [] if is_broken else _not_quoted(candidates, bare, quotable):
+        if candidate.startswith("[") and not _is_alone(candidate, bare):  # in prose, [1] is a citation
+            continue
         try:
             value = _valid(_fitted(_parse(candidate), schema), schema)
         except UnreadableError as error:
             problem = str(error)
             continue
         (objects if candidate.startswith("{") else arrays).append(value)
-    values = objects or arrays  # in prose, [1] is a citation
+    values = objects or arrays
     if any(_verdicts(value) != _verdicts(values[-1]) for value in values):
         raise UnreadableError("it holds several JSON objects with different contents; give the final one alone")
     if values:
@@ -82,6 +96,13 @@ def _without_reasoning(text: str) -> str:
     inside = [(start, end) for start, end in _balanced(text) if end is not None]
     ends = [m.end() for m in _THOUGHT_END.finditer(text) if not any(a < m.start() < b for a, b in inside)]
     return text[ends[-1] :] if ends else text
+
+
+def _is_alone(array: str, text: str) -> bool:
+    """Whether an array has lines of its own, or follows a colon: "Relevant: [1, 2]."."""
+    start = text.find(array)
+    before, after = text[:start].rstrip(" \t*_`\"'"), text[start + len(array) :].lstrip(" \t*_`\"'.;")
+    return (not before or before.endswith(("\n", ":", ">"))) and (not after or after.startswith(("\n", "<")))
 
 
 def _not_quoted(candidates: Sequence[str], text: str, quotable: Iterable[str]) -> list[str]:
@@ -148,13 +169,35 @@ def _parse(text: str) -> Any:
         return json.loads(text, object_pairs_hook=_unique)
     except UnreadableError:
         raise
+    except RecursionError:
+        raise UnreadableError("its JSON nests too deeply") from None
     except ValueError:
-        import json_repair
+        return _repaired(text)
 
-        value = json_repair.loads(text)
+
+def _repaired(text: str) -> Any:
+    """What is meant by JSON with small faults of form. Repairing keeps the last of two values under one name."""
+    import json_repair
+
+    try:
+        value: Any = json_repair.loads(text)
+        names = list(_names(value))
+    except (ValueError, RecursionError):
+        raise UnreadableError("its JSON is broken") from None
     if not isinstance(value, (dict, list)) or not value:
         raise UnreadableError("its JSON is broken")
+    fields = set(names)
+    if sum(name in fields for name in _MEMBER.findall(text)) > len(names):
+        raise UnreadableError("its JSON is broken, and may give a name two values")
     return value
+
+
+def _names(value: Any) -> Iterator[str]:
+    """The names of all values in an object or array."""
+    if isinstance(value, dict):
+        yield from value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _names(inner)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -186,15 +229,16 @@ def _fitted(value: Any, schema: Schema) -> Any:
         whole = [fields for fields in inner if needed <= set(fields)]
         value = whole[0] if len(whole) == 1 else value
     fields = {name: _bent(item, properties[name]) for name, item in value.items() if name in properties}
-    if _REMARK in properties:
-        fields.setdefault(_REMARK, "")
+    if _REMARK in properties and not isinstance(fields.get(_REMARK), str):
+        remark = fields.get(_REMARK)
+        fields[_REMARK] = "" if remark is None else json.dumps(remark, ensure_ascii=False)
     return fields
 
 
 def _named(value: dict[str, Any], properties: Schema) -> dict[str, Any]:
-    """The fields with their names as the schema writes them: "Verdict" is "verdict"."""
-    plain = {name: name.strip().lower() for name in value}
-    return _unique([(plain[name] if plain[name] in properties else name, item) for name, item in value.items()])
+    """The fields with their names as the schema writes them: "Verdict" is "verdict", "answerFails" "answer_fails"."""
+    plain = {_DASHES.sub("", name).lower(): name for name in properties}
+    return _unique([(plain.get(_DASHES.sub("", name).lower(), name), item) for name, item in value.items()])
 
 
 def _bent(value: Any, schema: Schema) -> Any:
@@ -208,11 +252,11 @@ def _bent(value: Any, schema: Schema) -> Any:
         return bool(value)
     if not isinstance(value, str):
         return int(value) if kind == "integer" and isinstance(value, float) and value.is_integer() else value
-    word = value.lstrip(_DECORATION).rstrip(_DECORATION + ".").lower()
+    word = _DECORATION.sub("", value).lower()
     if kind == "boolean":
         return _WORDS.get(word, value)
-    if kind == "integer" and re.fullmatch(r"[+-]?\d{1,6}", word):
-        return int(word)
+    if kind == "integer" and (number := _NUMBER.fullmatch(value)) is not None:
+        return int(number[1])
     return word if "enum" in schema and word in schema["enum"] else value
 
 
@@ -228,9 +272,13 @@ def _valid(value: dict[str, Any], schema: Schema) -> dict[str, Any]:
 
 
 def _verdict(text: str, schema: Schema) -> dict[str, Any] | None:
-    """A bare yes or no, where one verdict is all that is needed."""
+    """A bare yes or no, where one verdict is all that is needed and no other one follows."""
     required = schema["required"]
     if len(required) != 1 or schema["properties"][required[0]].get("type") != "boolean":
         return None
     match = _BARE.match(text)
-    return {required[0]: _WORDS[match[1].lower()]} if match else None
+    if match is None:
+        return None
+    verdict = _WORDS[match[1].lower()]
+    is_certain = all(_WORDS[later[1].lower()] == verdict for later in _LATER.finditer(text, match.end(1)))
+    return {required[0]: verdict} if is_certain else None

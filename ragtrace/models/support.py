@@ -132,7 +132,7 @@ class SupportModel:
         """Assess an answer as it is, and where it converts quantities also in the units of its context: of a statement
         that was changed, the better one counts."""
         support = self._assess(question)
-        converted = in_units_of_context(question.answer, question.statements, question.chunks)
+        converted = in_units_of_context(question.answer, question.statements, question.chunks, question.query)
         if support is None or converted is None or not question.compare:
             return support
         other = self._assess(replace(question, answer=converted.text, statements=converted.statements))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace import plugins
-from ragtrace.offline.rows import CONTENT, Row, field_of
+from ragtrace.offline.rows import CONTENT, Row, as_list, field_of
 from ragtrace.offline.selection import REFERENCE_EVALUATORS
 from ragtrace.records import INPUTS, has_input
 
@@ -62,7 +62,8 @@ def _column_for(field: str, unused: Mapping[str, Any]) -> str | None:
         for column in unused:
             if hint == column.lower() or (len(hint) > 2 and hint in column.lower()):
                 return column
-    lists = [column for column, value in unused.items() if isinstance(value, list) and not _are_rows(value)]
+    values = {column: as_list(value) if isinstance(value, str) else value for column, value in unused.items()}
+    lists = [column for column, value in values.items() if isinstance(value, list) and not _are_rows(value)]
     return lists[0] if field == "contexts" and len(lists) == 1 else None
 
 

@@ -7,7 +7,7 @@ import gzip
 import importlib.util
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -28,6 +28,8 @@ _FORMS = {
 }
 """What a file is that begins with these bytes."""
 
+_SEPARATOR = re.compile(r"sep=([,;\t|])\r?\n?")
+"""A first line by which Excel knows what separates the columns."""
 _QUOTED = re.compile(r"\"[^\"]*\"")
 
 Record = tuple[int, Mapping[str, Any] | ValueError]
@@ -100,7 +102,7 @@ def _object(line: bytes, number: int) -> Mapping[str, Any] | ValueError:
 
 def _delimiter(head: str, kind: str) -> str:
     """What separates the column names of a first line: most often a comma."""
-    return "\t" if kind == ".tsv" and "\t" in head else max(",;\t", key=_QUOTED.sub("", head).count)
+    return "\t" if kind == ".tsv" and "\t" in head else max(",;\t|", key=_QUOTED.sub("", head).count)
 
 
 def _csv(path: Path, kind: str) -> Iterator[Record]:
@@ -108,14 +110,18 @@ def _csv(path: Path, kind: str) -> Iterator[Record]:
     text = (line.decode("utf-8-sig" if i == 0 else "utf-8", "surrogateescape") for i, line in enumerate(_lines(path)))
     csv.field_size_limit(_CELL)
     head = next(text, "")
-    reader = csv.reader(chain([head], text), delimiter=_delimiter(head, kind))
+    announced = _SEPARATOR.fullmatch(head)
+    reader = csv.reader(
+        text if announced else chain([head], text), delimiter=announced[1] if announced else _delimiter(head, kind)
+    )
     try:
         header = next(reader, [])
     except csv.Error as error:
         raise DataError(f"{path}, line 1: the column names cannot be read: {error}") from error
-    if not header:
+    names = [name for name in header if name.strip()]  # Excel writes empty columns, pandas its index without a name
+    if not names:
         raise DataError(f"{path}, line 1: the file has no column names")
-    if len(set(header)) < len(header):
+    if len(set(names)) < len(names):
         raise DataError(f"{path}, line 1: a column name appears twice")
     line = reader.line_num + 1
     while True:
@@ -137,22 +143,7 @@ def _cells(header: list[str], cells: list[str]) -> Mapping[str, Any] | ValueErro
         return ValueError(f"the line has {len(cells)} columns, the first line has {len(header)}")
     if any("\udc80" <= c <= "\udcff" for cell in cells if not cell.isascii() for c in cell):
         return ValueError("the line is not UTF-8")
-    return {name: _value(cell) for name, cell in zip(header, cells, strict=True) if cell}
-
-
-def _value(cell: str) -> Any:
-    """The list if a cell contains a JSON list, else the cell."""
-    value = as_list(cell, json.loads)
-    return cell if value is None else value
-
-
-def as_list(text: str, parse: Callable[[str], Any]) -> list[Any] | None:
-    """The list that a text holds in the form that `parse` reads, or None."""
-    try:
-        value = parse(text) if text.startswith("[") else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    return value if isinstance(value, list) else None
+    return {name: cell for name, cell in zip(header, cells, strict=True) if cell and name.strip()}
 
 
 def _parquet(path: Path) -> Iterator[Record]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 import gzip
 import json
+import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from ragtrace.errors import DataError
-from ragtrace.offline.readers import as_list, records
+from ragtrace.offline.readers import records
 from ragtrace.records import INPUTS, Document, Facts, Trace
 
 
@@ -113,9 +116,7 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
     if not any(key in values for key in _MAIN):
         names = ", ".join(fields)[:300]
         raise ValueError(f"the row has neither query nor contexts nor answer; its columns are {names or 'none'}")
-    id = values.get("id")
-    if id is not None and not isinstance(id, (str, int, float)):
-        raise ValueError(f"id is a {type(id).__name__}, neither a text nor a number")
+    id = _id(values.get("id"))
     model = None if values.get("model") is None else str(values["model"])
     trace = Trace(
         trace_id=number,
@@ -124,7 +125,7 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
         documents=_documents(values.get("contexts")),
         answer=_text(values, "answer"),
         reference=_text(values, "reference") or None,
-        attributes={name: values[name] for name in _METADATA if values.get(name) is not None},
+        attributes={name: _list_or_text(values[name]) for name in _METADATA if values.get(name) is not None},
         facts=Facts(model=model, steps=_steps(values)),
     )
     id = number if id is None else id
@@ -156,8 +157,32 @@ def _plain(column: str) -> str:
     return column.strip().lower().replace(" ", "_").replace("-", "_")
 
 
+def _id(value: Any) -> Any:
+    """An id that JSON has: a text or a number; None for one that is missing, as NaN is in pandas."""
+    if isinstance(value, (list, dict, bytes)):
+        raise ValueError(f"id is a {type(value).__name__}, neither a text nor a number")
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)  # a time, a UUID
+
+
+def as_list(text: str, parse: Callable[[str], Any] = json.loads) -> list[Any] | None:
+    """The list that a text holds in the form that `parse` reads, or None."""
+    try:
+        value = parse(text) if text.startswith("[") else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
+
+
+def _list_or_text(value: Any) -> Any:
+    """The list that a cell holds as JSON, or the value as it is."""
+    items = as_list(value) if isinstance(value, str) else None
+    return value if items is None else items
+
+
 def _steps(values: Mapping[str, Any]) -> tuple[Any, ...]:
-    steps = values.get("steps")
+    steps = _list_or_text(values.get("steps"))
     return tuple(steps) if isinstance(steps, (list, tuple)) else ()
 
 
@@ -165,18 +190,25 @@ def _number(values: Mapping[str, Any], key: str) -> float | None:
     value = values.get(key)
     if value is None or value == "":
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise ValueError(f"{key} is a {type(value).__name__}, not a number")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
         raise ValueError(f"{key} is too large for a number") from None
+    except ValueError:
+        raise ValueError(f"{key} is {str(value)[:50]!r}, not a number") from None
+    return number if math.isfinite(number) else None
 
 
 def _text(values: Mapping[str, Any], key: str) -> str:
     value = values.get(key)
-    if value is None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return str(int(value) if isinstance(value, float) and value.is_integer() else value)  # pandas makes 42.0 of 42
     if not isinstance(value, str):
         raise ValueError(f"{key} is a {type(value).__name__}, not a text")
     return value
@@ -202,7 +234,7 @@ _ARRAY = re.compile(rf"\[\s*(?:{_LITERAL})(?:\s+(?:{_LITERAL}))*\s*\]", re.S)
 
 def _listed(text: str) -> list[Any]:
     """The chunks of a text: a list as JSON, Python or numpy writes it (`DataFrame.to_csv`), or the text alone."""
-    items = as_list(text, json.loads)
+    items = as_list(text)
     if items is None:
         items = as_list(text, _array if _ARRAY.fullmatch(text) else ast.literal_eval)
     is_list = items is not None and all(isinstance(item, (str, dict)) for item in items)
@@ -218,6 +250,8 @@ def _document(context: Any, rank: int) -> Document:
         return Document(str(rank), context)
     if not isinstance(context, dict):
         raise ValueError(f"contexts[{rank}] is neither a text nor an object")
+    if isinstance(node := context.get("node"), dict):  # LlamaIndex's NodeWithScore
+        context = {"id": node.get("id_", rank), **node, **context}
     content = next((context[name] for name in CONTENT if name in context), None)
     if not isinstance(content, str):
         keys = ", ".join(map(str, context))[:200]

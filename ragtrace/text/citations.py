@@ -16,18 +16,26 @@ _PLACE = (
     r"(?:no\.? ?|#)?(?:[\[(]?\d{1,4}(?:(?:,| and| ?[\u2013-]) ?\d{1,4}|\.\d{1,3})*|[:\uff1a“\"'«]|(?-i:[IVX]+|"
     r"[A-Z])\b))"
 )
+_TITLED_PLACE = rf"(?-i:[A-Z\u00c0-\u00de])[\w'&.-]*(?:,? [\w'&.-]+){{0,6}},? {_PLACE}"
+_TITLE = (
+    rf"(?:{_TITLED_PLACE}|(?:[\w'&.-]+ ){{0,6}}(?:polic(?:y|ies)|handbook|manual|guide(?:lines?)?|faqs?|agreement|"
+    r"contract|terms|report|leaflet|brochure|data ?sheet|website|wiki|documentation|knowledge base)"
+    r"(?: v?\d[\w.]{0,8})?(?=[\],;]))"
+)
+"""Where to read, by title: "Travel Policy, Section 4.2", "Employee Handbook"."""
 _MARK = re.compile(
     r"\[\^?\d{1,3}(?:\s?[,;\u2013-]\s?\^?\d{1,3}){0,9}\](?![(:])"
-    rf"|\[(?:see )?(?:{_FILE}|{_NOUN}\b[^\[\]\n]{{0,80}})\](?!\()"
+    rf"|\[(?:see )?(?:{_FILE}|(?:{_NOUN}|cite)(?![^\W\d_])|{_TITLE})[^\[\]\n]{{0,80}}\](?!\()"
     r"|【[^【】\n]{1,80}】"
     rf"|\((?:see |cf\.? |from |in |source: ?|siehe |vgl\. )?(?:the )?(?:{_PLACE}|{_NOUN})[^()\n]{{0,100}}\)"
+    rf"|\({_TITLED_PLACE}[^()\nA-Za-z]{{0,20}}\)"
     r"|<sup>[^<>\n]{1,20}</sup>|(?<=[^\W\d])[¹²³⁴-⁹]{1,2}(?=[\s.,;:]|$)|(?<=[.,;:])[¹²³⁴-⁹]{1,2}",
     re.I,
 )
 _STATES = re.compile(
     r"\b(?:is|are|was|were|has|have|had|do|does|did|can|cannot|could|will|would|may|might|must|should|shall|takes?|"
     r"costs?|lasts?|covers?|applies|apply|starts?|ends?|says?|states?|means?|requires?|needs?|gets?|pays?|works?)\b"
-    r"|[%€$£¥]",
+    r"|[%€$£¥]|\d ?(?:euros?|dollars?|pounds|percent|hours?|days?|weeks?|months?|years?)\b",
     re.I,
 )
 _SOURCE = re.compile(
@@ -44,6 +52,8 @@ _POINTER = re.compile(
 _PLACE_ALONE = re.compile(rf"\W*(?:in )?(?:the )?{_PLACE}(?:\W+\w+){{0,6}}\W*$", re.I)
 _PLACES = re.compile(_PLACE, re.I)
 _ENTRY = re.compile(r"\W*(?:\[?\d{1,3}[\].)]?|[-*•])?\s*\S")
+_NUMBER = re.compile(r"\[\^?(\d{1,3})\]")
+_FOOTNOTE = re.compile(rf"[ \t>*-]*{_NUMBER.pattern}")
 _WORD = re.compile(r"[^\W_]+")
 _MAX_WORDS = 30
 
@@ -58,7 +68,7 @@ def without_marks(text: str) -> str:
 
 def _blank_reference(mark: re.Match[str]) -> str:
     inside = mark.group()
-    return inside if inside[0] == "(" and _STATES.search(inside) else " " * len(inside)
+    return inside if inside[0] in "([" and _STATES.search(inside) else " " * len(inside)
 
 
 def is_source(sentence: str) -> bool:
@@ -82,3 +92,21 @@ def is_source_heading(line: str) -> bool:
 def is_entry(line: str) -> bool:
     """Whether a line could be an entry of a list of sources: it states nothing."""
     return len(line) <= 300 and _ENTRY.match(line) is not None and _STATES.search(line) is None
+
+
+class Footnotes:
+    """The lines of an answer that begin with a mark which the text above them has: "[1] Employee Handbook"."""
+
+    def __init__(self, answer: str) -> None:
+        self._answer = answer
+        self._first: dict[str, int] = {}
+        for mark in _NUMBER.finditer(answer):
+            self._first.setdefault(mark[1], mark.start())
+
+    def has(self, sentence: tuple[int, int]) -> bool:
+        """Whether a sentence is such a line's first one, and states nothing."""
+        start, end = sentence
+        begin = self._answer.rfind("\n", 0, start) + 1
+        mark = _FOOTNOTE.match(self._answer, begin, end)
+        is_repeated = mark is not None and self._first[mark[1]] < begin
+        return is_repeated and is_entry(self._answer[start:end])

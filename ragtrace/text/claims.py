@@ -1,8 +1,8 @@
 """What an answer claims: its sentences cut into single statements, without what states nothing.
 
-Citation marks, source lines, courtesies, apologies and prefaces ("According to the document, …") belong to no
-claim; the rest of the same sentence does. By rules, linear in the text's length. Decomposition by a
-language model is the judge's matter.
+Citation marks, source lines, courtesies, apologies, prefaces ("According to the document, …"), signatures, HTML tags
+and a model's reasoning belong to no claim; the rest of the same sentence does. By rules, linear in the text's length.
+Decomposition by a language model is the judge's matter.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ragtrace.text.abstentions import READ, abstains
-from ragtrace.text.citations import is_entry, is_source, is_source_heading, without_marks
+from ragtrace.text.citations import Footnotes, is_entry, is_source, is_source_heading, without_marks
 from ragtrace.text.courtesies import without_courtesies
+from ragtrace.text.letters import is_closing, is_signature
+from ragtrace.text.markup import without_markup
 from ragtrace.text.redirects import is_redirect
 from ragtrace.text.sentences import Span, split
 
@@ -27,6 +29,7 @@ unfortunately regrettably however course sorry apologies und aber mais pero per�
 """
 _EMPTY_WORDS = frozenset(_EMPTY.split())
 _LEFT_OVER = re.compile(r"\A(?:[\s,;:.!?\u2013—]|and\b|but\b)*")
+_COLON = re.compile(r"[:;]\s+")
 _LEAD_IN = re.compile(r"[:\uff1a]\W*$")
 _HERE_IS = re.compile(
     r"^\W*(?:here(?:'s| is| are)|below (?:is|are)|the following (?:is|are))\b[^.,;:\d]{0,120}\W*$", re.I
@@ -49,9 +52,17 @@ _JOINT = re.compile(
 _TURN = re.compile(
     r"[;:]\s+|,\s+(?:and|but|so|which|because|since|however|though|although|while|yet|aber|mais|pero|mas|ma|però|"
     r"maar)\s+"
+    r"|,\s+(?=[Ii](?:'d|'m| would)? (?:think|believe|guess|assume|estimate|suppose|say)\b|(?:maybe|perhaps|probably)\b)"
     r"|\s+(?:but|however|although|whereas)\s+|\s[\u2013—-]\s|(?:，|、|,)(?:但|但是|不过|然而)|が、"
 )
 """Where a sentence that abstains may turn to what it does state."""
+_CONCEDES = re.compile(
+    r"^\W*(?:while|whilst|although|though|even (?:though|if)|since|because|obwohl|auch wenn|bien que|aunque|sebbene|"
+    r"anche se|embora|hoewel|ook al)\b",
+    re.I,
+)
+"""The beginning of a sentence that states something after a comma: "Although I found no fee, it is 20 euros"."""
+_COMMA = re.compile(rf"{_TURN.pattern}|,\s+")
 _PERSONAL = re.compile(
     r"^\W*(?:(?:so|and|but|therefore|thus) )*(?:i|we)(?:'\w+)? |^\W*(?:please|feel free|try|consider|only|nor|or)\b"
     r"|\b(?:your|this|the) (?:question|query|request)\b",
@@ -71,6 +82,13 @@ _OPINES = re.compile(
     re.I,
 )
 """What the speaker holds to be true, however careful the words are: "I would say that …"."""
+_OPINION = re.compile(
+    r"^\W*(?:(?:so|and|but|however),? )*i(?:'d|'m| would| can| have|'ve)?(?: (?:do|still|only|quite|pretty|\w+ly))* "
+    r"(?:think|believe|guess|assume|suppose|suspect|estimate|bet|recall|sure|certain|confident|heard|say|confirm|"
+    r"tell you)\b(?:,? (?:that|because|since)\b)?[,:]?\s+(?!about\b)",
+    re.I,
+)
+"""What makes a fact the speaker's opinion; the fact follows: "I think it is 20 euros"."""
 _AMOUNT = re.compile(
     r"[$€£]\s?\d|\b(?:\d+|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|hundred)"
     r"(?: ?[%€£]| (?:percent|euros?|eur|dollars?|usd|pounds|hours?|days?|weeks?|months?|years?)\b)",
@@ -117,6 +135,8 @@ _MIN_WORDS = 3
 _MAX_PIECES = 5_000
 """Word pieces of claims that are read, estimated: those of 25,000 characters of English."""
 _PIECE = re.compile(r"[A-Za-z\u00c0-\u024f]{1,12}|\w|[^\w\s]")
+_ENDLESS_WORD = re.compile(r"[\w+/=]{40,}")
+"""Base64 or a key: a tokenizer that knows no such word cuts it into pieces of two characters."""
 _LETTER = re.compile(r"[^\W\d_]")
 _LONG_WORD = re.compile(r"[^\s\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef]{100,}")
 _MIN_DATA, _MAX_DATA = 120, 2_000
@@ -159,20 +179,25 @@ class AnswerParts:
 def read(answer: str, limit: int = 400) -> AnswerParts:
     """Cut an answer into at most `limit` statements of some 5,000 word pieces, each with its kind; sentences, compound
     ones cut further."""
+    answer = without_markup(answer)
     marked = without_marks(answer).replace("’", "'")
+    footnotes = Footnotes(answer)
     parts: list[Statement] = []
     pieces: list[str] = []
     last = 0
-    in_sources = False
+    in_sources = in_signature = False
     for span in split(marked, limit):
         sentence = marked[span.start : span.end]
         pieces.append(marked[last : span.start])
         last = span.end
         in_sources = is_source_heading(sentence) or (in_sources and is_entry(sentence))
+        in_signature = is_closing(sentence) or (in_signature and is_signature(sentence))
         if sentence.startswith("```"):
             parts.append(Statement(span.start, span.end, "code"))
-        elif in_sources or is_source(answer[span.start : span.end]) or is_source(sentence):
+        elif in_sources or is_source(answer[span.start : span.end]) or is_source(sentence) or footnotes.has(span):
             parts.append(Statement(span.start, span.end, "source"))
+        elif in_signature:
+            parts.append(Statement(span.start, span.end, "courtesy"))
         elif "|" in sentence and _TABLE_RULE.match(marked, span.end):
             parts.append(Statement(span.start, span.end, "lead_in"))  # the names of a table's columns
         else:
@@ -214,12 +239,18 @@ def _within_limits(text: str, parts: list[Statement], limit: int) -> Iterator[St
             end = part.end if part.kind == "code" else min(part.end, start + READ)
             if end < part.end and (space := text.rfind(" ", start + 1, end)) > start:
                 end = space
-            room -= len(_PIECE.findall(text, start, end)) if part.kind == "claim" else 0
+            room -= _word_pieces(text, start, end) if part.kind == "claim" else 0
             limit -= 1
             if room < 0 or limit < 0:
                 return
             yield Statement(start, end, part.kind)
             start = end
+
+
+def _word_pieces(text: str, start: int, end: int) -> int:
+    """How many word pieces these characters have, estimated."""
+    endless = sum(len(word) for word in _ENDLESS_WORD.findall(text, start, end))
+    return max(len(_PIECE.findall(text, start, end)), endless // 2)
 
 
 def _of_sentence(sentence: str, stated: str, span: Span) -> list[Statement]:
@@ -272,13 +303,19 @@ def _turns(clause: str) -> Iterator[Statement]:
     """A clause that abstains: it, and what it turns to state."""
     start = 0
     pieces: list[Statement] = []
-    for turn in (*_TURN.finditer(clause), None):
+    turns = _COMMA if _CONCEDES.match(clause) else _TURN
+    for turn in (*turns.finditer(clause), None):
         end = turn.start() if turn is not None else len(clause)
         piece = clause[start:end]
-        states = _is_complete(piece) or _DIGIT.search(piece) is not None
-        is_claim = states and not abstains(piece) and not _PERSONAL.search(piece)
+        content = _OPINION.sub("", piece, count=1)
+        states = _is_complete(content) or _DIGIT.search(content) is not None
+        is_claim = states and not abstains(piece) and not _PERSONAL.search(content)
         if piece.strip():
             kind: Kind = "claim" if is_claim else "abstention"
+            fact = end - len(content) if is_claim else start
+            if fact > start and pieces and pieces[-1].kind == "abstention":
+                pieces[-1] = pieces[-1]._replace(end=fact)  # "but I think" belongs to it
+                start = fact
             if pieces and pieces[-1].kind == kind:
                 pieces[-1] = pieces[-1]._replace(end=end)
             else:
@@ -294,7 +331,7 @@ def _without_redirects(text: str, parts: list[Statement]) -> list[Statement]:
     final = []
     abstained = False
     for part in parts:
-        clause = text[part.start : part.end][:READ]
+        clause = _OPINION.sub("", text[part.start : part.end][:READ], count=1)
         kind = part.kind
         abstained = abstained or kind == "abstention"
         if kind == "claim" and (_is_about_texts(clause) or _avoids(clause)):
@@ -313,7 +350,8 @@ def _is_about_texts(clause: str) -> bool:
 
 def _avoids(clause: str) -> bool:
     """Whether a clause only says what the speaker will or cannot do."""
-    return _AVOIDS.match(clause) is not None and not _OPINES.match(clause) and not _CONTACT.search(clause)
+    says = _OPINES.match(clause) or _CONTACT.search(clause) or any(map(_is_complete, _COLON.split(clause)[1:]))
+    return not says and _AVOIDS.match(clause) is not None
 
 
 def _blank_text(text: str, parts: Sequence[Statement]) -> str:

@@ -12,6 +12,7 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from ragtrace.text.quantities import Quantity, StatedNumber, same, stated_numbers
+from ragtrace.text.worked_out import WorkedOut
 
 _READ = 400
 """Numbers of the answer and of each chunk that are read, and quantities of the whole context that are compared."""
@@ -29,9 +30,10 @@ class ConvertedAnswer(NamedTuple):
 
 
 def in_units_of_context(
-    answer: str, statements: Sequence[tuple[int, int]], chunks: Sequence[str]
+    answer: str, statements: Sequence[tuple[int, int]], chunks: Sequence[str], query: str = ""
 ) -> ConvertedAnswer | None:
-    """The answer with each quantity of a statement in the writing of the context's equal one; None where none differs.
+    """The answer with each quantity of a statement in the writing of the context's equal one, and each result in the
+    writing of what it was worked out from; None where there is none of both.
     `statements` are characters (start, end), in order. The time is linear in the lengths and in the number of
     quantities, each of which is compared with at most 400 of the context."""
     if all(n.quantity.kind in _PLAIN for n in _numbers(answer)):
@@ -40,6 +42,7 @@ def in_units_of_context(
         (n, chunk[n.start : n.unit_end]) for chunk in chunks for n in _numbers(chunk) if n.quantity.kind not in _PLAIN
     )
     of_context = list(islice(comparable, _READ))
+    worked_out = WorkedOut(query, chunks)
     pieces: list[str] = []
     places: list[tuple[int, int]] = []
     changed: list[bool] = []
@@ -47,7 +50,8 @@ def in_units_of_context(
     for start, end in statements:
         pieces.append(answer[at:start])
         length += start - at
-        text = _converted(answer[start:end], of_context)
+        own = worked_out.with_operands(answer[start:end])
+        text = _converted(own or answer[start:end], of_context) or own
         changed.append(text is not None)
         pieces.append(answer[start:end] if text is None else text)
         places.append((length, length + len(pieces[-1])))

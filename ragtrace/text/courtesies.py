@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ragtrace.text.abstentions import READ
+from ragtrace.text.letters import SALUTATION
 
 _BOOK = (
     r"(?:documents?|documentation|docs?|passages?|contexts?|texts?|sources?|excerpts?|snippets?|materials?|articles?|"
@@ -39,6 +40,7 @@ _PREFACE = re.compile(
     r"|(?:to answer your question|in (?:short|summary|brief)|to (?:sum up|summari[sz]e)|for your information|"
     r"as you (?:can "
     r"see|know)|in other words|put simply|simply put)\s*[,:]"
+    rf"|{SALUTATION}"
     r"|(?:so|well|hmm+|okay|ok|alright|right|sure(?: thing)?|certainly|of course|absolutely|definitely|great|hello|hi"
     r"|hey|thanks|thank you|good question|great question|no problem)(?: there)?(?:\s*[,!.:\u2013—]|\s+-\s|"
     r"(?=\s+(?:the|a|an|this|these|"
@@ -49,7 +51,7 @@ _PREFACE = re.compile(
     r"details|reply)s?(?: (?:to|on|about|for|of|that|you|from) [^:,.\n]{1,60})?\s*:(?=\s*\S)"
     r"|here(?:'s| is) what (?:the |i |we )[^:,.\n]{1,60}:(?=\s*\S)"
     r"|here(?:'s| is| are)\b(?=[^:\n]{1,120}:\s*\S)"
-    r")\s*",
+    r")\*{0,3}\s*",
     re.I,
 )
 _CLAUSE = r"[^,;:.!?\n\u2013—]{0,160}"
@@ -84,6 +86,7 @@ _COURTESY = re.compile(
     r"chat)[ -]?(?:bot)?(?: language)?(?: (?:assistant|model))?"
     r"(?=\W*(?:$|,|\band\b))"
     r"|\b(?:dear|hello|hi|hey) (?:customer|user|there|team|all|everyone|sir|madam|colleague)\b"
+    r"|^\W*confidence(?: (?:level|score))?\W{1,4}(?:very )?(?:high|medium|low|\d[\d.]*\s*%?(?: ?/ ?\d+)?)\W*$"
     r"|\b(?:es )?tut mir (?:sehr |wirklich )?leid\b|\bentschuldigung\b|\b(?:je suis |"
     r"nous sommes )?(?:vraiment )?désolée?s?\b"
     r"|\b(?:lo siento|lo lamento|disculpe|perdón)\b|\bmi dispiace\b|\b(?:desculpe|sinto muito|lamento)\b|"

@@ -25,21 +25,22 @@ variations, accents of their own."""
 _VALUE = r"[\w@.+:/=-]"
 _TAGS = "b|em|font|hl|i|mark|s|small|span|strong|sub|sup|u|wbr"
 """Tags inside of a line, as those with which a search marks its words."""
-# Backslashes, "25" and "amp;" recur where a text was escaped twice.
+# Backslashes, "25" and "amp;" recur where a text was escaped twice. Of a longer run only the last backslashes count:
+# otherwise each of them would read the whole run.
 _HIDDEN = re.compile(
-    r"(?P<pair>\\+u[dD][89abAB][0-9a-fA-F]{2}\\+u[dD][c-fC-F][0-9a-fA-F]{2})"
-    r"|(?P<code>\\+(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|u\{[0-9a-fA-F]{1,6}\}|x[0-9a-fA-F]{2}))"
-    r"|(?P<css>\\+(?:0{4}[2-7][0-9a-fA-F][ \t]?|0{0,3}[2-7][0-9a-fA-F](?:[ \t]|(?![0-9a-fA-F]))))"
+    r"(?P<pair>\\{1,32}u[dD][89abAB][0-9a-fA-F]{2}\\{1,32}u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|(?P<code>\\{1,32}(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|u\{[0-9a-fA-F]{1,6}\}|x[0-9a-fA-F]{2}))"
+    r"|(?P<css>\\{1,32}(?:0{4}[2-7][0-9a-fA-F][ \t]?|0{0,3}[2-7][0-9a-fA-F](?:[ \t]|(?![0-9a-fA-F]))))"
     r"|(?P<url>%(?:25)*[0-7][0-9a-fA-F]|(?:%(?:25)*[89a-fA-F][0-9a-fA-F])+)"
     r"|(?P<entity>&(?:amp;)*(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"
-    r"|(?P<line>\\+[nrt](?=[\w@.+:/=-]|[ \t]+\d)|(?<=[\w@.+:/= -])<br ?/?>)"
-    r"|(?<=\w)\\+(?P<mark>[!-/:-@\[\]-`{-~])"
+    r"|(?P<line>\\{1,32}[nrt](?=[\w@.+:/=-]|[ \t]+\d)|(?<=[\w@.+:/= -])<br ?/?>)"
+    r"|(?<=\w)\\{1,32}(?P<mark>[!-/:-@\[\]-`{-~])"
     rf"|(?P<nothing>[{INVISIBLE}]+|(?:(?<={_VALUE})|(?<=\d ))</?(?:{_TAGS})(?:\s[^<>]{{0,80}})?>(?={_VALUE}| \d)"
     rf"|(?<={_VALUE})(?:\*{{2,3}}|~~|`)(?={_VALUE})|(?<=\d )\*\*(?=\d)|(?<=\d)\*\*(?= \d))"
 )
-_MARK = re.compile(rf"\\+|[%&*~`<]|[{INVISIBLE}]+")
-"""What an escape begins with: a search for it costs little in a text without one. A run of backslashes or of invisible
-characters is one beginning: it would be read again from each of its characters."""
+_MARK = re.compile(rf"[\\%&*~`<]|[{INVISIBLE}]+")
+"""What an escape begins with: a search for it costs little in a text without one. A run of invisible characters is one
+beginning: it would be read again from each of them."""
 _PLUS = re.compile(r"(?<=\w)\+(?=\w)")
 _ESCAPED_URL = re.compile(r"%[0-9a-fA-F]{2}")
 _WRAP = re.compile(r"(?<=\d)(?: *+[\r\n\t][ \t\r\n]*+|\+)(?=\d)")
@@ -148,8 +149,10 @@ def replaced(
 
 
 def _escapes(text: str) -> Iterator[re.Match[str]]:
+    url_end = 0
     for mark in _MARK.finditer(text):
-        if match := _HIDDEN.match(text, mark.start()):
+        if mark.start() >= url_end and (match := _HIDDEN.match(text, mark.start())):
+            url_end = match.end() if match.lastgroup == "url" else url_end
             yield match
 
 

@@ -1,4 +1,5 @@
-"""Codes of doors, gates, safes and alarms in seven languages, and one-time codes whose name comes after them."""
+"""Codes of doors, gates, safes and alarms in 12 languages, PINs by which something is opened or disarmed, and one-time
+codes whose name comes after them."""
 
 from __future__ import annotations
 
@@ -26,9 +27,14 @@ _NAMES = (
     r"codice\s(?:della\s|del\s|dell['’]|di\s)(?:porta|portone|cancello|garage|cassaforte|allarme|ingresso)",
     r"(?:\w{0,12}deur|poort|kluis|alarm|garage)code",
     r"code\s(?:van|voor)\s(?:de|het)\s(?:\w{0,12}deur|poort|kluis|garage|alarm)",
+    r"(?:dörr|port|entré|larm|kassaskåps|garage)kod(?:en)?|kod(?:en)?\still\s(?:\w{0,12}dörren|porten|larmet|kassaskåpet|garaget)",
+    r"(?:dør|port|alarm|garasje|garage|boks|safe)kode(?:n)?|kode(?:n)?\stil\s(?:\w{0,12}døren|døra|porten|alarmen|safen|boksen)",
+    r"kod\sdo\s(?:\w{0,14}\s)?(?:drzwi|bramy|furtki|domofonu|alarmu|sejfu|garażu)",
+    r"(?:oven|ovi|portin|hälytys|kassakaapin)\s?koodi",
+    r"kód\s(?:k|ke|od|do)\s(?:\w{0,14}\s)?(?:dveř\w{1,3}|brán\w|branky|alarmu|sejfu|trezoru|garáž\w)",
 )
 _LINK = (
-    r"\s{0,2}(?:[:=→]|\s[-–—]\s|(?:is|ist|lautet|est|es|è|é)\b(?:\s(?:now|still|jetzt))?\s?:?|"
+    r"\s{0,2}(?:[:=→]|\s[-–—]\s|(?:is|ist|lautet|est|es|è|é|är|er|to|on|je)\b(?:\s(?:now|still|jetzt))?\s?:?|"
     r"(?:(?:is|was|has\sbeen)\s)?(?:changed|set|reset)\sto\b|(?<=code)(?=\s\d{4,6}(?!\d)))\s{0,2}[\"'`*]{0,2}"
 )
 _AFTER = re.compile(
@@ -47,6 +53,33 @@ _BEFORE = re.compile(
     rf"(?:(?<=your\s)code|(?:\w{{1,20}}\s){{0,2}}?{_KIND})"
     r"(?=\s*(?:[.,;:!)\n]|\Z)|\s(?:for|to|and|at|on|in|für|zum|zur|und|pour|para|per|voor)\b)"
 )
+# "disarmed with PIN 740916", "mit dem Code 4417 öffnen", "avec le code 4417": what it opens is near.
+_OPENS_WITH = re.compile(
+    r"(?i)(?<!\w)(?:with|using|by|via|enter|entering|type|key\sin|use|press|takes|accepts|requires|mit|durch|avec|con|com|met|med|tast|s|z|pomocí|"
+    r"koodilla|vpište|wpisz|tippe|tippen\ssie|tapez|composez|introduzca|marque|digita|digiti|digite|toets|voer|slå|knappa\sin)\s"
+    r"(?:(?:the|a|der|dem|den|die|le|el|la|il|lo|o|de|het|her|his|your|our|their|ihre[rm]?|seine[rm]?|su|votre|kódem|kodem|koden)\s)?"
+    r"(?:(?:PIN|pin)(?:[\s-]?code|kod|kode)?|passcode|(?:Zahlen|Tür|Alarm)?code|código|codice|kod(?:en|em)?|kode(?:n)?|kódu|koodi)\s{0,2}"
+    r"(?:[:=]\s?)?[\"'`*]{0,2}(?P<code>\d{4,8})(?!\w|[.,/-]\d|-)"
+)
+# "disarm it with 4471", "the safe opens with 88-12-43"
+_UNLOCKED_WITH = re.compile(
+    r"(?i)(?<!\w)(?:(?:disarm|unlock)(?:ed|s)?(?:\s\w{1,12}){0,3}?\swith\s[\"'`*]{0,2}(?P<code>\d{4,8})|"
+    r"opens?(?:\s\w{1,12}){0,3}?\swith\s[\"'`*]{0,2}(?P<dial>\d{1,2}(?:-\d{1,2}){2,3}))(?!\w|[.,/-]\d|-)"
+)
+_OPENED = re.compile(
+    r"(?i)alarm|disarm|\blarm|hälyt|\b(?:\w{1,5}door|door|gate|garage|vault|keypad|locker|lock ?box|key ?box|unlock\w*|"
+    r"entrance|(?:the|a|your|our|her|his) safe)s?\b|\b\w{0,12}tür\b|\btor(?:e|es)?\b|tresor|schließfach|schranke|"
+    r"entsperr|\w{0,8}eingang\b|\bporte\b|portail|coffre|immeuble|verrou|puerta|portón|caja fuerte|cassaforte|cancello|"
+    r"\bporta\b|portone|portão|\bcofre|\b(?:voor|achter|buiten)?deur\b|\bpoort\b|\bkluis|dörr|\bporten\b|kassaskåp|\bdør|"
+    r"\bboks|drzwi|\bbram[aęykie]\b|domofon|\bsejf|\bovi\b|\boven avat|dveř|\bbrán|trezor|\bsim[ -]?(?:card|karte)"
+)
+_OFFER = re.compile(
+    r"(?i)discount|promo|coupon|voucher|rabatt|gutschein|remise|descuento|sconto|korting|newsletter|invoice|rechnung|factuur|factura|facture|fattura|\boff\b"
+)
+_MEANS = re.compile(
+    r"(?i)[\"'`*]{0,2}\s(?:means|indicates|signals|stands|appears|reports|shows|occurs|bedeutet|steht|zeigt|signifie|indique|"
+    r"of|significa|indica|betekent|betyder|oznacza|znamená|tarkoittaa)\b"
+)
 # Codes that open nothing.
 _OTHER_CODE = re.compile(
     r"(?i)\b(?:error|fault|source|zip|postal|post|colou?r|ral|paint|product|item|part|parts|model|order|dress|country|"
@@ -58,7 +91,7 @@ _SECTION = re.compile(r"(?:19|20)\d\d|\d{1,2}-.*")
 
 def door_codes(text: SearchText) -> Iterator[Span]:
     """Codes behind the name of what they open, then codes before the name of their kind."""
-    for start, end in text.around(("code", "código", "codice", "combination"), 60, 80):
+    for start, end in text.around(("code", "código", "codice", "combination", "kod", "koodi", "kód"), 60, 80):
         for match in _AFTER.finditer(text.text, start, end):
             # A building code is a law, too, and has a year and sections.
             is_law = match["name"].lower().startswith("building") and _SECTION.fullmatch(match["code"])
@@ -68,13 +101,29 @@ def door_codes(text: SearchText) -> Iterator[Span]:
         for match in _BEFORE.finditer(text.text, start, end):
             if _is_code(text.text, match):
                 yield match.span("code")
+    for start, end in text.around(("code", "código", "codice", " pin", " kod", " kód", "koodi"), 60, 40):
+        for match in _OPENS_WITH.finditer(text.text, start, end):
+            if _opens(text.text, match) and _is_code(text.text, match):
+                yield match.span("code")
+    for start, end in text.around(("disarm", "unlock", " open"), 8, 60):
+        for match in _UNLOCKED_WITH.finditer(text.text, start, end):
+            group = "code" if match["code"] else "dial"
+            if _opens(text.text, match) and _is_code(text.text, match, group):
+                yield match.span(group)
 
 
-def _is_code(text: str, match: re.Match[str]) -> bool:
-    first, last = match.span("code")
+def _opens(text: str, match: re.Match[str]) -> bool:
+    """Whether the words around a code name what it opens, and neither an offer nor a fault."""
+    place = max(0, match.start() - 80), match.end() + 60
+    is_other = _MEANS.match(text, match.end()) or _OFFER.search(text, *place)
+    return not is_other and _OPENED.search(text, *place) is not None
+
+
+def _is_code(text: str, match: re.Match[str], group: str = "code") -> bool:
+    first, last = match.span(group)
     before = max(0, match.start() - 30)
     return (
-        len(set(match["code"])) > 1
+        len(set(match[group])) > 1
         and not _OTHER_CODE.search(text, before, match.start())
         and not is_example(text, before, first)
         and not followed_by_unit(text, last)

@@ -61,7 +61,12 @@ def _ids(labels: str, value: str, checks: str = "", digits: int = 4) -> LabelRow
 
 
 _AMERICA = (
-    LabelRow("us_ssn", "SSN; social security; social security no.", r"\d{3}[- ]?\d\d[- ]?\d{4}", "us.ssn"),
+    LabelRow(
+        "us_ssn",
+        "SSN; SS#; SS no.; SS number; social security; social security no.",
+        r"\d{3}[- ]?\d\d[- ]?\d{4}",
+        "us.ssn",
+    ),
     _ids(
         "ITIN; ATIN; PTIN; individual taxpayer identification",
         r"\d{3}[- ]?\d\d[- ]?\d{4}|P\d{8}",
@@ -148,14 +153,19 @@ _EUROPE = (
         "be.nn be.bis",
     ),
     _ids(
-        "personnummer; samordningsnummer; personal identity; fødselsnummer; fodselsnummer; fødsels; d nummer",
+        "personnummer; personnumret; personnummeret; samordningsnummer; samordningsnumret; personal identity; "
+        "fødselsnummer; fødselsnummeret; fodselsnummer; fødsels; d nummer",
         r"(?:19|20)?\d{6}[-+ ]?\d{4,5}",
         "se.personnummer no.fodselsnummer",
     ),
-    _ids("CPR; cpr nr", r"\d{6}[- ]?\d{4}", "dk.cpr"),
-    _ids("henkilötunnus; HETU; hetu", r"\d{6}[-+A-FU-Y]\d{3}[\dA-Y]", "fi.hetu"),
+    _ids("CPR; cpr nr; cpr nummeret; personnummer; personnummeret", r"\d{6}[- ]?\d{4}", "dk.cpr"),
+    _ids(
+        "henkilötunnus; henkilötunnuksen; henkilötunnuksesi; henkilötunnuksensa; HETU; hetu",
+        r"\d{6}[-+A-FU-Y]\d{3}[\dA-Y]",
+        "fi.hetu",
+    ),
     _ids("kennitala", r"\d{6}-?\d{4}", "is_.kennitala"),
-    _ids("PESEL; pesel", r"\d{11}", "pl.pesel"),
+    _ids("PESEL; pesel; peselu; peselem", r"\d{11}", "pl.pesel"),
     _ids("dowód; dowodu; dowód osobisty; dowodu osobistego", r"[A-Z]{3} ?\d{6}"),
     _ids("NIP", r"\d{3}-?\d{3}-?\d\d-?\d\d", "pl.nip"),
     _ids("rodné číslo; rodné č.; RČ; r.č.", r"\d{6}/?\d{3,4}", "cz.rc sk.rc"),
@@ -198,7 +208,13 @@ _ASIA = (
     _ids("emirates id", r"784-?\d{4}-?\d{7}-?\d"),
     _ids("TFN; tax file", _digits(8, 9), "au.tfn"),
     _ids("IRD; inland revenue", _digits(8, 9), "nz.ird"),
-    _ids("south african id; sa id; RSA ID; identity number", r"\d{6} ?\d{4} ?\d{3}", "za.idnr"),
+    # A date of birth and a check digit: the plain words "ID number" are enough.
+    _ids(
+        "south african id; sa id; RSA ID; RICA; identity number; id number; id no.; identity document; id document; "
+        "id nommer; identiteitsnommer",
+        r"\d{6} ?\d{4} ?\d{3}",
+        "za.idnr",
+    ),
     _ids(
         "her id; his id; my id; their id; personal id; personal identification; national id; "
         "national identity; national identification; national identity card; identity card; id card; "

@@ -60,37 +60,45 @@ def is_host_ip(text: str) -> bool:
 _FUNCTION_WORDS = """
 aanmelding aanmeldingen abuse accounting accounts accueil achats acquisti adherents adhesion admin administracion
 administratie administration administrator admissions afdeling ajuda alerts alumni amministrazione anagrafe anfrage
-anfragen ansible apoio appointments archivo assistenza atencion atencioncliente atendimento audit ayuda ayuntamiento
-azureuser backup balie benefits beschwerde beschwerden bestellung bestellungen bewerbung bewerbungen biglietteria
-billing boekhouding boekingen booking bookings bounce bounces boutique buchhaltung buero candidature candidatures
-career careers centos citas claims clientele clientes clienti clients cobranzas collections comercial commandes
-commercial commerciale communicatie communication community complaints compliance compras comptabilite comune
-comunicacao comunicacion comunicazione concierge consultas contabilidad contabilidade contabilita controlling csirt
-customer customercare customers daemon data datenschutz delivery deploy deployment devis direcao direccion directie
-direction direktion direzione dispatch docker donations donotreply dpo duvidas editorial ehs einkauf emergency empfang
-employment encomendas engineering enquiries enquiry ethics etl events expenses facilities facturacion facturas
-facturatie facturen factures factuur faktura fatturazione fatture faturacao faturamento feedback finance financeiro
-fornitori founders fraud ftp gdpr gemeente geral gerencia gitlab grants hausverwaltung helpdesk hiring hostmaster
-housing hr imap imprensa incidencias incident incidents informacion inkoop inquiries inschrijving inscricoes
-inscription inscriptions insurance interns internships investor investors invoice invoices iscrizioni jenkins jobs
-jugendamt juridique kanzlei karriere klachten klantenservice kontakt kundendienst kundenservice ledenadministratie
-legal library licensing livraison logistica logistics lohnbuchhaltung magasin magazijn magazzino mailer mailroom
-maintenance mairie marketing matriculas media membership mitgliederservice monitoring nagios newsletter noc noreply
-notification notifications office oficina onboarding operations ops oracle orders ordini ouvidoria parking partners
-partnerships payable payables payment payments payroll pedidos pension pensions permits personalabteilung
-personeelszaken phishing pipeline postgres postmaster poststelle praxis prenotazioni prensa presse privacidad privacy
-procurement production protocollo proveedores psirt purchasing qualidade quality quejas rathaus receivables recepcao
-recepcion receptie reception rechnung rechnungen rechnungswesen reclamaciones reclamacoes reclamation reclamations
-reclami reclamos recruiting recruitment recrutamento recrutement recursoshumanos redactie redaktion refund refunds
-registrar registration registro registry reklamation reklamationen renewals rentals reply research reservas
-reservation reservations reservering reserveringen reservierung reservierungen returns risorseumane rma root rrhh
-runner safety sales scholarships secretaria secretariaat secretariat security segreteria sekretariat service
-serviceaccount serviceclient servicedesk servicepunt services servicio servicios shipping soc soporte sponsorship
-standesamt stellenangebote subscribe subscription subscriptions sugerencias suporte suppliers support supporto svc svn
-sysadmin tax team technik ticket tickets tienda tourismus travel treasury tributi turismo ubuntu ufficio ufficiostampa
+anfragen ansible apoio appointments archivo asiakaspalvelu asiakastuki assistenza atencion atencioncliente atendimento
+audit ayuda ayuntamiento azureuser backup balie benefits beschwerde beschwerden bestellung bestellungen bewerbung
+bewerbungen biglietteria billing biuro boekhouding boekingen bogholderi bokforing booking bookings bounce bounces
+boutique buchhaltung buero candidature candidatures career careers centos citas claims clientele clientes clienti
+clients cobranca cobranzas cobros collections comercial commandes commercial commerciale communicatie communication
+community complaints compliance compras compta comptabilite comune comunicacao comunicacion comunicazione concierge
+consultas contabilidad contabilidade contabilita contabilitat controlling crediteuren crediteurenadministratie credito
+creditors csirt customer customercare customers daemon data datenschutz debiteuren debiteurenbeheer debitoren debtors
+delivery deploy deployment devis direcao direccion directie direction direktion direzione dispatch docker donations
+donotreply dpo duvidas economato editorial ehs eingangsrechnung eingangsrechnungen einkauf einkaufsabteilung ekonomi
+ekonomia emergency empfang employment encomendas engineering enquiries enquiry ethics etl events expenses facilities
+facturacion facturas facturatie facturen factures factuur faktura fakturace fakturaer fakturering fakturor faktury
+fatturazione fatture faturacao faturamento feedback finance financeiro fornitori forsaljning founders fournisseurs
+fraud ftp gdpr gehaltsabrechnung gemeente geral gerencia gitlab grants hausverwaltung helpdesk hiring hostmaster
+housing hr imap imprensa incidencias incident incidents informacion inkoop inkoopfacturen inkop innkjop inquiries
+inschrijving inscricoes inscription inscriptions insurance interns internships investor investors invoice invoices
+iscrizioni jenkins jobs jugendamt juridique kadry kanzlei karriere kirjanpito klachten klantenservice kontakt
+kreditoren kreditorer ksiegowosc kundendienst kundenservice kundeservice kundtjanst laskut laskutus ledenadministratie
+legal leveranciers leverandorer leverantorer library licensing lieferanten livraison logistica logistics
+lohnbuchhaltung loonadministratie magasin magazijn magazzino mahnwesen mailer mailroom maintenance mairie marketing
+matriculas media membership mitgliederservice monitoring myynti nagios newsletter noc nominas noreply notification
+notifications obchod objednavky office oficina okonomi onboarding operations ops oracle orders ordini ouvidoria
+pagamenti pagamentos paghe pagos paie palkanlaskenta palkat parking partners partnerships payable payables payment
+payments payroll pedidos pension pensions permits personalabteilung personalwesen personeelszaken phishing pipeline
+podatelna postgres postmaster poststelle praxis prenotazioni prensa presse privacidad privacy procurement production
+protocollo proveedores proveeduria psirt purchasing qualidade quality quejas rathaus receivable receivables recepcao
+recepcion receptie reception rechnung rechnungen rechnungseingang rechnungspruefung rechnungswesen recibos
+reclamaciones reclamacoes reclamation reclamations reclami reclamos recouvrement recruiting recruitment recrutamento
+recrutement recursoshumanos redactie redaktion refund refunds registrar registration registro registry regnskab
+regnskap reklamace reklamation reklamationen rekrutacja rekrytointi relances renewals rentals reply research reservas
+reservation reservations reservering reserveringen reservierung reservierungen reskontra returns risorseumane rma root
+rrhh runner safety salarisadministratie sales salg salj scholarships secretaria secretariaat secretariat security
+segreteria sekretariat service serviceaccount serviceclient servicedesk servicepunt services servicio servicios
+shipping soc soporte sponsorship sprzedaz standesamt stellenangebote subscribe subscription subscriptions sugerencias
+suporte suppliers support supporto svc svn sysadmin tax team technik tesoreria tesouraria ticket tickets tienda
+tilaukset tourismus travel treasury tresorerie tributi turismo ubuntu ucetni uctarna ufficio ufficiostampa
 underwriting unsubscribe urbanisme urbanismo vacatures vagrant vendas vendite vendor vendors ventas verkauf verkoop
 vermietung versand versicherung vertrieb verwaltung volunteer volunteers vorstand warehouse warranty webhook webmaster
-webshop wellness werkstatt whistleblower widerruf zentrale
+webshop wellness werkstatt whistleblower widerruf wynagrodzenia zahlungen zahlungsverkehr zamowienia zentrale
 """
 # A function, too, if the address ends with one of these ("data.protection@").
 _END_WORDS = """
@@ -111,7 +119,8 @@ _MAILBOX_WORDS = _FUNCTIONS | _ENDS | frozenset(_SHARED_WORDS.split())
 _NO_WORD = re.compile(r"[\d._+-]+")
 # German joins words: "studierendensekretariat". Christelle is a name.
 _COMPOUND = re.compile(
-    r"\w{3,}(?:sekretariat|verwaltung|abteilung|[ents]stelle|beratung|betreuung|anmeldung|service|zentrale|dienst)"
+    r"\w{3,}(?:sekretariat|verwaltung|abteilung|[ents]stelle|beratung|betreuung|anmeldung|service|zentrale|dienst|"
+    r"administratie|buchhaltung|rechnung|rechnungen|facturen|fakturor|afdeling|avdelning|ekonomi|tjanst)"
 )
 # Persons have their mailboxes at these: "anna.info" is one.
 _PRIVATE_PROVIDER = re.compile(
@@ -226,6 +235,16 @@ _DEFAULT_PASSWORD = re.compile(
 _OWN_HOST = re.compile(r"(?i)localhost|127\.[\d.]+|0\.0\.0\.0|host\.docker\.internal")
 
 
+def is_default_password(text: str) -> bool:
+    """Whether a password is one that images and manuals come with."""
+    return _DEFAULT_PASSWORD.fullmatch(text) is not None
+
+
+def is_command_login(text: str) -> bool:
+    """Whether an option `-u user:password` holds a password that is neither an example nor a default."""
+    return is_no_example(text) and not is_default_password(text.partition(":")[2].rstrip(".,"))
+
+
 def is_url_password(text: str) -> bool:
     """Whether a URL holds a password that is no placeholder, no default and not the name of the user. A plain word
     opens nothing on the reader's own machine."""
@@ -235,7 +254,7 @@ def is_url_password(text: str) -> bool:
     password = login["password"]
     return (
         password.lower() != login["user"].lower()
-        and _DEFAULT_PASSWORD.fullmatch(password) is None
+        and not is_default_password(password)
         and not (password.isalpha() and _OWN_HOST.fullmatch(login["host"]))
     )
 
@@ -256,3 +275,8 @@ def is_telegram_token(text: str) -> bool:
 def is_slack_token(text: str) -> bool:
     """A real token holds the numbers of a workspace; "xoxb-my-bot-token" does not."""
     return any(c.isdigit() for c in text) and is_random(text, 2.5)
+
+
+def is_slack_webhook(text: str) -> bool:
+    """Whether the last part of a webhook's address is random: manuals show "T00000000/B00000000/XXXX…"."""
+    return is_random(text.rsplit("/", 1)[-1], 2.5)

@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial
+from itertools import islice
 from typing import NamedTuple
 
 from ragtrace.text.identity_numbers import LABEL_ROWS, LabelRow
@@ -38,6 +39,10 @@ _STRANGER = re.compile(
     r"until|expires?|expiry|since|rose|fell|grew|increased|dropped|fee|costs?|bestellung|rechnung|seite|formular|gültig|commande|facture|"
     r"pedido|factura|"
     r"ordine|fattura|fatura|iban)\b"
+)
+# "the SSN on the W-2 reads …": forms whose names have digits, and which hold the number.
+_TAX_FORM = re.compile(
+    r"(?i)\b(?:form\s)?(?:W-?[2489](?:-?BEN)?|1099(?:-[A-Z]{1,4})?|1040(?:-[A-Z]{1,2})?|I-?9|1098|P45|P60|B2B|B2C)\b(?:\sform\b)?"
 )
 _BACKWARDS = re.compile(
     r"(?i)\s*(?:\(|[-–=,]?\s*\b(?:is|was|ist|war|est|es|è|é|as|als|comme|como|come)\b)[^\d\n.;\[\]]{0,24}"
@@ -73,7 +78,11 @@ class LabelSearch:
         labels = self._labels(text)
         items: list[LabelItem] = []
         for number, (start, end, rows) in enumerate(labels):
-            stop = min(end + _WINDOW, labels[number + 1][0]) if number + 1 < len(labels) else end + _WINDOW
+            # A label inside of this one ("patient id number") does not end it.
+            following = next(
+                (label[0] for label in islice(labels, number + 1, None) if label[0] >= end), len(text.text)
+            )
+            stop = min(end + _WINDOW, following)
             before = max(0, start - 40, labels[number - 1][1] if number else 0)
             for row, value in rows:
                 for first, last in _values(text.text, value, row, (before, start, end, stop)):
@@ -144,8 +153,8 @@ def _values(text: str, value: re.Pattern[str], row: LabelRow, places: tuple[int,
         gap = text[at : match.start()]
         if (
             _fits(text, match, row.digits)
-            and not _STRANGER.search(gap)
-            and not count_digits(gap)
+            and not _STRANGER.search(plain_gap := _TAX_FORM.sub(" ", gap))
+            and not count_digits(plain_gap)
             and not is_example(text, at, match.start())
         ):
             yield match.span()

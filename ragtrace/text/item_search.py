@@ -65,7 +65,8 @@ class SearchText:
 
     def around(self, marks: Sequence[str], before: int, after: int) -> list[Span]:
         """The neighbourhoods of all words (in lower case) that begin an item, in order."""
-        places = sorted(at for mark in marks for at in occurrences(mark, self.lower))
+        lower = self.lower
+        places = sorted(at for mark in marks if mark in lower for at in occurrences(mark, lower))
         return _joined(((at, at + after) for at in places), before)
 
     @cached_property

@@ -47,21 +47,38 @@ _TOWN = (
     r",\s[A-ZÀ-Ý][\w-]+(?:\s[A-Z]\w+){0,2}(?:,?\s[A-Z]{2})?(?:,?\s\d{5}(?:-\d{4})?|"
     r",?\s[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2})?)?"
 )
+_FIRM = (
+    r"GmbH|AG\b|KG\b|mbH|B\.?V\b|N\.?V\b|Ltd|Inc\b|LLC|SARL|SAS\b|S\.?A\b|S\.?L\b|S\.?r\.?l|S\.?p\.?A|AB\b|A/S|ApS|AS\b|"
+    r"[Aa]potheek|[Aa]potheke|[Pp]harma|[Pp]raxis|[Kk]linik|[Hh]ospital|[Ff]iliale?|[Ll]ager|[Dd]epot|[Ww]arehouse|[Ss]tore|[Ss]hop|"
+    r"[Ss]chule|[Ss]chool|[Uu]niversi|[Mm]useum|[Hh]otel|[Kk]anzlei|[Bb]üro|[Ss]ervice|[Ll]ogisti|[Vv]erlag|[Ss]tadt|[Gg]emeente"
+)
+_CAPITALISED = r"(?:(?:van|de|den|der|von|ten|ter)\s){0,2}[A-ZÀ-Ý][\w'’-]{1,30}"
+_ADDRESSEE = (
+    r"(?:(?:Mrs?|Ms|Dr|Herrn?|Frau|Mme|Sra?|Mevr|Dhr|[Mm]evrouw|[Dd]e heer|[Mm]eneer|[Ff]amilie)\.?\s)?"
+    rf"{_CAPITALISED}(?:\s{_CAPITALISED}){{0,3}}"
+)
 _HOME = re.compile(
     r"(?i:\b(?:home(?: address)?|private address|residential address|mailing address|shipping address|"
     r"delivery address|billing address|"
-    r"residence|privatadresse|wohnadresse|wohnanschrift|lieferadresse|rechnungsadresse|"
+    r"residence|(?:privat|wohn|liefer|rechnungs|heim|melde|zustell)(?:adresse|anschrift)|"
     r"adresse personnelle|adresse de livraison|domicile|domicilio|"
     r"dirección particular|dirección de envío|residenza|indirizzo di casa|endereço residencial|residência|"
-    r"morada|thuisadres|huisadres|woonadres|住址|住所|"
-    r"(?:his|her|my|their|customer|patient)(?:'s)? address)\s?(?:is|ist|est|es|è|é)?[\s:=：]{0,3}"
+    r"morada|(?:thuis|huis|woon|privé|post|bezorg|aflever)adres|住址|住所|"
+    r"(?:his|her|my|their|customer|patient)(?:'s)? address)(?:\s(?:of|von|des|der|van|de|du|del|della|di|do|da)"
+    r"(?:\s[^\s.,:;()\d]{1,20}\.?){1,5}?(?:,|(?=\s(?:is|ist|lautet|luidt|est|es|è|é)\s|:\s)))?"
+    r"\s?(?:is|ist|lautet|luidt|est|es|è|é)?[\s:=：]{0,3}"
     r"|\b(?:lives?|living|lived|resides?|residing|moved|wohnt|wohnhaft|lebt|habite|demeurant|demeure|domiciliée?|"
     r"réside|vit|vive|domiciliad[oa]|reside|abita|risiede|residente|mora|woont|wonende):?\s"
     r"(?:(?:a|à|in|en|em|te)\s(?!(?:via|viale|corso|piazza|largo|calle|avenida|plaza|paseo|rua|rue)\b)(?-i:[A-ZÀ-Ý])[\w'’-]{1,30},?\s)?"
     r"(?:(?:at|in|on|to|der|die|dem|am|an|im|au|en|el|la|le|il|na|no|aan|op|de|het)\s){0,2})"
-    r"|(?i:\b(?:address|adresse|anschrift|dirección|indirizzo)(?: of| von| de| di)?[:,]?\s"
-    r"(?:mrs?|ms|dr|herrn?|frau|mme|sra?)\.?\s)"
+    r"|(?i:\b(?:address|adress?e?|anschrift|dirección|indirizzo)(?: of| von| de| di)?[:,]?\s"
+    r"(?:mrs?|ms|dr|herrn?|frau|mme|sra?|mevr(?:ouw)?|dhr|meneer|de heer|fam(?:ilie)?|sig(?:\.ra|nora)?|señora?)\.?\s)"
     r"[A-ZÀ-Ý][\w-]+(?:\s[A-ZÀ-Ý][\w-]+)?[:,]\s"
+    # "bezorgd bij Femke Roelofs, …", "zugestellt an Frau Uhl, …"
+    r"|(?i:\b(?:delivered|sent|shipped|(?:thuis|af)?(?:be|ge)?(?:zorgd|leverd)|opgehaald|gestuurd|verzonden|woonachtig|"
+    r"(?:aus)?geliefert|zugestellt|geschickt|versandt|gesendet|abgeholt|livrée?s?|envoyée?s?|remise?|entregad[oa]|enviad[oa]|"
+    r"entregue|consegnat[oa]|spedit[oa]|levererat|levererades|leveret)\s(?:to|at|bij|aan|naar|bei|an|nach|chez|à|a|en|em|hos|til|till)\s)"
+    rf"(?!(?:\S+\s){{0,4}}\S*(?:{_FIRM}))(?:{_ADDRESSEE})[:,]\s(?:(?i:te|in)\s)?"
 )
 _ADDRESS = re.compile(rf"(?:{_STREET}){_TOWN}")
 
@@ -89,6 +106,29 @@ _HOME_MARKS = (
     "indirizzo",
     "endereço",
     "anschrift",
+    "adres",
+    "zorgd",
+    "leverd",
+    "opgehaald",
+    "gestuurd",
+    "verzonden",
+    "liefert",
+    "zugestellt",
+    "geschickt",
+    "versandt",
+    "gesendet",
+    "abgeholt",
+    "delivered",
+    "sent ",
+    "shipped",
+    "livré",
+    "envoyé",
+    "remis",
+    "entreg",
+    "enviad",
+    "consegnat",
+    "spedit",
+    "levere",
     "住址",
     "住所",
 )

@@ -1,5 +1,5 @@
 """Passwords that looser words announce: "PW: …", "Password → …", "use … as the password", logins with a slash,
-the keys of wireless networks and the options of commands.
+and the keys of wireless networks.
 
 Such words announce other things, too. So a value here must have letters, and digits or signs.
 """
@@ -61,8 +61,6 @@ _FORMS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     # "username maria, pw …", "user maria and pass …"
     (("user",), r"(?<!\w)user(?:name)?:?\s[\w.@+-]{2,40}(?:,|\sand|\swith|,\sand)\s(?:pw|pass)\s" + _VALUE),
-    (("sshpass",), r"(?<!\w)sshpass\s{1,2}-p\s?" + _VALUE),
-    (("mysql", "mariadb"), r"(?<!\w)(?:mysql|mariadb)[\w-]*\s(?:[^\n;|]{0,80}?\s)?-p" + _VALUE),
     # "Use … as the password.", "… is your new password."
     (
         _PASSWORD_MARKS,
@@ -97,14 +95,19 @@ def _is_announced(text: str, match: re.Match[str]) -> bool:
     first, last = match.span("value")
     before = max(0, match.start() - 40)
     return (
-        _is_drawn(match["value"])
+        is_drawn(match["value"])
         and not is_call(text, first, last)
         and not is_example(text, before, first)
-        and not _REFUSAL.search(text, before, first)
+        and not is_refused(text, before, first)
     )
 
 
-def _is_drawn(value: str) -> bool:
+def is_refused(text: str, start: int, end: int) -> bool:
+    """Whether the words between two offsets advise against what follows: "do not use …"."""
+    return _REFUSAL.search(text, start, end) is not None
+
+
+def is_drawn(value: str) -> bool:
     """Whether a value can be a password and no word or number."""
     value = value.rstrip(".!?:")
     letters = any(map(str.isalpha, value))
@@ -116,3 +119,15 @@ def _is_drawn(value: str) -> bool:
         and _NO_SECRET.fullmatch(value) is None
         and is_password(value)
     )
+
+
+# An e-mail address, a host or a page, a user of a domain (CORP\\nora).
+_ADDRESS = re.compile(
+    r"(?i)[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,12}|(?:[a-z0-9-]{1,40}\.){1,5}[a-z]{2,12}(?::\d{1,6})?(?:/\S*)?|"
+    r"\w[\w.-]*\\{1,2}[\w.$-]+|\w+://.*"
+)
+
+
+def is_address(value: str) -> bool:
+    """Whether a value is an address of a person or a host, or the name of a user with a domain."""
+    return _ADDRESS.fullmatch(value) is not None

@@ -173,8 +173,8 @@ def find_personal_data(text: str, regions: Sequence[str] = PHONE_REGIONS) -> lis
 
 
 def find_secrets(text: str) -> list[Match]:
-    """Private keys, certificates, provider keys and tokens, JSON web tokens, activation keys, passwords in URLs and
-    in assignments, in order. The first 200,000 characters are searched."""
+    """Private keys, provider keys and tokens, JSON web tokens, activation keys, cookies of sessions, passwords in URLs,
+    assignments, sentences and commands, in order. The first 200,000 characters are searched."""
     return _find("secret", text)
 
 

@@ -31,13 +31,17 @@ PHONE_LABELS = (
 )
 # Where the text says that a phone number follows, its shape is enough: many real ones follow no numbering plan.
 _LABELLED = re.compile(
-    rf"(?i)(?:\b(?:{PHONE_LABELS})(?:s?nummer|s?nr)?|电话|手机|電話|携帯|전화|휴대폰)"
+    rf"(?i)(?:\b(?:{PHONE_LABELS})(?:s?nummer(?:et|n)?|numret|s?nr)?|电话|手机|電話|携帯|전화|휴대폰)"
     r"(?:\s?(?:numbers?|no|nr|num(?:éro|ero)?|número|me|us|him|her|them|back|the office))?"
     r"(?:(?:\s[^\W\d][\w.'’-]{0,20}){1,4}(?=\s(?:is|at|on|ist|unter|est|es|al|è|é|"
     r"op)\s[\w ]{0,4}\+?\(?\d[\d ().\-/]{7})|"
+    # "El teléfono particular de la paciente Nuria Belmonte es …"
+    r"(?:\s[^\W\d][\w'’-]{0,20}){1,9}(?=\s(?:is|ist|lautet|est|es|è|é|är|er|to|je)\s\+?\(?\d[\d ().\-/]{7})|"
+    r"\.?(?:\s[^\W\d][\w'’-]{0,20}){0,2}\s(?:of|de|del|von|van|di|do|da|du|till|til|av)(?:\s[\w'’.-]{1,20}){0,2}"
+    r"\s(?-i:[A-ZÀ-Ý])[\w'’-]{1,20}(?=:)|"
     rf"(?:\s(?:al|a|le|la|o|den|die|de)(?:\sla)?)?\s{TITLE}(?:\s[^\W\d][\w'’-]{{0,20}}){{1,2}}(?=:))?\.?\s{{0,2}}"
-    r"(?:[:=#：]|\b(?:is|at|on|ist|lautet|est(?: le)?|es(?: el)?|al|au|unter|è|é(?: o)?|op|onder)\b|是|号码|"
-    r"号)?\s{0,2}[:：]?\s{0,2}"
+    r"(?:[:=#：]|\b(?:is|at|on|ist|lautet|est(?: le)?|es(?: el)?|al|au|unter|è|é(?: o)?|op|onder|är|er|to|je)\b|是|"
+    r"号码|号)?\s{0,2}[:：]?\s{0,2}"
     r"(?P<number>\+?\(?\d[\d ().\-/]{5,19}\d(?:\s?(?:x|ext\.?)\s?\d{1,6})?)(?![\w-]|[.,]\d)"
 )
 _SHAPE = re.compile(
@@ -65,7 +69,34 @@ _SERVICE = re.compile(
     r"|(?:(?:\+|00)\d{2,3}[ .-]?(?:\(0\)[ .-]?)?|0)(?:800|808|900|180\d?)[ ./-]?[\d ./-]{5,}"
     r"|0(?:300|345|844|845|870)[ -]\d{3}[ -]?\d{2}[ -]?\d{2}|0 ?8\d{2}[ .]\d{3}[ .]\d{3}|08(?:[ .]\d\d){4}"
     r"|1[38]00[ -]\d{3}[ -]\d{3}|90[0-2][ .-]?\d{3}[ .-]?\d{3}|800[ .-]?\d{3}[ .-]?\d{3}"
+    r"|(?:(?:\+|00)46[ .-]?(?:\(0\)[ .-]?)?|0)77\d?[ -]?(?:\d[ -]?){5,6}\d"
 )
+# Who answers is a firm or an office, not a person.
+_SWITCHBOARD = re.compile(
+    r"(?i)(?<!\w)(?:switchboard|\w{1,12}hotline|(?:telefon|notruf|leit|ruf)?zentrale|zentralnummer|centralita|centralino|central\s(?:telefónica|telefônica)|"
+    r"standard(?=\s(?:téléphonique|de|du|est|d['’])\b)|telefooncentrale|växeln?|växelnummer|omstilling(?:en)?|sentralbord(?:et)?|hovednummer(?:et)?|"
+    r"centrala|vaihde|vaihteen\w*|ústředn[ay]|hotline|helpline|help\sline|info(?:line|linia|linka)|kundtjänst(?:en)?|kundeservice|"
+    r"kundesenter(?:et)?|asiakaspalvelu\w*|klantenservice|kundenservice|kundendienst|customer\s(?:service|care|line|support)|"
+    r"service\s?clients?|(?:servicio|atención)\sal\scliente|servizio\sclienti|(?:atendimento|apoio)\sao\scliente|biuro\sobsługi|"
+    r"zákaznick\w{1,3}\s(?:link\w{1,3}|servis\w*)|numero\sverde|linha\sde\sapoio|bürgertelefon|front\sdesk|main\sline|"
+    r"reception(?!ist)|rezeption|empfang|recepción|recepção|receptie|accueil|portineria)(?!\w)"
+    r"(?P<rest>[^.!?;\n]{0,60})\Z"
+)
+_OWN_LINE = re.compile(
+    rf"(?i:durchwahl|direct|extension|handy|mobil\w*|móvil|cell\w*|portable|privat\w*|home|colleague|\b(?:his|her|my|sein\w*|ihr\w*)\b)|"
+    rf"\b{TITLE}\s|(?<![.!?]\s)\b[A-ZÀ-Ý][a-zà-ÿ]+\s[A-ZÀ-Ý][a-zà-ÿ]+(?=\s|,|'|:)"
+)
+_TRACKING = re.compile(
+    r"(?i)(?<!\w)(?:track(?:ing|\s?(?:&|and|\+)\s?trace)|shipment|parcel|consignment|way\s?bill|awb|sendung\w*|paket(?:nummer|nr)|"
+    r"(?:numéro\sde\s)?suivi|colis|seguimiento|guía|envío|tracciamento|spedizione|rastreio|rastreamento|zending\w*|pakket(?:nummer|je)|"
+    r"spårnings\w*|kolli\w*|försändelse\w*|sporings\w*|pakkenummer\w*|przesyłk\w*|list\sprzewozowy|seuranta\w*|lähetys\w*|zásilk\w*)"
+    r"(?P<rest>[^.!?;\n]{0,48})\Z"
+)
+_PHONE_WORD = re.compile(rf"(?i)\b(?:{PHONE_LABELS})")
+_MIXED_CODE = re.compile(r"(?<!\w)(?=[A-Z\d]*[A-Z])(?=[A-Z\d]*\d)[A-Z\d]{2,6}[ -]\Z")
+# "Chrome/126.0.6478.127", "build 22.0.3155.41": groups of one digit are no part of a phone number with dots.
+_VERSION = re.compile(r"\d+(?:\.\d+){2,5}")
+_PRODUCT_SLASH = re.compile(r"[A-Za-z]{3,}/\Z")
 _LAST_DIGIT = re.compile(r"\d\D*\Z")
 
 
@@ -94,12 +125,39 @@ def phones(text: SearchText) -> Iterator[Span]:
         number = text.text[start:end]
         if not (
             _SERVICE.fullmatch(number)
+            or _is_version(text.text, start, end)
+            or _is_shipment(text.text, start)
+            or _is_switchboard(text.text, start)
             or followed_by_unit(text.text, end)
             or is_labelled_otherwise(text.text, start, end)
             or not is_no_sample(text.text, start)
             or len(set(filter(str.isdigit, number))) < 3  # 000-000-0000
         ):
             yield start, end
+
+
+def _is_version(text: str, start: int, end: int) -> bool:
+    """Whether a number in dots is a program's: behind its name and a slash, or with groups of one digit."""
+    number = text[start:end]
+    if _VERSION.fullmatch(number) is None:
+        return False
+    is_product = _PRODUCT_SLASH.search(text, max(0, start - 24), start) is not None
+    is_label = _PHONE_WORD.search(text, max(0, start - 24), start) is not None
+    return not is_label and (is_product or any(len(group) == 1 for group in number.split(".")[1:]))
+
+
+def _is_shipment(text: str, start: int) -> bool:
+    """Whether a word before a number makes it a parcel's, or the number ends a code ("1Z 999 AA1 01 2345 6784")."""
+    match = _TRACKING.search(text, max(0, start - 80), start)
+    if match is not None and not _PHONE_WORD.search(match["rest"]):
+        return True
+    return _MIXED_CODE.search(text, max(0, start - 8), start) is not None and "1Z" in text[max(0, start - 24) : start]
+
+
+def _is_switchboard(text: str, start: int) -> bool:
+    """Whether a word before a number says that a firm answers, with no person between the word and the number."""
+    match = _SWITCHBOARD.search(text, max(0, start - 100), start)
+    return match is not None and _OWN_LINE.search(match["rest"]) is None
 
 
 def _planned(text: SearchText) -> Iterator[Span]:

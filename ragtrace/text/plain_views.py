@@ -47,7 +47,7 @@ def plain_views(text: str) -> list[str]:
         view = _EDGE.sub(lambda match: " " * len(match[0]), view)
     if view != text:
         views.append(view)
-    if "_" in view and (spread := _WORD.sub(_spread, view)) != view:
+    if "_" in view and (spread := _WORD.sub(_without_underscores, view)) != view:
         views.append(spread)
     if not text.isascii() and _LOOK_ALIKE.search(text):
         latin = _MIXED.sub(_in_latin, text)
@@ -56,8 +56,8 @@ def plain_views(text: str) -> list[str]:
     return views
 
 
-def _spread(word: re.Match[str]) -> str:
-    return word[0].replace("_", " ") if "_" in word[0] and _DIGIT.search(word[0]) else word[0]
+def _without_underscores(word: re.Match[str]) -> str:
+    return word[0].replace("_", " ") if _DIGIT.search(word[0]) else word[0]
 
 
 def _in_latin(word: re.Match[str]) -> str:

@@ -77,7 +77,9 @@ _LONG_WORD = re.compile(r"[A-Za-z]{4}|\A[^a-z]+\Z")
 _UNSPEAKABLE = re.compile(r"(?i)[bcdfghj-np-tv-xz]{6}")
 _PUBLIC_VALUE = re.compile(r"pk_(?:live|test)_.*|Iv\d\.\w+|.*\.apps\.googleusercontent\.com|https?://[^?@]*")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_HASH_VALUE = re.compile(r"(?i)(?:sha\d{1,3}|md5)[:-].*|\$2[aby]\$.*|\{sha\}.*")
+_HASH_VALUE = re.compile(
+    r"(?i)(?:sha\d{1,3}|md5)[:-].*|\$2[aby]\$.*|\{sha\}.*|(?:base\d\d|tls|aes|rsa|pbkdf\d|utf)[\d.-]*-[^\W\d_]+"
+)
 
 
 def assigned_secrets(text: SearchText) -> Iterator[Span]:
@@ -211,6 +213,7 @@ válida segura obligatoria débil fuerte larga corta aquí il lo suo tuo non tro
 lunga corta qui o os seu sua não muito vazia errada correta forte fraca het uw je een niet te leeg onjuist juist
 ongeldig geldig verplicht geheim sterk zwak lang kort hier verlopen missing expiring pending loading coming working
 being likely stored required optional generated encrypted hashed shared user admin's yours ours theirs there see
+up-to-date wymagane wymagany puste krävs
 please enter type choose use via minlength maxlength char str random nil undefined
 """
 _NO_PASSWORDS = frozenset(_NO_PASSWORD_WORDS.split())

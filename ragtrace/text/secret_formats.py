@@ -9,19 +9,31 @@ from __future__ import annotations
 
 from functools import partial
 
+from ragtrace.text.announced_keys import (
+    communities,
+    is_otp_address,
+    licence_keys,
+    session_cookies,
+    setup_keys,
+    unseal_keys,
+)
+from ragtrace.text.command_passwords import command_passwords
 from ragtrace.text.door_codes import door_codes
 from ragtrace.text.item_checks import (
     has_key_text,
     is_basic_login,
+    is_command_login,
     is_mixed,
     is_no_example,
     is_slack_token,
+    is_slack_webhook,
     is_telegram_token,
     is_url_password,
 )
 from ragtrace.text.item_kinds import Kind, secret
 from ragtrace.text.item_search import announces_no_example, is_named_secret
 from ragtrace.text.login_phrases import announced_passwords
+from ragtrace.text.password_sentences import sentence_passwords
 from ragtrace.text.secret_assignments import spoken_passwords
 
 # An underscore may be beside a key, as in `user_ghp_…`.
@@ -36,7 +48,6 @@ _WHOLE_CERTIFICATE = (
     rf"\\[nr])*(?:-----END (?:TRUSTED )?CERTIFICATE-----)?"
 )
 _KEY_START = rf"{_BEGIN_KEY}(?:\s|\\[nr])*[A-Za-z0-9+/=:,. -]{{1,4096}}"
-_CERTIFICATE_START = rf"{_BEGIN_CERTIFICATE}(?:\s|\\[nr])*[A-Za-z0-9+/=]{{4,4096}}"
 _AWS = "AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9]"
 _GITHUB = r"gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_\w{70,90}"
 _GITLAB = "pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat"
@@ -74,11 +85,12 @@ _TELEGRAM = r"(?:(?<![\w:])|(?<=bot))\d{8,10}:[\w-]{33,36}(?![\w-])"
 _DISCORD_TOKEN = r"(?<![\w.-])[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w.-])"
 _BASIC_LOGIN = r"(?i)\bbasic\s[A-Za-z0-9+/]{8,200}={0,2}(?![\w+/=])"
 _COMMAND_LOGIN = r"(?<=[\s\"'`])(?:-u|--user)[ =][\"']?[\w.@\\-]{1,60}:[^\s\"'`:$<{]{3,80}"
+_OTP_ADDRESS = r"otpauth://[a-z]{4}/[^\s\"'<>]{1,200}"
 
 SECRET_KINDS: tuple[Kind, ...] = (
     secret("private_key", _KEY_START, has_key_text, "PRIVATE KEY", "[private_key]"),
     secret("private_key", _WHOLE_KEY, None, "PRIVATE KEY", "[private_key]", reported=False),
-    secret("certificate", _CERTIFICATE_START, None, "CERTIFICATE", "[certificate]"),
+    # A certificate is public. It names people and hosts, so masks hide it.
     secret("certificate", _WHOLE_CERTIFICATE, None, "CERTIFICATE", "[certificate]", reported=False),
     secret("openai_key", r"(?<![A-Za-z0-9-])sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,180}(?![\w-])", 3.5, "sk-"),
     secret("anthropic_key", r"(?<![A-Za-z0-9-])sk-ant-[a-z0-9]+-[A-Za-z0-9_-]{80,120}(?![\w-])", None, "sk-ant-"),
@@ -89,8 +101,10 @@ SECRET_KINDS: tuple[Kind, ...] = (
     secret("github_token", rf"{_START}(?:{_GITHUB}){_END}", 3.0, "gh github_"),
     secret("gitlab_token", rf"{_START}gl(?:{_GITLAB})-[\w-]{{20,300}}(?:\.[0-9a-z]{{9}})?(?![\w-])", 3.0, "gl"),
     secret("slack_token", rf"{_START}xox[abeprs](?:\.xox[bp])?-[A-Za-z0-9-]{{10,250}}", is_slack_token, "xox"),
-    secret("slack_webhook", _SLACK, None, "hooks.slack.com/", "[webhook]"),
-    secret("webhook", _WEBHOOKS, None, "hooks webhook chat.googleapis", "[webhook]"),
+    secret("slack_webhook", _SLACK, is_slack_webhook, "hooks.slack.com/", "[webhook]"),
+    secret("slack_webhook", _SLACK, None, "hooks.slack.com/", "[webhook]", reported=False),
+    secret("webhook", _WEBHOOKS, is_no_example, "hooks webhook chat.googleapis", "[webhook]"),
+    secret("webhook", _WEBHOOKS, None, "hooks webhook chat.googleapis", "[webhook]", reported=False),
     secret("google_key", r"(?<![A-Za-z0-9-])AIza[\w-]{35}(?![\w-])", 4.0, "AIza"),
     secret("google_secret", r"(?<![A-Za-z0-9-])GOCSPX-[\w-]{28}(?![\w-])", 3.0, "GOCSPX-"),
     secret("stripe_key", rf"{_START}(?:sk|rk)_(?:live|test|prod)_[A-Za-z0-9]{{10,99}}{_END}", 2.5, "sk_ rk_"),
@@ -121,13 +135,22 @@ SECRET_KINDS: tuple[Kind, ...] = (
            parts="long_words", reported=False),
     secret("url_password", _URL_PASSWORD, is_url_password, "://", "[url_password]"),
     secret("basic_login", _BASIC_LOGIN, is_basic_login, "asic ASIC", "[password]"),
-    secret("command_login", _COMMAND_LOGIN, is_no_example, "-u --user", "[password]"),
+    secret("command_login", _COMMAND_LOGIN, is_command_login, "-u --user", "[password]"),
+    secret("command_login", _COMMAND_LOGIN, None, "-u --user", "[password]", reported=False),
     secret("password_hash", r"\$(?:2[abxy]?|[156y]|argon2(?:id|[id]))\$[^\s\"'`]{8,400}", None, "$", "[password_hash]",
            reported=False),
     Kind("secret", "assigned_secret", "[secret]", search=announced_passwords),
+    Kind("secret", "assigned_secret", "[secret]", search=sentence_passwords),
+    Kind("secret", "assigned_secret", "[secret]", search=command_passwords),
+    Kind("secret", "assigned_secret", "[secret]", search=session_cookies),
+    Kind("secret", "assigned_secret", "[secret]", search=unseal_keys),
+    Kind("secret", "assigned_secret", "[secret]", search=communities),
+    Kind("secret", "assigned_secret", "[secret]", search=licence_keys),
     Kind("secret", "assigned_secret", "[secret]", search=partial(spoken_passwords, wide=True), reported=False),
     Kind("secret", "code", "[code]", search=door_codes),
-    secret("otp_secret", r"otpauth://[a-z]{4}/[^\s\"'<>]{1,200}", is_no_example, "otpauth://", "[otp]"),
+    secret("otp_secret", _OTP_ADDRESS, is_otp_address, "otpauth://", "[otp]"),
+    secret("otp_secret", _OTP_ADDRESS, is_no_example, "otpauth://", "[otp]", reported=False),
+    Kind("secret", "otp_secret", "[otp]", search=setup_keys),
 )  # fmt: skip
 """All secrets with a form. Where two overlap, the first one is reported, and its placeholder is shown."""
 

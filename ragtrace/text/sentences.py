@@ -17,7 +17,8 @@ _BLOCK = re.compile(
     re.S,
 )
 # A sentence ends at terminal punctuation that closing quotes may follow, before white space; CJK needs no space.
-_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*")
+# Only the first mark of a run begins a match, and nothing is given back: thousands of dots in a row cost no more.
+_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(?=\s)|[。！？｡]+[」』”’）]*")
 _WORD_BEFORE = re.compile(r"([A-Za-z](?:\.[A-Za-z])*|[A-Za-z]+)\Z")
 _NEXT = re.compile(r"\s+([\"'“‘«(\[]*)(\S)")
 _MAX_LOOKBACK = 24

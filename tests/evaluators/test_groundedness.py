@@ -309,12 +309,12 @@ def test_a_place_that_says_the_reverse(right: str, wrong: str, words: str) -> No
     ("right", "wrong", "words"),
     [
         ("Members may bring at most two guests a month.", "Members may bring at least two guests a month.", "at least"),
-        ("Sign the form before the first visit.", "Sign the form after the first visit.", "after"),
+        ("Two guests pay 18 EUR a day.", "Two guests pay 19 EUR a day.", "19"),
     ],
 )
-def test_the_opposite_of_a_word(right: str, wrong: str, words: str) -> None:
-    """A limit or an order in time that is turned round fails; the right one passes."""
-    chunks = ("Members may bring up to two guests a month. Sign the form before the first visit.",)
+def test_limits_and_results(right: str, wrong: str, words: str) -> None:
+    """A limit that is turned round fails, and a sum that does not follow; the right ones pass."""
+    chunks = ("Members may bring up to two guests a month. Each guest pays 9 EUR a day.",)
     assert score("groundedness", right, chunks=chunks).label == "pass"
     failed = score("groundedness", wrong, chunks=chunks)
     assert failed.label == "fail"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import subprocess
 import sys
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -80,6 +84,10 @@ def _contexts(path: Path) -> list[list[str]]:
         ("f.csv", "question,answer,contexts\nQ?,A.,\"['one' 'two']\"\n"),
         ("g.csv", 'question;answer;"contexts, all, of it";contexts\nQ?;A;x;"[\'one\'\n ""two""]"\n'),
         ("h.tsv", "question, asked, once\tanswer, a, b\tcontexts\nQ?\tA.\t['one', 'two']\n"),
+        ("j.jsonl", '{"question": "Q?", "contexts": [{"node": {"id_": "7", "text": "one"}, "score": 0.5}, "two"]}\n'),
+        ("k.csv", 'sep=;\nquestion;contexts\nQ?;["one", "two"]\n'),
+        ("l.csv", "question|contexts\nQ?|['one', 'two']\n"),
+        ("m.csv", ",question,contexts,,\n0,Q?,\"['one', 'two']\",,\n"),
         ("i.json", '\n[\n {"question": "Q?", "contexts": ["one", "two"]}\n]\n'),
         ("e.tsv", "question\tanswer\tcontexts\nQ?\tA.\t['one', 'two']\n"),
     ],
@@ -155,3 +163,41 @@ def test_parquet_with_broken_bytes_is_one_clear_error(tmp_path: Path) -> None:
     path.write_bytes(content.replace(b"plain", b"pl\xffin"))
     ((_, fields),) = records(path)
     assert isinstance(fields, ValueError)
+
+
+@pytest.mark.parametrize("cell", ['["a", "b"]', "[1]", "[1, 2, 3]"])
+def test_a_list_in_a_cell_is_the_text_of_an_answer(tmp_path: Path, cell: str) -> None:
+    """What an answer says in brackets is its text; constraints and steps in a cell are lists."""
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["answer", "reference", "constraints", "steps"], [cell, cell, cell, cell]])
+    (row,) = read(tmp_path / "a.csv")
+    assert isinstance(row, Row)
+    assert (row.trace.answer, row.trace.reference) == (cell, cell)
+    assert (row.trace.constraints, row.trace.steps) == (json.loads(cell), tuple(json.loads(cell)))
+
+
+def test_numbers_and_times_of_tables_are_read(tmp_path: Path) -> None:
+    """A number as an answer, NaN for what is missing, decimals, times as ids and as durations, as Parquet has them."""
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {
+        "id": pyarrow.array([datetime(2024, 1, 1), datetime(2024, 1, 2), None]),
+        "question": ["Q?"] * 3,
+        "answer": [42.0, 2.5, float("nan")],
+        "cost": pyarrow.array([Decimal("0.5"), None, None]),
+        "latency": pyarrow.array([timedelta(seconds=2), None, None]),
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
+    rows = [row for row in read(tmp_path / "a.parquet") if isinstance(row, Row)]
+    assert [row.trace.answer for row in rows] == ["42", "2.5", ""]
+    assert [row.id for row in rows] == ["2024-01-01 00:00:00", "2024-01-02 00:00:00", 3]
+    assert [(row.cost, row.duration) for row in rows] == [(0.5, 2.0), (None, None), (None, None)]
+
+
+def test_what_json_does_not_have_is_missing() -> None:
+    """NaN as an id or a duration: the line's number is the id, and the output stays JSON."""
+    row = row_of({"answer": "yes", "id": float("nan"), "duration": float("inf")}, 3)
+    assert (row.id, row.duration) == (3, None)
+    with pytest.raises(ValueError, match="cost is '2 EUR', not a number"):
+        row_of({"answer": "yes", "cost": "2 EUR"}, 1)

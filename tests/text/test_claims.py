@@ -311,3 +311,119 @@ def test_good_wishes_claim_nothing() -> None:
     """At the end of a letter, with or without what they are for."""
     assert claimed("The desk opens at 9 am. All the best for your new role!") == ["The desk opens at 9 am."]
     assert claimed("The desk opens at 9 am. All the best,") == ["The desk opens at 9 am."]
+
+
+@pytest.mark.parametrize(
+    ("answer", "claim"),
+    [
+        ("I'm not sure, but I think the fee is 20 euros.", "the fee is 20 euros."),
+        ("I'm not certain, but I believe refunds take two weeks.", "refunds take two weeks."),
+        ("I don't know the date, but I'm quite sure it was in March 1920.", "it was in March 1920."),
+        ("I don't know exactly, I'd guess 14 days.", "14 days."),
+        (
+            "I'm not allowed to share details, but I can confirm that pets are allowed.",
+            "I can confirm that pets are allowed.",
+        ),
+        ("I can only answer that the fee is 20 euros.", "I can only answer that the fee is 20 euros."),
+        ("Nothing in the contract prevents you from leaving.", "Nothing in the contract prevents you from leaving."),
+        ("Nothing is written to disk before the commit.", "Nothing is written to disk before the commit."),
+        ("We have no information desk.", "We have no information desk."),
+        ("While the documents don't state it, the fee is likely 20 euros.", "the fee is likely 20 euros."),
+        (
+            "Although I couldn't find the fee, the tax, or the rent, other plans cost 20 euros.",
+            "other plans cost 20 euros.",
+        ),
+        ("Aunque no lo sé, la tarifa es de 20 euros.", "la tarifa es de 20 euros."),
+        ("I don't know, so I will answer from memory: the capital is Canberra.", "the capital is Canberra."),
+    ],
+)
+def test_a_careful_statement_is_a_claim(answer: str, claim: str) -> None:
+    """What somebody thinks or guesses, after "I'm not sure", is judged: doubt hides no invention."""
+    assert claimed(answer) == [claim]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I don't know, but I think you should contact the HR department.",
+        "I'm not sure, but I think the answer is not in the documents.",
+        "I'm not able to answer that, but I can tell you about our opening hours.",
+        "Nothing in the contract mentions pets.",
+        "Nothing is written about pets.",
+        "While I understand your question, I cannot answer it.",
+        "Since the documents do not mention the fee, I can't help you with this.",
+        "Because the context does not mention this, you should contact the support team.",
+        "I don't know, so I will do this: ask a colleague.",
+    ],
+)
+def test_an_opinion_without_a_fact_claims_nothing(answer: str) -> None:
+    """Where to ask, and what the documents lack, is no fact behind "I think" either."""
+    assert claimed(answer) == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "{} [doc1].",
+        "{} [doc_1][cite: 3, 4].",
+        "{} [Travel Policy, Section 4.2].",
+        "{} (Travel Policy, Section 4.2).",
+        "{} [HR Handbook §3].",
+        "{} [Travel Policy 2024].",
+        "{} (Handbook, p. 3).",
+        "{} [1].\n\n[1] Employee Handbook v2\n",
+        "Hello Mr. Smith, {}.",
+        "Dear Ms. Miller,\n\n{}.\n\nKind regards,\nJane Doe\nCustomer Care",
+        "Hi Anna!\n{}.\n\nBest,\nTom",
+        "{}. \u2014 The Acme Team",
+        "{}.\n\nConfidence: 95%",
+        "**Answer:** {}.",
+        "<p>{}.</p><p>I hope this helps!</p>",
+        "<div class='a'>{}.<br/>Let me know if you need more.</div>",
+        "<think>The user asks about refunds. The policy says a week.</think>\n{}.",
+        "Okay, refunds. The policy says a week.\n</think>\n\n{}.",
+    ],
+)
+def test_letters_markup_and_titles_are_no_part_of_a_claim(answer: str) -> None:
+    """Salutations, signatures, HTML, reasoning, and the title of what is cited change no claim."""
+    [claim] = claimed(answer.format("refunds take two weeks"))
+    assert claim.rstrip(" .") == "refunds take two weeks"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Hello World",
+        "Best",
+        "Use the <b> tag for bold words.",
+        "A `List<b>` holds a and `</b>` ends it.",
+        "Choose one of the plans [Basic or Pro] first.",
+        "Thanks,\nthe store opens at 9 am",
+        "Refunds are limited (Travel Policy, section 8 caps them at 50 euros).",
+        "The fee [Fee Policy, section 3: 20 euros] is due.",
+        "<analysis>The fee is 20 euros.</analysis>",
+    ],
+)
+def test_what_only_looks_like_markup_stays(answer: str) -> None:
+    """Facts in brackets, code and the words of a greeting are claims."""
+    assert " ".join(claimed(answer)) in (answer, answer.replace("\n", " "), answer.removeprefix("Thanks,\n"))
+
+
+def test_items_of_an_html_list_are_claims_of_their_own() -> None:
+    """A wrong item is not hidden by the right ones beside it."""
+    answer = "<ul><li>Refunds take two weeks</li><li>Shipping is free</li></ul>"
+    assert claimed(answer) == ["Refunds take two weeks", "Shipping is free"]
+
+
+def test_a_note_that_states_a_fact_is_a_claim() -> None:
+    """A line behind a repeated mark is a source only where it has neither a verb nor an amount."""
+    assert claimed("Refunds take a week [1].\n\n[1] The fee is 5 euros.")[1] == "The fee is 5 euros."
+    assert claimed("[1] Open the lid\n[2] Press the button") == ["Open the lid", "Press the button"]
+
+
+def test_base64_is_read_as_far_as_prose_of_the_same_cost() -> None:
+    """A tokenizer makes three times as many pieces of it: less of it is read, and the rest is not judged."""
+    line = "65HEZqBGpKhDXlKTTuF4IeQda2TgpB8Vuqow687oKKSU7PSAbS9PQqHgIBln7DyNcL85GAo+"
+    reading = read("\n".join([line] * 300))
+    assert not reading.complete
+    assert 8_000 < reading.statements[-1].end < 12_500

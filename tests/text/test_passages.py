@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.text.sentences import passages
+from ragtrace.text.sentences import passages, split
 
 
 def pieces(text: str) -> list[str]:
@@ -50,3 +50,11 @@ def test_only_code() -> None:
     assert len(pieces("```python\nx = 3\n```")) == 1
     assert max(map(len, pieces("```\n" + "x = [1, 2];" * 200 + "\n```"))) <= 400
     assert pieces("") == []
+
+
+@pytest.mark.parametrize("marks", ["?", ".", "…", ".)", "?\"'"])
+def test_a_long_run_of_marks_is_read_in_one_pass(marks: str) -> None:
+    """400,000 marks in a row are one sentence, found before the test's time is up."""
+    text = marks * (400_000 // len(marks))
+    assert split(f"{text}x") == [(0, len(text) + 1)]
+    assert len(split(f"{text} Next.")) == 2

@@ -6,6 +6,7 @@ the best of the document's pieces for each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +39,13 @@ class Generator:
             self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name, **options)
             model: Any = getattr(transformers, loader).from_pretrained(name, dtype="auto", **options)
             self.model: Any = model.to(self.device).eval()
+        special = {str(token) for token in self.tokenizer.added_tokens_decoder.values() if token.special}
+        marks = sorted({*special, *self.tokenizer.all_special_tokens}, key=len, reverse=True)
+        self._marks = re.compile("|".join(map(re.escape, marks)) or r"(?!)")
+
+    def plain(self, text: str) -> str:
+        """The text with a space inside the tokenizer's marks: a text must not end its turn, nor begin another one."""
+        return self._marks.sub(lambda mark: f"{mark[0][0]} {mark[0][1:]}", text)
 
     def tokens(self, text: str) -> int:
         """Tokens of a text."""
@@ -78,7 +86,10 @@ class Seq2SeqMiniCheck(Generator):
         end = self.tokenizer.eos_token
         probabilities: list[float] = []
         for start in range(0, len(pairs), RUN):
-            texts = [f"predict: {document}{end}{claim}" for document, claim in pairs[start : start + RUN]]
+            texts = [
+                f"predict: {self.plain(document)}{end}{self.plain(claim)}"
+                for document, claim in pairs[start : start + RUN]
+            ]
             inputs = self.tokenizer(
                 texts, max_length=self._TOKENS, truncation=True, padding=True, return_tensors="pt"
             ).to(self.device)
@@ -108,7 +119,7 @@ class CausalMiniCheck(Generator):
     def _prompt(self, document: str, claim: str) -> str:
         messages = [
             {"role": "system", "content": _SYSTEM},
-            {"role": "user", "content": f"Document: {document}\nClaim: {claim}"},
+            {"role": "user", "content": f"Document: {self.plain(document)}\nClaim: {self.plain(claim)}"},
         ]
         return str(self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
 
