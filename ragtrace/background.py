@@ -10,7 +10,6 @@ thread may have held any lock at the fork. A queue that was closed before the fo
 from __future__ import annotations
 
 import heapq
-import logging
 import math
 import os
 import threading
@@ -22,7 +21,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-_log = logging.getLogger(__name__)
+from ragtrace.errors import log_failure
 
 Item = TypeVar("Item")
 Loss = Literal["queue_full", "queue_bytes", "shutdown", "internal"]
@@ -292,7 +291,7 @@ class Background(Generic[Item]):
             self._failures += 1
             first, self._failure_logged = not self._failure_logged, True
         if first:
-            _log.exception("The thread %s %s. Further failures are only counted.", self._name, what)
+            log_failure(__name__, "The thread %s %s. More failures are only counted.", self._name, what, is_error=True)
 
     def pause(self, seconds: float) -> bool:
         """Wait in the work before a further try. Returns True at once when the queue is closed."""

@@ -1,4 +1,9 @@
-"""The exceptions that ragtrace raises to its callers. None is ever raised in the thread of a traced request."""
+"""The exceptions that ragtrace raises to its callers, none of them in the thread of a traced request, and the log of
+failures that are only counted."""
+
+import logging
+import traceback
+from collections.abc import Callable
 
 PARSE_FAILURE = "parse_failure"
 """The reason of an EvaluationError where the judge's answer cannot be read."""
@@ -44,3 +49,28 @@ class EvaluationError(RagtraceError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+# --- the log of failures ------------------------------------------------------------------------------
+
+_redact: Callable[[str], str] | None = None
+
+
+def redact_with(redact: Callable[[str], str] | None) -> None:
+    """Redact what is logged from now on; None for nothing."""
+    global _redact  # noqa: PLW0603 one log per process
+    _redact = redact
+
+
+def log_failure(module: str, message: str, *args: object, is_error: bool = False) -> None:
+    """Log the exception that is being handled, with its traceback as text: a warning of this module, or an error.
+
+    An exception of the application's code, e.g. of a sink or an object's `__str__`, often quotes what a user typed. It
+    is not handed to the log's handlers: some of them send the variables of its frames elsewhere.
+    """
+    try:
+        stack = traceback.format_exc()
+    except Exception:  # noqa: BLE001 an exception whose __str__ raises
+        stack = "The traceback cannot be read."
+    level = logging.ERROR if is_error else logging.WARNING
+    logging.getLogger(module).log(level, f"{message}\n%s", *args, stack if _redact is None else _redact(stack))

@@ -319,9 +319,7 @@ def _checked(check: Evaluator, score: Score) -> Score:
         return score
     if not math.isfinite(score.value):
         return replace(score, value=None, label=None, error="not_a_number")
-    if score.label is None:
-        return replace(score, value=float(score.value), label=label(check, score.value))
-    return score
+    return replace(score, label=label(check, score.value)) if score.label is None else score
 
 
 def _is_reason(error: object) -> bool:

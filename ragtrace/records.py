@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
+from operator import index
 from types import NoneType
 from typing import Any
 
@@ -138,10 +139,16 @@ INPUTS = ("query", "documents", "answer", "reference", "constraints", "steps")
 def has_input(trace: Trace, name: str) -> bool:
     """True if the trace has this input and it is not empty. White space alone is empty, and so are documents of which
     only ids and scores are known: OpenTelemetry's own libraries write no texts."""
-    value = getattr(trace, name)
-    if name == "documents":
-        return has_text(trace.documents)
-    return bool(value.strip()) if isinstance(value, str) else bool(value)
+    return has_text(trace.documents) if name == "documents" else is_filled(getattr(trace, name))
+
+
+def is_filled(value: object) -> bool:
+    """True for a value that is not empty. White space alone is empty, and an object without a truth value, e.g. an
+    array of numpy, is not."""
+    try:
+        return not value.isspace() and bool(value) if isinstance(value, str) else bool(value)
+    except Exception:  # noqa: BLE001 an application's object
+        return True
 
 
 def has_text(documents: Sequence[Document]) -> bool:
@@ -256,6 +263,11 @@ _MAX_WORD = 1_000
 _MAX_FAILURES = 10
 
 
+_METHODS = frozenset({"code", "model", "judge", "human"})
+_MAX_NUMBER = 10**15
+"""The largest place in a text, and the largest number of tokens or dollars: databases and OTLP take no longer ones."""
+
+
 def problem_of(score: Score) -> str:
     """What makes a score unfit for the sinks; empty where nothing does."""
     if not isinstance(score.name, str) or not _SCORE_NAME.match(score.name):
@@ -264,41 +276,46 @@ def problem_of(score: Score) -> str:
     for name in ("label", "error", "explanation", "cause", "model"):
         if not isinstance(getattr(score, name), (str, NoneType)):
             return f"the score's {name} is a {type(getattr(score, name)).__name__}; give a string"
-    if not isinstance(score.method, str):
-        return f"the score's method is a {type(score.method).__name__}; give a string"
+    if not isinstance(score.method, str) or score.method not in _METHODS:
+        return f"the score's method is {score.method!r:.100}; use code, model, judge or human"
     for name in ("input_tokens", "output_tokens", "cost"):
         if not _is_amount(getattr(score, name)):
-            return f"the score's {name} is a {type(getattr(score, name)).__name__}; give a finite number, 0 or more"
+            return f"the score's {name} is a {type(getattr(score, name)).__name__}; give a number from 0 to 10^15"
     if isinstance(score.value, (str, bytes)):
         return f"the score's value is a {type(score.value).__name__}; give a number"
     return ""
 
 
 def _is_amount(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value) and value >= 0
+    return isinstance(value, (int, float)) and 0 <= value <= _MAX_NUMBER
 
 
 def bounded(score: Score) -> Score:
-    """The score with texts and lists of at most so many characters and items; the explanation says what was left out.
+    """The score with plain numbers and texts, and with texts and lists of at most so many characters and items; the
+    explanation says what was left out. What a score holds is anybody's object, which sinks cannot write.
 
-    Raises TypeError for evidence that is something else than Evidence.
+    Raises TypeError or ValueError for evidence or failures that are something else, and what a value raises that cannot
+    become a number.
     """
     evidence, cut = _first_pieces(score.evidence)
     if not all(isinstance(one, Evidence) for one in evidence):
         raise TypeError("the score's evidence holds something else than Evidence")
-    explanation = score.explanation
+    explanation = _text_of(score.explanation)
     if explanation is not None and len(explanation) > _MAX_CHARS:
         explanation = f"{explanation[:_MAX_CHARS]}... [{len(explanation) - _MAX_CHARS} characters cut]"
     if cut:
         explanation = f"{explanation or ''} [only the first {_MAX_EVIDENCE} pieces of evidence are kept]".lstrip()
     return replace(
         score,
+        name=_text_of(score.name) or "",
+        value=None if score.value is None else float(score.value),
         explanation=explanation,
         evidence=tuple(map(_bounded_evidence, evidence)),
+        error=_text_of(score.error),
         label=_word(score.label),
         cause=_word(score.cause),
         model=_word(score.model),
-        failures=tuple(islice(score.failures, _MAX_FAILURES)),
+        failures=_bounded_failures(score.failures),
     )
 
 
@@ -307,14 +324,48 @@ def _first_pieces(evidence: Iterable[Evidence]) -> tuple[list[Evidence], bool]:
     return pieces[:_MAX_EVIDENCE], len(pieces) > _MAX_EVIDENCE
 
 
+def _bounded_failures(failures: Iterable[str]) -> tuple[str, ...]:
+    words = [] if isinstance(failures, str) else list(islice(failures, _MAX_FAILURES))
+    if isinstance(failures, str) or not all(isinstance(word, str) for word in words):
+        raise TypeError("the score's failures are not a tuple of strings")
+    return tuple(filter(None, map(_word, words)))
+
+
 def _bounded_evidence(one: Evidence) -> Evidence:
-    document = one.document_id
-    if isinstance(document, str) and len(document) > _MAX_WORD:
-        one = replace(one, document_id=_word(document))
-    if isinstance(one.verdict, str) and len(one.verdict) > _MAX_WORD:
-        one = replace(one, verdict=one.verdict[:_MAX_WORD])
-    return one
+    start, end = _place("start", one.start), _place("end", one.end)
+    verdict = _word(one.verdict) if isinstance(one.verdict, str) else None
+    if start is None or end is None or verdict is None:
+        raise TypeError("the score's evidence has no start, no end, or a verdict that is not a string")
+    return Evidence(
+        start,
+        end,
+        verdict,
+        None if one.probability is None else _finite("probability", float(one.probability)),
+        _word(one.document_id if isinstance(one.document_id, (str, NoneType)) else str(one.document_id)),
+        _place("document_rank", one.document_rank),
+        _place("document_start", one.document_start),
+        _place("document_end", one.document_end),
+    )
+
+
+def _place(name: str, value: Any) -> int | None:
+    """A place in a text, or a rank."""
+    if value is None or abs(number := index(value)) <= _MAX_NUMBER:
+        return None if value is None else int(number)
+    raise ValueError(f"the {name} of the score's evidence is too large")
+
+
+def _finite(name: str, value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"the {name} of the score's evidence is {value}; give a finite number")
+    return value
+
+
+def _text_of(text: str | None) -> str | None:
+    """The text as a plain str: a subclass may have methods of its own, and a module that only its process can load."""
+    return text if text is None or type(text) is str else "".join((text,))
 
 
 def _word(text: str | None) -> str | None:
+    text = _text_of(text)
     return text if text is None or len(text) <= _MAX_WORD else f"{text[:_MAX_WORD]}…"

@@ -6,7 +6,6 @@ once. Whatever happens (late scores, a full hold, a shutdown), each span leaves 
 
 from __future__ import annotations
 
-import logging
 import math
 import sys
 import threading
@@ -22,10 +21,10 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 from ragtrace import semconv
 from ragtrace.background import Background, after_fork
+from ragtrace.errors import log_failure
 from ragtrace.records import Evaluation
 from ragtrace_otlp.scores import ScoreFormat, score_attributes, without_content
 
-_log = logging.getLogger(__name__)
 _REMEMBERED = 10_000
 LOADING = 60.0
 """Seconds that the evaluators may take to load their models: so much longer the first spans are held."""
@@ -235,12 +234,12 @@ class HoldProcessor(SpanProcessor):
         try:
             copy = with_attributes(span, more) if more else span
         except Exception:  # noqa: BLE001 another release of the SDK may build spans differently: unscored beats lost
-            _log.warning("ragtrace: scores could not be added to a span", exc_info=True)
+            log_failure(__name__, "ragtrace: scores could not be added to a span")
         try:
             # Once only: where one of several processors raises, the others have it already.
             self.inner.on_end(copy)
         except Exception:  # noqa: BLE001 in the application's thread, or the timer's, which must live on
-            _log.warning("ragtrace: a span processor failed", exc_info=True)
+            log_failure(__name__, "ragtrace: a span processor failed")
 
     def _leave_unscored(self, entry: _Parked, status: str = "pending_timeout") -> None:
         """Export a span whose scores are not there, and say so where it waited for some."""

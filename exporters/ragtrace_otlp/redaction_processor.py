@@ -12,8 +12,8 @@ from opentelemetry.trace import Link, Status
 
 from ragtrace.text.sanitizer import Sanitizer
 
-_OWN = "ragtrace"
-"""Instrumentation scopes that begin so are ragtrace's: their texts are redacted when they are made."""
+_OWN = frozenset({"ragtrace", "ragtrace_langchain", "ragtrace_llama_index"})
+"""Ragtrace's instrumentation scopes: what is on their spans is redacted when it is written, or when the span ends."""
 NAME_LENGTH, STATUS_LENGTH = 500, 2_000
 """Characters of a span's name and of a status that are kept."""
 
@@ -38,7 +38,7 @@ class RedactionProcessor(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         """Hand on a redacted copy. Runs in the thread that ends the span."""
         scope = span.instrumentation_scope
-        if scope is None or not scope.name.startswith(_OWN):
+        if scope is None or scope.name not in _OWN:
             try:
                 span = redacted_copy(span, self._sanitizer)
             except Exception as error:  # noqa: BLE001 what cannot be redacted does not leave

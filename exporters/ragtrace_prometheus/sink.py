@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from ragtrace.background import Background, Bounds, after_fork
-from ragtrace.errors import SettingError
+from ragtrace.errors import SettingError, log_failure
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Trace
 from ragtrace.sampling import Decision
@@ -176,7 +176,7 @@ class PrometheusSink(Collector):
     def _fail(self, message: str) -> None:
         self._failures += 1
         if self._failures == 1:
-            _log.warning("ragtrace: %s; further failures are only counted", message, exc_info=True)
+            log_failure(__name__, "ragtrace: %s; further failures are only counted", message)
 
     def collect(self) -> list[Family]:
         """Every metric of this moment, of all processes where there are several. OSError where their files cannot be

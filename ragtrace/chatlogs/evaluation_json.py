@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace, facts_from_dict
@@ -13,12 +13,15 @@ from ragtrace.records import Document, Evaluation, Evidence, Score, Trace, facts
 def dumps(value: object) -> str:
     """Returns a value as one line of ASCII, which both databases can store. A mapping becomes an object, a set a sorted
     list of texts; any other foreign value becomes its text."""
-    return json.dumps(value, default=_plain, skipkeys=True, separators=(",", ":"))
+    try:
+        return _encode(value)
+    except Exception:  # noqa: BLE001 objects that contain themselves, nest deeply, or are numbers of too many digits
+        return _encode(_shallow(value, 0))
 
 
 def to_json(evaluation: Evaluation) -> str:
     """Returns an evaluation as one line of ASCII."""
-    return dumps(asdict(evaluation))
+    return dumps(evaluation)
 
 
 def from_json(line: str | bytes) -> Evaluation:
@@ -40,6 +43,36 @@ def _score(fields: dict[str, Any]) -> Score:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return sorted(map(str, value)) if isinstance(value, (set, frozenset)) else str(value)
+    """For json: an object that it cannot write. The application's may raise anything when it is read."""
+    try:
+        if isinstance(value, Mapping):
+            return dict(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return sorted(map(str, value)) if isinstance(value, (set, frozenset)) else str(value)
+    except BaseException:  # noqa: BLE001 it costs itself, not the evaluation
+        return f"<{type(value).__name__}>"
+
+
+_encode = json.JSONEncoder(default=_plain, skipkeys=True, separators=(",", ":")).encode
+
+
+def _shallow(value: Any, depth: int) -> Any:
+    """The value with at most `_MAX_DEPTH` levels. What is deeper, or cannot be written, is named by its type."""
+    if value is None or isinstance(value, (str, bool, float)):
+        return value
+    plain = value if isinstance(value, (dict, list, tuple, int)) else _plain(value)
+    try:
+        if isinstance(plain, dict) and depth < _MAX_DEPTH:
+            return {key: _shallow(part, depth + 1) for key, part in plain.items() if isinstance(key, str)}
+        if isinstance(plain, (list, tuple)) and depth < _MAX_DEPTH:
+            return [_shallow(part, depth + 1) for part in plain]
+        if isinstance(plain, (str, int)) and _encode(plain):
+            return plain
+    except Exception:  # noqa: BLE001 a number of more digits than Python writes, a mapping that raises
+        return f"<{type(value).__name__}>"
+    return f"<{type(value).__name__}>"
+
+
+_MAX_DEPTH = 12
+"""An evaluation's own values have six levels."""

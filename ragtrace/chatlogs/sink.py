@@ -148,7 +148,7 @@ class StoreSink:
         except (RagtraceError, OSError) as error:
             self._failed(error)
             return False
-        except (SQLAlchemyError, ValueError, TypeError, OverflowError) as error:
+        except Exception as error:  # noqa: BLE001 e.g. an object of the application's that cannot be written
             if len(batch) == 1:  # the evaluation itself is what the database does not take
                 self._lose(1, type(error).__name__)
                 return True

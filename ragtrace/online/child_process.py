@@ -35,6 +35,7 @@ from ragtrace.online.messages import (
     send,
 )
 from ragtrace.records import Document, Facts, Score, Trace
+from ragtrace.text.sanitizer import dumps, sendable
 
 _log = logging.getLogger(__name__)
 COMMAND = (sys.executable, "-P", "-m", "ragtrace.online.child_main")
@@ -201,13 +202,14 @@ def _options(check: Evaluator) -> dict[str, Any]:
     return {field.name: getattr(check, field.name) for field in fields(check) if field.name not in _NOT_SENT}
 
 
-_MAX_STEPS, _MAX_STEP_CHARS = 1_000, 4_000
+_MAX_STEPS, _MAX_STEP_CHARS, _MAX_CONSTRAINT_CHARS = 1_000, 4_000, 1_000_000
 
 
 def portable(trace: Trace) -> Trace:
     """The trace with what evaluators read of it. The application's metadata may hold values that cannot be sent."""
     documents = tuple(Document(d.id, d.content, d.score) for d in trace.documents)
-    attributes = {"constraints": trace.constraints} if trace.constraints else {}
+    constraints = trace.constraints
+    attributes = {} if constraints is None else {"constraints": _portable_value(constraints, _MAX_CONSTRAINT_CHARS)}
     steps = tuple(_portable_step(step) for step in trace.steps[:_MAX_STEPS])
     facts = Facts(
         finish_reason=trace.facts.finish_reason,
@@ -224,14 +226,18 @@ def _portable_step(step: Any) -> Any:
     return {key: _portable_value(step[key]) for key in ("tool", "args", "result") if key in step}
 
 
-def _portable_value(value: Any) -> Any:
+def _portable_value(value: Any, limit: int = _MAX_STEP_CHARS) -> Any:
+    """An object of the application's as JSON can hold it; its text where that is longer than `limit` characters. The
+    other process may not have its class, and it may raise what it likes when it is read."""
     if isinstance(value, str):
-        return value[:_MAX_STEP_CHARS]
+        return sendable(value, limit)
     try:
-        text = json.dumps(value, default=str, skipkeys=True)
-    except (ValueError, TypeError, RecursionError):
-        text = json.dumps(str(value))
-    return json.loads(text) if len(text) <= _MAX_STEP_CHARS else text[:_MAX_STEP_CHARS]
+        text = dumps(value)
+        return json.loads(text) if len(text) <= limit else text[:limit]
+    except Exception:  # noqa: BLE001 cycles, deep nesting, keys that are no texts
+        return sendable(value, limit)
+    except BaseException:  # noqa: BLE001 it must not cost the other requests of its batch
+        return f"<{type(value).__name__}>"
 
 
 def environment() -> dict[str, str]:

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from ragtrace.background import QueueStats
 from ragtrace.evaluation import Evaluator
-from ragtrace.records import INPUTS, Trace, has_text
+from ragtrace.records import INPUTS, Trace, has_text, is_filled
 
 UNFINISHED = frozenset({"timeout", "circuit_open", "ConnectionError"})
 """Errors of scores whose evaluator did not end: it took too long, it rests after failures, its process died or could
@@ -124,7 +124,7 @@ def inputs_of(trace: Trace) -> int:
     evaluators could have scored it. Agrees with `records.has_input`."""
     bits, bit = 0, 1
     for value in _inputs(trace):
-        if value and not (isinstance(value, str) and value.isspace()):
+        if is_filled(value):
             bits |= bit
         bit <<= 1
     return bits if has_text(trace.documents) else bits & ~_DOCUMENTS

@@ -176,7 +176,7 @@ class Journal:
             ("value", _finite(score.value)),
             ("label", self._word(score.label)),
             ("error", self._word(score.error)),
-            ("failures", list(score.failures)),
+            ("failures", list(map(self._word, score.failures))),
             ("cost", score.cost),
             ("lower_is_better", score.name in self._lower),
         ):

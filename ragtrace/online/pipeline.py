@@ -7,7 +7,6 @@ worker threads. Whatever fails there is counted, never raised.
 from __future__ import annotations
 
 import inspect
-import logging
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ragtrace.background import Background, Bounds, after_fork, step_aside
+from ragtrace.errors import log_failure
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, under
 from ragtrace.online.breaker import Breaker, Runners
 from ragtrace.online.child_thread import suppress_tracing
@@ -25,8 +25,6 @@ from ragtrace.online.code_scores import CodeScores
 from ragtrace.online.counts import Counts, Stats, Tally, inputs_of
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Decision, Sampler, joint, ratio
-
-_log = logging.getLogger(__name__)
 
 Sink = Callable[[Evaluation], None]
 Adjust = Callable[[Sequence[Evaluator]], Sequence[Evaluator]]
@@ -284,7 +282,7 @@ class Pipeline:
         try:
             cause = self._cause(trace, scores) if self._cause is not None else None
         except BaseException:  # noqa: BLE001 an error in the cause rule must not cost the scores
-            _log.exception("ragtrace: finding the cause of trace %032x failed", trace.trace_id)
+            log_failure(__name__, "ragtrace: finding the cause of trace %032x failed", trace.trace_id)
             self._count_internal_error()
         scores = (*scores, *self.code_scores.take(trace.trace_id))
         return Evaluation(trace, scores, "error" if failed else "scored", cause, lag)
@@ -296,12 +294,14 @@ class Pipeline:
             except BaseException as error:
                 if _is_interrupt(error):
                     raise
-                name = getattr(sink, "__qualname__", type(sink).__name__)
+                name = sink.__qualname__ if inspect.isroutine(sink) else type(sink).__name__
                 with self._queue.lock:
                     self._tally.sink_errors[name] += 1
                     first = self._tally.sink_errors[name] == 1
                 if first:  # once: a broken sink would fill the log with every trace
-                    _log.exception("ragtrace: the sink %s failed; further failures are only counted", name)
+                    log_failure(
+                        __name__, "ragtrace: the sink %s failed; further failures are only counted", name, is_error=True
+                    )
 
     def _deliver_notices(self) -> None:
         with self._queue.lock:

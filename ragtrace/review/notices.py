@@ -6,15 +6,15 @@ trace_id, source, comment · `calibration.saved`: evaluator, version, threshold,
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from ragtrace.errors import log_failure
+
 if TYPE_CHECKING:
     from ragtrace.chatlogs.store import Store
 
-_log = logging.getLogger(__name__)
 Listener = Callable[[str, Mapping[str, Any]], None]
 _listeners: WeakKeyDictionary[Store, list[Listener]] = WeakKeyDictionary()
 
@@ -30,4 +30,4 @@ def notify(store: Store, event: str, data: Mapping[str, Any]) -> None:
         try:
             listener(event, data)
         except Exception:  # noqa: BLE001 a listener's failure must not reach the caller
-            _log.exception("ragtrace: a listener for the event %s raised an exception", event)
+            log_failure(__name__, "ragtrace: a listener for the event %s raised an exception", event, is_error=True)

@@ -342,6 +342,7 @@ def _run(node: Node, facts: SpanFacts, state: Request, parent: Run | None) -> Ru
         name=facts.name,
         started=record.started,
         recording=False,
+        title="",  # the span is another library's
         query=facts.query,
         answer=facts.answer,
         attributes=dict(facts.attributes),

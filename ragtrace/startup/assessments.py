@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 
-from ragtrace.records import Feedback, Score
+from ragtrace.records import Feedback, Score, bounded
 from ragtrace.startup.runtime import current
+from ragtrace.text.sanitizer import sendable
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}\Z")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_]+")
@@ -37,7 +38,7 @@ def score(
         if value is not None and number is None:
             return False
         text = None if explanation is None else str(explanation)
-        return runtime.score(int(own, 16), Score(title, number, word, text))
+        return runtime.score(int(own, 16), bounded(Score(title, number, word, text)))
     except Exception:  # noqa: BLE001 the application's thread, and whatever it gives
         return False
 
@@ -96,5 +97,5 @@ def _number(value: object) -> float | None:
 
 
 def _words(value: object) -> str | None:
-    text = "" if value is None else str(value).strip()
+    text = "" if value is None else sendable(value).strip()
     return text or None

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragtrace import calibrations, sampling
-from ragtrace.errors import DataError, SettingError
+from ragtrace.errors import DataError, SettingError, redact_with
 from ragtrace.evaluation import Evaluator, configure
 from ragtrace.online import child_process
 from ragtrace.online.pipeline import Adjust, Limits, Pipeline, Sink
@@ -118,6 +118,7 @@ def init(
     if before is not None and request.equals(before.init_request):
         return before
     settings, sanitizer = redact_texts(settings, function)
+    redact_with(sanitizer.redact and sanitizer.text)
     capture = _capture(settings, sanitizer)
     checks = _suite(settings)
     with _lock:
@@ -146,6 +147,7 @@ def start_evaluation(settings: Settings, connect: Connect, deliver: Deliver = tu
     """
     settings = replace(settings, source="callbacks", langchain=False, llama_index=False)
     settings, sanitizer = redact_texts(settings, None)
+    redact_with(sanitizer.redact and sanitizer.text)
     checks = _suite(settings)
     return _start(settings, _capture(settings, sanitizer), checks, _sampler(settings), (), connect, deliver)
 

@@ -38,11 +38,12 @@ _HIDDEN = re.compile(
     rf"|(?P<nothing>[{INVISIBLE}]+|(?:(?<={_VALUE})|(?<=\d ))</?(?:{_TAGS})(?:\s[^<>]{{0,80}})?>(?={_VALUE}| \d)"
     rf"|(?<={_VALUE})(?:\*{{2,3}}|~~|`)(?={_VALUE})|(?<=\d )\*\*(?=\d)|(?<=\d)\*\*(?= \d))"
 )
-_MARK = re.compile(rf"[\\%&*~`<{INVISIBLE}]")
-"""What an escape begins with: a search for it costs little in a text without one."""
+_MARK = re.compile(rf"[\\%&*~`<]|[{INVISIBLE}]+")
+"""What an escape begins with: a search for it costs little in a text without one. A run of invisible characters is one
+beginning: it would be read again from each of them."""
 _PLUS = re.compile(r"(?<=\w)\+(?=\w)")
 _ESCAPED_URL = re.compile(r"%[0-9a-fA-F]{2}")
-_WRAP = re.compile(r"(?<=\d)(?:[ \t]*[\r\n\t][ \t\r\n]*|\+)(?=\d)")
+_WRAP = re.compile(r"(?<=\d)(?: *+[\r\n\t][ \t\r\n]*+|\+)(?=\d)")
 _BREAK = re.compile(r"\n[ \t>]*(?=[\w@.+:/=-]{2})")
 _LONGEST_HALF = 200
 _SHORTEST_VALUE = 9

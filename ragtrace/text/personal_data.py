@@ -8,8 +8,10 @@ a home, need a model (`ragtrace.models.person_names`); here they are neither fou
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from ragtrace.settings import PHONE_REGIONS
@@ -236,8 +238,15 @@ def find_masks(text: str) -> list[Mask]:
         spans += [(*view.place(start, end), rank) for start, end, rank in _mask_spans(view.text, _CHECKED_NUMBERS)]
     if (view := rejoined(plain)) is not None:
         # An item that ends with its line is whole.
-        spans += [span for span in _rejoined_spans(view) if not any(a <= span[0] < b for a, b, _ in spans)]
+        hidden = _merged(sorted(spans))
+        spans += [span for span in _rejoined_spans(view) if not _is_in(hidden, span[0])]
     return _merged(sorted(spans))
+
+
+def _is_in(masks: Sequence[Mask], at: int) -> bool:
+    """Whether one of these masks, which are in order and do not overlap, has this character."""
+    index = bisect_right(masks, at, key=attrgetter("start")) - 1
+    return index >= 0 and at < masks[index].end
 
 
 def _rejoined_spans(view: DecodedText) -> list[tuple[int, int, int]]:

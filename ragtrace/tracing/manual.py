@@ -52,6 +52,9 @@ class ManualRequest:
                 self._open(recorder)
             except Exception:  # noqa: BLE001 nothing of ours may reach the application
                 recorder.failed("request")
+            except BaseException as error:  # a Ctrl-C: without an end, later requests would be steps of this one
+                self.__exit__(type(error), error, None)
+                raise
         return self
 
     def __exit__(

@@ -9,7 +9,6 @@ the run around it: what one framework calls in another is one request.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 import weakref
@@ -23,6 +22,7 @@ from opentelemetry.trace import Span, SpanKind
 
 from ragtrace import semconv
 from ragtrace._version import __version__
+from ragtrace.errors import log_failure
 from ragtrace.records import Trace
 from ragtrace.sampling import Decision
 from ragtrace.tracing import current, timing
@@ -33,9 +33,8 @@ from ragtrace.tracing.failures import failures
 from ragtrace.tracing.finish import complete, trace_of
 from ragtrace.tracing.fragments import FRAGMENTS, is_request, note, release
 from ragtrace.tracing.request import MAX_STEPS, MODEL_CALLS, Request, Run, agent_of
-from ragtrace.tracing.span_writer import write_attributes
+from ragtrace.tracing.span_writer import redact_written, write_attributes
 
-_log = logging.getLogger(__name__)
 _CLIENT = frozenset({semconv.OP_RETRIEVAL, semconv.OP_EMBEDDINGS, semconv.OP_CHAT, semconv.OP_TEXT, semconv.OP_RERANK})
 _EXPIRE = 900.0
 """Seconds after which a request whose end never came is ended."""
@@ -138,7 +137,7 @@ class Recorder:
         if isinstance(above, Run):
             # Below a root that the application's sampler dropped, its empty span serves for all.
             span = self._span(title, operation, started, current.below(above)) if above.recording else above.span
-            run = Run(key, above.request, above, span, operation, name, started, above.recording, owner=owner)
+            run = Run(key, above.request, above, span, operation, name, started, above.recording, title, owner=owner)
             if agent := agent_of(above):
                 run.attributes[semconv.AGENT_NAME] = agent
         else:
@@ -161,7 +160,7 @@ class Recorder:
         if not recording and self._own_consumer is None and _consumer is None:
             self._runs[key] = _SUPPRESSED
             return None
-        run = Run(key, Request(outside=outside), None, span, operation, name, started, recording, owner=owner)
+        run = Run(key, Request(outside=outside), None, span, operation, name, started, recording, title, owner=owner)
         self._roots[key] = run
         note(run)
         return run
@@ -301,6 +300,7 @@ class Recorder:
     ) -> None:
         if run.recording:
             try:
+                redact_written(run.span, run.title, self.capture.sanitizer)
                 write_attributes(run.span, span_attributes(self.capture, run, cancelled))
                 if error is not None:
                     mark_failed(run.span, error, self.capture)
@@ -346,7 +346,7 @@ class Recorder:
         self.failures += 1
         failures.count += 1
         if self.failures == 1:
-            _log.warning("ragtrace: %s failed; further failures are only counted", where, exc_info=True)
+            log_failure(__name__, "ragtrace: %s failed; further failures are only counted", where)
         if key is not None:
             with contextlib.suppress(Exception):
                 self.end(key)

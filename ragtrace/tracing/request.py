@@ -33,6 +33,8 @@ class Run:
     started: int
     """Unix nanoseconds."""
     recording: bool
+    title: str
+    """The name of the span as it leaves."""
     query: str | None = None
     answer: str | None = None
     attributes: Attributes = field(default_factory=dict)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace import semconv
+from ragtrace.errors import log_failure
 from ragtrace.online.pipeline import Pipeline
 from ragtrace.records import Evaluation, Trace
 from ragtrace.sampling import Decision
@@ -92,7 +93,7 @@ class Assembler:
                     self._end(ended)
                 self._feed()
             except Exception:  # noqa: BLE001 the thread must live on
-                _log.exception("ragtrace worker: traces could not be ended")
+                log_failure(__name__, "ragtrace worker: traces could not be ended", is_error=True)
 
     def take(self, trace: OpenTrace) -> None:
         """End a trace that has come whole."""
@@ -127,7 +128,9 @@ class Assembler:
         except Exception:  # noqa: BLE001 an odd span costs its trace the scores; the spans leave as they came
             if not self._has_failed:
                 self._has_failed = True
-                _log.exception("ragtrace worker: a trace could not be read; further ones are only counted")
+                log_failure(
+                    __name__, "ragtrace worker: a trace could not be read; further ones are only counted", is_error=True
+                )
         self._ledger.note_end(ended.why, what)
         trace.waiting = len(sampled)
         if not sampled:

@@ -11,6 +11,7 @@ from typing import cast
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from ragtrace.errors import log_failure
 from ragtrace.transport.message import (
     HEADER_CONTENT,
     HEADER_PROBABILITY,
@@ -89,7 +90,7 @@ class MessageSource:
                 self._buffer.note_error(error)
                 self._wait()
             except Exception:  # noqa: BLE001 the thread must live on
-                _log.exception("ragtrace worker: messages could not be taken")
+                log_failure(__name__, "ragtrace worker: messages could not be taken", is_error=True)
                 self._wait()
 
     def _wait(self) -> None:

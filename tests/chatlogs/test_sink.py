@@ -71,6 +71,40 @@ def _full(store: Store) -> Iterator[None]:
         event.listen(store.engine, "begin", allow)
 
 
+class Unreadable(dict[str, object]):
+    """An object of an application that raises when it is read."""
+
+    def __str__(self) -> str:
+        raise KeyError("no text")
+
+    def items(self) -> Any:
+        raise KeyError("no items")
+
+
+def _nested() -> list[Any]:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    return nested
+
+
+@pytest.mark.parametrize(
+    "value", [threading.Lock(), Unreadable(a=1), _nested(), 10**5_000], ids=["lock", "mapping", "nested", "number"]
+)
+def test_metadata_that_cannot_be_written_costs_no_evaluation(tmp_path: Path, value: object) -> None:
+    """It is named by its type or left out, in the store and in the file of a store that is away; nothing is lost."""
+    sink = StoreSink(f"sqlite:///{tmp_path}/chats.db")
+    evaluations = [
+        made(number, attributes={"handle": value if number == 1 else "fine", "plan": "b"}) for number in range(3)
+    ]
+    for evaluation in evaluations:
+        sink(evaluation)
+    sink.close()
+    assert (sink.written, sink.lost) == (3, 0)
+    trace = from_json(to_json(evaluations[1])).trace
+    assert (trace.query, trace.attributes["plan"]) == ("question 1", "b")
+
+
 def test_what_is_taken_is_stored(store_url: str) -> None:
     """Evaluations are stored in batches, with application and environment where they do not say theirs."""
     sink = StoreSink(store_url, app="help", env="prod")

@@ -832,3 +832,21 @@ def test_values_have_bounds(evil: Console) -> None:
         assert answer.status_code == 422, body
     many = {"trace_id": TRACE, "verdicts": {f"e{i}": "pass" for i in range(101)}}
     assert browser.post("/api/review/submit", json=many).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "form"),
+    [
+        ("POST", f"/tokens/{-(10**24)}/revoke", {}),
+        ("GET", f"/audit?before={-(10**24)}", {}),
+        ("POST", f"/views/{10**24}/delete", {}),
+        ("GET", f"/review/next?skip={-(10**24)}", {}),
+        ("POST", "/tokens", {"name": "x", "user": "ada", "scope": "read", "days": "²"}),
+    ],
+)
+def test_a_number_that_no_database_takes_is_refused(
+    evil: Console, method: str, path: str, form: dict[str, str]
+) -> None:
+    """Ids and numbers of pages have bounds as those of the API have."""
+    browser = evil.signed_in("ada")
+    assert browser.request(method, path, data=form or None).status_code == 422

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
+import json
 import pickle
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from opentelemetry import context
 
+import ragtrace
 from ragtrace import Score, evaluator
 from ragtrace.errors import EvaluationError
 from ragtrace.evaluation import run
@@ -59,6 +66,16 @@ VERDICTS: dict[str, Callable[[], Any]] = {
     "method is a list": lambda: Score("check", value=0.5, method=[]),  # type: ignore[arg-type]
     "name is too long": lambda: Score("a" * 1_000_000, value=0.5),
     "a list of other things": lambda: [1, "a", None],
+    "method is a sentence": lambda: Score("check", value=0.5, method="as jane@acme.io asked"),
+    "value with a label is an object": lambda: Score("check", value=object(), label="pass"),  # type: ignore[arg-type]
+    "value with a label is evil": lambda: Score("check", value=Evil(0.5), label="pass"),
+    "tokens are too many": lambda: Score("check", value=0.5, input_tokens=10**30),
+    "failures are a text": lambda: Score("check", value=0.5, failures="retrieval"),  # type: ignore[arg-type]
+    "failures are objects": lambda: Score("check", value=0.5, failures=(object(),)),  # type: ignore[arg-type]
+    "places are texts": lambda: Score("check", value=0.5, evidence=(Evidence("a", "b", "c"),)),  # type: ignore[arg-type]
+    "a place is too large": lambda: Score("check", value=0.5, evidence=(Evidence(0, 10**30, "c"),)),
+    "probability is a word": lambda: Score("check", value=0.5, evidence=(Evidence(0, 1, "c", "high"),)),  # type: ignore[arg-type]
+    "probability is no number": lambda: Score("check", value=0.5, evidence=(Evidence(0, 1, "c", float("nan")),)),
 }
 
 
@@ -79,6 +96,46 @@ def test_a_malformed_verdict_is_an_error_of_its_own_trace(kind: str, batch: bool
     (bad,) = results[1]
     assert bad.name == "check"
     assert bad.error in ("bad_verdict", "OverflowError", "RuntimeError", "TypeError")
+
+
+class Word(str):
+    """A text of a class that no other process knows."""
+
+
+def _numpy_score(trace: Trace) -> Score:
+    one = Evidence(numpy.int64(0), numpy.int32(1), Word("c"), numpy.float32(0.5), numpy.int64(7), numpy.int64(0))  # type: ignore[arg-type]
+    value = {"decimal": Decimal("0.5"), "fraction": Fraction(1, 2), "numpy": numpy.float32(0.5)}[trace.query]
+    return Score(Word("check"), value, Word("pass"), Word("x"), evidence=(one,), failures=(Word("retrieval"),))  # type: ignore[arg-type]
+
+
+@pytest.mark.server
+def test_numbers_and_texts_of_other_libraries_arrive_in_every_sink(tmp_path: Path) -> None:
+    """Values of numpy, decimal and fractions beside a label are stored, exported and counted as plain numbers."""
+    runtime = ragtrace.init(
+        app="x", evaluators=[evaluator(name="check")(_numpy_score)], spans_file=tmp_path / "spans.jsonl",
+        report_file=tmp_path / "report.jsonl", store=tmp_path / "chats.db", prometheus_port=0, sample_per_second=0,
+    )  # fmt: skip
+    try:
+        for kind in ("decimal", "fraction", "numpy"):
+            with ragtrace.request(kind) as request:
+                request.answered("fine")
+        assert runtime.flush(30)
+        assert runtime.store.written == 3
+        assert not runtime.pipeline.stats().sink_errors
+    finally:
+        runtime.close(10)
+    lines = [json.loads(line) for line in (tmp_path / "report.jsonl").read_text().splitlines()]
+    assert [line["scores"][0]["value"] for line in lines] == [0.5, 0.5, 0.5]
+    spans = [json.loads(line) for line in (tmp_path / "spans.jsonl").read_text().splitlines()]
+    assert [span["attributes"]["gen_ai.evaluation.check.score"] for span in spans] == [0.5, 0.5, 0.5]
+
+
+def test_a_score_holds_plain_values_alone() -> None:
+    """The application's process need not know the modules that an evaluator uses in its own process."""
+    ((score,),) = run(evaluator(name="check")(_numpy_score), [make_trace(query="numpy")])
+    assert {type(score.name), type(score.label), type(score.explanation), type(score.failures[0])} == {str}
+    assert type(score.value) is float
+    assert [type(value) for value in dataclasses.astuple(score.evidence[0])[:6]] == [int, int, str, float, str, int]
 
 
 _ONE = Evidence(0, 1, "supported", 1.0, "d")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy
 import pytest
 
 from ragtrace import plugins
@@ -280,3 +283,37 @@ def test_a_child_whose_evaluator_hangs_ends_with_its_parent(module: str) -> None
         while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
     assert not Path(f"/proc/{child}").exists()
+
+
+class Unreadable:
+    """An object of an application that no other process has, and that raises when it is read."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("no truth value")
+
+    def __str__(self) -> str:
+        raise KeyError("no text")
+
+
+UNSENDABLE: dict[str, Callable[[], Any]] = {
+    "raises": Unreadable, "lock": threading.Lock, "array": lambda: numpy.array(["a", "b"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", UNSENDABLE, ids=str)
+def test_metadata_that_cannot_be_sent_costs_no_other_request(module: str, kind: str) -> None:
+    """Of three requests in one batch all are evaluated in the child and counted, whatever one has as constraints."""
+    capture = Capture()
+    check = plugins.load(f"{module}:bare")
+    limits = Limits(batch=3, wait=30)
+    pipeline = Pipeline(
+        [replace(check, needs=frozenset({"answer"}))], [capture], limits=limits, isolated_names=["bare"]
+    )
+    for number in range(3):
+        constraints = UNSENDABLE[kind]() if number == 1 else ["a"]
+        pipeline.submit(make_trace(trace_id=number + 1, attributes={"constraints": constraints}))
+    assert pipeline.flush(60)
+    pipeline.close()
+    assert [evaluation.scores[0].value for evaluation in capture.evaluations] == [1.0, 1.0, 1.0]
+    assert pipeline.counts()["bare"].scored == 3
+    assert pipeline.stats().internal_errors == 0

@@ -11,10 +11,11 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
+from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags, get_current_span
 
 import ragtrace
 from ragtrace.errors import SettingError
+from ragtrace.records import Evaluation
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_otlp import attach
@@ -144,3 +145,71 @@ def test_numbers_of_columns_with_empty_rows_are_redacted() -> None:
         span.set_attributes({"card": 4111111111111111.0, "cards": [4111111111111111.0], "seconds": 12345678.5})
     (ended,) = exporter.get_finished_spans()
     assert dict(ended.attributes or {}) == {"card": "[number]", "cards": ("[number]",), "seconds": 12345678.5}
+
+
+@pytest.mark.process
+def test_what_is_written_on_a_span_of_ragtrace_is_redacted(tmp_path: Path) -> None:
+    """The application's own attributes, events, exceptions, links, status and name on the current span of a request
+    leave redacted, whether other libraries' spans do or not; a name that nobody changed is redacted once."""
+    link = SpanContext(1, 2, is_remote=True, trace_flags=TraceFlags(1))
+    runtime = ragtrace.init(
+        spans_file=tmp_path / "spans.jsonl", prometheus_port=-1, evaluators=[], redact=lambda t: f"<{mask_pii(t)}>"
+    )
+    for writes in (True, False):
+        with ragtrace.request(f"What has {SECRET}?"):
+            span: Any = get_current_span()
+            if not writes:
+                continue
+            span.set_attributes({"user.email": SECRET, "cards": [4111111111111111], "count": 3})
+            span.add_event(f"asked by {SECRET}", {"mail": SECRET})
+            span.record_exception(ValueError(SECRET))
+            span.add_link(link, {"note": SECRET})
+            span.set_status(Status(StatusCode.ERROR, f"no {SECRET}"))
+            span.update_name(f"GET /users/{SECRET}")
+    assert runtime.close(10)
+    text = (tmp_path / "spans.jsonl").read_text()
+    assert "jane" not in text
+    written, plain = map(json.loads, text.splitlines())
+    assert written["name"] == "<GET /users/[email]>"
+    assert written["attributes"]["user.email"] == "<[email]>"
+    assert written["attributes"]["count"] == 3
+    assert [event["name"] for event in written["events"]] == ["<asked by [email]>", "<exception>"]
+    assert len(written["links"]) == 1
+    assert written["status"] == {"code": "ERROR", "description": "<no [email]>"}
+    assert plain["name"].count("<") == 1
+
+
+def test_a_library_whose_name_begins_like_ours_is_another_library() -> None:
+    """The spans of an application that is called ragtrace-something leave redacted."""
+    provider, exporter = _provider()
+    attach(provider, redact_others=Sanitizer(mask_pii))
+    with provider.get_tracer("ragtrace-helpdesk").start_as_current_span("GET") as span:
+        span.set_attribute("mail", SECRET)
+    (ended,) = exporter.get_finished_spans()
+    assert dict(ended.attributes or {}) == {"mail": "[email]"}
+
+
+class Quoting:
+    """A user's object whose text cannot be read, with a reason that quotes it."""
+
+    def __call__(self, evaluation: Evaluation) -> None:
+        raise ValueError(f"cannot send {evaluation.trace.query}")
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError(f"{SECRET} has no {name}")
+
+
+@pytest.mark.process
+def test_what_is_logged_of_a_failure_is_redacted(caplog: pytest.LogCaptureFixture) -> None:
+    """The traceback of a sink and of an object of the application names the lines, and quotes no user; handlers get no
+    frames, whose variables some of them send elsewhere."""
+    runtime = ragtrace.init(prometheus_port=-1, evaluators=[], redact="pii", sinks=[Quoting()], sample_per_second=0)
+    with ragtrace.request(f"I am {SECRET}") as request:
+        request.retrieved(Quoting())
+        request.answered("Hello.")
+    runtime.close(10)
+    assert "the sink Quoting failed" in caplog.text
+    assert "cannot send I am [email]" in caplog.text
+    assert "in __call__" in caplog.text
+    assert "jane" not in caplog.text
+    assert not any(record.exc_info for record in caplog.records if record.name.startswith("ragtrace"))

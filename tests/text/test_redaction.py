@@ -42,6 +42,17 @@ def test_what_is_masked(text: str, masked: str) -> None:
     assert mask_pii(text) == masked
 
 
+@pytest.mark.parametrize(
+    ("beginning", "piece"), [("", "_"), ("", "ghp_"), ("", "\\"), ("", "\u202e\\"), ("1", "\t"), ("", "x@y.de4\n")]
+)
+def test_a_long_run_is_read_once(beginning: str, piece: str) -> None:
+    """A text of 200,000 characters that repeats one piece is masked like any other: reading the rest again from each
+    character would take many minutes, in the thread of the request."""
+    text = beginning + piece * (200_000 // len(piece))
+    masked = mask_pii(f"{text} jane.doe@example.org")
+    assert masked.endswith(" [email]")
+
+
 _PIECES = st.sampled_from(
     [
         "a@b.org",

@@ -68,6 +68,23 @@ def with_frameworks(by_hand: Recorded) -> Iterator[Recorded]:
         instrumentor.uninstrument()
 
 
+class Interrupted:
+    """A question whose text is read when somebody presses Ctrl-C."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+def test_a_request_that_is_interrupted_as_it_begins_is_not_around_the_next_ones(by_hand: Recorded) -> None:
+    """The Ctrl-C reaches the application, and the next request is one of its own."""
+    with pytest.raises(KeyboardInterrupt), ragtrace.request(Interrupted()):
+        raise AssertionError("it did not begin")
+    with ragtrace.request("How long?") as request:
+        request.answered("For 24 months.")
+    assert by_hand.consumer.traces[-1].query == "How long?"
+    assert [span.parent for span in by_hand.spans] == [None, None]
+
+
 def until(condition: Callable[[], Any]) -> None:
     """Wait for what another thread does."""
     for _ in range(1_000):

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ragtrace.console import accounts, audit, tokens
 from ragtrace.console.access import Admin, store_of
+from ragtrace.console.api.inputs import Id
 from ragtrace.console.options import ROLES, SCOPES
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.problems import Problem
@@ -80,7 +81,7 @@ async def add_token(request: Request, user: Admin) -> Response:
     form = await request.form(max_fields=20, max_files=0)
     scopes = [value for value in form.getlist("scope") if isinstance(value, str)]
     days = str(form.get("days") or "")
-    if days and not days.isdigit():
+    if days and not (days.isascii() and days.isdigit()):
         raise Problem(
             422, "The number of days is invalid", "Give a whole number, or nothing for a token that does not expire."
         )
@@ -91,14 +92,14 @@ async def add_token(request: Request, user: Admin) -> Response:
 
 
 @router.post("/tokens/{token}/revoke")
-def revoke_token(request: Request, user: Admin, token: int) -> Response:
+def revoke_token(request: Request, user: Admin, token: Id) -> Response:
     """End a token."""
     tokens.revoke(store_of(request), token)
     return RedirectResponse("/users", 303)
 
 
 @router.get("/audit")
-def log(request: Request, user: Admin, who: str = "", action: str = "", before: int | None = None) -> Response:
+def log(request: Request, user: Admin, who: str = "", action: str = "", before: Id | None = None) -> Response:
     """Who saw and changed what, newest first."""
     lines = audit.read(store_of(request), user=who[:200], action=action[:60], before=before, limit=_LINES)
     return render(

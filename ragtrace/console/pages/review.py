@@ -18,6 +18,7 @@ from ragtrace.chatlogs.store import Store
 from ragtrace.chatlogs.store_types import Review, StoredTrace, Task
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Admin, Reviewer, User, settings_of, store_of
+from ragtrace.console.api.inputs import Id
 from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.answer_marks import answer_marks
 from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, asked_evaluators, asks
@@ -75,7 +76,7 @@ def review(request: Request, user: Reviewer, trace: str = "", main: str = "", qu
 
 
 @router.get("/review/next")
-def following(request: Request, user: Reviewer, skip: int, main: str = "", queue: str = "") -> Response:
+def following(request: Request, user: Reviewer, skip: Id, main: str = "", queue: str = "") -> Response:
     """The log after the one that is shown, as a part of a page."""
     task, stored = _next(request, user, queue, skip)
     if stored is None:

@@ -18,6 +18,7 @@ from ragtrace.chatlogs.store import Store
 from ragtrace.chatlogs.store_types import Page, StoredTrace, TraceSummary
 from ragtrace.console import visible_content
 from ragtrace.console.access import User, Viewer, settings_of, store_of
+from ragtrace.console.api.inputs import Id
 from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages import answer_marks
 from ragtrace.console.pages import trace_view as cases
@@ -169,7 +170,7 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 
 
 @router.post("/views/{view}/delete")
-def delete_view(request: Request, user: Viewer, view: int) -> Response:
+def delete_view(request: Request, user: Viewer, view: Id) -> Response:
     """Forget one of one's own views."""
     table = schema.views
     with store_of(request).writing() as connection:
