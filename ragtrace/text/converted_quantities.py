@@ -33,7 +33,7 @@ def in_units_of_context(
     answer: str, statements: Sequence[tuple[int, int]], chunks: Sequence[str], query: str = ""
 ) -> ConvertedAnswer | None:
     """The answer with each quantity of a statement in the writing of the context's equal one, and each result in the
-    writing of what it was worked out from; None where there is none of both.
+    writing of what it was worked out from; None where the answer has neither.
     `statements` are characters (start, end), in order. The time is linear in the lengths and in the number of
     quantities, each of which is compared with at most 400 of the context."""
     if all(n.quantity.kind in _PLAIN for n in _numbers(answer)):

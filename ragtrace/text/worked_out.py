@@ -56,7 +56,7 @@ class WorkedOut:
 
     def __init__(self, query: str, chunks: Sequence[str]) -> None:
         self._query = query
-        self._asked = list(islice(stated_numbers(query), _FACTORS))
+        self._question_amounts = list(islice(stated_numbers(query), _FACTORS))
         self._stems = _stems(query)
         self._chunks = chunks
         self._earlier: list[Operand] = []
@@ -76,45 +76,47 @@ class WorkedOut:
         next."""
         numbers = list(islice(stated_numbers(statement), _READ_OF_STATEMENT))
         amounts = [n for n in numbers if n.quantity.kind not in _NO_AMOUNTS]
-        known = {n: written for n in amounts if (written := self._stated(n)) is not None}
+        origins = {n: written for n in amounts if (written := self._stated(n)) is not None}
         results: list[StatedNumber] = []
-        if len(amounts) - len(known) > _RESULTS:
+        if len(amounts) - len(origins) > _RESULTS:
             return None
         for _ in range(_STEPS):
             for number in amounts:
-                if number in known or self._attempts >= _ATTEMPTS:
+                if number in origins or self._attempts >= _ATTEMPTS:
                     continue
                 self._attempts += 1
-                if (operand := self._operand_of(number, statement, numbers, known)) is not None:
-                    known[number] = operand
+                if (operand := self._operand_of(number, statement, numbers, origins)) is not None:
+                    origins[number] = operand
                     results.append(number)
-        if not results or len(known) < len(amounts):
+        if not results or len(origins) < len(amounts):
             return None
-        self._earlier = [*self._earlier, *((number, known[number]) for number in results)][-_OPERANDS:]
+        self._earlier = [*self._earlier, *((number, origins[number]) for number in results)][-_OPERANDS:]
         pieces: list[str] = []
         at = 0
         for number in sorted(results):
-            pieces += (statement[at : number.start], known[number])
+            pieces += (statement[at : number.start], origins[number])
             at = number.unit_end
         return "".join((*pieces, statement[at:]))
 
     def _stated(self, number: StatedNumber) -> str | None:
         """How the context writes an amount, or the question does, or what an earlier result was worked out from."""
         operands = ((o, written) for o, written, _ in self._operands.get(number.quantity.kind, ()))
-        asked = ((n, self._query[n.start : n.unit_end]) for n in self._asked)
-        everywhere = (*operands, *self._earlier, *asked)
+        from_question = ((n, self._query[n.start : n.unit_end]) for n in self._question_amounts)
+        everywhere = (*operands, *self._earlier, *from_question)
         return next((written for o, written in everywhere if same(o.quantity, number.quantity)), None)
 
     def _operand_of(
-        self, result: StatedNumber, statement: str, numbers: Sequence[StatedNumber], known: dict[StatedNumber, str]
+        self, result: StatedNumber, statement: str, numbers: Sequence[StatedNumber], origins: dict[StatedNumber, str]
     ) -> str | None:
         """How an amount is written from which a result follows."""
         value, kind = result.quantity.value, result.quantity.kind
-        own = [(n, written) for n, written in known.items() if n.quantity.kind == kind][:_OPERANDS]
+        own = [(n, written) for n, written in origins.items() if n.quantity.kind == kind][:_OPERANDS]
         pool = [*own, *self._closest(statement, kind)]
         others = [n for n in numbers if n is not result]
         factors = self._factors(statement, others)
-        percents = (n.value for n in (*others, *self._asked, *self._percents()) if n.quantity.kind == "percent")
+        percents = (
+            n.value for n in (*others, *self._question_amounts, *self._percents()) if n.quantity.kind == "percent"
+        )
         shares = [share / 100 for share in islice(percents, _FACTORS)]
         multiples = (*factors, *(1 / f for f in factors), *shares, *(1 - s for s in shares), *(1 + s for s in shares))
         for (operand, written), multiple in product(pool, multiples):
@@ -146,7 +148,7 @@ class WorkedOut:
 
     def _factors(self, statement: str, numbers: Sequence[StatedNumber]) -> list[float]:
         """How often an amount may count: three for three months, twelve for a year."""
-        counts = (n.value for n in (*numbers, *self._asked) if n.quantity.kind in _COUNTS)
+        counts = (n.value for n in (*numbers, *self._question_amounts) if n.quantity.kind in _COUNTS)
         factors = (value for value in counts if 2 <= value <= _LARGEST_FACTOR)
         text = f"{statement} {self._query}"
         extra = [12.0] * (_YEAR.search(text) is not None) + [2.0] * (_TWICE.search(text) is not None)
