@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import queue
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from ragtrace.online.messages import (
     receive,
     send,
 )
+from ragtrace.online.processor_share import take_what_is_left
 from ragtrace.records import Document, Trace
 from ragtrace.settings import Settings, load
 
@@ -44,6 +46,7 @@ _EXAMPLE = Trace(
 def main(descriptor: int) -> None:
     """Answer the requests that come over the connection with this file descriptor."""
     become_child()
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a terminal may stop processes of the background that write to it
     os.set_inheritable(descriptor, False)  # a process that an evaluator starts must not keep the connection open
     with contextlib.suppress(OSError):
         os.dup2(2, 1)  # what an evaluator prints goes to the standard error
@@ -58,6 +61,8 @@ def main(descriptor: int) -> None:
     while True:
         message = messages.get()
         if isinstance(message, Preparation):
+            if message.takes_what_is_left:
+                take_what_is_left()
             _load_models(message.names, settings)
             _send(connection, Ready())
         elif isinstance(message, Batch):

@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from multiprocessing.connection import Connection
@@ -34,6 +35,7 @@ from ragtrace.online.messages import (
     receive,
     send,
 )
+from ragtrace.online.processor_share import ProcessorTimes, is_starved, processor_times
 from ragtrace.records import Document, Facts, Score, Trace
 from ragtrace.text.sanitizer import dumps, sendable
 
@@ -41,6 +43,8 @@ _log = logging.getLogger(__name__)
 COMMAND = (sys.executable, "-P", "-m", "ragtrace.online.child_main")
 _START = 180.0
 """Seconds that a child may take to be ready: it loads the models that the settings name."""
+_LOOK = 1.0
+"""Seconds between two looks at whether a child that evaluates gets processor time."""
 _TRANSFER = 30
 """Seconds that a child may take to read, or to write, one message that has begun."""
 _NOT_SENT = frozenset({"fn", "sampler", "origin"})
@@ -52,6 +56,10 @@ _is_child = False
 
 class ChildDiedError(ConnectionError):
     """The child process ended while it evaluated."""
+
+
+class _StarvedError(Exception):
+    """The child gets hardly any processor time."""
 
 
 class ProcessRunner:
@@ -69,6 +77,7 @@ class ProcessRunner:
         self._environment = dict(environment or {})
         self._command = tuple(command)
         self._names = tuple(names)
+        self._takes_what_is_left = True
         self._reset()
         after_fork(self._reset)
 
@@ -95,10 +104,12 @@ class ProcessRunner:
                 stdout=subprocess.DEVNULL,  # the application's may be a protocol; see child_main
                 pass_fds=[there.fileno()],
                 env={**environment(), **self._environment},
-                start_new_session=True,  # a Ctrl-C at the terminal is the application's alone
+                # A Ctrl-C at the terminal is the application's alone. In a session of its own the child would have as
+                # much of the processors as all of the application's, whatever its policy (Linux' autogroups).
+                process_group=0,
             )
             self._connection = Connection(here.detach())
-        send(self._connection, Preparation(names=self._names))
+        send(self._connection, Preparation(names=self._names, takes_what_is_left=self._takes_what_is_left))
 
     def wait_until_ready(self) -> None:
         """Start the child unless it runs already, and wait until its models are loaded. Raises ConnectionError if it
@@ -112,23 +123,46 @@ class ProcessRunner:
         Raises TimeoutError after `timeout` seconds, ChildDiedError if the child dies while it evaluates, another
         ConnectionError if there is no working child, and RuntimeError if the evaluator cannot be loaded or run there.
         """
+        request = EvaluationRequest(name=check.importable_name or check.name, options=_options(check), indexes=indexes)
         with self._lock:
-            connection = self._prepare()
-            self._send_batch(connection, batch)
-            name = check.importable_name or check.name
-            request = EvaluationRequest(name=name, options=_options(check), indexes=indexes)
             try:
-                send(connection, request)
-                reply = _receive(connection, timeout)
-            except TimeoutError:
-                self.stop()
-                raise
-            except (OSError, EOFError, ProtocolError) as error:
-                self.stop()
-                raise ChildDiedError(f"the evaluating process ended ({type(error).__name__})") from error
+                reply = self._answer(batch, request, timeout)
+            except _StarvedError:
+                self._take_a_share()
+                reply = self._answer(batch, request, timeout)
         if not isinstance(reply, Scores):
             raise RuntimeError(reply.description if isinstance(reply, Failure) else f"unexpected {reply!r}")
         return reply.scores
+
+    def _answer(self, batch: Sequence[Trace], request: EvaluationRequest, timeout: float) -> Message:
+        connection = self._prepare()
+        self._send_batch(connection, batch)
+        try:
+            send(connection, request)
+            return self._receive_in_time(connection, timeout)
+        except TimeoutError:
+            self.stop()
+            raise
+        except (OSError, EOFError, ProtocolError) as error:
+            self.stop()
+            raise ChildDiedError(f"the evaluating process ended ({type(error).__name__})") from error
+
+    def _receive_in_time(self, connection: Connection, timeout: float) -> Message:
+        """The child's answer. Raises _StarvedError if the child has no processor time to work it out."""
+        begin, deadline = self._times(), time.monotonic() + timeout
+        while self._takes_what_is_left and deadline - time.monotonic() > _LOOK and not connection.poll(_LOOK):
+            if is_starved(begin, self._times()):
+                raise _StarvedError
+        return _receive(connection, max(deadline - time.monotonic(), 0.0))
+
+    def _take_a_share(self) -> None:
+        """End the child; those that follow run as any process does."""
+        self.stop()
+        self._takes_what_is_left = False
+        _log.info("ragtrace: the application leaves no processor time: evaluation takes its share from now on")
+
+    def _times(self) -> ProcessorTimes | None:
+        return processor_times(self._child.pid) if self._child is not None else None
 
     def _prepare(self) -> Connection:
         """The connection to a child that is ready."""
@@ -136,8 +170,11 @@ class ProcessRunner:
             self.start()
             assert self._connection is not None  # start() has made it
             if not self._ready:
-                _receive(self._connection, _START)
+                self._receive_in_time(self._connection, _START)
                 self._ready = True
+        except _StarvedError:
+            self._take_a_share()
+            return self._prepare()
         except ProtocolError as error:
             self.stop()
             _log.error(

@@ -11,7 +11,7 @@ from typing import Any
 from ragtrace._version import __version__
 from ragtrace.records import Score, Trace
 
-PROTOCOL = f"2 of ragtrace {__version__}"
+PROTOCOL = f"3 of ragtrace {__version__}"
 """Version of the messages and of the values in them. Both ends must have the same: an upgrade of ragtrace under a
 running application changes the one that is started later."""
 
@@ -33,6 +33,8 @@ class Preparation(Message):
 
     names: Sequence[str]
     """Names to load the evaluators by."""
+    takes_what_is_left: bool
+    """Whether the process takes only processor time that nobody else wants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -236,6 +236,7 @@ def test_an_embedding_model_that_a_setting_names_works_in_the_child(tmp_path: Pa
     """Evaluators that use it are isolated as all others: the application computes no embedding. A variable that is no
     setting is warned of once, not by each process."""
     (tmp_path / "sentence_transformers.py").write_text(EMBEDDER, encoding="utf-8")
+    (tmp_path / "torch.py").write_text("class cuda:\n    is_available = staticmethod(lambda: False)\n")
     (tmp_path / "application.py").write_text(EMBEDDING_APPLICATION, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "application.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=110,
