@@ -365,15 +365,19 @@ def minimal_pairs(folder: Path, limit: int) -> None:
 def by_kind(written: list[Row]) -> None:
     """Print how many answers get the right verdict, by kind, and how many faithful ones pass the default suite."""
     right: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    values: dict[str, list[tuple[bool, float]]] = defaultdict(list)
     failing: Counter[str] = Counter()
     passed = 0
     for row in (r for r in written if r["expect"] in ("pass", "fail")):
         kind = (row["expect"], str(row["category"]))
-        labels = {name: run(plugins.load(name), [trace(row)])[0][0].label for name in JUDGES}
+        judged = {name: run(plugins.load(name), [trace(row)])[0][0] for name in JUDGES}
+        for name, score in judged.items():
+            if score.value is not None:
+                values[name].append((row["expect"] == "pass", score.value))
         for total in (kind, (row["expect"], "all")):
             right["rows"][total] += 1
-            for name, label in labels.items():
-                right[name][total] += label == row["expect"]
+            for name, score in judged.items():
+                right[name][total] += score.label == row["expect"]
         if row["expect"] == "pass":
             scores = [run(plugins.load(name), [trace(row)])[0][0] for name in plugins.DEFAULT_SUITE]
             failed = [score.name for score in scores if score.label == "fail"]
@@ -384,7 +388,9 @@ def by_kind(written: list[Row]) -> None:
         shares = [f"{right[name][expect, kind]}" for name in JUDGES]
         what = "faithful: passed" if expect == "pass" else "wrong: caught"
         print("|", " | ".join([what, kind.replace("_", " "), str(right["rows"][expect, kind]), *shares]), "|")
-    print(f"\nFaithful answers that pass the whole default suite: {passed} of {right['rows']['pass', 'all']}. ", end="")
+    areas = ", ".join(f"{name} {roc_auc_score(*zip(*pairs, strict=True)):.2f}" for name, pairs in values.items())
+    print(f"\nAUROC of the values: {areas}.")
+    print(f"Faithful answers that pass the whole default suite: {passed} of {right['rows']['pass', 'all']}. ", end="")
     print("The others fail: " + ", ".join(f"{name} {count}" for name, count in failing.most_common()) + "\n")
 
 
