@@ -61,7 +61,7 @@ BAD = [
     "{broken",
     "[1]",
     {"id": 1},
-    {"query": 5, "answer": "x"},
+    {"query": {"a": 5}, "answer": "x"},
     {"contexts": 5, "answer": "y"},
     {"contexts": [1], "answer": ""},
 ]

@@ -117,7 +117,7 @@ def test_reviewed_logs_are_cases(reviewed: Path, tmp_path: Path) -> None:
     [
         (None, "no reviewed logs are named: give --ragtrace-logs SOURCE, or set ragtrace_logs"),
         ("", "logs.jsonl has no reviewed logs"),
-        ('{"query": "q", "answer": 7}\n', "logs.jsonl, line 1: answer is a int, not a text"),
+        ('{"query": "q", "answer": {"a": 7}}\n', "logs.jsonl, line 1: answer is a dict, not a text"),
         ("{broken\n", "logs.jsonl, line 1: "),
         ('{"id": "a", "query": "q"}\n{"id": "a", "query": "q"}\n', "logs.jsonl has several logs with the id 'a'"),
         ("away", "cannot be read: No such file or directory"),
