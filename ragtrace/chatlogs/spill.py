@@ -18,6 +18,7 @@ from sqlalchemy import URL
 from ragtrace.chatlogs.encryption import Keys
 from ragtrace.chatlogs.evaluation_json import from_json, to_json
 from ragtrace.errors import StoreError
+from ragtrace.private_file import private_opener
 from ragtrace.records import Evaluation
 
 SIZE = 256 * 1024 * 1024
@@ -99,11 +100,11 @@ class Spill:
                     lines.append(line)
             if count:
                 new_path = self.path.with_name(f"{self.path.name}.new")
-                with new_path.open("wb") as new:
+                with open(new_path, "wb", opener=private_opener) as new:
                     new.write(b"".join(lines))
                     new.flush()
                     os.fsync(new.fileno())
-                new_path.chmod(0o600)
+                new_path.chmod(0o600)  # one that a crash left has the mode that it had
                 new_path.replace(self.path)
         return count
 

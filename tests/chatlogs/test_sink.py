@@ -460,3 +460,15 @@ def test_scores_that_come_later_are_added(tmp_path: Path) -> None:
     with store.reading() as connection:
         assert connection.scalar(select(func.count()).select_from(scores)) == 2
     store.close()
+
+
+def test_forgetting_writes_a_private_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that replaces the other one is never readable by others, not even while it is written."""
+    modes: list[int] = []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (modes.append(os.fstat(file).st_mode & 0o777), sync(file)))
+    spill = Spill(tmp_path / "x.spill")
+    spill.append([made(n, facts=Facts(user_id=f"u{n}")) for n in range(2)])
+    modes.clear()
+    assert spill.forget("u0") == 1
+    assert modes == [0o600]
