@@ -89,7 +89,8 @@ def own_sentences(chance: random.Random) -> Iterator[Text]:
     for line in OWN.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             names = line[1:-1].split(": ")[1].split()
-            # What a toxic line is besides its labels is not known, but for a threat where no `?threat` stands.
+            # A toxic line may have further labels that its section does not name. Only `threat` is then 0, unless the
+            # section has `?threat`.
             unknown = {name for name in names if name.startswith("?")}
             labels = {} if "?threat" in unknown else {"threat": 0}
             labels = HARMLESS if names == ["harmless"] else labels | dict.fromkeys(set(names) - unknown, 1)

@@ -34,7 +34,7 @@ class Preparation(Message):
     names: Sequence[str]
     """Names to load the evaluators by."""
     takes_what_is_left: bool
-    """Whether the process takes only processor time that nobody else wants."""
+    """Whether the process runs only while a processor is idle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

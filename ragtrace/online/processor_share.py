@@ -27,7 +27,7 @@ class ProcessorTimes(NamedTuple):
 
 
 def take_what_is_left() -> None:
-    """Let the threads of this process run only where no other one wants the processor, if the system can do that."""
+    """Run the threads of this process only while a processor is idle, if the system supports that."""
     with contextlib.suppress(AttributeError, OSError):  # no Linux, or a sandbox that forbids it
         for thread in os.listdir("/proc/self/task"):
             os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))

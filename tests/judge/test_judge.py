@@ -156,7 +156,7 @@ def test_a_verdict_keeps_its_remark(text: str) -> None:
     ["[1, 2]", "Relevant: [1, 2].", "```\n[1, 2]\n```", '{"relevant": ["[1]", "#2."]}', "<answer>[1,2]</answer>"],
 )
 def test_numbers_are_read(text: str) -> None:
-    """An array that stands alone, and numbers as the prompt writes them."""
+    """An array that is the whole reply is read, and so are numbers in the form of the prompt."""
     assert read(text, NUMBERS) == {"relevant": [1, 2]}
 
 

@@ -24,9 +24,9 @@ pytestmark = [
 
 @pytest.fixture
 def runner() -> Iterator[ProcessRunner]:
-    made = ProcessRunner()
-    yield made
-    made.stop()
+    process = ProcessRunner()
+    yield process
+    process.stop()
 
 
 def policy_of(runner: ProcessRunner) -> set[int]:

@@ -102,7 +102,7 @@ REPORTED = (
 
 @pytest.mark.parametrize("text", REPORTED)
 def test_what_somebody_else_said_is_no_abstention(text: str) -> None:
-    """Nor is what a program writes. An answer that stands in quotation marks is the assistant's own."""
+    """The message of a program is none either. An answer that is quoted as a whole is the assistant's own."""
     assert not abstains(text)
     assert abstains('"I do not know the reason."')
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.text.personal_data import find_masks, find_secrets
+from ragtrace.text.personal_data import find_secrets
+from tests.text.leaks import is_found_and_masked
 
 SHARE = "q8vT3mZx0LkR7pWyB2nJ" + "d5HsCf9GaUe4iO6tX1rQzVw="
 HEX = "9f3b7c1d5e8a2046b8d0f1e3c5a79614" + "28b6d4f0e2c8a19375b3d1f7e9c0a284"
@@ -93,10 +94,7 @@ HEX = "9f3b7c1d5e8a2046b8d0f1e3c5a79614" + "28b6d4f0e2c8a19375b3d1f7e9c0a284"
 )
 def test_an_announced_key_is_found_and_masked(text: str, item: str) -> None:
     """The value is reported, and the mask hides all of it."""
-    start = text.index(item)
-    end = start + len(item)
-    assert any(match.start <= start and end <= match.end for match in find_secrets(text))
-    assert any(mask.start <= start and end <= mask.end for mask in find_masks(text))
+    assert is_found_and_masked(text, item)
 
 
 @pytest.mark.parametrize(

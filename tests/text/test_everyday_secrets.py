@@ -6,6 +6,7 @@ import pytest
 
 from ragtrace.text.item_checks import is_no_example
 from ragtrace.text.personal_data import find_masks, find_secrets
+from tests.text.leaks import is_found_and_masked
 
 RANDOM = "k3Jx9LmQ2vT7" + "bR4nW8pY1cZ5"
 HEX = "9c4f2e7a1b8d3f60" + "58e7c2a9d4b1f306"
@@ -58,10 +59,7 @@ HEX = "9c4f2e7a1b8d3f60" + "58e7c2a9d4b1f306"
 )
 def test_secrets_that_everyday_words_announce_are_found_and_masked(text: str, secret: str) -> None:
     """The secret is reported, and the mask hides all of it."""
-    start = text.index(secret)
-    end = start + len(secret)
-    assert any(match.start <= start and end <= match.end for match in find_secrets(text))
-    assert any(mask.start <= start and end <= mask.end for mask in find_masks(text))
+    assert is_found_and_masked(text, secret)
 
 
 @pytest.mark.parametrize(

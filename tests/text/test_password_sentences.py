@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.text.personal_data import find_masks, find_secrets
+from ragtrace.text.personal_data import find_secrets
+from tests.text.leaks import is_found_and_masked
 
 
 @pytest.mark.parametrize(
@@ -62,10 +63,7 @@ from ragtrace.text.personal_data import find_masks, find_secrets
 )
 def test_a_password_in_a_sentence_is_found_and_masked(text: str, item: str) -> None:
     """The value is reported, and the mask hides all of it."""
-    start = text.index(item)
-    end = start + len(item)
-    assert any(match.start <= start and end <= match.end for match in find_secrets(text))
-    assert any(mask.start <= start and end <= mask.end for mask in find_masks(text))
+    assert is_found_and_masked(text, item)
 
 
 @pytest.mark.parametrize(
