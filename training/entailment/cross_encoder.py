@@ -231,6 +231,21 @@ def batches(
     yield from runs
 
 
+def learn(model: Entailment, optimiser: torch.optim.Optimizer, feed: dict[str, Tensor], run: list[list[Row]]) -> float:
+    """One step; the loss."""
+    labels = torch.tensor([p["label"] for unit in run for p in unit])
+    starts = np.cumsum([0, *map(len, run)])
+    twins = torch.tensor([[a, a + 1] for a, unit in zip(starts, run, strict=False) if len(unit) == 2])
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(**feed)
+    loss = loss_of(logits, labels, twins)
+    optimiser.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimiser.step()
+    return loss.item()
+
+
 def train(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
@@ -250,28 +265,20 @@ def train(options: argparse.Namespace) -> None:
     pairs = [p for p in rows(options.pairs) if p["set"] not in CAPTIONS or chance.random() < 0.5]
     cases = Cases(options.cases)
     edits = cases.edits(chance)
-    print(len(pairs), "pairs,", len(cases.trained), "claims,", len(cases.twins), "twins,", len(edits), "edits", flush=True)
+    print(
+        len(pairs), "pairs,", len(cases.trained), "claims,", len(cases.twins), "twins,", len(edits), "edits", flush=True
+    )
     begun = saved_at = time.time()
-    step, mean, tokens, part = 0, 0.0, 0, 0.0
+    step, mean, tokens, part = 0, 1.0, 0, 0.0
     while part < 1:
         for run in batches(tokenizer, pairs, edits, cases, chance):
             minutes = before + (time.time() - begun) / 60
-            part = minutes / options.minutes
+            part = min(1.0, minutes / options.minutes)
             for group in optimiser.param_groups:
-                group["lr"] = options.rate * min(1.0, (step + 1) / WARM_UP) * max(0.0, 1 - part) * group["scale"]
-            chunk = [p for unit in run for p in unit]
-            starts = np.cumsum([0, *map(len, run)])
-            twins = torch.tensor([[a, a + 1] for a, unit in zip(starts, run, strict=False) if len(unit) == 2])
-            feed = batch(tokenizer, chunk)
-            with torch.autocast("cpu", torch.bfloat16):
-                logits = model(**feed)
-            loss = loss_of(logits, torch.tensor([p["label"] for p in chunk]), twins)
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
+                group["lr"] = options.rate * min(1.0, (step + 1) / WARM_UP) * (1 - part) * group["scale"]
+            feed = batch(tokenizer, [p for unit in run for p in unit])
+            mean = 0.98 * mean + 0.02 * learn(model, optimiser, feed, run)
             step, tokens = step + 1, tokens + int(feed["attention_mask"].sum())
-            mean = loss.item() if step == 1 else 0.98 * mean + 0.02 * loss.item()
             if step % 50 == 0:
                 pace = tokens / (time.time() - begun)
                 print(f"{minutes:.1f} min step {step} loss {mean:.3f} {pace:.0f} tokens a second", flush=True)
