@@ -3,8 +3,8 @@
 The head reads the answer's pieces, lets them attend to the context's, and says of each piece and of each statement
 supported, unsupported or contradicted. Chunks are encoded on their own, so that a chunk seen before costs nothing. What
 the comparison of a claim with its closest passage says, what a cross-encoder over both says, and what counting words,
-quantities and negations says, is combined with it. Trained by `training/groundedness` and `training/entailment`; figures
-and limits are in docs/models/groundedness.md.
+quantities and negations says, is combined with it. Trained by `training/groundedness` and `training/entailment`;
+figures and limits are in docs/models/groundedness.md.
 """
 
 from __future__ import annotations

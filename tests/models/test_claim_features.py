@@ -57,7 +57,7 @@ def test_nothing_to_compare_is_a_row(claim: str, chunks: tuple[str, ...]) -> Non
 
 
 def test_the_comparison_counts_less_in_a_long_context() -> None:
-    """Its logit is kept in [-4, 4], the cross-encoder's in [-5, 5], both weighed by the part that a passage can hold."""
+    """Logits are kept in [-4, 4] and [-5, 5], and weighed by the part of the context that a passage can hold."""
     short = claim_features("It lasts two years.", ContextFacts(CHUNKS, ""), 0.5, -9.0, 9.0)
     assert short[ClaimColumn.PART] == 1
     assert short[ClaimColumn.COMPARISON_PART] == -4
@@ -71,8 +71,7 @@ def test_the_comparison_counts_less_in_a_long_context() -> None:
 
 
 def test_the_claims_that_the_head_trusts_most_are_compared() -> None:
-    """Of 61 claims the trees compare 60 with their passages, without the one that the head trusts least; the cross-encoder
-    reads 24."""
+    """Of 61 claims the trees compare 60, without the one that the head trusts least; the cross-encoder reads 24."""
     answer = "Wear parts are covered. " * 61
     spans = [(24 * i, 24 * i + 23) for i in range(61)]
     trust = np.full(61, 0.9, np.float32)

