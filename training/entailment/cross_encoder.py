@@ -9,7 +9,8 @@ embeddings stay as they are. The learning rate follows the time that has passed,
 low one. A checkpoint is written every eight minutes, and a second run with the same --out goes on from it.
 
 A wrong answer of a case and the right one that differs least from it are always in the same batch, and the loss also
-asks that the right one scores higher. One group of the cases in seven is not trained on. Prints what the model says of it.
+asks that the right one scores higher. One group of the cases in seven is not trained on. Prints what the model says of
+it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python training/groundedness/calibrate.py --data FOLDER --cases FILE.jsonl ... --cache FILE
 
-Uses only what the head was not trained on: the tenth of RAGTruth's training sources that is kept back, one group of the
+Uses only what no part was trained on: the tenth of RAGTruth's training sources that is kept back, one group of the
 cases in seven, and dev. Adds `claim` to ragtrace/models/data/groundedness.npz; run training/checksums.py
 afterwards. Prints figures on dev beside counting words.
 """
@@ -10,11 +10,13 @@ afterwards. Prints figures on dev beside counting words.
 from __future__ import annotations
 
 import argparse
+import functools
 import gzip
 import json
 import pickle
 import random
 import zlib
+from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +42,17 @@ def rows(path: Path) -> list[Row]:
     return [json.loads(line) for line in text.split("\n") if line]
 
 
-def by_head(model: SupportModel, row: Row) -> Row | None:
+_model = functools.cache(SupportModel)
+
+
+def by_head(row: Row) -> Row | None:
     """What a row's answer looks like to the head; None where nothing is judged."""
     reading = read_answer(row["answer"])
     if declines(reading) or not reading.claims:
         return None
     spans = [(s.start, s.end) for s in reading.statements]
     question = Question(row.get("query") or "", reading.text, spans, row["contexts"])
-    head = model.measure(question)
+    head = _model().measure(question)
     if head is None:
         return None
     touched = [any(x["start"] < b and x["end"] > a for x in row.get("spans") or []) for a, b in spans]
@@ -85,7 +90,12 @@ def labelled(options: argparse.Namespace) -> list[Row]:
             group = f"{path.stem}-{number}"
             if zlib.crc32(group.encode()) % 7 == 0:
                 for item in row["items"]:
-                    base = {"set": "cases", "group": group, "category": item["kind"], "contexts": row["contexts"]}
+                    base = {
+                        "set": path.parent.name,
+                        "group": group,
+                        "category": item["kind"],
+                        "contexts": row["contexts"],
+                    }
                     out.append({**base, "query": item["q"], "answer": item["a"], "label": 1 - item["ok"]})
     for name, limit in DEV.items():
         loaded = rows(options.data / "dev" / f"{name}.jsonl.gz")
@@ -125,7 +135,7 @@ def claim_weights(found: list[Row], strength: float) -> np.ndarray:
             bad += [bool(row["label"])] * len(row["claims"])
             sets += [row["set"]] * len(row["claims"])
     names = np.array(sets)
-    size = {"ragtruth_kept": 4.0, "cases": 0.7, "rag": 1.0, "rag_long_pairs": 0.5}
+    size = {"ragtruth_kept": 4.0, "cases": 0.7, "harder_cases": 1.0, "rag": 1.0, "rag_long_pairs": 0.5}
     weight = np.array([size.get(s, 0.6) / (names == s).sum() for s in sets]) * len(sets) / 10
     return fit(np.array(x), np.array(bad), weight, strength)
 
@@ -166,16 +176,11 @@ def main() -> None:
     if options.cache.exists():
         of_head = pickle.loads(options.cache.read_bytes())
     else:
-        model = SupportModel()
-        of_head = []
-        todo = labelled(options)
-        for number, row in enumerate(todo):
-            if (one := by_head(model, row)) is not None:
-                of_head.append(one)
-            if number % 200 == 0:
-                print(number, "of", len(todo), flush=True)
+        with Pool() as pool:
+            of_head = [row for row in pool.imap(by_head, labelled(options), chunksize=20) if row is not None]
         options.cache.write_bytes(pickle.dumps(of_head))
-    found = [compared(row) for row in of_head]
+    with Pool() as pool:
+        found = pool.map(compared, of_head, chunksize=20)
     weights = claim_weights(found, 0.3)
     for column, weight in zip([*(c.name for c in ClaimColumn), "BIAS"], weights, strict=True):
         print(f"  {column} {weight:.3f}")
