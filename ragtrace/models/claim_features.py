@@ -1,5 +1,5 @@
 """What the probability of a claim is made of: what the head says, what the trees that compare it with its passage say,
-what the cross-encoder that reads both says, and what counting words, numbers and negations says.
+and what counting words, numbers and negations says.
 
 They err on different texts, so that the combination is better than each of them.
 """
@@ -28,7 +28,6 @@ _SENTENCES = 4_000
 _WHOLE = 600
 """Characters of a context of which the closest passage holds nearly all that matters to a claim."""
 _SURE = 4.0
-_SURE_ENTAILMENT = 5.0
 _NEGATION = re.compile(
     r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|except|unless|unable|fails? to|non)\b"
     r"|n['\u2019]t\b",
@@ -64,10 +63,6 @@ class ClaimColumn(IntEnum):
     """OVERLAP times PART."""
     PART = 11
     """Share of the context that a passage holds at most: of a long one the trees see little, and the head more."""
-    ENTAILMENT = 12
-    """The cross-encoder's logit (`claim_entailment`), kept in [-5, 5]."""
-    ENTAILMENT_PART = 13
-    """ENTAILMENT times PART."""
 
 
 CLAIM_FEATURES = len(ClaimColumn)
@@ -94,13 +89,8 @@ class ContextFacts:
         return self._sentences[best], len(self._stems[best] & claim) / len(claim)
 
 
-def claim_features(
-    claim: str, facts: ContextFacts, supported: float, comparison: float, entailment: float
-) -> NDArray[np.float64]:
-    """(CLAIM_FEATURES,) of one claim.
-
-    `supported` is the head's probability, `comparison` the trees' logit, `entailment` the cross-encoder's.
-    """
+def claim_features(claim: str, facts: ContextFacts, supported: float, comparison: float) -> NDArray[np.float64]:
+    """(CLAIM_FEATURES,) of one claim; `supported` is the head's probability, `comparison` the trees' logit."""
     import numpy as np
 
     own = stems(claim)
@@ -119,16 +109,10 @@ def claim_features(
             negated * overlap,
             1 / (1 + len(own)),
             head * share,
-            _within(comparison, _SURE) * facts.part,
+            min(_SURE, max(-_SURE, comparison)) * facts.part,
             head * facts.part,
             overlap * facts.part,
             facts.part,
-            _within(entailment, _SURE_ENTAILMENT),
-            _within(entailment, _SURE_ENTAILMENT) * facts.part,
         ],
         np.float64,
     )
-
-
-def _within(value: float, limit: float) -> float:
-    return min(limit, max(-limit, value))

@@ -42,22 +42,19 @@ class Segments:
         count = Counter(word for words in self._words for word in words)
         self._rarity = {word: math.log(1 + len(self._words) / n) for word, n in count.items()}
 
-    def passage(self, claim: str, query: str = "", chars: int = PASSAGE_CHARS) -> str:
-        """The segments that share the rarest words with the claim and its question, in their order, joined.
-
-        At most `chars` characters.
-        """
-        if sum(map(len, self.texts)) <= chars:
+    def passage(self, claim: str, query: str = "") -> str:
+        """The segments that share the rarest words with the claim and its question, in their order, joined."""
+        if sum(map(len, self.texts)) <= PASSAGE_CHARS:
             return " ".join(self.texts)
         order = sorted(range(len(self.texts)), key=self._worths(stems(claim), stems(query)).__getitem__, reverse=True)
-        room, selection = chars, []
+        room, selection = PASSAGE_CHARS, []
         for i in order:
             if len(self.texts[i]) <= room:
                 selection.append(i)
                 room -= len(self.texts[i]) + 1
             if room < 40:
                 break
-        return " ".join(self.texts[i] for i in sorted(selection)) or self.texts[order[0]][:chars]
+        return " ".join(self.texts[i] for i in sorted(selection)) or self.texts[order[0]][:PASSAGE_CHARS]
 
     def _worths(self, claim: frozenset[str], query: frozenset[str]) -> list[float]:
         own = [self._worth(words, claim, query) for words in self._words]

@@ -1,10 +1,10 @@
-"""Whether a context supports what an answer states: a head over word pieces, trees, a cross-encoder, words.
+"""Whether a context supports what an answer states: a head over the encoder's word pieces, trees, and words.
 
 The head reads the answer's pieces, lets them attend to the context's, and says of each piece and of each statement
 supported, unsupported or contradicted. Chunks are encoded on their own, so that a chunk seen before costs nothing. What
-the comparison of a claim with its closest passage says, what a cross-encoder over both says, and what counting words,
-quantities and negations says, is combined with it. Trained by `training/groundedness` and `training/entailment`;
-figures and limits are in docs/models/groundedness.md.
+the comparison of a claim with its closest passage says, and what counting words, quantities and negations says, is
+combined with it. Trained by `training/groundedness` and `training/entailment`; figures and limits are in
+docs/models/groundedness.md.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.lazy import Lazy
-from ragtrace.models import claim_entailment, model_file
+from ragtrace.models import model_file
 from ragtrace.models.alignment import BLOCK, Pieces, blocks, fitting, part, reader, shared_weights
 from ragtrace.models.answer_features import (
     ANSWER_FEATURES,
@@ -28,9 +28,8 @@ from ragtrace.models.answer_features import (
     surface,
 )
 from ragtrace.models.claim_comparison import ClaimPair, compare_claims
-from ragtrace.models.claim_entailment import claim_logits
 from ragtrace.models.claim_features import ContextFacts, claim_features
-from ragtrace.models.closest_passage import PASSAGE_CHARS, Segments
+from ragtrace.models.closest_passage import Segments
 from ragtrace.models.embedding import open_session
 from ragtrace.text.converted_quantities import in_units_of_context
 from ragtrace.text.sentences import Span
@@ -43,9 +42,7 @@ _READ = 400_000
 """Characters of a chunk that are read."""
 _READ_SENTENCES = 20_000
 _COMPARED = 60
-"""Claims of an answer that the trees compare with their passages at most: those that the head trusts most."""
-_READ_TOGETHER = 24
-"""Claims of an answer that the cross-encoder reads with their passages at most, the same way chosen."""
+"""Claims of an answer that are compared with their passages at most: those that the head trusts most."""
 _ENCODED = 6_000
 """Word pieces of the context that are encoded at most: those that share most words with the answer."""
 _MEMORY = 1_600
@@ -329,19 +326,12 @@ def compare(question: Question, facts: ContextFacts, supported: NDArray[np.float
 
     texts = [" ".join(question.answer[a:b].split()) for a, b in question.statements]
     segments = Segments(question.chunks)
-    comparisons, entailments = np.zeros(len(texts)), np.zeros(len(texts))
-    trusted_most = np.argsort(-supported, kind="stable")
-    for logits, limit, judge, chars in (
-        (comparisons, _COMPARED, compare_claims, PASSAGE_CHARS),
-        (entailments, _READ_TOGETHER, claim_logits, claim_entailment.PASSAGE_CHARS),
-    ):
-        chosen = np.sort(trusted_most[:limit])
-        passages = [segments.passage(texts[i], question.query, chars) for i in chosen]
-        logits[chosen] = judge(
-            [ClaimPair(texts[i], question.query, passage) for i, passage in zip(chosen, passages, strict=True)]
-        )
-    rows = zip(texts, supported, comparisons, entailments, strict=True)
-    return np.stack([claim_features(text, facts, *row) for text, *row in rows])
+    comparisons = np.zeros(len(texts))
+    trusted_most = np.sort(np.argsort(-supported, kind="stable")[:_COMPARED])
+    pairs = [ClaimPair(texts[i], question.query, segments.passage(texts[i], question.query)) for i in trusted_most]
+    comparisons[trusted_most] = compare_claims(pairs)
+    rows = zip(texts, supported, comparisons, strict=True)
+    return np.stack([claim_features(text, facts, p, comparison) for text, p, comparison in rows])
 
 
 Place = tuple[int | None, int | None, int | None]

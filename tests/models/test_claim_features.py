@@ -12,12 +12,12 @@ CHUNKS = ("The warranty of the pump lasts 24 months. Wear parts are not covered.
 
 
 def feature(claim: str, column: ClaimColumn, supported: float = 0.5) -> float:
-    return float(claim_features(claim, ContextFacts(CHUNKS, "How long is the warranty?"), supported, 0.0, 0.0)[column])
+    return float(claim_features(claim, ContextFacts(CHUNKS, "How long is the warranty?"), supported, 0.0)[column])
 
 
 def test_there_is_one_value_for_each_column() -> None:
     """The row has the columns' order and size; the head's probability is a logit in it."""
-    row = claim_features("The pump is covered.", ContextFacts(CHUNKS, ""), 0.9, 0.0, 0.0)
+    row = claim_features("The pump is covered.", ContextFacts(CHUNKS, ""), 0.9, 0.0)
     assert row.shape == (CLAIM_FEATURES,)
     assert row[ClaimColumn.HEAD] == pytest.approx(2.197, abs=0.001)
     assert row[ClaimColumn.HEAD_WORDS] == pytest.approx(row[ClaimColumn.HEAD] * row[ClaimColumn.WORDS])
@@ -52,26 +52,22 @@ def test_words_are_compared_with_the_context_and_with_its_closest_sentence() -> 
 @pytest.mark.parametrize(("claim", "chunks"), [("", CHUNKS), ("!!!", ()), ("A claim.", ("",))])
 def test_nothing_to_compare_is_a_row(claim: str, chunks: tuple[str, ...]) -> None:
     """An empty claim or context gives finite values."""
-    row = claim_features(claim, ContextFacts(chunks, ""), 0.0, 0.0, 0.0)
+    row = claim_features(claim, ContextFacts(chunks, ""), 0.0, 0.0)
     assert all(abs(value) < 100 for value in row)
 
 
 def test_the_comparison_counts_less_in_a_long_context() -> None:
-    """Logits are kept in [-4, 4] and [-5, 5], and weighed by the part of the context that a passage can hold."""
-    short = claim_features("It lasts two years.", ContextFacts(CHUNKS, ""), 0.5, -9.0, 9.0)
+    """Its logit is kept in [-4, 4], and weighed by the part of the context that a passage can hold."""
+    short = claim_features("It lasts two years.", ContextFacts(CHUNKS, ""), 0.5, -9.0)
     assert short[ClaimColumn.PART] == 1
     assert short[ClaimColumn.COMPARISON_PART] == -4
-    long = claim_features(
-        "It lasts two years.", ContextFacts((*CHUNKS, "The pump is blue. " * 200), ""), 0.5, -9.0, 9.0
-    )
+    long = claim_features("It lasts two years.", ContextFacts((*CHUNKS, "The pump is blue. " * 200), ""), 0.5, -9.0)
     assert 0 < long[ClaimColumn.PART] < 0.2
     assert long[ClaimColumn.COMPARISON_PART] == pytest.approx(-4 * long[ClaimColumn.PART])
-    assert long[ClaimColumn.ENTAILMENT] == 5
-    assert long[ClaimColumn.ENTAILMENT_PART] == pytest.approx(5 * long[ClaimColumn.PART])
 
 
 def test_the_claims_that_the_head_trusts_most_are_compared() -> None:
-    """Of 61 claims the trees compare 60, without the one that the head trusts least; the cross-encoder reads 24."""
+    """Of 61 claims 60 are compared with their passages; the one that the head trusts least is not."""
     answer = "Wear parts are covered. " * 61
     spans = [(24 * i, 24 * i + 23) for i in range(61)]
     trust = np.full(61, 0.9, np.float32)
@@ -79,4 +75,3 @@ def test_the_claims_that_the_head_trusts_most_are_compared() -> None:
     rows = compare(Question("", answer, spans, CHUNKS), ContextFacts(CHUNKS, ""), trust)
     assert rows[7, ClaimColumn.COMPARISON_PART] == 0
     assert (np.delete(rows[:, ClaimColumn.COMPARISON_PART], 7) < 0).all()
-    assert np.count_nonzero(rows[:, ClaimColumn.ENTAILMENT]) == 24

@@ -25,16 +25,6 @@ def test_of_a_long_context_the_sentences_about_the_claim_are_read() -> None:
     assert len(passage) <= PASSAGE_CHARS
 
 
-def test_a_wider_passage_holds_more() -> None:
-    """The limit is the caller's; what the narrow passage has is in the wide one."""
-    segments = Segments(FILLER)
-    narrow, wide = (segments.passage("Room 7 is cleaned on day 7.", "", chars) for chars in (200, 600))
-    assert 100 < len(narrow) <= 200
-    assert 500 < len(wide) <= 600
-    assert "Room 7 is cleaned on day 7" in narrow
-    assert "Room 7 is cleaned on day 7" in wide
-
-
 def test_of_look_alike_chunks_the_named_one_is_read() -> None:
     """A figure is read together with the heading of its chunk."""
     chunks = [
