@@ -162,7 +162,7 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
         threshold=threshold,
         direction=direction,
         method="model",
-        version="11",
+        version="12",
         source=source,
     )
 

@@ -29,7 +29,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "groundedness_calibration": (
         None,
         "groundedness.npz",
-        "c089639b1d27778a12df40f23a18fa310ba02e08cfaf0a430ce3094ffce19482",
+        "1a139fec6dcd1cd380b0ebed0d9904092f64dc7ca37d7971483bdad6ea036aa9",
     ),
     "names": (
         None,
@@ -54,7 +54,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "claim_comparison": (
         None,
         "claim_comparison.onnx",
-        "9c34d6a11f28f3d75ba241f75bb20316e5bfaefa7f845b56d473b0cb2490c62b",
+        "230282dffb100d5e3a791e4804d29564b69e659a49333ef2e6862930a8ea03e7",
     ),
     "summac": (
         None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragtrace.models.claim_words import Words, likeness, read_words
+from ragtrace.models.closest_passage import CHUNK_BREAK
 from ragtrace.text.sentences import split
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class AlignedClaim:
     """Per sentence the share of the claim that it covers, rare words weighing more."""
     question_cover: tuple[float, ...]
     """Per sentence the mean likeness of the question's words with it."""
+    chunks: tuple[Words, ...]
+    """The sentences of each chunk as one."""
 
     @property
     def closest(self) -> int:
@@ -52,7 +55,7 @@ class AlignedClaim:
 
 
 def align(claim: str, query: str, passage: str) -> AlignedClaim:
-    """A claim beside the sentences of a passage, of which the first 40 are read."""
+    """A claim beside the sentences of a passage of `Segments.passage`, of which the first 40 are read."""
     import numpy as np
 
     sentences = tuple(read_words(passage[s.start : s.end]) for s in split(passage, _SENTENCES)) or (read_words(""),)
@@ -61,14 +64,16 @@ def align(claim: str, query: str, passage: str) -> AlignedClaim:
     rarity = [math.log(1 + (len(sentences) + 1) / (count.get(word.stem, 0) + 0.5)) for word in own.content]
     weights = np.array(rarity, np.float32)
     alike = tuple(likeness(own, sentence) for sentence in sentences)
-    cover = tuple(_highest(a) for a in alike)
+    cover = tuple(highest(a) for a in alike)
     total = float(weights.sum()) or 1.0
-    question_cover = tuple(float(_mean(_highest(likeness(question, sentence)))) for sentence in sentences)
+    question_cover = tuple(float(_mean(highest(likeness(question, sentence)))) for sentence in sentences)
     covered = tuple(float(weights @ c) / total for c in cover)
-    return AlignedClaim(own, question, sentences, alike, weights, cover, covered, question_cover)
+    chunks = tuple(read_words(part) for part in passage.split(CHUNK_BREAK) if part.strip())
+    return AlignedClaim(own, question, sentences, alike, weights, cover, covered, question_cover, chunks or sentences)
 
 
-def _highest(alike: NDArray[np.float32]) -> NDArray[np.float32]:
+def highest(alike: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The highest likeness of each row; 0 where there are no columns."""
     import numpy as np
 
     highest: NDArray[np.float32] = alike.max(1) if alike.shape[1] else np.zeros(len(alike), np.float32)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
 from ragtrace.models.claim_alignment import AlignedClaim, align
+from ragtrace.models.claim_bindings import bindings
 from ragtrace.models.claim_contrasts import Features, negations, neighbours, order, polarity, slots, wording
 from ragtrace.models.claim_words import Words
 from ragtrace.models.embedding import open_session
@@ -205,7 +206,7 @@ def _unsaid(c: AlignedClaim, sentence: int) -> Features:
     }
 
 
-_GROUPS = (_coverage, _quantities, _names, negations, polarity, wording, order, neighbours, slots, _asked)
+_GROUPS = (_coverage, _quantities, _names, negations, polarity, wording, order, neighbours, slots, _asked, bindings)
 _trees = Lazy(ClaimComparison)
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from ragtrace.models.answer_features import normal
 from ragtrace.text.function_words import FUNCTION_WORDS
 from ragtrace.text.sentences import split
 
-PASSAGE_CHARS = 400
-"""Characters of a passage, about 90 word pieces. As in training."""
+PASSAGE_CHARS = 640
+"""Characters of a passage at most. As in training."""
+CHUNK_BREAK = "\n\n"
+"""Between sentences of two chunks; no sentence has one inside."""
 _SEGMENT_CHARS = 260
 """A longer sentence is cut at a comma or a semicolon."""
 _READ = 400_000
@@ -43,18 +46,25 @@ class Segments:
         self._rarity = {word: math.log(1 + len(self._words) / n) for word, n in count.items()}
 
     def passage(self, claim: str, query: str = "") -> str:
-        """The segments that share the rarest words with the claim and its question, in their order, joined."""
-        if sum(map(len, self.texts)) <= PASSAGE_CHARS:
-            return " ".join(self.texts)
+        """The segments that share the rarest words with the claim and its question, in their order, joined.
+
+        CHUNK_BREAK stands between segments of two chunks, a space between others.
+        """
+        if sum(map(len, self.texts)) + len(CHUNK_BREAK) * len(self.texts) <= PASSAGE_CHARS:
+            return self._joined(range(len(self.texts)))
         order = sorted(range(len(self.texts)), key=self._worths(stems(claim), stems(query)).__getitem__, reverse=True)
         room, selection = PASSAGE_CHARS, []
         for i in order:
             if len(self.texts[i]) <= room:
                 selection.append(i)
-                room -= len(self.texts[i]) + 1
+                room -= len(self.texts[i]) + len(CHUNK_BREAK)
             if room < 40:
                 break
-        return " ".join(self.texts[i] for i in sorted(selection)) or self.texts[order[0]][:PASSAGE_CHARS]
+        return self._joined(sorted(selection)) or self.texts[order[0]][:PASSAGE_CHARS]
+
+    def _joined(self, selection: Iterable[int]) -> str:
+        of_chunks = groupby(selection, key=self.chunk.__getitem__)
+        return CHUNK_BREAK.join(" ".join(self.texts[i] for i in members) for _, members in of_chunks)
 
     def _worths(self, claim: frozenset[str], query: frozenset[str]) -> list[float]:
         own = [self._worth(words, claim, query) for words in self._words]

@@ -13,7 +13,7 @@ FILLER = tuple(f"Room {i} is cleaned on day {i} of the month by the people of sh
 def test_a_short_context_is_read_whole() -> None:
     """Everything is kept, in its order."""
     assert Segments(["The pump is blue. It hums.", "It weighs 2 kg."]).passage("Blue.") == (
-        "The pump is blue. It hums. It weighs 2 kg."
+        "The pump is blue. It hums.\n\nIt weighs 2 kg."
     )
 
 
