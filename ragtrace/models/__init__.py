@@ -29,7 +29,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "groundedness_calibration": (
         None,
         "groundedness.npz",
-        "1a139fec6dcd1cd380b0ebed0d9904092f64dc7ca37d7971483bdad6ea036aa9",
+        "b4f1a6dcd5cd1547b14d85ba00fa6615bba492040f47b15381327ace86a3d602",
     ),
     "names": (
         None,
@@ -54,7 +54,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "claim_comparison": (
         None,
         "claim_comparison.onnx",
-        "230282dffb100d5e3a791e4804d29564b69e659a49333ef2e6862930a8ea03e7",
+        "f215ae4fd644585a6b1224bdb3a4193496cc45cde08090ee5572e8624253c909",
     ),
     "summac": (
         None,

@@ -1,4 +1,4 @@
-"""An answer in the units of its context: "2 years" becomes "24 months" where the context says so.
+"""An answer in the units of its context: "2 years" becomes "24 months", "2 pm" "14:00" where the context says so.
 
 The models compare words and numbers as they are written. A claim that converts a quantity rightly is read in the
 context's own units, so that only the rest of it is compared.
@@ -17,7 +17,7 @@ from ragtrace.text.worked_out import WorkedOut
 _READ = 400
 """Numbers of the answer and of each chunk that are read, and quantities of the whole context that are compared."""
 _RANGE = re.compile(r"\s*(?:and|to|or|[-\u2013])\s*", re.I)
-_PLAIN = frozenset({"number", "clock"})
+_PLAIN = frozenset({"number"})
 
 
 class ConvertedAnswer(NamedTuple):
@@ -68,8 +68,9 @@ def _converted(statement: str, of_context: Sequence[tuple[StatedNumber, str]]) -
         if number.quantity.kind in _PLAIN:
             continue
         equal = [(n, written) for n, written in of_context if same(n.quantity, number.quantity)]
-        # A number that the context has as it is needs no other unit.
-        if equal and not any(n.value == number.value for n, _ in equal):
+        own = statement[number.start : number.unit_end]
+        # A number that the context has as it is needs no other unit; a time of the day is converted as it is written.
+        if equal and not any(w == own if n.quantity.kind == "clock" else n.value == number.value for n, w in equal):
             pieces += (statement[at : number.start], equal[0][1])
             at = number.unit_end
     return "".join((*pieces, statement[at:])) if pieces else None

@@ -17,6 +17,7 @@ from ragtrace.text.converted_quantities import in_units_of_context
         ("It takes an hour and a half.", "It takes 90 minutes.", "It takes 90 minutes."),
         ("From 0.7 to 1.1 metres.", "Belts of 70-110 cm.", "From 70 to 110 cm."),
         ("It weighs 0.5 kg, not 2 kg.", "It weighs 500 g.", "It weighs 500 g, not 2 kg."),
+        ("It opens from 2 pm to 7 pm.", "Open from 14:00 to 19:00", "It opens from 14:00 to 19:00."),
     ],
 )
 def test_a_quantity_has_the_unit_of_the_context(answer: str, chunk: str, text: str) -> None:
@@ -31,7 +32,8 @@ def test_a_quantity_has_the_unit_of_the_context(answer: str, chunk: str, text: s
     [
         ("Parts last 3 years.", "Parts last 24 months."),
         ("Parts last 24 months.", "Parts last 24 months, so 2 years."),
-        ("There are 2 of them, at 14:00.", "There are two. It is 2 pm."),
+        ("There are 2 of them, at 14:00.", "There are two. It is 14:00."),
+        ("It opens at 8 pm.", "It opens at 8:00."),
         ("No number.", "24 months"),
         ("24 months", ""),
     ],
