@@ -1,4 +1,4 @@
-"""Whether each word of a claim stands where the rest of the claim and its question belong.
+"""Whether each word of a claim is where the rest of the claim and its question belong.
 
 In look-alike chunks every word of a wrong claim can be found: the price is there, but in the chunk of another tariff.
 So each word that the question does not have is left out in turn. What is left of claim and question is looked for in
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SAME = 0.85
 """Likeness from which a place has a word."""
 _BEHIND = -0.02
-"""Lead below which a word counts as standing at the wrong place."""
+"""Lead below which a word counts as being at the wrong place."""
 
 
 class _Places(NamedTuple):
@@ -38,7 +38,7 @@ class _Places(NamedTuple):
 
 
 def bindings(c: AlignedClaim) -> Features:
-    """The leads of the claim's words, and how the place that fits best stands out, for chunks and for sentences."""
+    """The leads of the claim's words, and the lead of the place that fits best, for chunks and for sentences."""
     import numpy as np
 
     own = [word.stem for word in c.claim.content]
@@ -82,11 +82,11 @@ def _places(c: AlignedClaim, units: Sequence[Words]) -> _Places:
     import numpy as np
 
     cover = np.stack([highest(likeness(c.claim, unit)) for unit in units])
-    asked = np.stack([highest(likeness(c.query, unit)) for unit in units])
-    asked = asked[:, [word.stem not in c.claim.stems for word in c.query.content]]
-    rarity, asked_rarity = _rarity(cover), _rarity(asked)
-    total = float(rarity.sum() + asked_rarity.sum()) or 1.0
-    return _Places(cover, rarity, cover @ rarity + asked @ asked_rarity, total)
+    of_query = np.stack([highest(likeness(c.query, unit)) for unit in units])
+    of_query = of_query[:, [word.stem not in c.claim.stems for word in c.query.content]]
+    rarity, query_rarity = _rarity(cover), _rarity(of_query)
+    total = float(rarity.sum() + query_rarity.sum()) or 1.0
+    return _Places(cover, rarity, cover @ rarity + of_query @ query_rarity, total)
 
 
 def _rarity(cover: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -48,7 +48,7 @@ class Segments:
     def passage(self, claim: str, query: str = "") -> str:
         """The segments that share the rarest words with the claim and its question, in their order, joined.
 
-        CHUNK_BREAK stands between segments of two chunks, a space between others.
+        Between segments of two chunks is a CHUNK_BREAK, between others a space.
         """
         if sum(map(len, self.texts)) + len(CHUNK_BREAK) * len(self.texts) <= PASSAGE_CHARS:
             return self._joined(range(len(self.texts)))

@@ -48,12 +48,13 @@ _ENCODED = 6_000
 _MEMORY = 1_600
 """Word pieces of the context that the answer is compared with at most: the nearest of those. As in training."""
 _DOUBT = 3.0
-"""What a number that the context does not hold, or a word that it has negated, takes from a claim's log-odds. Of dev's
-answers (without QAGS, whose contexts were cut) 0.8 % of the good ones and 8 % of the bad ones have such a number
-(`benchmarks/claim_marks.py`); the other features have a part of it already."""
+"""What a number that the context does not hold takes from a claim's log-odds. Of dev's answers (without QAGS, whose
+contexts were cut) 0.8 % of the good ones and 8 % of the bad ones have such a number (`benchmarks/claim_marks.py`); the
+other features have a part of it already."""
 _REVERSED = -2.0
-"""The highest log-odds of a claim with a reversed change or the opposite of a word. Of the answers of dev and of the
-training sets nearly all that have one are bad (docs/models/groundedness.md)."""
+"""The highest log-odds of a claim with a reversed change, the opposite of a word, or a word that the context has
+negated. Of the answers of dev and of the training sets nearly all that have one are bad
+(docs/models/groundedness.md)."""
 _PIECE = 0.35
 """Probability from which a piece is pointed at as unsupported; from dev, for the spans' F1."""
 
@@ -156,8 +157,13 @@ class SupportModel:
             facts = ContextFacts(question.chunks, question.query)
             claims = compare(question, facts, measured.statements[:, 0])
             texts = [question.answer[a:b] for a, b in question.statements]
-            changes = [facts.wording.reversed_change_in(text) or facts.opposites.opposite_in(text) for text in texts]
-            doubts = [facts.numbers.unstated_in(text) or facts.wording.reversed_word_in(text) for text in texts]
+            changes = [
+                facts.wording.reversed_change_in(text)
+                or facts.opposites.opposite_in(text)
+                or facts.wording.reversed_word_in(text)
+                for text in texts
+            ]
+            doubts = [facts.numbers.unstated_in(text) for text in texts]
             odds = claims @ weights["claim"][:-1] + weights["claim"][-1]
             odds -= _DOUBT * np.array([span is not None for span in doubts])
             odds = np.where([span is not None for span in changes], np.minimum(odds, _REVERSED), odds)

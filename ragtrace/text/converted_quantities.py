@@ -71,7 +71,8 @@ def _converted(statement: str, of_context: Sequence[tuple[StatedNumber, str]]) -
         own = statement[number.start : number.unit_end]
         # A number that the context has as it is needs no other unit; a time of the day is converted as it is written.
         if equal and not any(w == own if n.quantity.kind == "clock" else n.value == number.value for n, w in equal):
-            pieces += (statement[at : number.start], equal[0][1])
+            # The full stop of "7 pm." may end the sentence.
+            pieces += (statement[at : number.start], equal[0][1].rstrip(".") + "." * own.endswith("."))
             at = number.unit_end
     return "".join((*pieces, statement[at:])) if pieces else None
 
