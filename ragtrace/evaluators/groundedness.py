@@ -167,7 +167,7 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
     )
 
 
-@_model(0.43, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
+@_model(0.45, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
 def faithfulness(trace: Trace) -> Score:
     """Expected share of the answer's claims that the context supports: the mean of the claims' calibrated
     probabilities. At the threshold at most 5 % of dev's good answers fail, at most 15 % of each set and 10 % of those
@@ -185,7 +185,7 @@ def hallucination(trace: Trace) -> Score:
     return _score(hallucination, trace, lambda c: 1 - sum(c.supported()) / len(c.claims))
 
 
-@_model(0.31, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
+@_model(0.32, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
 def groundedness(trace: Trace) -> Score:
     """Minimum over the answer's claims of the probability that the context supports it; names the least grounded one.
 
