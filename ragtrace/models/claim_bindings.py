@@ -1,6 +1,6 @@
 """Whether each word of a claim is where the rest of the claim and its question belong.
 
-In look-alike chunks every word of a wrong claim can be found: the price is there, but in the chunk of another tariff.
+Look-alike chunks have every word of a wrong claim: the price is there, but in the chunk of another tariff.
 So each word that the question does not have is left out in turn. What is left of claim and question is looked for in
 the chunks, and in the sentences, that have the word and in those that do not have it. The difference is the word's
 lead; it is negative where the rest fits better to a place without the word.
