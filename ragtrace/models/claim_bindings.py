@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragtrace.models.claim_alignment import AlignedClaim, highest
 from ragtrace.models.claim_contrasts import Features
-from ragtrace.models.claim_words import Words, likeness
+from ragtrace.models.claim_words import SAME, Words, likeness
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_SAME = 0.85
-"""Likeness from which a place has a word."""
 _BEHIND = -0.02
 """Lead below which a word counts as being at the wrong place."""
 
@@ -92,7 +90,7 @@ def _places(c: AlignedClaim, units: Sequence[Words]) -> _Places:
 def _rarity(cover: NDArray[np.float32]) -> NDArray[np.float64]:
     import numpy as np
 
-    rarity: NDArray[np.float64] = np.log(1 + (len(cover) + 1) / ((cover >= _SAME).sum(0) + 0.5))
+    rarity: NDArray[np.float64] = np.log(1 + (len(cover) + 1) / ((cover >= SAME).sum(0) + 0.5))
     return rarity
 
 
@@ -102,7 +100,7 @@ def _leads(places: _Places, new: NDArray[np.bool_]) -> NDArray[np.float64]:
 
     leads = np.full(len(new), np.nan)
     for i in np.flatnonzero(new):
-        has = places.cover[:, i] >= _SAME
+        has = places.cover[:, i] >= SAME
         if has.any() and not has.all():
             rest = places.fit - places.cover[:, i] * places.rarity[i]
             leads[i] = (rest[has].max() - rest[~has].max()) / places.total

@@ -15,7 +15,7 @@ from ragtrace.models import model_file
 from ragtrace.models.claim_alignment import AlignedClaim, align
 from ragtrace.models.claim_bindings import bindings
 from ragtrace.models.claim_contrasts import Features, negations, neighbours, order, polarity, slots, wording
-from ragtrace.models.claim_words import Words
+from ragtrace.models.claim_words import SAME, Words
 from ragtrace.models.embedding import open_session
 from ragtrace.text.quantities import Quantity, missing
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_ALIKE, _SAME = 0.5, 0.85
-"""Likeness from which a word counts as covered, and as the same word."""
+_ALIKE = 0.5
+"""Likeness from which a word counts as covered."""
 _QUESTIONS = (
     ("how many", "how much"),
     ("who", "whose", "whom"),
@@ -104,7 +104,7 @@ def _lowest(cover: NDArray[np.float32], name: str) -> Features:
         f"lowest_{name}": float(lowest[0]),
         f"lowest_three_{name}": float(lowest[:3].mean()),
         f"uncovered_{name}": float((cover < _ALIKE).sum()),
-        f"half_covered_{name}": float(((cover >= _ALIKE) & (cover < _SAME)).sum()),
+        f"half_covered_{name}": float(((cover >= _ALIKE) & (cover < SAME)).sum()),
     }
 
 
@@ -164,8 +164,8 @@ def _names(c: AlignedClaim) -> Features:
     sentence = c.sentences[c.closest].content
     return {
         "names": len(names),
-        "names_not_in_passage": float((passage[names] < _SAME).sum()),
-        "names_elsewhere": float((c.cover[c.closest][names] < _SAME).sum()),
+        "names_not_in_passage": float((passage[names] < SAME).sum()),
+        "names_elsewhere": float((c.cover[c.closest][names] < SAME).sum()),
         "name_rivals": sum(w.is_name and not w.is_number and w.stem not in own for w in sentence),
     }
 

@@ -76,6 +76,8 @@ for _pair in _OPPOSITE_PAIRS.replace("\n", " ").split(","):
 _ALIKE = 0.8
 """Different words are at most so alike: the embeddings take opposites for near relatives."""
 _SAME_STEM, _OPPOSITE, _NUMBERS = 0.9, 0.55, 0.2
+SAME = 0.85
+"""Likeness from which two words count as the same."""
 
 
 @dataclass(frozen=True, slots=True)

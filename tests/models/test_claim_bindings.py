@@ -1,4 +1,4 @@
-"""Whether the words of a claim stand where the rest of it belongs."""
+"""Whether the words of a claim are where the rest of it belongs."""
 
 from __future__ import annotations
 

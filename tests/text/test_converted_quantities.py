@@ -17,6 +17,7 @@ from ragtrace.text.converted_quantities import in_units_of_context
         ("It takes an hour and a half.", "It takes 90 minutes.", "It takes 90 minutes."),
         ("From 0.7 to 1.1 metres.", "Belts of 70-110 cm.", "From 70 to 110 cm."),
         ("It weighs 0.5 kg, not 2 kg.", "It weighs 500 g.", "It weighs 500 g, not 2 kg."),
+        ("There are 2 of them, at 14:00.", "There are two. It is 2 pm.", "There are 2 of them, at 2 pm."),
         ("It opens from 2 pm to 7 pm.", "Open from 14:00 to 19:00", "It opens from 14:00 to 19:00."),
     ],
 )
